@@ -1,0 +1,65 @@
+# `make help` lists the targets. Every target sets up what it needs; a second set-up costs milliseconds.
+PY := .venv/bin/python
+UPFLAGS ?=
+
+# The packages without a database: their tests take seconds, so `make check` runs them too.
+CORE_TESTS := $(wildcard tests/gpushare tests/scheduler tests/autoscaler)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up reset test check fix benchmark figures nightly requirements
+# The steps of a target build on each other, and servers and measurements share the machine.
+.NOTPARALLEL:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make .venv with everything, tests included
+	@scripts/setup dev
+
+# exec: Ctrl-C reaches the server itself, and a clean end leaves make nothing to complain about.
+up: ## run Weft on a simulated cluster (TRACE=philly|openb|FILE LOAD=1.2 SPEED=60 PORT=8000)
+	@scripts/setup server
+	@exec $(PY) manage.py up $(if $(TRACE),--trace '$(TRACE)') $(if $(LOAD),--load '$(LOAD)') \
+		$(if $(SPEED),--speed '$(SPEED)') $(if $(PORT),--port '$(PORT)') $(UPFLAGS)
+
+reset: ## delete the data of `make up` and start afresh
+	@scripts/setup server
+	@exec $(PY) manage.py reset
+
+test: setup ## run all tests, on SQLite and on Postgres
+	$(PY) -m pytest
+	$(PY) -m pytest tests/controlplane --database=postgres
+
+check: setup ## format, lint, types, import contracts, migrations, sizes, core tests
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	.venv/bin/lint-imports
+	$(PY) -m mypy
+	$(PY) manage.py makemigrations --check --dry-run
+	$(PY) -m pytest -q tests/test_architecture.py $(CORE_TESTS)
+
+fix: setup ## format, and mend what ruff can mend by itself
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+benchmark: ## measure one thing (NAME=start|replay|page, ARGS="--json")
+	@scripts/setup server
+	@exec $(PY) manage.py benchmark $(NAME) $(ARGS)
+
+figures: ## print all measured figures; measure again what is stale
+	@scripts/setup server
+	@exec $(PY) manage.py figures $(ARGS)
+
+nightly: setup ## the tests that are too long for CI
+	$(PY) -m pytest -m nightly --timeout=3600
+
+# The floor of the supported Pythons decides; --universal writes markers for the newer ones.
+COMPILE := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--custom-compile-command 'make requirements' $(COMPILEFLAGS)
+
+requirements: setup ## pin the dependencies of pyproject.toml again (COMPILEFLAGS=--upgrade)
+	$(COMPILE) pyproject.toml --extra server --extra dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra server -c requirements/dev.txt -o requirements/server.txt
+	$(COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/client.txt
+	printf 'setuptools\nuv\n' | $(COMPILE) - -o requirements/uv.txt
+	@scripts/setup dev
