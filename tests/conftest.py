@@ -1,0 +1,134 @@
+"""Fixtures for all tests: databases, servers and a browser; see tests/servers.py for how they run."""
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import servers
+from tests.database import postgres_server, test_folder
+
+# Whoever uses one of these fixtures needs that server, so the mark follows from the fixture.
+MARK_OF_FIXTURE = {
+    "postgres_url": "postgres",
+    "postgres_database": "postgres",
+    "redis_url": "redis",
+    "chromium": "browser",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test by the servers its fixtures start."""
+    for item in items:
+        for fixture in getattr(item, "fixturenames", ()):
+            if fixture in MARK_OF_FIXTURE:
+                item.add_marker(MARK_OF_FIXTURE[fixture])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Turn every skip into a failure where everything is required: a green CI has run all tests."""
+    report: pytest.TestReport = yield
+    if report.skipped and servers.must_have_all() and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped under WEFT_REQUIRE_ALL=1: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(request: pytest.FixtureRequest) -> None:
+    """Keep the SQLite test database in a file: threads share a file, not Django's default in-memory database."""
+    from django.conf import settings
+    from django.db import connections
+
+    if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+        name = str(request.config.stash[test_folder] / "test.sqlite3")
+        for database in (settings.DATABASES["default"], connections["default"].settings_dict):
+            database.setdefault("TEST", {})["NAME"] = name
+
+
+@pytest.fixture(scope="session")
+def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """URL of the maintenance database of a real Postgres, one server per test run."""
+    already = request.config.stash.get(postgres_server, None)
+    if already is not None:
+        yield already
+        return
+    with servers.or_skip(servers.postgres()) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def _migrated_template(postgres_url: str) -> str:
+    """Name of a database with our tables; copying it takes a tenth of migrating again."""
+    name = "weft_template"
+    url = servers.create_database(postgres_url, name)
+    servers.manage("migrate", "--verbosity=0", env=servers.environment(DATABASE_URL=url))
+    return name
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def postgres_database(postgres_url: str, _migrated_template: str) -> Iterator[str]:
+    """URL of a fresh, migrated Postgres database for processes of ours (`DATABASE_URL`)."""
+    name = f"weft_{next(_numbers)}"
+    yield servers.create_database(postgres_url, name, _migrated_template)
+    servers.drop_database(postgres_url, name)
+
+
+@pytest.fixture(scope="session")
+def _redis_server() -> Iterator[str]:
+    with servers.or_skip(servers.redis_server()) as url:
+        yield url
+
+
+@pytest.fixture
+def redis_url(_redis_server: str) -> str:
+    """URL of a real Redis, empty at the start of each test."""
+    import redis
+
+    with redis.Redis.from_url(_redis_server) as client:
+        client.flushall()
+    return _redis_server
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Path:
+    """Path of the Chromium to drive."""
+    try:
+        return servers.find_chromium()
+    except servers.MissingError as missing:
+        servers.needs(missing.name, missing.how)
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: Path) -> Iterator[Any]:
+    """A Playwright browser; `browser.new_context()` is a fresh person without cookies."""
+    from playwright.sync_api import sync_playwright
+
+    # Playwright keeps an event loop in this thread, in which Django would refuse its ORM.
+    before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    try:
+        with sync_playwright() as playwright:
+            opened = playwright.chromium.launch(executable_path=str(chromium), args=list(servers.CHROMIUM_FLAGS))
+            yield opened
+            opened.close()
+    finally:
+        if before is None:
+            del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+        else:
+            os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = before
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A Playwright page of a fresh person, 1280 x 800."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    yield context.new_page()
+    context.close()

@@ -1,0 +1,70 @@
+"""Pytest plugin: which database the tests run on, chosen before Django reads its settings.
+
+pytest-django loads the settings before any conftest.py, hence a plugin named in `addopts`.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import servers
+
+# What a developer's shell may set for a server of their own must not reach the tests.
+FOREIGN_SETTINGS = ("CLUSTER", "DATABASE_URL", "PROMETHEUS_URL", "REDIS_URL", "SECRET_KEY", "SECRET_KEY_FILE")
+
+postgres_server = pytest.StashKey[str]()
+test_folder = pytest.StashKey[Path]()
+_cleanup = pytest.StashKey[contextlib.ExitStack]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --database."""
+    parser.addoption(
+        "--database",
+        choices=("sqlite", "postgres"),
+        default="sqlite",
+        help="what the tests that use the database run on (default: sqlite, in a temporary file)",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
+    """Point the settings at the test database, starting a Postgres if asked to."""
+    options = early_config.known_args_namespace
+    if getattr(options, "help", False) or getattr(options, "version", False):
+        yield
+        return
+    for name in FOREIGN_SETTINGS:
+        os.environ.pop(name, None)
+    stack = early_config.stash[_cleanup] = contextlib.ExitStack()
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-tests-", ignore_cleanup_errors=True)))
+    early_config.stash[test_folder] = folder
+    os.environ["DATABASE_URL"] = f"sqlite:///{folder / 'weft.sqlite3'}"
+    if options.database == "postgres":
+        server = _start_postgres(stack)
+        early_config.stash[postgres_server] = server
+        os.environ["DATABASE_URL"] = f"{server.rpartition('/')[0]}/weft"
+    yield
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the server and remove the files."""
+    stack = config.stash.get(_cleanup, None)
+    if stack is not None:
+        stack.close()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say which database this is, so that a log tells the two runs apart."""
+    return f"database: {config.getoption('--database')}"
+
+
+def _start_postgres(stack: contextlib.ExitStack) -> str:
+    try:
+        return stack.enter_context(servers.postgres())
+    except servers.MissingError as missing:
+        pytest.exit(f"skipped the run on Postgres: {missing}", returncode=1 if servers.must_have_all() else 0)
