@@ -1,0 +1,26 @@
+# Build stage: a virtual environment with hash-checked packages and Weft itself.
+FROM python:3.11-slim AS build
+WORKDIR /src
+RUN python -m venv /opt/weft
+COPY requirements/ requirements/
+RUN /opt/weft/bin/pip install --no-cache-dir --require-hashes -r requirements/uv.txt \
+    && /opt/weft/bin/uv pip sync --no-cache --python /opt/weft/bin/python --require-hashes \
+        requirements/server.txt requirements/uv.txt
+COPY . .
+RUN /opt/weft/bin/uv pip install --no-cache --python /opt/weft/bin/python --no-deps --no-build-isolation . \
+    && install -m 0755 manage.py /opt/weft/manage.py \
+    && cd /opt/weft \
+    && SECRET_KEY=only-to-collect-static-files STATIC_ROOT=/opt/weft/static bin/python manage.py collectstatic --noinput
+
+# Run stage: no compiler, no source tree, no root.
+FROM python:3.11-slim
+RUN useradd --system --uid 10001 --home-dir /var/lib/weft --create-home weft
+COPY --from=build /opt/weft /opt/weft
+ENV PATH=/opt/weft/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    DJANGO_SETTINGS_MODULE=controlplane.settings \
+    STATIC_ROOT=/opt/weft/static
+USER weft
+WORKDIR /opt/weft
+EXPOSE 8000
+CMD ["uvicorn", "controlplane.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--timeout-graceful-shutdown", "10"]
