@@ -8,9 +8,7 @@ RUN /opt/weft/bin/pip install --no-cache-dir --require-hashes -r requirements/uv
         requirements/server.txt requirements/uv.txt
 COPY . .
 RUN /opt/weft/bin/uv pip install --no-cache --python /opt/weft/bin/python --no-deps --no-build-isolation . \
-    && install -m 0755 manage.py /opt/weft/manage.py \
-    && cd /opt/weft \
-    && SECRET_KEY=only-to-collect-static-files STATIC_ROOT=/opt/weft/static bin/python manage.py collectstatic --noinput
+    && install -m 0755 manage.py /opt/weft/manage.py
 
 # Run stage: no compiler, no source tree, no root.
 FROM python:3.11-slim
@@ -19,7 +17,7 @@ COPY --from=build /opt/weft /opt/weft
 ENV PATH=/opt/weft/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     DJANGO_SETTINGS_MODULE=controlplane.settings \
-    STATIC_ROOT=/opt/weft/static
+    WEFT_HOME=/var/lib/weft
 USER weft
 WORKDIR /opt/weft
 EXPOSE 8000

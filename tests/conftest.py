@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests import servers
-from tests.database import postgres_server, test_folder
+from tests.database import postgres_server
 
 # Whoever uses one of these fixtures needs that server, so the mark follows from the fixture.
 MARK_OF_FIXTURE = {
@@ -39,18 +39,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(request: pytest.FixtureRequest) -> None:
-    """Keep the SQLite test database in a file: threads share a file, not Django's default in-memory database."""
-    from django.conf import settings
-    from django.db import connections
-
-    if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
-        name = str(request.config.stash[test_folder] / "test.sqlite3")
-        for database in (settings.DATABASES["default"], connections["default"].settings_dict):
-            database.setdefault("TEST", {})["NAME"] = name
-
-
-@pytest.fixture(scope="session")
 def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """URL of the maintenance database of a real Postgres, one server per test run."""
     already = request.config.stash.get(postgres_server, None)
@@ -62,11 +50,12 @@ def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def _migrated_template(postgres_url: str) -> str:
+def _migrated_template(postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Name of a database with our tables; copying it takes a tenth of migrating again."""
     name = "weft_template"
     url = servers.create_database(postgres_url, name)
-    servers.manage("migrate", "--verbosity=0", env=servers.environment(DATABASE_URL=url))
+    home = tmp_path_factory.mktemp("migrate")
+    servers.manage("migrate", "--verbosity=0", env=servers.environment(home, DATABASE_URL=url))
     return name
 
 

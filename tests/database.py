@@ -13,11 +13,7 @@ import pytest
 
 from tests import servers
 
-# What a developer's shell may set for a server of their own must not reach the tests.
-FOREIGN_SETTINGS = ("CLUSTER", "DATABASE_URL", "PROMETHEUS_URL", "REDIS_URL", "SECRET_KEY", "SECRET_KEY_FILE")
-
 postgres_server = pytest.StashKey[str]()
-test_folder = pytest.StashKey[Path]()
 _cleanup = pytest.StashKey[contextlib.ExitStack]()
 
 
@@ -38,12 +34,19 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     if getattr(options, "help", False) or getattr(options, "version", False):
         yield
         return
-    for name in FOREIGN_SETTINGS:
-        os.environ.pop(name, None)
+    # What a developer's shell sets for a server of their own must not reach the tests.
+    for name in filter(servers.is_ours, tuple(os.environ)):
+        del os.environ[name]
     stack = early_config.stash[_cleanup] = contextlib.ExitStack()
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-tests-", ignore_cleanup_errors=True)))
-    early_config.stash[test_folder] = folder
-    os.environ["DATABASE_URL"] = f"sqlite:///{folder / 'weft.sqlite3'}"
+    os.environ.update(
+        DATABASE_URL=f"sqlite:///{folder / 'weft.sqlite3'}",
+        SECRET_KEY=servers.SECRET_KEY,
+        WEFT_EMBEDDED="true",
+        WEFT_HOME=str(folder),
+        # A file, because threads cannot share Django's default, a database in memory.
+        WEFT_TEST_SQLITE=str(folder / "test.sqlite3"),
+    )
     if options.database == "postgres":
         server = _start_postgres(stack)
         early_config.stash[postgres_server] = server

