@@ -33,7 +33,7 @@ test: setup ## run all tests, on SQLite and on Postgres
 check: setup ## format, lint, types, import contracts, migrations, sizes, core tests
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
-	.venv/bin/lint-imports
+	.venv/bin/lint-imports --no-logo
 	$(PY) -m mypy
 	$(PY) manage.py makemigrations --check --dry-run
 	$(PY) -m pytest -q tests/test_architecture.py $(CORE_TESTS)
