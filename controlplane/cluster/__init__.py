@@ -1,0 +1,1 @@
+"""The only door to machines: two ports, and the adapters behind them."""

@@ -1,0 +1,173 @@
+"""The two ports to machines. The simulated cluster and Kubernetes + Prometheus implement both alike.
+
+Times are seconds of the cluster's clock (Unix time; the simulated cluster has a clock of its own).
+Every command is idempotent: a pod's name says which worker of which attempt it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from scheduler.snapshot import Node
+
+
+class PodPhase(StrEnum):
+    """What the cluster says of one pod. GONE: it is no longer there."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    GONE = "Gone"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """One worker to start. spec is the normalised job file; gpus are device indices on node."""
+
+    workload: str
+    attempt: int
+    rank: int
+    size: int  # workers of this attempt that start together
+    node: str
+    gpus: tuple[int, ...]
+    milli: int  # per device
+    gpu_memory: int  # MiB per device, 0 = the whole device
+    cpu_milli: int
+    memory: int
+    namespace: str  # the team's
+    spec: dict[str, object]
+
+    @property
+    def name(self) -> str:
+        """Deterministic: creating it twice creates it once."""
+        return pod_name(self.workload, self.attempt, self.rank)
+
+
+def pod_name(workload: str, attempt: int, rank: int) -> str:
+    """`uid-attempt-rank`."""
+    return f"{workload}-{attempt}-{rank}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """One pod as the cluster has it."""
+
+    workload: str
+    attempt: int
+    rank: int
+    node: str
+    gpus: tuple[int, ...]
+    phase: PodPhase
+    started_at: float | None = None  # containers running
+    ended_at: float | None = None
+    exit_code: int | None = None
+    reason: str = ""  # of a failure or a disappearance: OOMKilled, NodeLost, Evicted, ...
+    checkpointed_at: float | None = None  # last checkpoint that is safe
+    progress: float | None = None  # part of the work that is safe, 0..1
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return pod_name(self.workload, self.attempt, self.rank)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What changed since `cursor`, or everything when is_full (then a pod not listed is gone)."""
+
+    at: float
+    cursor: str
+    is_full: bool
+    pods: tuple[PodSeen, ...]
+    nodes: tuple[Node, ...]  # all nodes when is_full, else the changed ones
+    gone_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line a pod printed."""
+
+    at: float
+    rank: int
+    text: str
+
+
+class ClusterUnreachable(Exception):
+    """The cluster did not answer; nothing is known to have happened."""
+
+
+class Cluster(Protocol):
+    """Start, stop and watch pods."""
+
+    def now(self) -> float:
+        """The cluster's clock."""
+
+    def observe(self, cursor: str | None) -> Observation:
+        """Changes since cursor; everything for None or a cursor that is too old."""
+
+    def start(self, pods: Sequence[PodSpec]) -> None:
+        """Create these pods; those that exist already are left alone."""
+
+    def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
+        """End these pods with a chance to checkpoint; those that are gone are done."""
+
+    def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
+        """Change a running worker's CPU and memory in place."""
+
+    def cordon(self, node: str, on: bool) -> None:
+        """Take a node out of (or back into) use for new work."""
+
+    def logs(self, workload: str, attempt: int, rank: int | None, tail: int, since: float | None) -> tuple[LogLine, ...]:
+        """The last `tail` lines of one worker (None: of all, by time)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """One device over the last scrape: duty in 0..1 of compute time, memory in MiB."""
+
+    node: str
+    index: int
+    duty: float
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingUse:
+    """One training job over the last minute. None = not known."""
+
+    workload: str
+    attempt: int
+    step: int | None
+    step_seconds: float | None
+    samples_per_second: float | None
+    data_wait_part: float | None  # of a step, 0..1
+    sync_part: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceUse:
+    """One service over [at - window, at]. None = not known; that is never 0."""
+
+    workload: str
+    at: float
+    window_seconds: float
+    requests_per_second: float | None
+    p95_seconds: float | None
+    over_objective: int | None  # requests in the window slower than the objective or failed
+    requests: int | None
+    queue: int | None
+
+
+class Metrics(Protocol):
+    """What Prometheus knows. Each answer may be partial; what is missing is not known."""
+
+    def gpus(self) -> tuple[GpuUse, ...]:
+        """Every device that reports."""
+
+    def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
+        """Step times of these jobs."""
+
+    def services(self, workloads: Sequence[str]) -> tuple[ServiceUse, ...]:
+        """Load and latency of these services."""

@@ -1,0 +1,37 @@
+"""Tables and constraints, no rules: writes are in services, reads in queries."""
+
+from controlplane.models.cluster import ClusterState, Gpu, Node
+from controlplane.models.cycle import Cycle, Lease, PolicyVersion
+from controlplane.models.event import Event
+from controlplane.models.outbox import Action, Change, IdempotencyKey
+from controlplane.models.team import Membership, NodePool, PriorityClass, Quota, Role, Team, Token, User
+from controlplane.models.usage import ServiceWindow, TeamSample, Usage
+from controlplane.models.workload import Dependency, Placement, PlacementState, Workload
+
+__all__ = [
+    "Action",
+    "Change",
+    "ClusterState",
+    "Cycle",
+    "Dependency",
+    "Event",
+    "Gpu",
+    "IdempotencyKey",
+    "Lease",
+    "Membership",
+    "Node",
+    "NodePool",
+    "Placement",
+    "PlacementState",
+    "PolicyVersion",
+    "PriorityClass",
+    "Quota",
+    "Role",
+    "ServiceWindow",
+    "Team",
+    "TeamSample",
+    "Token",
+    "Usage",
+    "User",
+    "Workload",
+]

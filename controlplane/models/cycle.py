@@ -1,0 +1,49 @@
+"""Rounds of the loops: leases, replayable cycles, policy versions."""
+
+from django.db import models
+
+
+class Lease(models.Model):
+    """Who may run a loop. epoch grows with each change of holder and fences every write (reliability.md 0.2)."""
+
+    name = models.CharField(max_length=40, primary_key=True)
+    holder = models.CharField(max_length=120, blank=True)
+    epoch = models.PositiveBigIntegerField(default=0)
+    expires_at = models.DateTimeField(help_text="Database clock")
+
+    def __str__(self) -> str:
+        return f"{self.name} by {self.holder} ({self.epoch})"
+
+
+class PolicyVersion(models.Model):
+    """The cores' settings, one append-only row a version; the newest is in force."""
+
+    data = models.JSONField()
+    author = models.CharField(max_length=150)
+    at = models.DateTimeField()
+    comment = models.CharField(max_length=200, blank=True)
+
+    def __str__(self) -> str:
+        return f"version {self.pk}"
+
+
+class Cycle(models.Model):
+    """One round: what it saw (a base or the difference to the cycle before, compressed) and decided."""
+
+    loop = models.CharField(max_length=20)
+    at = models.DateTimeField()
+    cluster_at = models.FloatField()
+    took_ms = models.FloatField()
+    epoch = models.PositiveBigIntegerField()
+    policy = models.BigIntegerField(null=True)
+    digest = models.CharField(max_length=64, help_text="Of the snapshot; order-free")
+    is_base = models.BooleanField(default=False)
+    input = models.BinaryField(null=True)
+    decisions = models.JSONField(default=list)
+    counts = models.JSONField(default=dict)
+
+    class Meta:
+        indexes = [models.Index(fields=["loop", "-id"])]
+
+    def __str__(self) -> str:
+        return f"{self.loop} {self.pk}"

@@ -1,0 +1,111 @@
+"""Who may use what: users, teams, quotas, priority classes, node pools, tokens."""
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.db.models import F, Q
+
+
+class User(AbstractUser):
+    """A person or a CI account. is_superuser = platform admin; the rest comes from memberships."""
+
+
+class Team(models.Model):
+    """A team; teams form a tree. Maps to one Kubernetes namespace."""
+
+    name = models.SlugField(max_length=40, unique=True)
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="children")
+    colour = models.PositiveSmallIntegerField(default=0, help_text="Index of the team's colour on pages, 0..7.")
+    version = models.PositiveIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Role(models.TextChoices):
+    """What a member may do in a team. A platform admin is a superuser."""
+
+    VIEWER = "viewer", "Viewer"
+    MEMBER = "member", "Member"
+    ADMIN = "admin", "Team admin"
+
+
+class Membership(models.Model):
+    """A user's role in a team."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=10, choices=Role.choices, default=Role.MEMBER)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "team"], name="one_role_per_team")]
+
+    def __str__(self) -> str:
+        return f"{self.user} is {self.role} of {self.team}"
+
+
+class NodePool(models.Model):
+    """Nodes with one GPU model (Kueue: ResourceFlavor)."""
+
+    name = models.SlugField(max_length=40, unique=True)
+    gpu_model = models.CharField(max_length=40, blank=True)
+    price_per_gpu_hour = models.DecimalField(max_digits=8, decimal_places=3, default=0)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Quota(models.Model):
+    """What a team owns in one node pool, in milli-GPU; null = no limit."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="quotas")
+    pool = models.ForeignKey(NodePool, on_delete=models.CASCADE, related_name="quotas")
+    nominal = models.PositiveBigIntegerField(help_text="milli-GPU owned (1000 = one GPU)")
+    borrowing_limit = models.PositiveBigIntegerField(null=True, blank=True, help_text="milli-GPU; empty = no limit")
+    lending_limit = models.PositiveBigIntegerField(null=True, blank=True, help_text="milli-GPU; empty = all of it")
+    weight = models.PositiveSmallIntegerField(default=1)
+    version = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "pool"], name="one_quota_per_team_and_pool"),
+            models.CheckConstraint(
+                condition=Q(lending_limit__isnull=True) | Q(lending_limit__lte=F("nominal")),
+                name="lending_at_most_nominal",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.team} in {self.pool}: {self.nominal}"
+
+
+class PriorityClass(models.Model):
+    """A named priority. A higher value goes first; preemptible work may be made to leave."""
+
+    name = models.SlugField(max_length=40, unique=True)
+    value = models.IntegerField()
+    preemptible = models.BooleanField(default=True)
+    is_default = models.BooleanField(default=False)
+
+    class Meta:
+        verbose_name_plural = "priority classes"
+        constraints = [
+            models.UniqueConstraint(fields=["is_default"], condition=Q(is_default=True), name="one_default_priority")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.value})"
+
+
+class Token(models.Model):
+    """An API token: only its digest is kept. Times are the database's clock."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=80)
+    prefix = models.CharField(max_length=12, help_text="First characters, to recognise it.")
+    digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of 256 random bits.")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}...)"

@@ -1,0 +1,62 @@
+"""What was used, and how services stood. Times are cluster-clock seconds."""
+
+from django.db import models
+
+from controlplane.models.team import Team
+
+
+class Usage(models.Model):
+    """GPU time of one workload in one hour and node pool; the same rows however often the loop runs."""
+
+    team = models.ForeignKey(Team, on_delete=models.PROTECT)
+    workload = models.UUIDField()
+    name = models.CharField(max_length=63)
+    user = models.CharField(max_length=150, blank=True)
+    pool = models.CharField(max_length=40)
+    hour = models.PositiveBigIntegerField(help_text="Start of the hour, cluster clock")
+    held = models.PositiveBigIntegerField(default=0, help_text="milli-GPU seconds held")
+    computed = models.PositiveBigIntegerField(default=0, help_text="milli-GPU seconds computing, as measured")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workload", "pool", "hour"], name="one_usage_row")]
+        indexes = [models.Index(fields=["team", "hour"])]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.hour}"
+
+
+class ServiceWindow(models.Model):
+    """One minute of one service: how many requests, how many were over the objective."""
+
+    workload = models.UUIDField()
+    start = models.FloatField()
+    requests = models.PositiveBigIntegerField(null=True)
+    over = models.PositiveBigIntegerField(null=True)
+    p95_seconds = models.FloatField(null=True)
+    requests_per_second = models.FloatField(null=True)
+    replicas = models.PositiveIntegerField(default=0)
+    wanted = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workload", "start"], name="one_service_window")]
+
+    def __str__(self) -> str:
+        return f"{self.workload} {self.start}"
+
+
+class TeamSample(models.Model):
+    """One team's GPUs at one moment, in milli-GPU, for the history chart."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE)
+    at = models.FloatField()
+    nominal = models.PositiveBigIntegerField()
+    held = models.PositiveBigIntegerField()
+    computing = models.PositiveBigIntegerField()
+    waiting = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "at"], name="one_sample")]
+        indexes = [models.Index(fields=["at"])]
+
+    def __str__(self) -> str:
+        return f"{self.team_id} {self.at}"

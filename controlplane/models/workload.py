@@ -1,0 +1,133 @@
+"""Workloads and where they run. Times named *_at here are cluster-clock seconds."""
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+
+from controlplane.models.team import PriorityClass, Team, User
+from scheduler.workload import ENDED, Kind, Phase
+
+
+class Workload(models.Model):
+    """One submitted workload: what was asked, and how it stands."""
+
+    uid = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    seq = models.PositiveBigIntegerField(unique=True, help_text="Order of submission.")
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="workloads")
+    name = models.CharField(max_length=63)
+    kind = models.CharField(max_length=10, choices=[(k.value, k.value) for k in Kind])
+    priority_class = models.ForeignKey(PriorityClass, on_delete=models.PROTECT)
+    created_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL)
+    spec = models.JSONField(help_text="The normalised job file.")
+    # what one worker asks, and how many (columns, so that a snapshot reads no JSON)
+    gpus = models.PositiveSmallIntegerField(default=0)
+    share_guarantee = models.PositiveSmallIntegerField(default=0, help_text="milli-GPU; 0 = not a share")
+    share_limit = models.PositiveSmallIntegerField(default=0)
+    gpu_memory = models.PositiveIntegerField(default=0, help_text="MiB: of the share, or least of each whole GPU")
+    gpu_models = models.JSONField(default=list)
+    cpu_milli = models.PositiveIntegerField(default=0)
+    memory = models.PositiveIntegerField(default=0, help_text="MiB")
+    workers = models.PositiveIntegerField(default=1, help_text="Wanted now (a service: the autoscaler's number).")
+    workers_min = models.PositiveIntegerField(default=1)
+    workers_max = models.PositiveIntegerField(default=1)
+    topology_require = models.PositiveSmallIntegerField(null=True)
+    topology_prefer = models.PositiveSmallIntegerField(null=True)
+    priority = models.IntegerField(default=0)
+    preemptible = models.BooleanField(default=True)
+    expected_seconds = models.FloatField(null=True)
+    checkpoint_interval = models.FloatField(null=True)
+    grace_seconds = models.FloatField(default=30)
+    max_seconds = models.FloatField(null=True, help_text="max_duration: ends it")
+    retries = models.PositiveSmallIntegerField(default=0)
+    # how it stands
+    phase = models.CharField(max_length=14, choices=[(p.value, p.value) for p in Phase], default=Phase.QUEUED)
+    reason = models.CharField(max_length=40, blank=True)
+    message = models.CharField(max_length=400, blank=True)
+    reason_at = models.FloatField(default=0)
+    version = models.PositiveIntegerField(default=1)
+    attempt = models.PositiveIntegerField(default=0)
+    failures = models.PositiveIntegerField(default=0)
+    submitted_at = models.FloatField()
+    queued_at = models.FloatField()
+    not_before = models.FloatField(null=True)
+    started_at = models.FloatField(null=True, help_text="Running first seen in the current attempt")
+    first_started_at = models.FloatField(null=True)
+    ended_at = models.FloatField(null=True)
+    exit_code = models.IntegerField(null=True)
+    attained = models.PositiveBigIntegerField(default=0, help_text="milli-GPU seconds of released placements")
+    checkpointed_at = models.FloatField(null=True)
+    progress = models.FloatField(null=True, help_text="Part of the work that is safe, 0..1")
+    preempted_at = models.JSONField(default=list)
+    preempted_by = models.JSONField(default=list)
+    reserved_after = models.JSONField(default=list, help_text="Reserved: ids of workloads that must leave first")
+    unmet = models.JSONField(default=list, help_text="names in `after` that are not met yet")
+    intent = models.CharField(max_length=10, blank=True, help_text="What follows leaving: suspend, requeue or empty")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["team", "name"],
+                condition=~Q(phase__in=sorted(p.value for p in ENDED)),
+                name="one_live_workload_per_name",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["phase", "seq"]),
+            models.Index(fields=["team", "phase"]),
+            models.Index(fields=["team", "name"]),
+            models.Index(fields=["-seq"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.team}/{self.name}"
+
+
+class PlacementState(models.TextChoices):
+    """Reserved: fixed, the place is not free yet. Bound: its pod may exist. Leaving: its pod is being ended."""
+
+    RESERVED = "Reserved"
+    BOUND = "Bound"
+    LEAVING = "Leaving"
+    RELEASED = "Released"
+
+
+class Placement(models.Model):
+    """One worker's hold on one node and its GPUs, from bound_at to released_at: the ledger of what is used."""
+
+    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="placements")
+    attempt = models.PositiveIntegerField()
+    rank = models.PositiveIntegerField()
+    node = models.CharField(max_length=253)
+    pool = models.CharField(max_length=40)
+    gpus = models.JSONField(default=list, help_text="Device indices on the node")
+    milli = models.PositiveIntegerField(default=0, help_text="milli-GPU of the whole worker")
+    state = models.CharField(max_length=10, choices=PlacementState.choices)
+    pod_phase = models.CharField(max_length=10, blank=True, help_text="As last observed; empty = not seen yet")
+    bound_at = models.FloatField(null=True)
+    released_at = models.FloatField(null=True)
+    accounted_to = models.FloatField(null=True, help_text="Usage rows cover it up to here")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workload", "attempt", "rank"], name="one_placement_per_worker")
+        ]
+        indexes = [
+            models.Index(fields=["state"], condition=~Q(state="Released"), name="placement_live"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workload_id}-{self.attempt}-{self.rank} on {self.node}"
+
+
+class Dependency(models.Model):
+    """`workload` starts when `needs` is met: training succeeded, notebook ended by its owner, service healthy."""
+
+    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="dependencies")
+    needs = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="dependents")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workload", "needs"], name="one_dependency_each")]
+
+    def __str__(self) -> str:
+        return f"{self.workload_id} after {self.needs_id}"

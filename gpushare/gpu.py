@@ -1,0 +1,58 @@
+"""The vocabulary of one GPU: whole devices and shares of them, in exact integers.
+
+Units everywhere in Weft: compute in milli-GPU (1000 = one device), memory in MiB.
+Integers, because 0.1 + 0.2 must equal 0.3 on a GPU.
+"""
+
+from dataclasses import dataclass
+
+WHOLE = 1000  # milli-GPU of one device
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of one GPU: what is guaranteed, what may be used when idle, and the memory slice.
+
+    guarantee and limit are milli-GPU with 0 < guarantee <= limit <= 1000; memory is MiB.
+    """
+
+    guarantee: int
+    limit: int
+    memory: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.guarantee <= self.limit <= WHOLE:
+            raise ValueError(f"share: need 0 < guarantee <= limit <= {WHOLE}, got {self.guarantee}..{self.limit}")
+        if self.memory < 0:
+            raise ValueError(f"share: memory is {self.memory} MiB, must be >= 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """One worker's hold on one GPU."""
+
+    owner: str
+    milli: int
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One device and who holds it."""
+
+    node: str
+    index: int
+    model: str
+    memory: int
+    healthy: bool = True
+    tenants: tuple[Tenant, ...] = ()
+
+    @property
+    def free_milli(self) -> int:
+        """Milli-GPU not held; 0 when unhealthy."""
+        return WHOLE - sum(t.milli for t in self.tenants) if self.healthy else 0
+
+    @property
+    def free_memory(self) -> int:
+        """MiB not held; 0 when unhealthy."""
+        return self.memory - sum(t.memory for t in self.tenants) if self.healthy else 0

@@ -1,0 +1,18 @@
+"""The scheduling policy's numbers, with their reasons. Edited as versions in the admin."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of `schedule`; times are cluster-clock seconds."""
+
+    ageing_seconds: float = 3600.0  # one priority point per hour waited (algorithms.md 8.1: tau = 1 h)
+    ageing_most: int = 50  # ageing never lifts a workload over the next standard priority class (steps of 100)
+    min_runtime_seconds: float = 60.0  # nobody is evicted before it could do something useful
+    max_preemptions: int = 3  # per workload and `preemption_window_seconds` (reliability.md P11)
+    preemption_window_seconds: float = 86_400.0
+    gang_timeout_seconds: float = 300.0  # a gang that is not all Running by then goes back to the queue
+    wait_refresh_seconds: float = 60.0  # a waiting message with other numbers is rewritten no sooner,
+    wait_refresh_fraction: float = 0.25  # nor before the wait has grown by this part: writes grow with log(wait)
+    max_victims: int = 64  # scenarios tried for one claimant (algorithms.md 8.3)

@@ -1,0 +1,234 @@
+"""The whole input of a round: frozen objects, and numpy columns beside them for what loops search.
+
+A snapshot is a value. `replace` and `after` give the next one and adapt the columns by
+the difference only, so one new job costs microseconds even with 10,000 GPUs.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpushare.gpu import WHOLE
+from scheduler.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.team import Quota, Team
+from scheduler.workload import ACTIVE, Assignment, Phase, Workload
+
+Ints = NDArray[np.int64]
+
+NOW, LATER = 0, 1  # first axis of Columns: as things stand; once all that leaves has left
+COMPUTE, MEMORY = 0, 1  # second axis: milli-GPU or 1/1000 core; MiB
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine. gpu_memory is MiB of each device; nvlink is the devices in one NVLink domain (0: none)."""
+
+    name: str
+    pool: str
+    model: str
+    gpus: int
+    gpu_memory: int
+    cpu_milli: int
+    memory: int
+    rack: str = ""
+    zone: str = ""
+    nvlink: int = 0
+    ready: bool = True
+    schedulable: bool = True
+    lost: tuple[int, ...] = ()  # indices of unhealthy devices
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether new work may go there."""
+        return self.ready and self.schedulable
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The nodes as columns; N nodes, G devices, devices of a node lie side by side."""
+
+    nodes: tuple[Node, ...]
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Position of each node by its name."""
+        return {n.name: i for i, n in enumerate(self.nodes)}
+
+    @cached_property
+    def offset(self) -> Ints:
+        """Shape [N + 1]: devices of node i are offset[i]..offset[i + 1]."""
+        return np.concatenate(([0], np.cumsum([n.gpus for n in self.nodes], dtype=np.int64))).astype(np.int64)
+
+    @cached_property
+    def node_of(self) -> Ints:
+        """Shape [G]: the node of each device."""
+        return np.repeat(np.arange(len(self.nodes), dtype=np.int64), [n.gpus for n in self.nodes])
+
+    @cached_property
+    def usable(self) -> NDArray[np.bool_]:
+        """Shape [N]: nodes that take new work."""
+        return np.array([n.is_usable for n in self.nodes], dtype=np.bool_)
+
+    @cached_property
+    def gpu_capacity(self) -> Ints:
+        """Shape [2, G]: milli-GPU and MiB of each device; 0 where it is lost."""
+        out = np.zeros((2, int(self.offset[-1])), dtype=np.int64)
+        for i, node in enumerate(self.nodes):
+            first = int(self.offset[i])
+            out[COMPUTE, first : first + node.gpus] = WHOLE
+            out[MEMORY, first : first + node.gpus] = node.gpu_memory
+            for lost in node.lost:
+                out[:, first + lost] = 0
+        return out
+
+    @cached_property
+    def node_capacity(self) -> Ints:
+        """Shape [2, N]: 1/1000 cores and MiB of each node."""
+        return np.array([[n.cpu_milli for n in self.nodes], [n.memory for n in self.nodes]], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What is taken. gpu: [2 (NOW, LATER), 2 (COMPUTE, MEMORY), G]; node: [2, 2, N].
+
+    NOW counts what is bound, leaving workers included; LATER what is bound or reserved, leaving ones not.
+    Something new must fit beside both, or, when it waits for what leaves, beside LATER.
+    """
+
+    gpu: Ints
+    node: Ints
+
+    def copy(self) -> "Columns":
+        """Own arrays, for a plan to change."""
+        return Columns(self.gpu.copy(), self.node.copy())
+
+    def add(self, inventory: Inventory, workload: Workload, sign: int = 1) -> None:
+        """Add (or take away, sign -1) a workload's placement, in place."""
+        for worker in workload.placement:
+            for when in whens(workload, worker):
+                self.add_worker(inventory, workload, worker, when, sign)
+
+    def add_worker(self, inventory: Inventory, workload: Workload, worker: Assignment, when: int, sign: int) -> None:
+        """Add one worker to one of the two states, in place. A node that is gone holds nothing."""
+        at = inventory.index.get(worker.node)
+        if at is None:
+            return
+        ask = workload.ask
+        self.node[when, COMPUTE, at] += sign * ask.cpu_milli
+        self.node[when, MEMORY, at] += sign * ask.memory
+        first, after = int(inventory.offset[at]), int(inventory.offset[at + 1])
+        for index in worker.gpus:
+            if first + index < after:
+                milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
+                self.gpu[when, COMPUTE, first + index] += sign * milli
+                self.gpu[when, MEMORY, first + index] += sign * memory
+
+
+def whens(workload: Workload, worker: Assignment) -> tuple[int, ...]:
+    """In which of the two states a worker counts."""
+    if workload.phase == Phase.RESERVED:
+        return (LATER,)
+    return (NOW,) if worker.leaving else (NOW, LATER)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything a round may look at. `at` is the cluster clock, in seconds."""
+
+    at: float
+    inventory: Inventory
+    teams: tuple[Team, ...]
+    quotas: tuple[Quota, ...]
+    workloads: Mapping[str, Workload]
+    columns: Columns
+
+    @staticmethod
+    def build(
+        at: float,
+        nodes: Iterable[Node],
+        teams: Iterable[Team],
+        quotas: Iterable[Quota],
+        workloads: Iterable[Workload],
+    ) -> "Snapshot":
+        """A snapshot from scratch; the columns are a pure function of the rest."""
+        inventory = Inventory(tuple(nodes))
+        gpus, count = int(inventory.offset[-1]), len(inventory.nodes)
+        columns = Columns(np.zeros((2, 2, gpus), dtype=np.int64), np.zeros((2, 2, count), dtype=np.int64))
+        by_id = {w.id: w for w in workloads}
+        for workload in by_id.values():
+            columns.add(inventory, workload)
+        return Snapshot(at, inventory, tuple(teams), tuple(quotas), by_id, columns)
+
+    def replace(
+        self, *, at: float | None = None, changed: Iterable[Workload] = (), gone: Iterable[str] = ()
+    ) -> "Snapshot":
+        """The same world later, with some workloads changed or new and some ended."""
+        workloads, columns = dict(self.workloads), self.columns.copy()
+        for workload in changed:
+            if (old := workloads.get(workload.id)) is not None:
+                columns.add(self.inventory, old, -1)
+            columns.add(self.inventory, workload)
+            workloads[workload.id] = workload
+        for uid in gone:
+            if (old := workloads.pop(uid, None)) is not None:
+                columns.add(self.inventory, old, -1)
+        return Snapshot(
+            self.at if at is None else at, self.inventory, self.teams, self.quotas, workloads, columns
+        )
+
+    def after(self, decisions: Iterable[Decision]) -> "Snapshot":
+        """The world once these decisions are committed: the same meaning as the database's interpreter."""
+        changed: dict[str, Workload] = {}
+        for decision in decisions:
+            before = changed.get(decision.workload) or self.workloads.get(decision.workload)
+            if before is not None:
+                changed[decision.workload] = applied(before, decision, self.at)
+        return self.replace(changed=changed.values())
+
+
+def applied(workload: Workload, decision: Decision, at: float) -> Workload:
+    """One workload after one decision."""
+    match decision:
+        case Place():
+            return _placed(workload, decision)
+        case Evict():
+            return _evicted(workload, decision, at)
+        case Shrink(ranks=ranks):
+            placement = tuple(replace(a, leaving=a.leaving or a.rank in ranks) for a in workload.placement)
+            return replace(workload, placement=placement, version=workload.version + 1)
+        case Wait(reason=reason, message=message):
+            # An explanation is not a change of the workload: the version stays, so that it fences nobody off.
+            return replace(workload, reason=str(reason), message=message, reason_at=at)
+
+
+def _placed(workload: Workload, decision: Place) -> Workload:
+    placement = tuple(sorted((*workload.placement, *decision.workers), key=lambda a: a.rank))
+    fresh = workload.phase not in ACTIVE
+    phase = (Phase.RESERVED if decision.after else Phase.ADMITTED) if fresh else Phase.SCALING
+    return replace(
+        workload,
+        phase=phase,
+        placement=placement,
+        after=decision.after,
+        attempt=workload.attempt + fresh,
+        version=workload.version + 1,
+        reason="",
+        message="",
+    )
+
+
+def _evicted(workload: Workload, decision: Evict, at: float) -> Workload:
+    if workload.phase == Phase.RESERVED:  # nothing runs yet: the reservation is simply given up
+        return replace(workload, phase=Phase.QUEUED, placement=(), after=(), version=workload.version + 1)
+    return replace(
+        workload,
+        phase=Phase.CHECKPOINTING,
+        placement=tuple(replace(a, leaving=True) for a in workload.placement),
+        preempted_at=(*workload.preempted_at, at),
+        preempted_by=(*workload.preempted_by, decision.by),
+        version=workload.version + 1,
+    )
+

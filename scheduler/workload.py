@@ -1,0 +1,180 @@
+"""Workloads as the scheduler sees them, and the one table of their life cycle."""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+from gpushare.gpu import WHOLE, Share
+
+
+class Kind(StrEnum):
+    """The three kinds of work on one cluster."""
+
+    TRAINING = "training"
+    NOTEBOOK = "notebook"
+    INFERENCE = "inference"
+
+
+class Phase(StrEnum):
+    """Where a workload is in its life (product.md 4.3)."""
+
+    SUBMITTED = "Submitted"
+    QUEUED = "Queued"
+    HELD = "Held"
+    RESERVED = "Reserved"
+    ADMITTED = "Admitted"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    SCALING = "Scaling"
+    DEGRADED = "Degraded"
+    CHECKPOINTING = "Checkpointing"
+    PREEMPTED = "Preempted"
+    SUSPENDING = "Suspending"
+    SUSPENDED = "Suspended"
+    STOPPING = "Stopping"
+    STOPPED = "Stopped"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    REJECTED = "Rejected"
+    EXPIRED = "Expired"
+
+
+P = Phase  # a short name for the table below
+ENDED = frozenset({P.STOPPED, P.SUCCEEDED, P.FAILED, P.REJECTED, P.EXPIRED})
+ACTIVE = frozenset({P.ADMITTED, P.STARTING, P.RUNNING, P.SCALING, P.DEGRADED})  # hold capacity and mean to keep it
+LEAVING = frozenset({P.CHECKPOINTING, P.SUSPENDING, P.STOPPING})  # hold capacity until their pods are gone
+WAITING = frozenset({P.SUBMITTED, P.QUEUED, P.HELD, P.RESERVED})
+
+_UP = {P.CHECKPOINTING, P.SUSPENDING, P.STOPPING, P.QUEUED, P.FAILED, P.SUCCEEDED}
+TRANSITIONS: dict[Phase, frozenset[Phase]] = {
+    P.SUBMITTED: frozenset({P.QUEUED, P.HELD, P.REJECTED, P.STOPPED}),
+    P.QUEUED: frozenset({P.RESERVED, P.ADMITTED, P.HELD, P.REJECTED, P.EXPIRED, P.STOPPED}),
+    P.HELD: frozenset({P.QUEUED, P.STOPPED, P.EXPIRED}),
+    P.RESERVED: frozenset({P.ADMITTED, P.QUEUED, P.HELD, P.STOPPED, P.EXPIRED}),
+    P.ADMITTED: frozenset({P.STARTING, P.RUNNING, *_UP}),
+    P.STARTING: frozenset({P.RUNNING, P.DEGRADED, P.SCALING, *_UP}),
+    P.RUNNING: frozenset({P.SCALING, P.DEGRADED, *_UP}),
+    P.SCALING: frozenset({P.RUNNING, P.DEGRADED, *_UP}),
+    P.DEGRADED: frozenset({P.RUNNING, P.SCALING, *_UP}),
+    P.CHECKPOINTING: frozenset({P.PREEMPTED, P.STOPPING, P.SUCCEEDED, P.FAILED}),
+    P.PREEMPTED: frozenset({P.QUEUED, P.STOPPED, P.HELD}),
+    P.SUSPENDING: frozenset({P.SUSPENDED, P.STOPPING, P.SUCCEEDED, P.FAILED}),
+    P.SUSPENDED: frozenset({P.QUEUED, P.STOPPED}),
+    P.STOPPING: frozenset({P.STOPPED, P.SUCCEEDED, P.FAILED}),
+    **{ended: frozenset() for ended in ENDED},
+}
+
+
+def may_move(before: Phase, after: Phase) -> bool:
+    """Whether the life cycle allows this step; ended phases absorb."""
+    return after in TRANSITIONS[before]
+
+
+class Level(IntEnum):
+    """Topology levels from the tightest to the loosest."""
+
+    NVLINK = 0
+    NODE = 1
+    RACK = 2
+    ZONE = 3
+    CLUSTER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one worker needs: whole GPUs, or a share of one, or neither (CPU-only).
+
+    cpu_milli is 1/1000 core, memory and gpu_memory (least memory of each whole device) are MiB.
+    models lists the GPU models allowed; empty means any.
+    """
+
+    gpus: int = 0
+    share: Share | None = None
+    gpu_memory: int = 0
+    cpu_milli: int = 0
+    memory: int = 0
+    models: tuple[str, ...] = ()
+
+    @property
+    def milli(self) -> int:
+        """Milli-GPU of one worker, as quota counts it."""
+        return self.share.guarantee if self.share else self.gpus * WHOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """How many workers: the wanted count, the least that may start, the most it can use."""
+
+    count: int = 1
+    min: int = 1
+    max: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """How close the workers must (require) and should (prefer) be."""
+
+    require: Level | None = None
+    prefer: Level | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One worker's place: its node and the device indices there. leaving = its pod is being stopped."""
+
+    rank: int
+    node: str
+    gpus: tuple[int, ...] = ()
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One workload that has not ended. Times are cluster-clock seconds; version is the row's."""
+
+    id: str
+    name: str
+    team: str
+    kind: Kind
+    ask: Ask
+    gang: Gang = Gang()
+    topology: Topology = Topology()
+    priority: int = 0
+    preemptible: bool = True
+    phase: Phase = Phase.QUEUED
+    version: int = 1
+    seq: int = 0  # order of submission; never time, which ties
+    attempt: int = 0
+    submitted_at: float = 0.0
+    queued_at: float = 0.0
+    started_at: float | None = None  # of the current attempt, when Running was first seen
+    attained: int = 0  # milli-GPU seconds held in earlier attempts
+    expected_seconds: float | None = None  # of running time, all attempts together
+    checkpoint_interval: float | None = None
+    checkpointed_at: float | None = None
+    grace_seconds: float = 30.0
+    not_before: float | None = None  # back-off after a failure
+    unmet: tuple[str, ...] = ()  # names in `after` that are not met yet
+    placement: tuple[Assignment, ...] = ()  # rank order; empty unless capacity is held or reserved
+    after: tuple[str, ...] = ()  # Reserved: starts when these workloads have left
+    preempted_at: tuple[float, ...] = ()  # last 24 h, oldest first
+    preempted_by: tuple[str, ...] = ()  # ids, same order
+    reason: str = ""
+    message: str = ""
+    reason_at: float = 0.0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it wants workers that it has not been given."""
+        if self.phase == Phase.QUEUED:
+            return True
+        return self.kind == Kind.INFERENCE and self.phase in ACTIVE and self.missing > 0
+
+    @property
+    def missing(self) -> int:
+        """Workers wanted and not placed."""
+        return max(0, self.gang.count - sum(not a.leaving for a in self.placement))
+
+    @property
+    def held_milli(self) -> int:
+        """Milli-GPU held or reserved, leaving workers included."""
+        return self.ask.milli * len(self.placement)

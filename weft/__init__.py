@@ -1,0 +1,1 @@
+"""`from weft import Client`: the Python SDK (re-exported from controlplane.client)."""
