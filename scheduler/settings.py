@@ -15,4 +15,5 @@ class Settings:
     gang_timeout_seconds: float = 300.0  # a gang that is not all Running by then goes back to the queue
     wait_refresh_seconds: float = 60.0  # a waiting message with other numbers is rewritten no sooner,
     wait_refresh_fraction: float = 0.25  # nor before the wait has grown by this part: writes grow with log(wait)
+    restart_seconds: float = 60.0  # what stopping and starting again costs a victim beside the lost work
     max_victims: int = 64  # scenarios tried for one claimant (algorithms.md 8.3)

@@ -4,8 +4,8 @@ A snapshot is a value. `replace` and `after` give the next one and adapt the col
 the difference only, so one new job costs microseconds even with 10,000 GPUs.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -46,6 +46,15 @@ class Node:
         return self.ready and self.schedulable
 
 
+@dataclass(frozen=True, eq=False)
+class Flavor:
+    """The nodes of one pool with one GPU model, as a mask over all nodes (Kueue: ResourceFlavor)."""
+
+    pool: str
+    model: str
+    nodes: NDArray[np.bool_]
+
+
 @dataclass(frozen=True)
 class Inventory:
     """The nodes as columns; N nodes, G devices, devices of a node lie side by side."""
@@ -73,6 +82,35 @@ class Inventory:
         return np.array([n.is_usable for n in self.nodes], dtype=np.bool_)
 
     @cached_property
+    def gpu_memory(self) -> Ints:
+        """Shape [N]: MiB of each device of a node; 0 without devices."""
+        return np.array([n.gpu_memory if n.gpus else 0 for n in self.nodes], dtype=np.int64)
+
+    @cached_property
+    def flavors(self) -> tuple[Flavor, ...]:
+        """The nodes with GPUs by pool and model, sorted."""
+        kinds = [(n.pool, n.model) if n.gpus else None for n in self.nodes]
+        return tuple(
+            Flavor(pool, model, np.array([k == (pool, model) for k in kinds], dtype=np.bool_))
+            for pool, model in sorted({k for k in kinds if k})
+        )
+
+    @cached_property
+    def rack_of(self) -> Ints:
+        """Shape [N]: number of each node's rack. A node without one is a rack of its own."""
+        return numbered([(n.zone, n.rack) if n.rack else ("", "", n.name) for n in self.nodes])
+
+    @cached_property
+    def zone_of(self) -> Ints:
+        """Shape [N]: number of each node's zone. A node without one is in the zone of its rack, else alone."""
+        return numbered([(n.zone,) if n.zone else (n.rack or n.name, "") for n in self.nodes])
+
+    @cached_property
+    def link_of(self) -> Ints:
+        """Shape [G]: number of each device's NVLink domain. Without NVLink a device is a domain of its own."""
+        return numbered([(i, index // max(1, n.nvlink)) for i, n in enumerate(self.nodes) for index in range(n.gpus)])
+
+    @cached_property
     def gpu_capacity(self) -> Ints:
         """Shape [2, G]: milli-GPU and MiB of each device; 0 where it is lost."""
         out = np.zeros((2, int(self.offset[-1])), dtype=np.int64)
@@ -88,6 +126,12 @@ class Inventory:
     def node_capacity(self) -> Ints:
         """Shape [2, N]: 1/1000 cores and MiB of each node."""
         return np.array([[n.cpu_milli for n in self.nodes], [n.memory for n in self.nodes]], dtype=np.int64)
+
+
+def numbered(keys: Iterable[Hashable]) -> Ints:
+    """Number equal keys alike, from 0, in the order of first sight."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +173,7 @@ class Columns:
 
 def whens(workload: Workload, worker: Assignment) -> tuple[int, ...]:
     """In which of the two states a worker counts."""
-    if workload.phase == Phase.RESERVED:
+    if worker.reserved or workload.phase == Phase.RESERVED:
         return (LATER,)
     return (NOW,) if worker.leaving else (NOW, LATER)
 
@@ -144,6 +188,8 @@ class Snapshot:
     quotas: tuple[Quota, ...]
     workloads: Mapping[str, Workload]
     columns: Columns
+    # Which workloads ask the same, kept from one snapshot to the next: see ordering.shape_of.
+    shapes: dict[str, tuple[Workload, str]] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
     def build(
@@ -173,11 +219,11 @@ class Snapshot:
             columns.add(self.inventory, workload)
             workloads[workload.id] = workload
         for uid in gone:
+            self.shapes.pop(uid, None)
             if (old := workloads.pop(uid, None)) is not None:
                 columns.add(self.inventory, old, -1)
-        return Snapshot(
-            self.at if at is None else at, self.inventory, self.teams, self.quotas, workloads, columns
-        )
+        at = self.at if at is None else at
+        return Snapshot(at, self.inventory, self.teams, self.quotas, workloads, columns, self.shapes)
 
     def after(self, decisions: Iterable[Decision]) -> "Snapshot":
         """The world once these decisions are committed: the same meaning as the database's interpreter."""
@@ -205,7 +251,9 @@ def applied(workload: Workload, decision: Decision, at: float) -> Workload:
 
 
 def _placed(workload: Workload, decision: Place) -> Workload:
-    placement = tuple(sorted((*workload.placement, *decision.workers), key=lambda a: a.rank))
+    # A service that grows may run some workers and wait for the places of others: each says so itself.
+    workers = tuple(replace(a, reserved=bool(decision.after)) for a in decision.workers)
+    placement = tuple(sorted((*workload.placement, *workers), key=lambda a: a.rank))
     fresh = workload.phase not in ACTIVE
     phase = (Phase.RESERVED if decision.after else Phase.ADMITTED) if fresh else Phase.SCALING
     return replace(
@@ -214,6 +262,7 @@ def _placed(workload: Workload, decision: Place) -> Workload:
         placement=placement,
         after=decision.after,
         attempt=workload.attempt + fresh,
+        next_rank=max(0 if fresh else workload.next_rank, *(a.rank + 1 for a in placement)),
         version=workload.version + 1,
         reason="",
         message="",
@@ -231,4 +280,3 @@ def _evicted(workload: Workload, decision: Evict, at: float) -> Workload:
         preempted_by=(*workload.preempted_by, decision.by),
         version=workload.version + 1,
     )
-

@@ -119,12 +119,16 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One worker's place: its node and the device indices there. leaving = its pod is being stopped."""
+    """One worker's place: its node and the device indices there.
+
+    leaving = its pod is being stopped; reserved = the place is fixed but not free yet (`Place.after`).
+    """
 
     rank: int
     node: str
     gpus: tuple[int, ...] = ()
     leaving: bool = False
+    reserved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +148,7 @@ class Workload:
     version: int = 1
     seq: int = 0  # order of submission; never time, which ties
     attempt: int = 0
+    next_rank: int = 0  # what a further worker of this attempt gets; the rank of one that ended is not used again
     submitted_at: float = 0.0
     queued_at: float = 0.0
     started_at: float | None = None  # of the current attempt, when Running was first seen
