@@ -1,0 +1,212 @@
+"""All loops in one thread, on the simulated cluster's clock.
+
+One round at a time: the clock moves to the next moment at which anything happens, what is due is submitted, and the
+loops run, the same `run_once` functions as in production. Between rounds nothing decides anything, so a slow machine
+or a high speed only changes how long it takes; the decisions of a preset and seed are always the same. Users act
+between rounds; they wake the driver.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import structlog
+from django.db import close_old_connections
+
+from controlplane.cluster.simulated import SimulatedCluster
+from controlplane.loops import account, actuate, observe, scale, schedule
+from controlplane.loops.wiring import Wiring
+from controlplane.services import arrivals
+from controlplane.simulator.presets import Arrival, Preset
+from controlplane.wake import Bell, bell
+
+POLL_SECONDS = 0.25  # of real time: how soon a pause or another speed is seen
+BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 30.0  # of real time, after a loop failed
+NET_SECONDS, SCALE_SECONDS, ACCOUNT_SECONDS = 60.0, 15.0, 60.0  # of the cluster's clock
+BATCH = 100  # arrivals in one transaction: users' writes wait that long at most
+NET_SLOTS = 5  # where slots are long, the safety nets are as many of them
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Timer:
+    """When a loop is due again, on the cluster's clock."""
+
+    period: float
+    due: float = 0.0
+
+    def is_due(self, at: float) -> bool:
+        """Whether the loop is to run in the round at this time; it then is due a period later."""
+        if at < self.due:
+            return False
+        self.due = (math.floor(at / self.period) + 1) * self.period
+        return True
+
+
+@dataclass
+class Health:
+    """How one loop fares: failures in a row, and when it may be tried again (monotonic seconds)."""
+
+    failures: int = 0
+    not_before: float = 0.0
+
+
+class Submissions:
+    """The preset's arrivals that are not in the database yet."""
+
+    def __init__(self, preset: Preset) -> None:
+        self._preset = preset
+        self._rewind()
+
+    @property
+    def next_at(self) -> float | None:
+        """When the next one is due; None after the last."""
+        return None if self._next is None else self._next.at
+
+    def submit(self, at: float) -> bool:
+        """Submit all that are due at this time; tell whether there were any."""
+        due: list[Arrival] = []
+        while self._next is not None and self._next.at <= at:
+            due.append(self._next)
+            self._next = next(self._rest, None)
+        try:
+            for first in range(0, len(due), BATCH):
+                batch, world = due[first : first + BATCH], self._preset.identity
+                self._submitted = arrivals.submit(arrivals=batch, seen=self._submitted, at=at, world=world)
+        except Exception:
+            self._rewind()
+            raise
+        return bool(due)
+
+    def _rewind(self) -> None:
+        """Go to the first arrival that is not in the database."""
+        self._submitted = arrivals.submitted()
+        self._rest: Iterator[Arrival] = islice(iter(self._preset.arrivals), self._submitted, None)
+        self._next: Arrival | None = next(self._rest, None)
+
+
+class Driver:
+    """Runs a preset on a simulated cluster. Not safe to use from two threads."""
+
+    def __init__(self, wiring: Wiring, preset: Preset, listen_to: Bell = bell) -> None:
+        if not isinstance(wiring.cluster, SimulatedCluster):
+            raise TypeError("the embedded driver moves a clock, and only the simulated cluster has one to move")
+        self.wiring = wiring
+        self.cluster = wiring.cluster
+        self.preset = preset
+        self.rounds = 0
+        self.health: dict[str, Health] = {}
+        self._bell = listen_to
+        slot = preset.slot_seconds
+        self._schedule = Timer(max(NET_SECONDS, NET_SLOTS * slot))
+        self._scale = Timer(max(SCALE_SECONDS, slot))
+        self._account = Timer(max(ACCOUNT_SECONDS, NET_SLOTS * slot))
+        self._anchor = time.monotonic()  # when the cluster's clock was where it is
+        self._arrivals = Submissions(preset)
+
+    # --- rounds -------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """The cluster's clock."""
+        return self.cluster.now()
+
+    @property
+    def next_round(self) -> float:
+        """The next slot in which anything happens."""
+        moments = [self._schedule.due, self._scale.due, self._account.due]
+        moments += [self.cluster.next_event(), self._arrivals.next_at]
+        soonest = min(moment for moment in moments if moment is not None)
+        slot = self.preset.slot_seconds
+        return max(math.ceil(soonest / slot) * slot, self.now)
+
+    def round(self, at: float, woken: bool = False) -> None:
+        """Move the clock to `at` and let every loop that has a reason run once."""
+        self.rounds += 1
+        if at > self.now:
+            self.cluster.advance(at)
+        changed = self._arrivals.submit(at) or woken
+        changed |= self._run("observe", observe.run_once) > 0
+        if self._scale.is_due(at):
+            changed |= self._run("scale", scale.run_once) > 0
+        if self._schedule.is_due(at) or changed:
+            self._run("schedule", schedule.run_once)
+        self._run("actuate", actuate.run_once)
+        if self._account.is_due(at):
+            self._run("account", account.run_once)
+
+    def run_to(self, at: float, progress: Callable[[float], None] = lambda _: None) -> None:
+        """Run every round up to this moment of the cluster's clock, as fast as it goes."""
+        if self.rounds == 0:
+            self.round(self.now)
+        while (moment := self.next_round) <= at:
+            self.round(max(moment, self.now))
+            progress(self.now)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will arrive any more."""
+        return self._arrivals.next_at is None
+
+    # --- pace ---------------------------------------------------------------------------------
+
+    def run(self, stop: threading.Event) -> None:
+        """Run at the database's speed until `stop`: the body of the embedded thread. It never raises."""
+        self._bell.adopt()
+        failures = 0
+        while not stop.is_set():
+            try:
+                if self.rounds == 0:
+                    self.round(self.now)
+                self._pace(stop)
+                failures = 0
+            except Exception:
+                failures += 1
+                log.exception("the embedded driver failed; it tries again", failures=failures)
+                close_old_connections()
+                stop.wait(_backoff(failures))
+
+    def _pace(self, stop: threading.Event) -> None:
+        """Wait for the next round, or for a user, and run it."""
+        start, moment = self.now, self.next_round
+        reached = start
+        while not stop.is_set():
+            speed, paused = arrivals.pace()
+            now = time.monotonic()
+            if not paused:
+                reached += (now - self._anchor) * speed
+            self._anchor = now
+            if reached >= moment:
+                self.round(moment)
+                return
+            if self._bell.answer():
+                slot = self.preset.slot_seconds
+                self.round(max(start, math.floor(reached / slot) * slot), woken=True)
+                return
+            self._bell.wait(POLL_SECONDS if paused else min(POLL_SECONDS, (moment - reached) / speed))
+
+    # --- parts of a round ---------------------------------------------------------------------
+
+    def _run(self, name: str, run_once: Callable[[Wiring], object]) -> int:
+        """Run one loop once; a failure is logged and tried again later. Tells how much it did."""
+        health = self.health.setdefault(name, Health())
+        if time.monotonic() < health.not_before:
+            return 0
+        try:
+            report = run_once(self.wiring)
+        except Exception:
+            health.failures += 1
+            health.not_before = time.monotonic() + _backoff(health.failures)
+            log.exception("loop failed", loop=name, failures=health.failures, at=self.now)
+            close_old_connections()
+            return 0
+        health.failures = 0
+        return int(getattr(report, "did", 0))
+
+
+def _backoff(failures: int) -> float:
+    return float(min(BACKOFF_SECONDS * 2 ** (failures - 1), MOST_BACKOFF_SECONDS))

@@ -1,0 +1,67 @@
+"""Wake a loop after the current transaction, instead of polling faster.
+
+A wake-up is a hint: it may be lost or doubled, and every loop also runs by its period (reliability.md 0.1). In the
+embedded mode it sets an event of this process, else it sends the loop's Celery task by name.
+"""
+
+import threading
+import time
+
+import structlog
+from celery import current_app
+from django.conf import settings
+from django.db import transaction
+
+EXPIRES_SECONDS = 10  # a hint older than the schedule loop's period says nothing new
+SILENCE_SECONDS = 5.0  # after a failed send, so that a dead broker costs one request its time-out, not every one
+
+log = structlog.get_logger(__name__)
+
+
+class Bell:
+    """What the embedded loops wait on. Rings of the loops' own thread are ignored: it knows what it did."""
+
+    def __init__(self) -> None:
+        self._rung = threading.Event()
+        self._owner: int | None = None
+
+    def adopt(self) -> None:
+        """Make the calling thread the owner, whose own rings are ignored."""
+        self._owner = threading.get_ident()
+
+    def ring(self) -> None:
+        """Wake the owner."""
+        if threading.get_ident() != self._owner:
+            self._rung.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a ring at most so long; tell whether there was one."""
+        return self._rung.wait(seconds)
+
+    def answer(self) -> bool:
+        """Take note of the rings so far; tell whether there were any."""
+        was_rung = self._rung.is_set()
+        self._rung.clear()
+        return was_rung
+
+
+bell = Bell()
+# Set when this process is asked to stop: whoever streams an endless answer ends it then.
+stopping = threading.Event()
+_silent_until = 0.0  # monotonic seconds of this process
+
+
+def wake(loop: str) -> None:
+    """Wake the loop (`schedule`, `actuate`, ...) once the current transaction is committed."""
+    transaction.on_commit(bell.ring if settings.EMBEDDED else lambda: _send(loop), robust=True)
+
+
+def _send(loop: str) -> None:
+    global _silent_until
+    if not settings.REDIS_URL or time.monotonic() < _silent_until:
+        return
+    try:
+        current_app.send_task(f"controlplane.tasks.{loop}", expires=EXPIRES_SECONDS, ignore_result=True, retry=False)
+    except Exception as error:  # whatever the broker's client raises: the period will do what the hint would have
+        _silent_until = time.monotonic() + SILENCE_SECONDS
+        log.warning("wake failed", loop=loop, error=str(error))
