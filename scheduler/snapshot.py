@@ -260,7 +260,7 @@ def _placed(workload: Workload, decision: Place) -> Workload:
         workload,
         phase=phase,
         placement=placement,
-        after=decision.after,
+        after=decision.after if fresh else (*workload.after, *decision.after),
         attempt=workload.attempt + fresh,
         next_rank=max(0 if fresh else workload.next_rank, *(a.rank + 1 for a in placement)),
         version=workload.version + 1,

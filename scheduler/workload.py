@@ -50,7 +50,7 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     P.QUEUED: frozenset({P.RESERVED, P.ADMITTED, P.HELD, P.REJECTED, P.EXPIRED, P.STOPPED}),
     P.HELD: frozenset({P.QUEUED, P.STOPPED, P.EXPIRED}),
     P.RESERVED: frozenset({P.ADMITTED, P.QUEUED, P.HELD, P.STOPPED, P.EXPIRED}),
-    P.ADMITTED: frozenset({P.STARTING, P.RUNNING, *_UP}),
+    P.ADMITTED: frozenset({P.STARTING, P.RUNNING, P.SCALING, P.DEGRADED, *_UP}),
     P.STARTING: frozenset({P.RUNNING, P.DEGRADED, P.SCALING, *_UP}),
     P.RUNNING: frozenset({P.SCALING, P.DEGRADED, *_UP}),
     P.SCALING: frozenset({P.RUNNING, P.DEGRADED, *_UP}),

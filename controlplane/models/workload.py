@@ -39,6 +39,7 @@ class Workload(models.Model):
     checkpoint_interval = models.FloatField(null=True)
     grace_seconds = models.FloatField(default=30)
     max_seconds = models.FloatField(null=True, help_text="max_duration: ends it")
+    deadline = models.FloatField(null=True, help_text="A workload that still waits then is Expired")
     retries = models.PositiveSmallIntegerField(default=0)
     # how it stands
     phase = models.CharField(max_length=14, choices=[(p.value, p.value) for p in Phase], default=Phase.QUEUED)
@@ -47,6 +48,7 @@ class Workload(models.Model):
     reason_at = models.FloatField(default=0)
     version = models.PositiveIntegerField(default=1)
     attempt = models.PositiveIntegerField(default=0)
+    next_rank = models.PositiveIntegerField(default=0, help_text="A rank of this attempt is never used twice")
     failures = models.PositiveIntegerField(default=0)
     submitted_at = models.FloatField()
     queued_at = models.FloatField()
@@ -107,6 +109,7 @@ class Placement(models.Model):
     bound_at = models.FloatField(null=True)
     released_at = models.FloatField(null=True)
     accounted_to = models.FloatField(null=True, help_text="Usage rows cover it up to here")
+    is_settled = models.BooleanField(default=False, help_text="Released, and usage rows cover all of it")
 
     class Meta:
         constraints = [
@@ -114,6 +117,7 @@ class Placement(models.Model):
         ]
         indexes = [
             models.Index(fields=["state"], condition=~Q(state="Released"), name="placement_live"),
+            models.Index(fields=["id"], condition=Q(is_settled=False), name="placement_unsettled"),
         ]
 
     def __str__(self) -> str:

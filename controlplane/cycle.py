@@ -1,0 +1,141 @@
+"""A round's input as bytes: whole, or as the difference to the round before; and its digest. Free of the database.
+
+A snapshot's digest is the sum of its rows' hashes, so it does not depend on their order and is kept up to date by the
+rows that change.
+"""
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from hashlib import blake2b
+from typing import Any
+
+from gpushare.gpu import Share
+from scheduler.snapshot import Node, Snapshot
+from scheduler.team import Quota, Team
+from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
+
+_MODULUS = 1 << 128
+_WORKLOAD = tuple(f.name for f in fields(Workload))
+_SIMPLE = tuple(n for n in _WORKLOAD if n not in ("ask", "gang", "topology", "placement"))
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+def workload_text(w: Workload) -> str:
+    """One workload as canonical JSON: equal workloads have equal text."""
+    ask, share = w.ask, w.ask.share
+    nested = (
+        (ask.gpus, share and (share.guarantee, share.limit, share.memory), ask.gpu_memory, ask.cpu_milli, ask.memory,
+         ask.models),
+        (w.gang.count, w.gang.min, w.gang.max),
+        (w.topology.require, w.topology.prefer),
+        tuple((a.rank, a.node, a.gpus, a.leaving) for a in w.placement),
+    )  # fmt: skip
+    return _encode((tuple(getattr(w, name) for name in _SIMPLE), nested))
+
+
+def workload_of(text: str) -> Workload:
+    """The workload that `workload_text` wrote."""
+    simple, (ask, gang, topology, placement) = json.loads(text)
+    gpus, share, gpu_memory, cpu_milli, memory, models = ask
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in zip(_SIMPLE, simple, strict=True)
+    }
+    values["kind"], values["phase"] = Kind(values["kind"]), Phase(values["phase"])
+    require, prefer = (level if level is None else Level(level) for level in topology)
+    return Workload(
+        ask=Ask(gpus, Share(*share) if share else None, gpu_memory, cpu_milli, memory, tuple(models)),
+        gang=Gang(*gang),
+        topology=Topology(require, prefer),
+        placement=tuple(Assignment(rank, node, tuple(on), leaving) for rank, node, on, leaving in placement),
+        **values,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What is not a workload: nodes, teams and quotas."""
+
+    nodes: tuple[Node, ...]
+    teams: tuple[Team, ...]
+    quotas: tuple[Quota, ...]
+
+    @property
+    def text(self) -> str:
+        """Canonical JSON."""
+        return _encode([[_values(entity) for entity in part] for part in (self.nodes, self.teams, self.quotas)])
+
+    @staticmethod
+    def of(text: str) -> "Frame":
+        """The frame that `text` wrote."""
+        nodes, teams, quotas = json.loads(text)
+        return Frame(
+            tuple(Node(*values[:-1], lost=tuple(values[-1])) for values in nodes),
+            tuple(Team(*values) for values in teams),
+            tuple(Quota(*values) for values in quotas),
+        )
+
+
+def _values(entity: Node | Team | Quota) -> list[Any]:
+    return [getattr(entity, f.name) for f in fields(entity)]
+
+
+def row_hash(text: str) -> int:
+    """What one row adds to a digest."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=16).digest())
+
+
+def total(hashes: Iterable[int]) -> int:
+    """The order-free sum of row hashes."""
+    return sum(hashes) % _MODULUS
+
+
+def digest_of(snapshot: Snapshot) -> str:
+    """The digest from scratch; `queries.snapshot` keeps the same up to date by differences."""
+    frame = Frame(snapshot.inventory.nodes, snapshot.teams, snapshot.quotas)
+    return digest_text(
+        total((row_hash(frame.text), *(row_hash(workload_text(w)) for w in snapshot.workloads.values())))
+    )
+
+
+def digest_text(value: int) -> str:
+    """A digest as 32 hexadecimal digits."""
+    return f"{value % _MODULUS:032x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a round saw that the stored round before it did not: texts of changed workloads, ids of those gone.
+
+    frame is the text of nodes, teams and quotas where these changed. A base is the difference to nothing.
+    """
+
+    at: float
+    changed: Mapping[str, str]
+    gone: tuple[str, ...] = ()
+    frame: str | None = None
+
+    def pack(self) -> bytes:
+        """Compressed bytes for the Cycle row."""
+        whole = _encode([self.at, list(self.changed.values()), list(self.gone), self.frame])
+        return zlib.compress(whole.encode(), level=1)
+
+
+def unpack(packed: bytes) -> tuple[float, list[Workload], list[str], Frame | None]:
+    """(at, changed workloads, ids gone, frame if it changed) of one stored input."""
+    at, changed, gone, frame = json.loads(zlib.decompress(packed))
+    return at, [workload_of(text) for text in changed], gone, None if frame is None else Frame.of(frame)
+
+
+def rebuild(inputs: Iterable[bytes]) -> Snapshot:
+    """The snapshot that the last of these inputs was; the first must be a base, and none may be missing."""
+    workloads: dict[str, Workload] = {}
+    at, frame = 0.0, Frame((), (), ())
+    for packed in inputs:
+        at, changed, gone, other = unpack(packed)
+        frame = other or frame
+        for uid in gone:
+            workloads.pop(uid, None)
+        workloads.update((w.id, w) for w in changed)
+    return Snapshot.build(at, frame.nodes, frame.teams, frame.quotas, workloads.values())

@@ -1,0 +1,245 @@
+"""Rows -> the scheduler's snapshot: from scratch, or kept up to date by what changed."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
+
+from django.db import transaction
+
+from controlplane.cycle import Difference, Frame, digest_text, row_hash, workload_text
+from controlplane.models import Change, ClusterState, Placement, PlacementState
+from controlplane.models import Node as NodeRow
+from controlplane.models import Quota as QuotaRow
+from controlplane.models import Team as TeamRow
+from controlplane.models import Workload as WorkloadRow
+from gpushare.gpu import Share
+from scheduler.snapshot import Node, Snapshot
+from scheduler.team import Quota, Team
+from scheduler.workload import ENDED, Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
+
+_CHUNK = 900
+_LIVE = tuple(phase.value for phase in Phase if phase not in ENDED)
+_LEAVING, _RELEASED = PlacementState.LEAVING.value, PlacementState.RELEASED.value
+_ENDED_TEXT = frozenset(phase.value for phase in ENDED)
+_LEVELS = dict(enumerate(Level))
+
+
+class Fence(Protocol):
+    """A held lease: `check` raises inside the transaction once it is another's."""
+
+    epoch: int
+
+    def check(self) -> None:
+        """Raise unless the lease is still ours."""
+
+
+def full(at: float | None = None) -> Snapshot:
+    """Everything, read in one transaction; `at` is the cluster's clock, by default as last observed."""
+    with transaction.atomic():
+        at = _observed_at() if at is None else at
+        frame = _frame()
+        workloads = _workloads(None)
+    return Snapshot.build(at, frame.nodes, frame.teams, frame.quotas, workloads)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A snapshot, how it differs from the one taken before, and its digest."""
+
+    snapshot: Snapshot
+    changed: Difference
+    is_base: bool  # nothing was taken before: `changed` is everything
+    digest: str
+
+
+class SnapshotKeeper:
+    """The snapshot of one holder of the schedule lease, kept between rounds as long as the epoch lasts.
+
+    `take` reads again what Change rows name and deletes them, in one transaction fenced by the lease: if that fails,
+    nothing is lost. A new epoch starts from scratch, since others may have consumed Change rows meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._epoch: int | None = None
+        self._snapshot = Snapshot.build(0.0, (), (), (), ())
+        self._hashes: dict[str, int] = {}
+        self._texts: dict[str, str] = {}
+        self._frame = ""
+        self._sum = 0
+
+    def take(self, lease: Fence, at: float | None = None) -> Taken:
+        """The snapshot as of now. Raises what `lease.check` raises."""
+        if self._epoch != lease.epoch:
+            return self._base(lease, at)
+        if not Change.objects.exists():  # nothing to write; whatever is decided on this is fenced when it commits
+            at = self._snapshot.at if at is None else at
+            self._snapshot = self._snapshot.replace(at=at)
+            return Taken(self._snapshot, Difference(at, {}), False, digest_text(self._sum))
+        with transaction.atomic():
+            lease.check()
+            hints = list(Change.objects.values_list("id", "workload"))
+            uids = {uid for _, uid in hints if uid is not None}
+            changed = _workloads(uids) if uids else []
+            frame = _frame() if any(uid is None for _, uid in hints) else None
+            _forget(hints)
+            at = _observed_at() if at is None else at
+        return self._next(at, changed, {str(uid) for uid in uids}, frame)
+
+    def _base(self, lease: Fence, at: float | None) -> Taken:
+        """Everything from scratch. The rows are read after the hints, so no hint that is deleted is newer than them."""
+        self._epoch = None
+        with transaction.atomic():
+            lease.check()
+            hints = list(Change.objects.values_list("id", "workload"))
+            frame = _frame()
+            workloads = _workloads(None)
+            _forget(hints)
+            at = _observed_at() if at is None else at
+        self._snapshot = Snapshot.build(at, frame.nodes, frame.teams, frame.quotas, workloads)
+        self._texts = {w.id: workload_text(w) for w in workloads}
+        self._hashes = {uid: row_hash(text) for uid, text in self._texts.items()}
+        self._frame = frame.text
+        self._sum = row_hash(self._frame) + sum(self._hashes.values())
+        self._epoch = lease.epoch
+        return Taken(self._snapshot, self.whole(), True, digest_text(self._sum))
+
+    def whole(self) -> Difference:
+        """The last snapshot as the difference to nothing."""
+        return Difference(self._snapshot.at, dict(self._texts), (), self._frame)
+
+    def _next(self, at: float, changed: list[Workload], named: set[str], frame: Frame | None) -> Taken:
+        gone = tuple(sorted(uid for uid in named - {w.id for w in changed} if uid in self._texts))
+        texts = {w.id: workload_text(w) for w in changed}
+        for uid in gone:
+            del self._texts[uid]
+            self._sum -= self._hashes.pop(uid)
+        for uid, text in texts.items():
+            new = row_hash(text)
+            self._sum += new - self._hashes.get(uid, 0)
+            self._hashes[uid] = new
+        self._texts |= texts
+        self._snapshot = self._snapshot.replace(at=at, changed=changed, gone=gone)
+        if frame is not None:
+            self._sum += row_hash(frame.text) - row_hash(self._frame)
+            self._frame = frame.text
+            every = self._snapshot.workloads.values()
+            self._snapshot = Snapshot.build(at, frame.nodes, frame.teams, frame.quotas, every)
+        difference = Difference(at, texts, gone, None if frame is None else frame.text)
+        return Taken(self._snapshot, difference, False, digest_text(self._sum))
+
+
+def _observed_at() -> float:
+    return ClusterState.objects.order_by("id").values_list("now", flat=True).first() or 0.0
+
+
+def _forget(hints: list[tuple[int, Any]]) -> None:
+    for part in _parts([number for number, _ in hints]):
+        Change.objects.filter(id__in=part).delete()
+
+
+def _parts(values: Iterable[Any]) -> Iterator[list[Any]]:
+    every = list(values)
+    for start in range(0, len(every), _CHUNK):
+        yield every[start : start + _CHUNK]
+
+
+# --- rows to objects --------------------------------------------------------------------------
+
+
+def _frame() -> Frame:
+    nodes = NodeRow.objects.order_by("name").values_list(
+        "name", "pool__name", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory", "rack", "zone", "nvlink",
+        "ready", "schedulable", "lost_gpus",
+    )  # fmt: skip
+    teams = TeamRow.objects.order_by("name").values_list("name", "parent__name")
+    quotas = QuotaRow.objects.order_by("team__name", "pool__name").values_list(
+        "team__name", "pool__name", "nominal", "borrowing_limit", "lending_limit", "weight"
+    )
+    return Frame(
+        tuple(Node(*values[:-1], lost=tuple(values[-1])) for values in nodes),
+        tuple(Team(*values) for values in teams),
+        tuple(Quota(*values) for values in quotas),
+    )
+
+
+_COLUMNS = (
+    "uid", "name", "team_id", "kind", "gpus", "share_guarantee", "share_limit", "gpu_memory", "cpu_milli", "memory",
+    "gpu_models", "workers", "workers_min", "workers_max", "topology_require", "topology_prefer", "priority",
+    "preemptible", "phase", "version", "seq", "attempt", "next_rank", "submitted_at", "queued_at", "started_at",
+    "attained", "expected_seconds", "checkpoint_interval", "checkpointed_at", "grace_seconds", "not_before", "unmet",
+    "reserved_after", "preempted_at", "preempted_by", "reason", "message", "reason_at",
+)  # fmt: skip
+
+
+def _workloads(uids: Iterable[UUID] | None) -> list[Workload]:
+    """Those that have not ended, by order of submission; of all, or of some."""
+    teams = dict(TeamRow.objects.values_list("pk", "name"))
+    found: list[Workload] = []
+    for part in [None] if uids is None else _parts(uids):
+        rows = WorkloadRow.objects.filter(pk__in=part) if part is not None else WorkloadRow.objects.all()
+        seats = _placements(part)
+        if part is None:
+            rows = rows.filter(phase__in=_LIVE).order_by("seq")
+        for values in rows.values_list(*_COLUMNS):
+            if values[18] not in _ENDED_TEXT:
+                found.append(_workload(values, teams, seats))
+    return found
+
+
+def _placements(uids: list[UUID] | None) -> dict[UUID, list[Assignment]]:
+    rows = Placement.objects.filter(is_settled=False).exclude(state=_RELEASED)  # by the index of what is unsettled
+    if uids is not None:
+        rows = rows.filter(workload__in=uids)
+    seats: dict[UUID, list[Assignment]] = {}
+    for uid, rank, node, gpus, state in rows.values_list("workload_id", "rank", "node", "gpus", "state"):
+        seats.setdefault(uid, []).append(Assignment(rank, node, tuple(gpus), state == _LEAVING))
+    for placed in seats.values():
+        placed.sort(key=lambda a: a.rank)
+    return seats
+
+
+def _workload(values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, list[Assignment]]) -> Workload:
+    (uid, name, team, kind, gpus, guarantee, limit, gpu_memory, cpu_milli, memory,
+     models, count, least, most, require, prefer, priority,
+     preemptible, phase, version, seq, attempt, next_rank, submitted_at, queued_at, started_at,
+     attained, expected, interval, checkpointed_at, grace, not_before, unmet,
+     after, preempted_at, preempted_by, reason, message, reason_at) = values  # fmt: skip
+    share = Share(guarantee, limit, gpu_memory) if guarantee else None
+    return Workload(
+        id=str(uid),
+        name=name,
+        team=teams[team],
+        kind=Kind(kind),
+        ask=Ask(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models)),
+        gang=Gang(count, least, most),
+        topology=Topology(_level(require), _level(prefer)),
+        priority=priority,
+        preemptible=preemptible,
+        phase=Phase(phase),
+        version=version,
+        seq=seq,
+        attempt=attempt,
+        next_rank=next_rank,
+        submitted_at=submitted_at,
+        queued_at=queued_at,
+        started_at=started_at,
+        attained=attained,
+        expected_seconds=expected,
+        checkpoint_interval=interval,
+        checkpointed_at=checkpointed_at,
+        grace_seconds=grace,
+        not_before=not_before,
+        unmet=tuple(unmet),
+        placement=tuple(seats.get(uid, ())),
+        after=tuple(after),
+        preempted_at=tuple(preempted_at),
+        preempted_by=tuple(preempted_by),
+        reason=reason,
+        message=message,
+        reason_at=reason_at,
+    )
+
+
+def _level(value: int | None) -> Level | None:
+    return None if value is None else _LEVELS[value]

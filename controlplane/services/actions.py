@@ -1,0 +1,177 @@
+"""The outbox: commands for the cluster, written with the decision, performed after it, safe to repeat."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from django.db import transaction
+
+from controlplane.cluster.port import PodSpec
+from controlplane.models import Action, Placement, Workload
+from controlplane.services import bulk, clusters
+from controlplane.services.leases import HeldLease
+from controlplane.services.outcomes import REQUEUE, backoff_seconds, stop_attempt
+from controlplane.services.rows import BOUND
+from controlplane.services.transitions import Batch
+from gpushare.gpu import WHOLE
+from scheduler.workload import ACTIVE
+
+ACTOR = "loop:actuate"
+MOST_TRIES = 5  # of a start that the cluster answers with a refusal; one it does not answer is tried for ever
+KEEP_DONE = 20_000  # performed actions kept for whoever looks at them
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One open action with all that performing it takes. A stale one has nothing left to do."""
+
+    id: int
+    verb: str
+    workload: str
+    attempt: int
+    ranks: tuple[int, ...]
+    tries: int
+    grace_seconds: float = 0.0
+    pods: tuple[PodSpec, ...] = ()
+    node: str = ""
+    on: bool = False
+    cpu_milli: int = 0
+    memory: int = 0
+    is_stale: bool = False
+
+
+def due(*, at: float, limit: int = 500) -> tuple[Command, ...]:
+    """Open actions to perform now, oldest first."""
+    rows = Action.objects.filter(done_at__isnull=True, not_before__lte=at).order_by("id")
+    commands = [
+        Command(
+            pk,
+            verb,
+            str(workload),
+            attempt,
+            tuple(payload.get("ranks", ())),
+            tries,
+            float(payload.get("grace", 0.0)),
+            node=payload.get("node", ""),
+            on=payload.get("on", False),
+            cpu_milli=payload.get("cpu_milli", 0),
+            memory=payload.get("memory", 0),
+        )
+        for pk, verb, workload, attempt, payload, tries in rows.values_list(
+            "id", "verb", "workload", "attempt", "payload", "tries"
+        )[:limit]
+    ]
+    starts = {UUID(c.workload) for c in commands if c.verb == "start"}
+    return tuple(_with_pods(commands, starts)) if starts else tuple(commands)
+
+
+def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Command]:
+    """Starts get the pods that are still wanted: bound places of the current attempt."""
+    pods: dict[tuple[str, int], dict[int, PodSpec]] = {}
+    for part in bulk.chunks(starts):
+        for spec in _pods(part):
+            pods.setdefault((spec.workload, spec.attempt), {})[spec.rank] = spec
+    for command in commands:
+        if command.verb != "start":
+            yield command
+            continue
+        wanted = pods.get((command.workload, command.attempt), {})
+        mine = tuple(replace(wanted[r], size=len(command.ranks)) for r in command.ranks if r in wanted)
+        yield replace(command, pods=mine, is_stale=not mine)
+
+
+def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
+    asks = {
+        row[0]: row[1:]
+        for row in Workload.objects.filter(pk__in=uids, phase__in=sorted(p.value for p in ACTIVE)).values_list(
+            "pk", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "team__name", "spec"
+        )
+    }
+    places = Placement.objects.filter(workload__in=uids, state=BOUND)
+    for uid, attempt, rank, node, gpus in places.values_list("workload_id", "attempt", "rank", "node", "gpus"):
+        if uid not in asks or asks[uid][0] != attempt:
+            continue
+        _, guarantee, gpu_memory, cpu_milli, memory, team, spec = asks[uid]
+        yield PodSpec(
+            workload=str(uid),
+            attempt=attempt,
+            rank=rank,
+            size=1,
+            node=node,
+            gpus=tuple(gpus),
+            milli=guarantee or WHOLE,
+            gpu_memory=gpu_memory if guarantee else 0,
+            cpu_milli=cpu_milli,
+            memory=memory,
+            namespace=team,
+            spec=spec,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one command; an empty error means done. is_refusal: the cluster answered, with a no."""
+
+    command: Command
+    error: str = ""
+    is_refusal: bool = False
+
+
+def settle(outcomes: Sequence[Outcome], *, at: float, lease: HeldLease) -> None:
+    """Note what was performed and what has to be tried again, in one transaction fenced by the lease."""
+    if not outcomes:
+        return
+    done = [outcome.command.id for outcome in outcomes if not outcome.error]
+    failed = [outcome for outcome in outcomes if outcome.error]
+    with transaction.atomic():
+        lease.check()
+        for part in bulk.chunks(done):
+            Action.objects.filter(pk__in=part).update(done_at=at, error="")
+        if failed:
+            _note_failures(failed, at)
+        if any(o.command.is_stale and o.command.verb == "start" for o in outcomes):
+            clusters.forget_cursor()  # only a full observation tells that such pods never came to be
+
+
+def prune(*, keep: int = KEEP_DONE) -> int:
+    """Drop performed actions but the newest ones; tell how many."""
+    newest = Action.objects.order_by("-id").values_list("id", flat=True).first()
+    if newest is None:
+        return 0
+    deleted, _ = Action.objects.filter(id__lte=newest - keep, done_at__isnull=False).delete()
+    return deleted
+
+
+def _note_failures(failed: Sequence[Outcome], at: float) -> None:
+    rows, given_up = [], []
+    for outcome in failed:
+        tries = outcome.command.tries + 1
+        is_over = outcome.is_refusal and outcome.command.verb == "start" and tries >= MOST_TRIES
+        if is_over:
+            given_up.append(outcome)
+        rows.append(
+            (tries, at + backoff_seconds(tries), outcome.error[:400], at if is_over else None, outcome.command.id)
+        )
+    bulk.update(Action, ("tries", "not_before", "error", "done_at"), ("id",), rows)
+    if given_up:
+        _requeue_refused(given_up, at)
+
+
+def _requeue_refused(given_up: Sequence[Outcome], at: float) -> None:
+    """What the cluster will not start goes back to the queue, and waits longer each time."""
+    batch = Batch(at, ACTOR)
+    batch.lock(UUID(outcome.command.workload) for outcome in given_up)
+    for outcome in given_up:
+        row = batch.rows.get(outcome.command.workload)
+        if row is None or row.attempt != outcome.command.attempt or row.phase not in ACTIVE or row.intent:
+            continue
+        failures = row.failures + 1
+        batch.change(row, failures=failures, not_before=at + backoff_seconds(failures))
+        message = f"The cluster did not start it: {outcome.error}"[:400]
+        if row.is_service:
+            batch.leave(row, [seat for seat in batch.live(row) if seat.rank in outcome.command.ranks])
+            batch.note(row, "StartRefused", reason="StartRefused", message=message)
+        else:
+            stop_attempt(batch, row, REQUEUE, "StartRefused", message)
+    batch.write()
+    clusters.forget_cursor()

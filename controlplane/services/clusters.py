@@ -1,0 +1,113 @@
+"""What is observed of the machines: nodes, the clock, the use of each GPU."""
+
+from collections.abc import Iterable, Sequence
+
+from django.db.models.functions import Now
+
+from controlplane.cluster.port import GpuUse, Observation
+from controlplane.models import ClusterState, Gpu, Node, NodePool
+from controlplane.services import bulk, changes, events
+from scheduler.snapshot import Node as SeenNode
+
+_NODE = (
+    "name", "pool_id", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory", "zone", "rack", "nvlink", "ready",
+    "schedulable", "lost_gpus",
+)  # fmt: skip
+
+
+def state() -> ClusterState:
+    """The one row about the cluster, created on first use."""
+    found = ClusterState.objects.order_by("id").first()
+    return found if found is not None else ClusterState.objects.create()
+
+
+def observed(*, at: float, cursor: str) -> None:
+    """Note how far observation has come; the cluster's clock never goes back."""
+    row = state()
+    ClusterState.objects.filter(pk=row.pk).update(now=max(at, row.now), cursor=cursor, observed_at=Now())
+
+
+def forget_cursor() -> None:
+    """Have the next observation tell everything."""
+    ClusterState.objects.exclude(cursor="").update(cursor="")
+
+
+def sync(observation: Observation) -> bool:
+    """Write the nodes of an observation; tell whether anything changed. Unknown pools are created."""
+    if not observation.nodes and not observation.gone_nodes and not observation.is_full:
+        return False
+    known = {values[0]: values for values in Node.objects.values_list(*_NODE)}
+    pools = _pools(observation.nodes)
+    seen = {node.name: _values(node, pools[node.pool]) for node in observation.nodes}
+    gone = set(observation.gone_nodes)
+    if observation.is_full:
+        gone |= known.keys() - seen.keys()
+    gone &= known.keys()
+    bulk.insert(Node, _NODE, [values for name, values in seen.items() if name not in known])
+    differing = [values for name, values in seen.items() if name in known and values != known[name]]
+    bulk.update(Node, _NODE[1:], ("name",), [(*values[1:], values[0]) for values in differing])
+    if gone:
+        Node.objects.filter(name__in=gone).delete()
+    is_changed = bool(gone or differing or seen.keys() - known.keys())
+    if is_changed:
+        _tell(observation, seen.keys() - known.keys(), gone, differing, known)
+        changes.touch(None)
+    return is_changed
+
+
+def measure(uses: Sequence[GpuUse]) -> None:
+    """Write the last measured use of each GPU."""
+    nodes = dict(Node.objects.values_list("name", "pk"))
+    rows = {(nodes[u.node], u.index): u for u in uses if u.node in nodes}
+    known = set(Gpu.objects.values_list("node_id", "index"))
+    new = [(*key, u.duty, u.memory) for key, u in rows.items() if key not in known]
+    bulk.insert(Gpu, ("node_id", "index", "duty", "memory_used"), new)
+    old = [(u.duty, u.memory, *key) for key, u in rows.items() if key in known]
+    bulk.update(Gpu, ("duty", "memory_used"), ("node_id", "index"), old)
+    silent = known - rows.keys()
+    bulk.update(Gpu, ("duty", "memory_used"), ("node_id", "index"), [(None, None, *key) for key in sorted(silent)])
+
+
+def _pools(nodes: Iterable[SeenNode]) -> dict[str, int]:
+    models = {node.pool: node.model for node in nodes}
+    known = dict(NodePool.objects.values_list("name", "pk"))
+    for name in sorted(models.keys() - known.keys()):
+        known[name] = NodePool.objects.create(name=name, gpu_model=models[name]).pk
+    return known
+
+
+def _values(node: SeenNode, pool: int) -> tuple[object, ...]:
+    return (
+        node.name, pool, node.model, node.gpus, node.gpu_memory, node.cpu_milli, node.memory, node.zone, node.rack,
+        node.nvlink, node.ready, node.schedulable, list(node.lost),
+    )  # fmt: skip
+
+
+def _tell(
+    observation: Observation,
+    new: Iterable[str],
+    gone: Iterable[str],
+    differing: Sequence[tuple[object, ...]],
+    known: dict[str, tuple[object, ...]],
+) -> None:
+    """One event for each node that came, went or changed; nodes that come with the first observation are one."""
+    entries = [(name, "NodeGone", {}) for name in sorted(gone)]
+    if not known:
+        entries.append(("", "ClusterSeen", {"nodes": len(observation.nodes)}))
+    else:
+        entries += [(name, "NodeSeen", {}) for name in sorted(new)]
+    for values in differing:
+        name = str(values[0])
+        before = known[name]
+        what = {
+            column: [before[i], values[i]]
+            for i, column in enumerate(_NODE)
+            if before[i] != values[i] and column != "pool_id"
+        }
+        entries.append((name, "NodeChanged", what))
+    events.write(
+        [
+            events.Entry(cluster_at=observation.at, actor="loop:observe", kind=kind, name=name[:63], data=data)
+            for name, kind, data in entries
+        ]
+    )

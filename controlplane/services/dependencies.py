@@ -1,0 +1,67 @@
+"""`after`: what must have happened before a workload may start."""
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from controlplane.models import Dependency, Team, Workload
+from controlplane.services import bulk
+from controlplane.services.errors import Refused
+from scheduler.workload import ENDED, Kind, Phase
+
+
+def meet(met: Mapping[UUID, str]) -> list[UUID]:
+    """Take these (uid, name) off what their dependents wait for; tell which dependents that changes."""
+    links = Dependency.objects.filter(needs__in=list(met)).values_list("workload_id", "needs_id")
+    names: dict[UUID, set[str]] = {}
+    for workload, needs in links:
+        names.setdefault(workload, set()).add(met[needs])
+    if not names:
+        return []
+    waiting = Workload.objects.filter(pk__in=sorted(names)).order_by("pk").select_for_update(no_key=True)
+    rows = [
+        ([name for name in unmet if name not in names[uid]], uid)
+        for uid, unmet in waiting.values_list("pk", "unmet")
+        if names[uid].intersection(unmet)
+    ]
+    bulk.update(Workload, ("unmet",), ("uid",), rows)
+    return [uid for _, uid in rows]
+
+
+def resolve(*, team: Team, names: Iterable[str]) -> dict[str, tuple[UUID, bool]]:
+    """The newest workload of each name in the team, and whether it is met already.
+
+    Refused where there is none, or where it ended without doing what is waited for.
+    """
+    wanted = list(names)
+    found: dict[str, tuple[UUID, str, str]] = {}
+    rows = Workload.objects.filter(team=team, name__in=wanted).order_by("seq")
+    for uid, name, kind, phase in rows.values_list("uid", "name", "kind", "phase"):
+        found[name] = (uid, kind, phase)
+    resolved = {}
+    for name in wanted:
+        if name not in found:
+            raise Refused(
+                422,
+                "UnknownDependency",
+                "after",
+                f"after names {name}, which team {team} does not have. Submit it first.",
+            )
+        uid, kind, phase = found[name]
+        is_met = _is_met(kind, Phase(phase))
+        if not is_met and Phase(phase) in ENDED:
+            raise Refused(
+                422,
+                "FailedDependency",
+                "after",
+                f"after names {name}, which ended as {phase}. Submit {name} again first.",
+            )
+        resolved[name] = (uid, is_met)
+    return resolved
+
+
+def _is_met(kind: str, phase: Phase) -> bool:
+    if kind == Kind.TRAINING:
+        return phase == Phase.SUCCEEDED
+    if kind == Kind.NOTEBOOK:
+        return phase in (Phase.SUCCEEDED, Phase.STOPPED)
+    return phase == Phase.RUNNING

@@ -1,0 +1,199 @@
+"""What the cluster shows becomes what the database knows: pods -> placements -> phases.
+
+Level-triggered: a full observation alone leads to the right state from any state, whatever was missed before; the
+incremental ones in between only make it quicker.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+
+from controlplane.cluster.port import Observation, PodPhase, PodSeen
+from controlplane.models import Action, Node, Placement
+from controlplane.services import clusters, sweeps
+from controlplane.services.leases import HeldLease
+from controlplane.services.outcomes import requeue, see, settle
+from controlplane.services.rows import BOUND, LEAVING, RESERVED, Row, Seat, uuids
+from controlplane.services.transitions import Batch
+from scheduler.workload import ACTIVE, Phase
+
+ACTOR = "loop:observe"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What an observation led to."""
+
+    pods: int = 0
+    moves: int = 0
+    orphans: int = 0
+
+
+def apply(
+    observation: Observation, *, lease: HeldLease, sweep: bool = False, gang_timeout_seconds: float = 300.0
+) -> Applied:
+    """Write one observation. With `sweep`, also enforce deadlines and mend what no pod will ever report."""
+    with transaction.atomic():
+        lease.check()
+        now = clusters.state().now
+        is_late = observation.at < now
+        nodes_changed = False if is_late else clusters.sync(observation)
+        batch = Batch(max(observation.at, now), ACTOR)
+        pods = _by_workload(observation.pods)
+        uids = dict.fromkeys(uuids(pods))
+        if observation.is_full and not is_late:
+            uids |= dict.fromkeys(_holders())
+        if observation.gone_nodes:
+            uids |= dict.fromkeys(_holders(observation.gone_nodes))
+        batch.lock(uids)
+        if not is_late:
+            _add_missing(observation, batch, pods)
+        freed = _settle_all(batch, pods)
+        orphans = _stop_strangers(observation, batch) if observation.is_full and not is_late else 0
+        if sweep:
+            sweeps.enforce(batch, gang_timeout_seconds)
+        batch.write()
+        if freed or sweep or nodes_changed or observation.is_full:
+            _admit(batch)
+            batch.write()
+        if not is_late:
+            clusters.observed(at=observation.at, cursor=observation.cursor)
+    return Applied(len(observation.pods), batch.moves, orphans)
+
+
+def _by_workload(pods: Iterable[PodSeen]) -> dict[str, list[PodSeen]]:
+    found: dict[str, list[PodSeen]] = {}
+    for pod in pods:
+        found.setdefault(pod.workload, []).append(pod)
+    return found
+
+
+def _holders(nodes: Iterable[str] | None = None) -> list[UUID]:
+    """Workloads whose workers should be on machines; on some of them only, if given."""
+    held = Placement.objects.filter(is_settled=False, state__in=(BOUND, LEAVING), bound_at__isnull=False)
+    if nodes is not None:
+        held = held.filter(node__in=list(nodes))
+    return list(held.values_list("workload", flat=True).distinct())
+
+
+def _settle_all(batch: Batch, pods: dict[str, list[PodSeen]]) -> bool:
+    """Apply what was seen, workload by workload; tell whether a place became free."""
+    freed = False
+    for row in sorted(batch.rows.values(), key=lambda row: row.uid):
+        seen = pods.get(row.id, [])
+        ends = see(batch, row, seen)
+        freed = freed or bool(ends)
+        settle(batch, row, ends, seen)
+    return freed
+
+
+# --- what should be there and is not ----------------------------------------------------------
+
+
+def _add_missing(observation: Observation, batch: Batch, pods: dict[str, list[PodSeen]]) -> None:
+    """Add a GONE for each worker whose node is gone, or whose pod a full observation does not list.
+
+    Not for one whose start was not performed, or so recently that the observation may be older.
+    """
+    lost_nodes = set(observation.gone_nodes)
+    missing: list[tuple[Row, Seat, str]] = []
+    for row in batch.rows.values():
+        listed = {(pod.attempt, pod.rank) for pod in pods.get(row.id, ())}
+        for seat in batch.live(row):
+            if seat.bound_at is None or (seat.attempt, seat.rank) in listed:
+                continue
+            if seat.node in lost_nodes:
+                missing.append((row, seat, "NodeLost"))
+            elif observation.is_full:
+                missing.append((row, seat, "Disappeared"))
+    if not missing:
+        return
+    recent = _started_lately(observation.at, {row.uid for row, _, _ in missing})
+    for row, seat, reason in missing:
+        if (row.id, seat.attempt) in recent and reason != "NodeLost":
+            continue
+        gone = PodSeen(row.id, seat.attempt, seat.rank, seat.node, (), PodPhase.GONE, reason=reason)
+        pods.setdefault(row.id, []).append(gone)
+
+
+def _started_lately(at: float, uids: set[UUID]) -> set[tuple[str, int]]:
+    starts = Action.objects.filter(Q(done_at__isnull=True) | Q(done_at__gte=at), verb="start", workload__in=uids)
+    return {(str(uid), attempt) for uid, attempt in starts.values_list("workload", "attempt")}
+
+
+# --- what is there and should not be ----------------------------------------------------------
+
+
+def _stop_strangers(observation: Observation, batch: Batch) -> int:
+    """Stop live pods that no placement knows, and stop again those that were told to leave and did not."""
+    ordered = set(
+        Action.objects.filter(verb="stop", done_at__isnull=True).values_list("workload", "attempt").distinct()
+    )
+    wanted: dict[tuple[UUID, int], list[int]] = {}
+    strangers = 0
+    for pod in observation.pods:
+        if pod.phase not in (PodPhase.PENDING, PodPhase.RUNNING):
+            continue
+        (uid,) = uuids([pod.workload]) or (None,)
+        if uid is None or (uid, pod.attempt) in ordered:
+            continue
+        row = batch.rows.get(pod.workload)
+        seats = {(s.attempt, s.rank): s for s in batch.live(row)} if row else {}
+        seat = seats.get((pod.attempt, pod.rank))
+        strangers += seat is None
+        if seat is None or seat.state == LEAVING:
+            wanted.setdefault((uid, pod.attempt), []).append(pod.rank)
+    for (uid, attempt), ranks in sorted(wanted.items()):
+        row = batch.rows.get(str(uid))
+        grace = row.grace_seconds if row else 0.0
+        batch.command("stop", uid, attempt, {"ranks": sorted(ranks), "grace": grace})
+    return strangers
+
+
+# --- places that were waited for --------------------------------------------------------------
+
+
+def _admit(batch: Batch) -> None:
+    """Start what waited for others to leave, once they have; give up places on nodes that are out of use."""
+    reserved = Placement.objects.filter(is_settled=False, state__in=(RESERVED, LEAVING), bound_at__isnull=True)
+    uids = list(reserved.values_list("workload", flat=True).distinct())
+    if not uids:
+        return
+    batch.lock(uids)
+    rows = [batch.rows[str(uid)] for uid in sorted(uids)]
+    awaited = {other for row in rows for other in row.reserved_after}
+    staying = Placement.objects.filter(workload__in=uuids(awaited), state=LEAVING, is_settled=False)
+    leaving = {str(uid) for uid in staying.values_list("workload", flat=True)}
+    nodes = {seat.node for row in rows for seat in batch.live(row)}
+    usable = set(Node.objects.filter(name__in=nodes, ready=True, schedulable=True).values_list("name", flat=True))
+    for row in rows:
+        _admit_one(batch, row, leaving, usable)
+
+
+def _admit_one(batch: Batch, row: Row, leaving: set[str], usable: set[str]) -> None:
+    settle(batch, row, ())
+    places = [seat for seat in batch.live(row) if seat.state == RESERVED]
+    lost = [seat for seat in places if seat.node not in usable]
+    if lost and row.phase == Phase.RESERVED:
+        for seat in places:
+            batch.release(row, seat)
+        requeue(batch, row, "NodeLost", f"{lost[0].node}, where it was to run, is out of use.")
+        return
+    for seat in lost:
+        batch.release(row, seat)
+    if leaving.intersection(row.reserved_after) - {row.id}:
+        return
+    bound = [seat for seat in places if seat not in lost]
+    for seat in bound:
+        batch.bind(seat)
+    if row.phase == Phase.RESERVED:
+        batch.change(row, reserved_after=[])
+        batch.move(row, Phase.ADMITTED)
+    elif row.phase in ACTIVE and places:
+        batch.bump(row, reserved_after=[])
+        batch.note(row, "Placed", data={"ranks": [seat.rank for seat in bound]})
+    if bound and row.phase in ACTIVE:
+        batch.act("start", row, [seat.rank for seat in bound])

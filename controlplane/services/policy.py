@@ -1,0 +1,25 @@
+"""The policy in force: the newest of append-only versions."""
+
+from django.db import transaction
+
+from controlplane.models import PolicyVersion
+from controlplane.policy import Policy
+from controlplane.services import events
+from controlplane.services.clock import database_now
+from controlplane.wake import wake
+
+
+def current() -> tuple[Policy, int | None]:
+    """The policy in force and its version; the defaults have none."""
+    row = PolicyVersion.objects.order_by("-id").values_list("id", "data").first()
+    return (Policy(), None) if row is None else (Policy.from_dict(row[1]), row[0])
+
+
+@transaction.atomic
+def save(*, policy: Policy, author: str, comment: str = "") -> int:
+    """Put a policy in force from the next round on; tell its version."""
+    data = policy.to_dict()
+    row = PolicyVersion.objects.create(data=data, author=author, at=database_now(), comment=comment)
+    events.record(kind="PolicyChanged", actor=author, message=comment, data={"version": row.pk, **data})
+    wake("schedule")
+    return int(row.pk)

@@ -1,0 +1,153 @@
+"""Workloads and placements as the writing services hold them in memory: locked, changed, then written in bulk."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from controlplane.models import Placement, PlacementState, Workload
+from controlplane.services.bulk import chunks
+from gpushare.gpu import WHOLE
+from scheduler.workload import Kind, Phase
+
+RESERVED, BOUND, LEAVING, RELEASED = (
+    PlacementState.RESERVED.value,
+    PlacementState.BOUND.value,
+    PlacementState.LEAVING.value,
+    PlacementState.RELEASED.value,
+)
+
+
+@dataclass(slots=True)
+class Row:
+    """The columns of a workload that services change or decide by. Changed only through a Batch."""
+
+    uid: UUID
+    team_id: int
+    name: str
+    kind: str
+    phase: Phase
+    version: int
+    attempt: int
+    next_rank: int
+    gpus: int
+    share_guarantee: int
+    workers: int
+    workers_min: int
+    workers_max: int
+    priority: int
+    retries: int
+    failures: int
+    submitted_at: float
+    queued_at: float
+    not_before: float | None
+    started_at: float | None
+    first_started_at: float | None
+    ended_at: float | None
+    exit_code: int | None
+    attained: int
+    grace_seconds: float
+    checkpointed_at: float | None
+    progress: float | None
+    preempted_at: list[float]
+    preempted_by: list[str]
+    reserved_after: list[str]
+    unmet: list[str]
+    intent: str
+    reason: str
+    message: str
+    reason_at: float
+    # not columns
+    seen: int = 0  # the version when it was locked
+    changed: set[str] = field(default_factory=set)
+
+    @property
+    def id(self) -> str:
+        """The uid as the cores and the cluster write it."""
+        return str(self.uid)
+
+    @property
+    def milli(self) -> int:
+        """Milli-GPU of one worker, as quota counts it."""
+        return self.share_guarantee or self.gpus * WHOLE
+
+    @property
+    def is_service(self) -> bool:
+        """Whether its workers come and go one by one."""
+        return self.kind == Kind.INFERENCE
+
+
+COLUMNS = tuple(name for name in Row.__slots__ if name not in ("seen", "changed"))
+_PHASE = COLUMNS.index("phase")
+
+
+@dataclass(slots=True)
+class Seat:
+    """One placement that is not released (or was until now)."""
+
+    pk: int
+    workload: str
+    attempt: int
+    rank: int
+    node: str
+    milli: int
+    state: str
+    pod_phase: str
+    bound_at: float | None
+    released_at: float | None = None
+    is_changed: bool = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it still holds or reserves its place."""
+        return self.state != RELEASED
+
+
+_SEAT = ("pk", "workload_id", "attempt", "rank", "node", "milli", "state", "pod_phase", "bound_at")
+
+
+def lock(uids: Iterable[UUID]) -> dict[str, Row]:
+    """Read these workloads and keep others from writing them until the transaction ends; always in one order."""
+    rows: dict[str, Row] = {}
+    for part in chunks(sorted(uids)):
+        found = Workload.objects.filter(pk__in=part).order_by("pk").select_for_update(no_key=True)
+        for values in found.values_list(*COLUMNS):
+            row = Row(*values)
+            row.phase = Phase(values[_PHASE])
+            row.seen = row.version
+            rows[row.id] = row
+    return rows
+
+
+def seats(uids: Iterable[UUID]) -> dict[str, list[Seat]]:
+    """The live placements of these workloads, by rank."""
+    found: dict[str, list[Seat]] = {}
+    for part in chunks(uids):
+        live = Placement.objects.filter(workload__in=part).exclude(state=RELEASED).order_by("rank")
+        for pk, workload, *rest in live.values_list(*_SEAT):
+            seat = Seat(pk, str(workload), *rest)
+            found.setdefault(seat.workload, []).append(seat)
+    return found
+
+
+def seconds_held(seat: Seat) -> int:
+    """Whole seconds between two whole seconds of the cluster's clock, so that parts of an interval add up exactly."""
+    if seat.bound_at is None or seat.released_at is None:
+        return 0
+    return max(0, int(seat.released_at) - int(seat.bound_at))
+
+
+def uuids(ids: Iterable[str]) -> list[UUID]:
+    """Ids of the cores as keys; what is no uid (a stranger's pod) is left out."""
+    found = []
+    for text in ids:
+        try:
+            found.append(UUID(text))
+        except ValueError:
+            continue
+    return found
+
+
+def as_data(**values: Any) -> dict[str, Any]:
+    """Event data without what is empty."""
+    return {key: value for key, value in values.items() if value not in (None, "", (), [], {})}

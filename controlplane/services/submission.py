@@ -1,0 +1,241 @@
+"""A job file becomes a Queued workload."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
+
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Max
+
+from controlplane.models import Dependency, PriorityClass, Team, User, Workload
+from controlplane.services import bulk, changes, clock, dependencies, events, feasibility
+from controlplane.services.errors import Refused
+from controlplane.wake import wake
+from scheduler.workload import ENDED, Phase
+
+if TYPE_CHECKING:
+    from controlplane.spec import Spec
+
+_SEQ_LOCK = 7_360_281  # any constant: who holds it numbers submissions
+_ENDED = sorted(phase.value for phase in ENDED)
+_PLAIN = tuple(f.attname for f in Workload._meta.concrete_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One job file by one person at one moment of the cluster's clock."""
+
+    spec: "Spec"
+    user: User | None = None
+    actor: str = ""
+    at: float | None = None
+    extra: Mapping[str, Any] | None = None
+    uid: UUID | None = None  # drawn unless given; a preset's are given, so that each of its runs is the same
+
+
+def submit(
+    *, spec: "Spec", user: User | None, actor: str = "", at: float | None = None, extra: Mapping[str, Any] | None = None
+) -> Workload:
+    """Queue a workload. Raises Refused; `extra` is kept in its spec, beside what the user wrote."""
+    (workload,) = submit_all([Submission(spec, user, actor, at, extra)])
+    return workload
+
+
+def submit_many(
+    *, specs: Sequence["Spec"], user: User | None, actor: str = "", at: float | None = None
+) -> list[Workload]:
+    """Queue several workloads, all or none; `after` may name others of the same list, in any order."""
+    return submit_all([Submission(spec, user, actor, at) for spec in specs])
+
+
+@transaction.atomic
+def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
+    """Queue what several people submitted, in this order, in one transaction."""
+    if not submissions:
+        return []
+    now = clock.now() if any(s.at is None for s in submissions) else 0.0
+    teams = _teams({s.spec.team for s in submissions})
+    classes = {c.name: c for c in PriorityClass.objects.all()}
+    _refuse_twins(submissions, teams)
+    among = feasibility.machines()
+    seq = _next_seq()
+    workloads = []
+    for offset, one in enumerate(submissions):
+        gang = one.spec.workers
+        feasibility.check(ask=one.spec.resources, workers=gang.min, require=one.spec.topology.require, among=among)
+        at = now if one.at is None else one.at
+        workloads.append(_workload(one, teams[one.spec.team], _class(one.spec, classes), seq + offset, at))
+    links = _dependencies(submissions, workloads, teams)
+    _insert(workloads)
+    bulk.insert(Dependency, ("workload_id", "needs_id"), links)
+    _tell(submissions, workloads)
+    changes.touch(w.pk for w in workloads)
+    wake("schedule")
+    return workloads
+
+
+def _teams(names: set[str]) -> dict[str, Team]:
+    teams = {team.name: team for team in Team.objects.filter(name__in=names)}
+    for name in sorted(names - teams.keys()):
+        raise Refused(404, "UnknownTeam", "team", f"There is no team {name}. Name one of your teams.")
+    return teams
+
+
+def _class(spec: "Spec", classes: Mapping[str, PriorityClass]) -> PriorityClass:
+    if spec.priority_class:
+        if spec.priority_class in classes:
+            return classes[spec.priority_class]
+        known = ", ".join(sorted(classes)) or "none"
+        raise Refused(
+            422,
+            "UnknownPriorityClass",
+            "priority_class",
+            f"There is no priority class {spec.priority_class}. Use one of: {known}.",
+        )
+    found = next((c for c in classes.values() if c.is_default), None)
+    if found is None:
+        raise Refused(422, "NoDefaultPriorityClass", "priority_class", "No priority class is the default. Name one.")
+    return found
+
+
+def _refuse_twins(submissions: Sequence[Submission], teams: Mapping[str, Team]) -> None:
+    """A name is free again once its workload has ended."""
+    wanted: set[tuple[int, str]] = set()
+    for one in submissions:
+        key = (teams[one.spec.team].pk, one.spec.name)
+        if key in wanted:
+            _refuse_twin(one.spec.team, one.spec.name)
+        wanted.add(key)
+    for part in bulk.chunks(sorted({name for _, name in wanted})):
+        taken = Workload.objects.filter(team__in={t.pk for t in teams.values()}, name__in=part)
+        for team, name in taken.exclude(phase__in=_ENDED).values_list("team_id", "name"):
+            if (team, name) in wanted:
+                _refuse_twin(next(t.name for t in teams.values() if t.pk == team), name)
+
+
+def _refuse_twin(team: str, name: str) -> None:
+    message = f"Team {team} has a live workload named {name}. Stop it, or choose another name."
+    raise Refused(409, "NameTaken", "name", message)
+
+
+def _next_seq() -> int:
+    """The number of the next submission; until this transaction ends nobody else gets one."""
+    if connection.vendor == "postgresql":  # SQLite has one writer at a time anyway
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_SEQ_LOCK])
+    return int(Workload.objects.aggregate(last=Max("seq"))["last"] or 0) + 1
+
+
+def _workload(one: Submission, team: Team, priority: PriorityClass, seq: int, at: float) -> Workload:
+    spec = one.spec
+    ask, gang, share = spec.resources, spec.workers, spec.resources.share
+    return Workload(
+        uid=one.uid or uuid4(),
+        seq=seq,
+        team=team,
+        name=spec.name,
+        kind=str(spec.type),
+        priority_class=priority,
+        priority=priority.value,
+        preemptible=priority.preemptible,
+        created_by=one.user,
+        spec={**spec.document(), **(one.extra or {})},
+        gpus=ask.gpus,
+        share_guarantee=share.guarantee if share else 0,
+        share_limit=share.limit if share else 0,
+        gpu_memory=share.memory if share else ask.gpu_memory,
+        gpu_models=list(ask.models),
+        cpu_milli=ask.cpu_milli,
+        memory=ask.memory,
+        workers=gang.count,
+        workers_min=gang.min,
+        workers_max=gang.max,
+        topology_require=spec.topology.require,
+        topology_prefer=spec.topology.prefer,
+        expected_seconds=spec.expected_duration,
+        checkpoint_interval=spec.checkpoint.interval if spec.checkpoint else None,
+        grace_seconds=spec.checkpoint.grace if spec.checkpoint else 30.0,
+        max_seconds=spec.max_duration,
+        deadline=_seconds(spec.deadline),
+        retries=spec.retries,
+        phase=Phase.QUEUED.value,
+        submitted_at=at,
+        queued_at=at,
+    )
+
+
+def _seconds(deadline: datetime | float | None) -> float | None:
+    return deadline.timestamp() if isinstance(deadline, datetime) else deadline
+
+
+def _dependencies(
+    submissions: Sequence[Submission], workloads: Sequence[Workload], teams: Mapping[str, Team]
+) -> list[tuple[UUID, UUID]]:
+    """Links of `after`, and into each workload what is not met yet."""
+    ours = {(w.team_id, w.name): w for w in workloads}
+    links: list[tuple[UUID, UUID]] = []
+    graph: dict[str, tuple[str, ...]] = {}
+    for one, workload in zip(submissions, workloads, strict=True):
+        if not one.spec.after:
+            continue
+        here = {name: ours[workload.team_id, name] for name in one.spec.after if (workload.team_id, name) in ours}
+        elsewhere = [name for name in one.spec.after if name not in here]
+        known = dependencies.resolve(team=teams[one.spec.team], names=elsewhere) if elsewhere else {}
+        graph[f"{workload.team_id}/{workload.name}"] = tuple(f"{workload.team_id}/{name}" for name in here)
+        links += [(workload.pk, needs.pk) for needs in here.values()] + [(workload.pk, pk) for pk, _ in known.values()]
+        workload.unmet = [name for name in one.spec.after if name in here or not known[name][1]]
+    _refuse_cycle(graph)
+    return list(dict.fromkeys(links))
+
+
+def _refuse_cycle(graph: Mapping[str, tuple[str, ...]]) -> None:
+    done: set[str] = set()
+    for start in graph:
+        path: list[str] = []
+        stack = [(start, iter(graph.get(start, ())))]
+        path.append(start)
+        while stack:
+            name, rest = stack[-1]
+            following = next((n for n in rest if n not in done), None)
+            if following is None:
+                done.add(name)
+                path.pop()
+                stack.pop()
+            elif following in path:
+                circle = [n.partition("/")[2] for n in (*path[path.index(following) :], following)]
+                message = f"after makes a circle: {' after '.join(circle)}. Remove one of them."
+                raise Refused(422, "DependencyCycle", "after", message)
+            else:
+                path.append(following)
+                stack.append((following, iter(graph.get(following, ()))))
+
+
+def _insert(workloads: Sequence[Workload]) -> None:
+    try:
+        with transaction.atomic():
+            bulk.insert(Workload, _PLAIN, [[getattr(w, name) for name in _PLAIN] for w in workloads])
+    except IntegrityError as error:
+        if "one_live_workload_per_name" not in str(error) and "name" not in str(error):
+            raise
+        raise Refused(
+            409, "NameTaken", "name", "A live workload with this name was submitted meanwhile. Choose another name."
+        ) from error
+
+
+def _tell(submissions: Sequence[Submission], workloads: Sequence[Workload]) -> None:
+    events.write(
+        [
+            events.Entry(
+                cluster_at=w.submitted_at,
+                actor=one.actor or (one.user.get_username() if one.user else "system"),
+                kind="Submitted",
+                team=one.spec.team,
+                workload=w.pk,
+                name=w.name,
+                phase=w.phase,
+            )
+            for one, w in zip(submissions, workloads, strict=True)
+        ]
+    )

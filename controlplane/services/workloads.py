@@ -1,0 +1,182 @@
+"""What people do with workloads. Each function is one transaction, and doing it twice does it once."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from controlplane.models import PriorityClass, Workload
+from controlplane.services import clock
+from controlplane.services.errors import Refused
+from controlplane.services.outcomes import REQUEUE, settle
+from controlplane.services.rows import BOUND, RESERVED, Row
+from controlplane.services.submission import Submission, submit, submit_all, submit_many
+from controlplane.services.transitions import Batch
+from scheduler.workload import ACTIVE, ENDED, LEAVING, Phase
+
+__all__ = [
+    "Submission", "delete", "patch", "requeue", "resume", "stop", "submit", "submit_all", "submit_many", "suspend",
+]  # fmt: skip
+
+_PATCHABLE = ("priority_class", "workers", "expected_duration", "max_duration", "labels")
+
+
+@transaction.atomic
+def stop(*, workload: Workload, actor: str) -> None:
+    """End a workload: at once if nothing of it runs, else when its pods are gone. Nothing happens if it has ended."""
+    batch, row = _locked(workload, actor)
+    if row.phase in ENDED or row.phase == Phase.STOPPING:
+        return
+    message = f"Stopped by {actor}."
+    if row.phase in ACTIVE or row.phase in LEAVING:
+        _leave(batch, row, Phase.STOPPING, "", "Stopped", message)
+    else:
+        _give_up_places(batch, row)
+        batch.change(row, ended_at=batch.at)
+        batch.move(row, Phase.STOPPED, reason="Stopped", message=message)
+    batch.write()
+
+
+def delete(*, workload: Workload, actor: str) -> None:
+    """The same as stop: what was done stays in the log and in the accounts."""
+    stop(workload=workload, actor=actor)
+
+
+@transaction.atomic
+def suspend(*, workload: Workload, actor: str, reason: str = "Suspended", message: str = "") -> None:
+    """Take it off the machines (its checkpoint is kept) or out of the queue, until it is resumed."""
+    batch, row = _locked(workload, actor)
+    message = message or f"Suspended by {actor}."
+    if row.phase in (Phase.HELD, Phase.SUSPENDED, Phase.SUSPENDING):
+        return
+    if row.phase in ACTIVE and not row.intent:
+        _leave(batch, row, Phase.SUSPENDING, "suspend", reason, message)
+    elif row.phase in (Phase.QUEUED, Phase.RESERVED):
+        _give_up_places(batch, row)
+        batch.change(row, reason=reason, message=message, reason_at=batch.at, reserved_after=[])
+        batch.move(row, Phase.HELD, reason=reason, message=message)
+    else:
+        _refuse(row, "suspended")
+    batch.write()
+
+
+@transaction.atomic
+def resume(*, workload: Workload, actor: str) -> None:
+    """Queue a held or suspended workload again, behind those that waited meanwhile."""
+    batch, row = _locked(workload, actor)
+    if row.phase in (Phase.HELD, Phase.SUSPENDED):
+        batch.change(row, queued_at=batch.at, reason="", message="", intent="", started_at=None)
+        batch.move(row, Phase.QUEUED, kind="Resumed", message=f"Resumed by {actor}.")
+        batch.write()
+    elif row.phase in ENDED or row.phase in LEAVING:
+        _refuse(row, "resumed")
+
+
+@transaction.atomic
+def requeue(*, workload: Workload, actor: str) -> None:
+    """End this attempt and queue the workload again; one that waits stays where it is."""
+    batch, row = _locked(workload, actor)
+    message = f"Requeued by {actor}."
+    if row.phase in ACTIVE and not row.intent:
+        _leave(batch, row, Phase.SUSPENDING, REQUEUE, "Requeued", message)
+    elif row.phase == Phase.RESERVED:
+        _give_up_places(batch, row)
+        batch.change(row, reserved_after=[])
+        batch.move(row, Phase.QUEUED, kind="Requeued", reason="Requeued", message=message)
+    elif row.phase == Phase.QUEUED:
+        batch.bump(row, not_before=None)
+        batch.note(row, "Requeued", message=message)
+    elif row.phase not in ACTIVE:
+        _refuse(row, "requeued")
+    batch.write()
+
+
+@transaction.atomic
+def patch(*, workload: Workload, changes: Mapping[str, Any], version: int | None, actor: str) -> None:
+    """Change what may be changed after submission.
+
+    `changes` holds priority_class (a name), workers (count, min, max; while waiting, or a service's bounds),
+    expected_duration and max_duration (seconds) or labels. `version` is the one the caller saw: Refused 412 if it is
+    not the current one.
+    """
+    batch, row = _locked(workload, actor)
+    if version is not None and version != row.version:
+        message = f"{row.name} has changed: its version is {row.version}, not {version}. Read it again."
+        raise Refused(412, "VersionMismatch", "version", message)
+    if row.phase in ENDED:
+        _refuse(row, "changed")
+    for name in changes:
+        if name not in _PATCHABLE:
+            message = f"{name} cannot be changed after submission. Submit a new workload."
+            raise Refused(400, "Immutable", name, message)
+    if not changes:
+        return
+    columns: dict[str, Any] = {}
+    if "priority_class" in changes:
+        columns |= _priority(changes["priority_class"])
+    if "workers" in changes:
+        _change_workers(batch, row, changes["workers"])
+    if "expected_duration" in changes:
+        columns["expected_seconds"] = changes["expected_duration"]
+    if "max_duration" in changes:
+        columns["max_seconds"] = changes["max_duration"]
+    spec = _patched_spec(row, changes)
+    Workload.objects.filter(pk=row.uid).update(spec=spec, **columns)
+    batch.bump(row)
+    batch.note(row, "Patched", data={"changes": dict(changes)})
+    batch.write()
+
+
+# --- steps ------------------------------------------------------------------------------------
+
+
+def _locked(workload: Workload, actor: str) -> tuple[Batch, Row]:
+    batch = Batch(clock.now(), actor)
+    batch.lock([workload.pk])
+    return batch, batch.rows[str(workload.pk)]
+
+
+def _leave(batch: Batch, row: Row, to: Phase, intent: str, reason: str, message: str) -> None:
+    """Have its workers stopped; where there are none, it is there at once."""
+    batch.change(row, intent=intent, reason=reason, message=message)
+    batch.move(row, to, reason=reason, message=message)
+    _give_up_places(batch, row)
+    batch.leave(row, [seat for seat in batch.live(row) if seat.state == BOUND])
+    settle(batch, row, ())
+
+
+def _give_up_places(batch: Batch, row: Row) -> None:
+    for seat in batch.live(row):
+        if seat.state == RESERVED:
+            batch.release(row, seat)
+
+
+def _priority(name: str) -> dict[str, Any]:
+    found = PriorityClass.objects.filter(name=name).first()
+    if found is None:
+        message = f"There is no priority class {name}. Name one that exists."
+        raise Refused(422, "UnknownPriorityClass", "priority_class", message)
+    return {"priority_class": found, "priority": found.value, "preemptible": found.preemptible}
+
+
+def _change_workers(batch: Batch, row: Row, wanted: Mapping[str, int]) -> None:
+    if row.phase not in (Phase.QUEUED, Phase.HELD, Phase.SUSPENDED):
+        message = f"{row.name} is {row.phase}; its workers can be changed only while it waits. Suspend it first."
+        raise Refused(409, "NotWaiting", "workers", message)
+    count = wanted.get("count", row.workers)
+    least, most = wanted.get("min", row.workers_min), wanted.get("max", row.workers_max)
+    if not 1 <= least <= count <= most:
+        message = f"workers must hold 1 <= min <= count <= max, not {least} <= {count} <= {most}."
+        raise Refused(400, "BadWorkers", "workers", message)
+    batch.change(row, workers=count, workers_min=least, workers_max=most)
+
+
+def _patched_spec(row: Row, changes: Mapping[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = Workload.objects.values_list("spec", flat=True).get(pk=row.uid)
+    for name, value in changes.items():
+        spec[name] = {**spec.get(name, {}), **value} if isinstance(value, Mapping) else value
+    return spec
+
+
+def _refuse(row: Row, participle: str) -> None:
+    raise Refused(409, "WrongPhase", "phase", f"{row.name} is {row.phase}; it cannot be {participle}.")

@@ -1,0 +1,258 @@
+"""Small worlds in the database, and a cluster whose pods do what a test says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+from controlplane.cluster.port import ClusterUnreachable, LogLine, Observation, PodPhase, PodSeen, PodSpec
+from controlplane.loops import account, actuate, observe
+from controlplane.loops.lease import Lease
+from controlplane.loops.wiring import Wiring
+from controlplane.models import Action, Event, PriorityClass, Team, Workload
+from controlplane.queries import snapshot
+from controlplane.services import clusters, decisions, submission
+from controlplane.services.cycles import CycleInput
+from controlplane.services.decisions import Committed
+from controlplane.services.leases import HeldLease
+from gpushare.gpu import Share
+from scheduler.decision import Evict, EvictReason, Place
+from scheduler.snapshot import Node
+from scheduler.workload import Ask, Assignment, Gang, Kind, Topology
+
+START = 1_767_225_600.0
+EIGHT_GPUS = Node("a", "main", "A100", 8, 81_920, 64_000, 262_144)
+
+
+def node(name: str, **columns: Any) -> Node:
+    return replace(EIGHT_GPUS, name=name, **columns)
+
+
+@dataclass
+class PodCluster:
+    """A cluster of the port: pods stay Pending until `set`; `answers` may be turned off."""
+
+    nodes: dict[str, Node] = field(default_factory=lambda: {n: node(n) for n in ("a", "b")})
+    pods: dict[str, PodSeen] = field(default_factory=dict)
+    at: float = START
+    answers: bool = True
+    refuses: bool = False
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    serial: int = 0
+    log: list[tuple[int, str]] = field(default_factory=list)
+    nodes_changed: dict[str, int] = field(default_factory=dict)
+
+    def now(self) -> float:
+        return self.at
+
+    def observe(self, cursor: str | None) -> Observation:
+        self._answer()
+        cursor_now = str(self.serial + 1)
+        if not cursor:
+            return Observation(self.at, cursor_now, True, tuple(self.pods.values()), tuple(self.nodes.values()))
+        since = int(cursor) - 1
+        names = dict.fromkeys(name for serial, name in self.log if serial > since)
+        nodes = tuple(self.nodes[n] for n, s in self.nodes_changed.items() if s > since and n in self.nodes)
+        gone = tuple(n for n, s in self.nodes_changed.items() if s > since and n not in self.nodes)
+        pods = tuple(self.pods[n] for n in names if n in self.pods)
+        return Observation(self.at, cursor_now, False, pods, nodes, gone)
+
+    def start(self, pods: Sequence[PodSpec]) -> None:
+        self._answer()
+        self.calls.append(("start", pods[0].workload))
+        if self.refuses:
+            raise RuntimeError("admission denied")
+        for pod in pods:
+            if pod.name not in self.pods:
+                seen = PodSeen(pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, PodPhase.PENDING)
+                self._put(pod.name, seen)
+
+    def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
+        self._answer()
+        self.calls.append(("stop", workload))
+
+    def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
+        self.calls.append(("resize", workload))
+
+    def cordon(self, node: str, on: bool) -> None:
+        self.calls.append(("cordon", node))
+
+    def logs(
+        self, workload: str, attempt: int, rank: int | None, tail: int, since: float | None
+    ) -> tuple[LogLine, ...]:
+        return ()
+
+    def set(self, workload: Workload, phase: PodPhase, *ranks: int, attempt: int = 0, **columns: Any) -> None:
+        """Give the workload's pods (of these ranks, or all) this phase; GONE ones are told of once and dropped."""
+        for name, pod in list(self.pods.items()):
+            if pod.workload != str(workload.pk) or (ranks and pod.rank not in ranks):
+                continue
+            if attempt and pod.attempt != attempt:
+                continue
+            if phase == PodPhase.RUNNING:
+                columns.setdefault("started_at", self.at)
+            if phase in (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE):
+                columns.setdefault("ended_at", self.at)
+            self._put(name, replace(pod, phase=phase, **columns))
+
+    def lose(self, name: str) -> None:
+        """A node disappears, and what ran there without a word."""
+        del self.nodes[name]
+        self.serial += 1
+        self.nodes_changed[name] = self.serial
+        self.pods = {n: p for n, p in self.pods.items() if p.node != name}
+
+    def change(self, name: str, **columns: Any) -> None:
+        self.nodes[name] = replace(self.nodes[name], **columns)
+        self.serial += 1
+        self.nodes_changed[name] = self.serial
+
+    def forget(self, workload: Workload) -> None:
+        """Its pods vanish without a trace."""
+        self.pods = {n: p for n, p in self.pods.items() if p.workload != str(workload.pk)}
+
+    def _put(self, name: str, pod: PodSeen) -> None:
+        self.serial += 1
+        self.pods[name] = pod
+        self.log.append((self.serial, name))
+
+    def _answer(self) -> None:
+        if not self.answers:
+            raise ClusterUnreachable("no route to host")
+
+
+class NoMetrics:
+    def gpus(self) -> tuple[Any, ...]:
+        return ()
+
+    def training(self, workloads: Sequence[str]) -> tuple[Any, ...]:
+        return ()
+
+    def services(self, workloads: Sequence[str]) -> tuple[Any, ...]:
+        return ()
+
+
+@dataclass
+class World:
+    """A database with two teams, a cluster with two nodes, and the loops over both."""
+
+    cluster: PodCluster = field(default_factory=PodCluster)
+    metrics: Any = field(default_factory=NoMetrics)
+    wiring: Wiring = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.wiring = Wiring(self.cluster, self.metrics, "test")
+        for name in ("red", "blue"):
+            Team.objects.create(name=name)
+        PriorityClass.objects.create(name="normal", value=100, is_default=True)
+        PriorityClass.objects.create(name="high", value=200)
+        self.observe()
+
+    def restart(self) -> None:
+        """The process is killed and another takes over."""
+        self.wiring = Wiring(self.cluster, self.metrics, "test")
+
+    def lease(self, name: str = "schedule") -> HeldLease:
+        held = self.wiring.kept.setdefault(f"lease:{name}", Lease(name, "test")).hold()
+        assert held is not None
+        return held
+
+    def later(self, seconds: float = 1.0) -> None:
+        self.cluster.at += seconds
+
+    def observe(self, **changes: Any) -> None:
+        self.later()
+        report = observe.run_once(self.wiring)
+        assert not report.skipped, report
+
+    def observe_all(self) -> None:
+        """As `observe`, but by a full observation."""
+        clusters.forget_cursor()
+        self.observe()
+
+    def actuate(self) -> None:
+        report = actuate.run_once(self.wiring)
+        assert not report.skipped, report
+
+    def account(self) -> None:
+        report = account.run_once(self.wiring)
+        assert not report.skipped, report
+
+    def decide(self, *made: Any) -> Committed:
+        return decisions.commit(made, lease=self.lease(), cycle=CycleInput("schedule", at=self.cluster.at))
+
+    # --- steps ---------------------------------------------------------------
+
+    def submit(self, name: str, **asked: Any) -> Workload:
+        return submission.submit(spec=job(name, **asked), user=None, actor="alice", at=self.cluster.at)
+
+    def place(self, workload: Workload, *nodes: str, after: Sequence[Workload] = (), first: int | None = None) -> None:
+        workload.refresh_from_db()
+        start = workload.next_rank if first is None else first
+        start = start if workload.phase in ("Running", "Scaling", "Degraded", "Starting") else 0
+        workers = tuple(
+            Assignment(start + i, n, tuple(range(workload.gpus)) if workload.gpus else (0,))
+            for i, n in enumerate(nodes)
+        )
+        made = self.decide(
+            Place(str(workload.pk), workload.version, workers, tuple(str(other.pk) for other in after))
+        )
+        assert not made.stale, made
+
+    def evict(self, workload: Workload, by: Workload) -> None:
+        workload.refresh_from_db()
+        made = self.decide(Evict(str(workload.pk), workload.version, EvictReason.PREEMPTED, str(by.pk)))
+        assert not made.stale, made
+
+    def run(self, workload: Workload, *nodes: str) -> None:
+        """Place, start and see running."""
+        self.place(workload, *nodes)
+        self.actuate()
+        self.cluster.set(workload, PodPhase.RUNNING)
+        self.observe()
+        workload.refresh_from_db()
+        assert workload.phase == "Running", workload.phase
+
+    def pods(self, workload: Workload, phase: PodPhase, *ranks: int, **columns: Any) -> None:
+        """The cluster does something with its pods, and it is observed."""
+        self.later()
+        self.cluster.set(workload, phase, *ranks, **columns)
+        self.observe()
+
+
+def job(
+    name: str,
+    team: str = "red",
+    kind: str = "training",
+    workers: int | tuple[int, int, int] = 1,
+    gpus: int = 1,
+    share: Share | None = None,
+    **columns: Any,
+) -> Any:
+    """A parsed job file."""
+    gang = Gang(workers, workers, workers) if isinstance(workers, int) else Gang(*workers)
+    defaults: dict[str, Any] = {
+        "type": Kind(kind), "name": name, "team": team, "priority_class": "", "workers": gang,
+        "resources": Ask(0 if share else gpus, share, 0, 1000, 1024), "topology": Topology(), "checkpoint": None,
+        "expected_duration": None, "max_duration": None, "deadline": None, "retries": 0, "after": (),
+        "document": lambda: {"name": name},
+    }  # fmt: skip
+    return SimpleNamespace(**(defaults | columns))
+
+
+def phase(workload: Workload) -> str:
+    return str(Workload.objects.values_list("phase", flat=True).get(pk=workload.pk))
+
+
+def story(workload: Workload) -> list[str]:
+    """The kinds of its events, in order."""
+    return list(Event.objects.filter(workload=workload.pk).order_by("id").values_list("kind", flat=True))
+
+
+def open_actions(workload: Workload) -> list[str]:
+    rows = Action.objects.filter(workload=workload.pk, done_at__isnull=True).order_by("id")
+    return list(rows.values_list("verb", flat=True))
+
+
+def seen_by_scheduler(workload: Workload) -> Any:
+    return snapshot.full().workloads.get(str(workload.pk))
