@@ -1,0 +1,116 @@
+"""Rules between the fields of a job file: what one field allows of another."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from controlplane.shapes import BAD, Faults
+from gpushare.gpu import WHOLE
+from scheduler.workload import Level
+
+
+def check(values: Mapping[str, Any], faults: Faults) -> None:
+    """Note what is wrong between the fields of a file that has been read; parts that could not be read are BAD."""
+    for rule in (_resources, _gang, _topology, _times, _names):
+        rule(values, faults)
+
+
+def _resources(values: Mapping[str, Any], faults: Faults) -> None:
+    asked = values["resources"]
+    if asked is BAD:
+        return
+    gpus, share = asked["gpus"], asked["gpu_share"]
+    if gpus is not None and share is not None:
+        faults.add(
+            "resources.gpu_share",
+            "resources.gpu_share and resources.gpus are both given. Keep gpus for whole GPUs, or gpu_share for a part.",
+        )
+    for name, needed in (("gpu_model", gpus or share), ("gpu_memory", gpus)):
+        if asked[name] and not needed and BAD not in (gpus, share):
+            fix = "Use gpu_share.memory." if share else "Add gpus, or remove it."
+            faults.add(f"resources.{name}", f"resources.{name} is given, but no {_whole(name)} is asked for. {fix}")
+    _at_most(asked, "shared_memory", "memory", "resources", faults)
+    if share not in (None, BAD):
+        _at_most(share, "guarantee", "limit", "resources.gpu_share", faults, _part)
+
+
+def _whole(name: str) -> str:
+    return "GPU" if name == "gpu_model" else "whole GPU"
+
+
+def _gang(values: Mapping[str, Any], faults: Faults) -> None:
+    for name in ("workers", "replicas"):
+        gang = values.get(name)
+        if gang in (None, BAD):
+            continue
+        _at_most(gang, "min", "max", name, faults)
+        if "count" in gang:
+            _at_most(gang, "min", "count", name, faults)
+            _at_most(gang, "count", "max", name, faults)
+
+
+def _at_most(
+    values: Mapping[str, Any], low: str, high: str, at: str, faults: Faults, show: Callable[[Any], str] = str
+) -> None:
+    """Note a fault when the field `low` is greater than the field `high`; both are of the record `at`."""
+    a, b = values[low], values[high]
+    if a in (None, BAD) or b in (None, BAD) or a <= b:
+        return
+    dotted = f"{at}." if at else ""
+    faults.add(
+        f"{dotted}{low}",
+        f"{dotted}{low} is {show(a)} but {dotted}{high} is {show(b)}. Set {low} to at most {show(b)}.",
+    )
+
+
+def _part(milli: int) -> str:
+    return f"{milli / WHOLE:g}"
+
+
+def _topology(values: Mapping[str, Any], faults: Faults) -> None:
+    topology = values["topology"]
+    if topology in (None, BAD):
+        return
+    require, prefer = topology["require"], topology["prefer"]
+    if require in (None, BAD) or prefer in (None, BAD) or Level[prefer.upper()] <= Level[require.upper()]:
+        return
+    faults.add(
+        "topology.prefer",
+        f"topology.prefer is {prefer}, which is wider than topology.require, {require}. Prefer something tighter.",
+    )
+
+
+def _times(values: Mapping[str, Any], faults: Faults) -> None:
+    _at_most({"expected_duration": None, **values}, "expected_duration", "max_duration", "", faults, _seconds)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:g}s"
+
+
+def _names(values: Mapping[str, Any], faults: Faults) -> None:
+    if values["after"] not in (None, BAD) and values["name"] in values["after"]:
+        faults.add("after", f"after names {values['name']} itself. Remove it.")
+    variables = list(values["env"] or {}) if values["env"] is not BAD else []
+    secrets = values["secrets"] if values["secrets"] not in (None, BAD) else ()
+    _unique(
+        [*(("env", v) for v in variables), *((f"secrets.{i}.env", s["env"]) for i, s in enumerate(secrets))],
+        "is set twice",
+        faults,
+    )
+    volumes = values["volumes"] if values["volumes"] not in (None, BAD) else ()
+    _unique(
+        [
+            (f"volumes.{i}.path", v["path"] if v["path"] is BAD else v["path"].rstrip("/"))
+            for i, v in enumerate(volumes)
+        ],
+        "is mounted twice",
+        faults,
+    )
+
+
+def _unique(pairs: Iterable[tuple[str, Any]], problem: str, faults: Faults) -> None:
+    seen = set()
+    for at, value in pairs:
+        if value is not BAD and value in seen:
+            faults.add(at, f"{at}: {value} {problem}. Keep one.")
+        seen.add(value)
