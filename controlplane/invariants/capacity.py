@@ -1,0 +1,92 @@
+"""S1 capacity and S2 ledger = truth: nothing is given twice, and the running total is the sum of its parts."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from controlplane.invariants.footprint import Ints, recount
+from controlplane.invariants.state import State, Violation
+from gpushare.gpu import WHOLE
+from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Inventory
+from scheduler.workload import WAITING, Phase
+
+_UNITS = {COMPUTE: "milli-GPU", MEMORY: "MiB"}
+
+
+def s1_capacity(state: State) -> tuple[Violation, ...]:
+    """No device and no node holds more than it has, nor will it.
+
+    A reservation overlaps the victims that are still leaving, so the sum over Reserved + Bound + Releasing of
+    reliability.md falls into two halves: what is bound or leaving fits now, and what is bound or reserved fits
+    later. A device that holds a whole-GPU worker is at 1000 milli and so can hold nobody else. A third half
+    counts the pods that the cluster itself has: two pods on one device is what a tenant would feel.
+
+    Capacity is that of the hardware: a device that is lost under its worker is S6's matter, not over-commit.
+    """
+    inventory, columns = state.snapshot.inventory, state.snapshot.columns
+    found = list(_over(inventory, columns, NOW, "bound or leaving"))
+    found += _over(inventory, columns, LATER, "bound or reserved")
+    if state.pods is not None:
+        rows = state.footprints.of_pods(inventory, state.snapshot.workloads, state.pods)
+        found += _over(inventory, recount(inventory, rows), NOW, "in pods of the cluster")
+    return tuple(found)
+
+
+def _over(inventory: Inventory, columns: Columns, when: int, what: str) -> Iterator[Violation]:
+    for kind in (COMPUTE, MEMORY):
+        has = _device_has(inventory, kind)
+        taken = columns.gpu[when, kind]
+        for device in np.flatnonzero((taken > has) | (taken < 0)):
+            node = int(inventory.node_of[device])
+            name = f"{inventory.nodes[node].name}/{int(device - inventory.offset[node])}"
+            yield Violation("S1", name, f"{taken[device]} of {has[device]} {_UNITS[kind]} are {what}.")
+        room, used = inventory.node_capacity[kind], columns.node[when, kind]
+        for at in np.flatnonzero((used > room) | (used < 0)):
+            unit = "milli-cores" if kind == COMPUTE else "MiB of memory"
+            yield Violation("S1", inventory.nodes[at].name, f"{used[at]} of {room[at]} {unit} are {what}.")
+
+
+def _device_has(inventory: Inventory, kind: int) -> Ints:
+    """Shape [G]: what the hardware has, lost devices included."""
+    if kind == COMPUTE:
+        return np.full(len(inventory.node_of), WHOLE, dtype=np.int64)
+    return inventory.gpu_memory[inventory.node_of]
+
+
+def s2_ledger(state: State) -> tuple[Violation, ...]:
+    """The columns that decisions are made on are the sum of the placements, and the pods are among those.
+
+    Three accounts of one truth: the columns kept by difference, the same columns summed anew from all
+    placements, and the pods that the cluster has, each of which must have a placement that is bound or leaving
+    on exactly its node and devices. (A placement without a pod is normal: its start is under way.)
+    """
+    snapshot = state.snapshot
+    rows = state.footprints.of_workloads(snapshot.inventory, snapshot.workloads.values())
+    truth = recount(snapshot.inventory, rows)
+    found = []
+    for name in ("gpu", "node"):
+        kept, summed = getattr(snapshot.columns, name), getattr(truth, name)
+        if not np.array_equal(kept, summed):
+            when, kind, at = (int(i) for i in np.argwhere(kept != summed)[0])
+            message = f"The columns say {kept[when, kind, at]}, the placements add up to {summed[when, kind, at]}."
+            found.append(Violation("S2", f"{name}[{when}, {kind}, {at}]", message))
+    return (*found, *_pods_without_placement(state))
+
+
+def _pods_without_placement(state: State) -> Iterator[Violation]:
+    if state.pods is None:
+        return
+    subjects = state.pods.keys() if state.only is None else state.only & state.pods.keys()
+    for uid in sorted(subjects):
+        workload = state.snapshot.workloads.get(uid)
+        if workload is None:
+            continue  # S5: no pod outlives its workload
+        seats = {a.rank: a for a in workload.placement if not a.reserved and workload.phase != Phase.RESERVED}
+        for pod in state.pods[uid]:
+            seat = seats.get(pod.rank) if pod.attempt == workload.attempt else None
+            if seat is None:
+                why = "nothing is bound for it" if workload.phase in WAITING else "no placement of it is bound"
+                yield Violation("S2", pod.name, f"The cluster runs this pod, but {why} ({workload.phase}).")
+            elif (seat.node, seat.gpus) != (pod.node, pod.gpus):
+                message = f"The pod is on {pod.node} {pod.gpus}, its placement on {seat.node} {seat.gpus}."
+                yield Violation("S2", pod.name, message)

@@ -1,0 +1,190 @@
+"""S8 preemption legality and S9 no useless kill: who is made to leave, by whom, and what for."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from controlplane.invariants.footprint import Footprints
+from controlplane.invariants.quota import standings
+from controlplane.invariants.state import Claim, Round, Schedule, State, Violation
+from scheduler.decision import Decision, Evict, EvictReason, Place
+from scheduler.settings import Settings
+from scheduler.snapshot import LATER, Snapshot
+from scheduler.workload import ACTIVE, LEAVING, Phase, Workload
+
+MOST_VICTIMS = 12  # more subsets than 2**12 are not tried
+
+
+def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violation, ...]:
+    """Every victim may be asked by its claimant, and every victim is needed.
+
+    By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota
+    and the victim's team borrows. The victim is preemptible, has run for the least time, was not made to leave
+    too often. Needed: with any proper subset of the victims out of the way, the scheduler itself, asked about
+    the claimant alone, finds no place for it. Tried on all subsets of up to 12 victims, or on those that leave
+    at most `most_left_out` of them out; leaving out one is enough wherever room helps monotonously.
+    """
+    if state.round is None:
+        return ()
+    found: list[Violation] = []
+    for claimant, victims, world in _scenes(state.round):
+        by = world.workloads.get(claimant)
+        if by is None:
+            found.append(Violation("S8", claimant, "Workloads have to leave for one that does not exist."))
+            continue
+        for evict in victims:
+            victim = world.workloads[evict.workload]
+            if why := _illegal(world, by, victim, evict.reason, state.round.settings):
+                found.append(Violation("S8", victim.id, f"It has to leave for {claimant}, but {why}."))
+            world = world.after([evict])
+        found += _spared(state.round, by, victims, most_left_out)
+    return tuple(found)
+
+
+def _scenes(made: Round) -> Iterator[tuple[str, list[Evict], Snapshot]]:
+    """Each claimant of the round with its victims, and the world just before they are made to leave."""
+    decisions = list(made.decisions)
+    seen: set[str] = set()
+    for i, decision in enumerate(decisions):
+        if isinstance(decision, Evict) and decision.by not in seen:
+            seen.add(decision.by)
+            victims = [d for d in decisions[i:] if isinstance(d, Evict) and d.by == decision.by]
+            yield decision.by, victims, made.snapshot.after(decisions[:i])
+
+
+def _illegal(world: Snapshot, by: Workload, victim: Workload, reason: EvictReason, settings: Settings) -> str:
+    """Why the victim may not be asked, or nothing."""
+    if not victim.preemptible:
+        return "it may not be preempted"
+    if victim.started_at is None or world.at - victim.started_at < settings.min_runtime_seconds:
+        return f"it has not run for {settings.min_runtime_seconds:g} s yet"
+    since = world.at - settings.preemption_window_seconds
+    if sum(at > since for at in victim.preempted_at) >= settings.max_preemptions:
+        return f"it was made to leave {settings.max_preemptions} times already"
+    if reason == EvictReason.PREEMPTED:
+        if victim.team != by.team:
+            return f"it is of team {victim.team}, which only a reclaim may ask"
+        if victim.priority >= by.priority:
+            return f"its priority {victim.priority} is not below {by.priority}"
+        return ""
+    return _not_owed(world, by, victim)
+
+
+def _not_owed(world: Snapshot, by: Workload, victim: Workload) -> str:
+    """Why the claimant's team may not take back what the victim holds, or nothing."""
+    mine, theirs = _line(world, by.team), _line(world, victim.team)
+    nominal = {(q.team, q.pool): q.nominal for q in world.quotas}
+    pool_of = {node.name: node.pool for node in world.inventory.nodes}
+    held = {(s.team, s.pool): s.held for s in standings(world, LATER, Footprints())}
+    pools = {pool_of[a.node] for a in victim.placement if a.node in pool_of}
+    need = by.ask.milli * (1 if by.phase in ACTIVE else by.gang.min)
+    for pool in sorted(pools):
+        owners = [t for t in mine if t not in theirs and (t, pool) in nominal]
+        is_over = any(held[t, pool] + need > nominal[t, pool] for t in owners)
+        borrows = any(held[t, pool] > nominal.get((t, pool), 0) for t in theirs if t not in mine)
+        if owners and not is_over and borrows:
+            return ""
+    return f"team {by.team} is not owed what it holds in {', '.join(sorted(pools))}"
+
+
+def _line(world: Snapshot, team: str) -> list[str]:
+    """A team and its ancestors."""
+    parent = {t.name: t.parent for t in world.teams}
+    line = [team]
+    while (above := parent.get(line[-1])) is not None:
+        line.append(above)
+    return line
+
+
+def _spared(made: Round, by: Workload, victims: Sequence[Evict], most_left_out: int) -> Iterator[Violation]:
+    """A proper subset that would have been enough, if there is one."""
+    if made.schedule is None or len(victims) > MOST_VICTIMS:
+        return
+    before = made.decisions[: made.decisions.index(victims[0])]
+    world = made.snapshot.after([d for d in before if not _is_about(d, by.id)])
+    for left_out in range(1, min(len(victims), most_left_out) + 1):
+        for subset in combinations(victims, len(victims) - left_out):
+            if fits_alone(made.schedule, world.after(subset), by.id, made.settings):
+                named = ", ".join(v.workload for v in subset) or "nobody"
+                yield Violation("S8", by.id, f"{len(victims)} have to leave for it, but it fits if {named} does.")
+                return
+
+
+def _is_about(decision: Decision, uid: str) -> bool:
+    return decision.workload == uid
+
+
+def fits_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Settings) -> bool:
+    """Whether the scheduler places this workload when nobody else waits and nobody more may be made to leave."""
+    changed, gone = [], []
+    for workload in world.workloads.values():
+        if workload.id == uid:
+            continue
+        if workload.phase == Phase.QUEUED:
+            gone.append(workload.id)
+        elif workload.phase in ACTIVE:
+            # Not started counts as protected; a service that wants no more replicas does not claim.
+            staying = sum(not a.leaving for a in workload.placement)
+            gang = replace(workload.gang, count=min(workload.gang.count, staying))
+            changed.append(replace(workload, started_at=None, gang=gang))
+    decisions = schedule(world.replace(changed=changed, gone=gone), settings)
+    return any(isinstance(d, Place) and d.workload == uid for d in decisions)
+
+
+def s9_no_useless_kill(state: State) -> tuple[Violation, ...]:
+    """Nobody leaves for nothing: the room goes to the claimant, on exactly the places promised.
+
+    In the round: who makes others leave is placed by the same decisions, after them. Afterwards, for every open
+    claim: the claimant keeps its places while the victims leave, and starts on them once they have left. A claim
+    ends well when the claimant starts, and is excused when it is stopped or evicted itself or a node is lost.
+    """
+    found = list(_unplaced_claimants(state.round)) if state.round else []
+    for claim in state.claims:
+        if why := _useless(state.snapshot, claim):
+            found.append(Violation("S9", claim.claimant, f"{', '.join(claim.victims)} had to leave for it, but {why}."))
+    return tuple(found)
+
+
+def _unplaced_claimants(made: Round) -> Iterator[Violation]:
+    after: dict[str, set[str]] = {}
+    for decision in made.decisions:
+        if isinstance(decision, Place):
+            after.setdefault(decision.workload, set()).update(decision.after)
+    for decision in made.decisions:
+        if isinstance(decision, Evict) and decision.workload not in after.get(decision.by, ()):
+            yield Violation("S9", decision.workload, f"It has to leave for {decision.by}, which does not get its room.")
+
+
+def _useless(world: Snapshot, claim: Claim) -> str:
+    """How a claim was broken, or nothing."""
+    workload = world.workloads.get(claim.claimant)
+    if claim.is_excused or workload is None or workload.attempt != claim.attempt or workload.phase in LEAVING:
+        return ""
+    here = {(a.rank, a.node, a.gpus): a for a in workload.placement}
+    promised = [(a.rank, a.node, a.gpus) for a in claim.workers]
+    lost = [place for place in promised if place not in here]
+    if lost:
+        return f"it lost its places {lost} ({workload.phase})"
+    still = [here[p] for p in promised if here[p].reserved or workload.phase == Phase.RESERVED]
+    if still and not any(_holds(world, uid) for uid in claim.victims):
+        return f"they have left and it still waits ({workload.phase})"
+    return ""
+
+
+def _holds(world: Snapshot, uid: str) -> bool:
+    victim = world.workloads.get(uid)
+    return victim is not None and any(a.leaving for a in victim.placement)
+
+
+def open_claims(claims: Iterable[Claim], world: Snapshot) -> list[Claim]:
+    """The claims that are neither fulfilled nor excused yet: the rest need not be looked at again."""
+    out = []
+    for claim in claims:
+        workload = world.workloads.get(claim.claimant)
+        if workload is None or claim.is_excused or workload.attempt != claim.attempt:
+            continue
+        ranks = {a.rank for a in claim.workers}
+        reserved = workload.phase == Phase.RESERVED or any(a.reserved and a.rank in ranks for a in workload.placement)
+        if reserved:
+            out.append(claim)
+    return out

@@ -1,0 +1,127 @@
+"""What placements take, summed from scratch but fast: a recount of 300 workloads costs about 0.2 ms.
+
+A workload is a frozen value, so the rows it adds to the sum are remembered as long as the same value is shown;
+the sum itself is always made anew from all rows.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.cluster.port import PodSeen
+from gpushare.gpu import WHOLE
+from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Inventory, whens
+from scheduler.workload import Ask, Assignment, Workload
+
+Ints = NDArray[np.int64]
+
+_NO_ROWS: Ints = np.zeros((0, 4), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What one workload adds: gpu and node rows of (when, index, compute, memory), and milli-GPU by (pool, when)."""
+
+    gpu: Ints
+    node: Ints
+    pools: tuple[tuple[str, int, int], ...]
+
+
+@dataclass
+class Footprints:
+    """A memo of rows, by workload; forgets all of them when the nodes change."""
+
+    inventory: Inventory | None = None
+    workloads: dict[str, tuple[Workload, Rows]] = field(default_factory=dict)
+    pods: dict[str, tuple[Sequence[PodSeen], Rows]] = field(default_factory=dict)
+
+    def of_workloads(self, inventory: Inventory, workloads: Iterable[Workload]) -> list[Rows]:
+        """The rows of every workload that holds or reserves something."""
+        self._know(inventory)
+        out = []
+        for workload in workloads:
+            if not workload.placement:
+                continue
+            known = self.workloads.get(workload.id)
+            if known is None or known[0] is not workload:
+                held = [(w, when) for w in workload.placement for when in whens(workload, w)]
+                known = self.workloads[workload.id] = (workload, _rows(inventory, workload.ask, held))
+            out.append(known[1])
+        return out
+
+    def of_pods(
+        self, inventory: Inventory, workloads: Mapping[str, Workload], pods: Mapping[str, Sequence[PodSeen]]
+    ) -> list[Rows]:
+        """The rows of the pods that the cluster has; all of them count now."""
+        self._know(inventory)
+        out = []
+        for uid, seen in pods.items():
+            workload = workloads.get(uid)
+            if workload is None or not seen:
+                continue
+            known = self.pods.get(uid)
+            if known is None or known[0] is not seen:
+                held = [(Assignment(p.rank, p.node, p.gpus), NOW) for p in seen]
+                known = self.pods[uid] = (seen, _rows(inventory, workload.ask, held))
+            out.append(known[1])
+        return out
+
+    def _know(self, inventory: Inventory) -> None:
+        if self.inventory is not inventory:
+            self.inventory = inventory
+            self.workloads.clear()
+            self.pods.clear()
+        elif len(self.workloads) > 10_000:  # ended ones are never asked for again
+            self.workloads.clear()
+            self.pods.clear()
+
+
+def _rows(inventory: Inventory, ask: Ask, held: Sequence[tuple[Assignment, int]]) -> Rows:
+    """One worker at a time, by the definition of Columns; a node that is gone holds nothing."""
+    gpu, node, pools = [], [], Counter[tuple[str, int]]()
+    milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
+    for worker, when in held:
+        at = inventory.index.get(worker.node)
+        if at is None:
+            continue
+        node.append((when, at, ask.cpu_milli, ask.memory))
+        pools[inventory.nodes[at].pool, when] += ask.milli
+        first, count = int(inventory.offset[at]), inventory.nodes[at].gpus
+        gpu += [(when, first + index, milli, memory) for index in worker.gpus if 0 <= index < count]
+    return Rows(_array(gpu), _array(node), tuple((pool, when, amount) for (pool, when), amount in pools.items()))
+
+
+def _array(rows: list[tuple[int, int, int, int]]) -> Ints:
+    return np.array(rows, dtype=np.int64) if rows else _NO_ROWS
+
+
+def recount(inventory: Inventory, rows: Sequence[Rows]) -> Columns:
+    """The columns of Snapshot as a sum over all rows."""
+    gpus, nodes = int(inventory.offset[-1]), len(inventory.nodes)
+    return Columns(_summed([r.gpu for r in rows], gpus), _summed([r.node for r in rows], nodes))
+
+
+def _summed(parts: list[Ints], size: int) -> Ints:
+    """Shape [2 (when), 2 (compute, memory), size]; float64 sums are exact below 2**53."""
+    out = np.zeros((2, 2, size), dtype=np.int64)
+    if not parts:
+        return out
+    rows = np.concatenate(parts)
+    at = rows[:, 0] * size + rows[:, 1]
+    for column, kind in ((2, COMPUTE), (3, MEMORY)):
+        out[:, kind, :] = np.bincount(at, weights=rows[:, column], minlength=2 * size).reshape(2, size)
+    return out
+
+
+def used(workloads: Sequence[Workload], rows: Sequence[Rows], when: int = LATER) -> Counter[tuple[str, str]]:
+    """Milli-GPU by (team, pool) that these workloads hold at that moment; rows as `of_workloads` gave them."""
+    out = Counter[tuple[str, str]]()
+    holders = (w for w in workloads if w.placement)
+    for workload, row in zip(holders, rows, strict=True):
+        for pool, moment, milli in row.pools:
+            if moment == when:
+                out[workload.team, pool] += milli
+    return out

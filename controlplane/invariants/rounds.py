@@ -1,0 +1,103 @@
+"""S14 order, S17 idempotence and S18 determinism: what one round of decisions must be like."""
+
+from collections.abc import Iterator, Sequence
+
+from controlplane.invariants.state import Round, State, Violation
+from scheduler.decision import Decision, Place, Wait
+from scheduler.snapshot import Snapshot
+from scheduler.workload import Ask, Phase, Workload
+
+
+def s14_order(state: State) -> tuple[Violation, ...]:
+    """Nobody overtakes an earlier one of its own kind that asks no more.
+
+    The weak first come, first served that is always decidable: within one team, kind and priority, with equal
+    attained service, the same constraints and the same history of evictions, neither in back-off nor dependent
+    on others: if i came before j, waits as long and asks no more in any component, j is not placed while i waits.
+    """
+    return tuple(_overtaken(state.round)) if state.round else ()
+
+
+def _overtaken(made: Round) -> Iterator[Violation]:
+    world = made.snapshot
+    placed = {d.workload for d in made.decisions if isinstance(d, Place)}
+    groups: dict[object, list[Workload]] = {}
+    for workload in world.workloads.values():
+        if workload.phase == Phase.QUEUED and not workload.unmet and not _backs_off(workload, world.at):
+            groups.setdefault(_class_of(workload), []).append(workload)
+    for group in groups.values():
+        later = [w for w in group if w.id in placed]
+        waiting = [w for w in group if w.id not in placed]
+        for j in later if waiting else ():
+            for i in waiting:
+                if i.seq < j.seq and i.queued_at <= j.queued_at and _asks_no_more(i, j):
+                    yield Violation(
+                        "S14", i.id, f"It waits while {j.id}, which came later and asks no less, is placed."
+                    )
+
+
+def _backs_off(workload: Workload, at: float) -> bool:
+    return workload.not_before is not None and workload.not_before > at
+
+
+def _class_of(workload: Workload) -> object:
+    w = workload
+    return (w.team, w.kind, w.priority, w.attained, w.preemptible, w.topology, w.ask.models, w.preempted_by)
+
+
+def _asks_no_more(i: Workload, j: Workload) -> bool:
+    return i.gang.min <= j.gang.min and i.gang.count <= j.gang.count and _component_wise(i.ask, j.ask)
+
+
+def _component_wise(i: Ask, j: Ask) -> bool:
+    if (i.share is None) != (j.share is None):
+        return False
+    if i.share and j.share and (i.share.guarantee > j.share.guarantee or i.share.memory > j.share.memory):
+        return False
+    pairs = ((i.gpus, j.gpus), (i.gpu_memory, j.gpu_memory), (i.cpu_milli, j.cpu_milli), (i.memory, j.memory))
+    return all(mine <= theirs for mine, theirs in pairs)
+
+
+def s17_idempotence(state: State) -> tuple[Violation, ...]:
+    """A round that sees its own decisions carried out decides nothing more.
+
+    Committing the same decisions twice is refused by their versions; that half is tested where commits are.
+    """
+    if state.round is None or state.round.schedule is None:
+        return ()
+    made = state.round
+    again = state.round.schedule(made.snapshot.after(made.decisions), made.settings)
+    more = [d for d in again if not isinstance(d, Wait)]
+    if not more:
+        return ()
+    return (Violation("S17", more[0].workload, f"Deciding again adds {len(more)} decisions: {_first(more)}."),)
+
+
+def s18_determinism(state: State) -> tuple[Violation, ...]:
+    """The same snapshot gives the same decisions in the same order, however its parts are listed.
+
+    Workloads and quotas are given in reverse order too; nodes keep theirs, it is part of the input.
+    """
+    if state.round is None or state.round.schedule is None:
+        return ()
+    made = state.round
+    seen = made.snapshot
+    shuffled = Snapshot.build(
+        seen.at, seen.inventory.nodes, seen.teams[::-1], seen.quotas[::-1], list(seen.workloads.values())[::-1]
+    )
+    for what, world in (("the same snapshot", seen), ("the same snapshot listed in reverse", shuffled)):
+        again = tuple(made.schedule(world, made.settings)) if made.schedule else ()
+        if again != tuple(made.decisions):
+            return (Violation("S18", "round", f"From {what} come {_difference(again, made.decisions)}."),)
+    return ()
+
+
+def _first(decisions: Sequence[Decision]) -> str:
+    return "; ".join(repr(d) for d in decisions[:3])
+
+
+def _difference(again: Sequence[Decision], before: Sequence[Decision]) -> str:
+    for i, (one, other) in enumerate(zip(again, before, strict=False)):
+        if one != other:
+            return f"another decision {i}: {one!r} in place of {other!r}"
+    return f"{len(again)} decisions in place of {len(before)}"

@@ -1,0 +1,147 @@
+"""S4 gang atomicity, S5 single run and S6 placement validity: what runs is whole, runs once, and where it may."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from controlplane.invariants.state import Round, State, Violation
+from scheduler.decision import Place
+from scheduler.snapshot import Inventory, Node
+from scheduler.workload import ACTIVE, ENDED, Ask, Assignment, Kind, Level, Phase, Workload
+
+_STARTS = frozenset({Phase.RESERVED, Phase.ADMITTED})
+
+
+def s4_gang(state: State) -> tuple[Violation, ...]:
+    """The workers of one attempt have places for at least `min` of them, or for none.
+
+    None: an attempt that broke, whose last workers are being stopped. A service is a gang only when it starts:
+    later its replicas come and go one by one (that is S11).
+    In the cluster a training may have some but fewer than `min` pods while they start and stop or while the news
+    of an ended one is under way, but not longer than the gang timeout.
+    """
+    found: list[Violation] = []
+    for workload in state.subjects():
+        ranks = Counter(a.rank for a in workload.placement)
+        if twice := [rank for rank, count in ranks.items() if count > 1]:
+            found.append(Violation("S4", workload.id, f"Ranks {twice} have two places each."))
+        placed = sum(not a.leaving for a in workload.placement)
+        runs = workload.phase in ACTIVE and workload.kind != Kind.INFERENCE and placed > 0
+        if (workload.phase in _STARTS or runs) and placed < workload.gang.min:
+            message = f"{placed} of at least {workload.gang.min} workers have a place ({workload.phase})."
+            found.append(Violation("S4", workload.id, message))
+    return (*found, *_partly_up_too_long(state))
+
+
+def _partly_up_too_long(state: State) -> Iterator[Violation]:
+    for uid, since in state.partly_up.items():
+        workload = state.snapshot.workloads.get(uid)
+        if workload is None or workload.phase not in ACTIVE or workload.kind == Kind.INFERENCE:
+            continue
+        seconds = state.snapshot.at - since
+        if seconds > state.settings.gang_timeout_seconds:
+            message = f"Fewer than {workload.gang.min} of its pods are up since {seconds:.0f} s ({workload.phase})."
+            yield Violation("S4", uid, message)
+
+
+def s5_single_run(state: State) -> tuple[Violation, ...]:
+    """Work runs once: one attempt at a time, one pod for each rank, and none for what has ended.
+
+    Attempt numbers only grow, and what has ended is not among the living (with S12: ended phases absorb).
+    """
+    found = [
+        Violation("S5", uid, f"It ended as {state.ended[uid]} and is still alive as {workload.phase}.")
+        for uid, workload in ((w.id, w) for w in state.subjects())
+        if uid in state.ended or workload.phase in ENDED
+    ]
+    for workload in state.subjects():
+        old = state.before.workloads.get(workload.id) if state.before else None
+        if old and old.attempt > workload.attempt:
+            message = f"Its attempt went back from {old.attempt} to {workload.attempt}."
+            found.append(Violation("S5", workload.id, message))
+    return (*found, *_pods_twice(state))
+
+
+def _pods_twice(state: State) -> Iterator[Violation]:
+    pods = state.pods or {}
+    for uid in sorted(pods.keys() if state.only is None else state.only & pods.keys()):
+        seen = pods[uid]
+        if not seen:
+            continue
+        if uid not in state.snapshot.workloads:
+            ended = state.ended.get(uid)
+            what = f"its workload ended as {ended}" if ended else "there is no such workload"
+            yield Violation("S5", seen[0].name, f"The cluster runs this pod, but {what}.")
+        if len(attempts := {p.attempt for p in seen}) > 1:
+            yield Violation("S5", uid, f"Attempts {sorted(attempts)} run at the same time.")
+        if len({p.name for p in seen}) < len(seen):
+            yield Violation("S5", uid, "Two pods run as one rank of one attempt.")
+
+
+def s6_placement(state: State) -> tuple[Violation, ...]:
+    """Every worker is where its ask allows: node, model, device memory, device count, topology, health.
+
+    Health and cordon are judged in the snapshot that the round saw, for what it places: a node may be lost
+    under a worker later. What cannot change (model, memory, count, topology) is judged for every placement.
+    """
+    found: list[Violation] = []
+    for workload in state.subjects():
+        found += _misplaced(state.snapshot.inventory, workload, workload.placement)
+    if state.round is not None:
+        found += _unhealthy(state.round)
+    return tuple(found)
+
+
+def _misplaced(inventory: Inventory, workload: Workload, workers: tuple[Assignment, ...]) -> Iterator[Violation]:
+    for worker in workers:
+        at = inventory.index.get(worker.node)
+        if at is None:
+            continue  # the node is gone since; the pod will be seen as lost
+        if why := _refused(inventory.nodes[at], workload.ask, worker):
+            yield Violation("S6", workload.id, f"Rank {worker.rank} on {worker.node}: {why}.")
+    level = workload.topology.require
+    if level is not None and len(domains := _domains(inventory, level, workers)) > 1:
+        yield Violation("S6", workload.id, f"It must stay within one {level.name} but is in {len(domains)}.")
+
+
+def _refused(node: Node, ask: Ask, worker: Assignment) -> str:
+    """Why the worker may not be there, or nothing."""
+    wanted = 1 if ask.share else ask.gpus
+    if len(set(worker.gpus)) != wanted or len(worker.gpus) != wanted:
+        return f"it has devices {worker.gpus}, it asked for {wanted}"
+    if worker.gpus and not all(0 <= index < node.gpus for index in worker.gpus):
+        return f"devices {worker.gpus} do not exist, the node has {node.gpus}"
+    if ask.models and worker.gpus and node.model not in ask.models:
+        return f"the model is {node.model}, allowed are {', '.join(ask.models)}"
+    if worker.gpus and node.gpu_memory < ask.gpu_memory:
+        return f"a device has {node.gpu_memory} MiB, it needs {ask.gpu_memory}"
+    return ""
+
+
+def _domains(inventory: Inventory, level: Level, workers: tuple[Assignment, ...]) -> set[int]:
+    """The domains of a level that the workers touch; what leaves does not count."""
+    stay = [(inventory.index[a.node], a) for a in workers if not a.leaving and a.node in inventory.index]
+    if level == Level.NVLINK:
+        return {int(inventory.link_of[inventory.offset[at] + index]) for at, a in stay for index in a.gpus}
+    if level == Level.NODE:
+        return {at for at, _ in stay}
+    if level == Level.RACK:
+        return {int(inventory.rack_of[at]) for at, _ in stay}
+    if level == Level.ZONE:
+        return {int(inventory.zone_of[at]) for at, _ in stay}
+    return set()
+
+
+def _unhealthy(made: Round) -> Iterator[Violation]:
+    inventory = made.snapshot.inventory
+    for place in made.decisions:
+        if not isinstance(place, Place):
+            continue
+        for worker in place.workers:
+            at = inventory.index.get(worker.node)
+            if at is None:
+                yield Violation("S6", place.workload, f"Rank {worker.rank} is placed on {worker.node}: no such node.")
+            elif not inventory.nodes[at].is_usable:
+                yield Violation("S6", place.workload, f"Rank {worker.rank} is placed on {worker.node}: out of use.")
+            elif lost := set(worker.gpus) & set(inventory.nodes[at].lost):
+                message = f"Rank {worker.rank} is placed on {worker.node}: devices {sorted(lost)} are lost."
+                yield Violation("S6", place.workload, message)
