@@ -1,1 +1,1 @@
-"""What a round can do for one claimant: one verb a module, none imports another."""
+"""What a round can do for a claimant, one verb each; they do not know each other."""

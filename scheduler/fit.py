@@ -1,0 +1,176 @@
+"""What fits where: how many workers each node takes, and what could never fit on this cluster."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpushare.gpu import WHOLE
+from gpushare.packing import Bools, shares_that_fit
+from scheduler.decision import Reason
+from scheduler.plan import Free, Plan, is_idle
+from scheduler.snapshot import COMPUTE, LATER, MEMORY, Flavor, Ints, Inventory
+from scheduler.workload import Ask, Kind, Workload
+
+MANY = 1 << 40  # workers a node takes that ask nothing of it
+
+
+class Refusal(NamedTuple):
+    """Why a workload cannot have what it asks: the code, the sentence, the figures in it."""
+
+    reason: Reason
+    message: str
+    numbers: tuple[tuple[str, int | str], ...] = ()
+
+
+def per_node(inventory: Inventory, ask: Ask, free: Free, allowed: Bools) -> Ints:
+    """How many workers each allowed node takes. Shape [N]."""
+    most = np.full(len(inventory.nodes), MANY, dtype=np.int64)
+    if ask.cpu_milli:
+        most = np.minimum(most, free.node[COMPUTE] // ask.cpu_milli)
+    if ask.memory:
+        most = np.minimum(most, free.node[MEMORY] // ask.memory)
+    if ask.share:
+        shares = shares_that_fit(free.gpu, ask.share)
+        most = np.minimum(most, np.bincount(inventory.node_of, shares, len(most)).astype(np.int64))
+    elif ask.gpus:
+        most = np.minimum(most, free.idle // ask.gpus)
+    return np.where(allowed, np.maximum(most, 0), 0)
+
+
+def per_link(inventory: Inventory, ask: Ask, free: Free, nodes: Ints) -> Ints:
+    """How many workers each NVLink domain takes; nodes is `per_node`. Shape [L]."""
+    links = int(inventory.link_of.max(initial=-1)) + 1
+    if ask.share:
+        sums = np.bincount(inventory.link_of, shares_that_fit(free.gpu, ask.share), links)
+    else:
+        sums = np.bincount(inventory.link_of, is_idle(free.gpu), links) // max(1, ask.gpus)
+    node_of = np.zeros(links, dtype=np.int64)
+    node_of[inventory.link_of] = inventory.node_of
+    return np.minimum(sums.astype(np.int64), nodes[node_of])
+
+
+def allowed_nodes(inventory: Inventory, ask: Ask, flavor: Flavor | None) -> Bools:
+    """Nodes of the flavor that take new work and have devices with enough memory. Shape [N]."""
+    if flavor is None:
+        return inventory.usable
+    return inventory.usable & flavor.nodes & (inventory.gpu_memory >= least_memory(ask))
+
+
+def least_memory(ask: Ask) -> int:
+    """MiB a device must have for one worker."""
+    return max(ask.gpu_memory, ask.share.memory if ask.share else 0)
+
+
+def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
+    """The flavors a workload may use, best first; [None] for work without GPUs.
+
+    Its own quota comes before borrowed, then its order of models, then the smallest GPU that does.
+    """
+    ask, inventory = workload.ask, plan.inventory
+    if not ask.milli:
+        return [None]
+    order: list[tuple[tuple[bool, int, int, str], Flavor]] = []
+    for flavor in inventory.flavors:
+        if ask.models and flavor.model not in ask.models:
+            continue
+        memory = int(inventory.gpu_memory[flavor.nodes].max())
+        if memory < least_memory(ask):
+            continue
+        room = plan.usage.within_nominal(workload.team, flavor.pool, LATER)
+        rank = ask.models.index(flavor.model) if ask.models else 0
+        order.append(((room < ask.milli * least(workload), rank, memory, flavor.pool), flavor))
+    return [flavor for _, flavor in sorted(order, key=lambda pair: pair[0])]
+
+
+def least(workload: Workload) -> int:
+    """The fewest workers worth placing: a whole gang's minimum, one replica of a service."""
+    return 1 if workload.kind is Kind.INFERENCE else workload.gang.min
+
+
+def never(plan: Plan, workload: Workload) -> Refusal | None:
+    """Why the workload could not start on this cluster even if it were empty, or None."""
+    ask, inventory = workload.ask, plan.inventory
+    if ask.milli:
+        if not inventory.flavors:
+            return Refusal(Reason.NO_MATCHING_FLAVOR, "The cluster has no GPUs.")
+        fitting = [f for f in inventory.flavors if not ask.models or f.model in ask.models]
+        if not fitting:
+            have = ", ".join(sorted({f.model for f in inventory.flavors}))
+            return Refusal(
+                Reason.NO_MATCHING_FLAVOR, f"No node has {' or '.join(ask.models)} GPUs; the cluster has {have}."
+            )
+        largest = max(int(inventory.gpu_memory[f.nodes].max()) for f in fitting)
+        if largest < least_memory(ask):
+            needs = least_memory(ask)
+            return Refusal(
+                Reason.GPU_MEMORY_DOES_NOT_FIT,
+                f"Needs {needs} MiB of memory on a GPU; the largest allowed GPU has {largest} MiB.",
+                (("needs_mib", needs), ("largest_mib", largest)),
+            )
+    full = _empty(plan, is_whole=True)
+    count = _most_workers(plan, workload, full, True)
+    wanted = least(workload)
+    if count < wanted:
+        return _too_big(plan, workload, full, count)
+    if (usable := _most_workers(plan, workload, _empty(plan, is_whole=False), False)) < wanted:
+        what = "worker" if wanted == 1 else "workers"
+        return Refusal(
+            Reason.WAITING_FOR_NODES,
+            f"Needs {wanted} {what}; the nodes that are ready and take work could hold {usable}. "
+            f"Others are down, cordoned or have lost GPUs.",
+            (("needs_workers", wanted), ("fit_workers", usable)),
+        )
+    return None
+
+
+def _empty(plan: Plan, is_whole: bool) -> Free:
+    """The cluster without any work; is_whole: as if no device were lost either."""
+    inventory = plan.inventory
+    gpu = inventory.gpu_capacity
+    if is_whole:
+        sizes = np.diff(inventory.offset)
+        gpu = np.stack([np.full(len(inventory.node_of), WHOLE, dtype=np.int64), np.repeat(inventory.gpu_memory, sizes)])
+        return Free(gpu, inventory.node_capacity, sizes)
+    idle = np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64)
+    return Free(gpu, inventory.node_capacity, idle)
+
+
+def _most_workers(plan: Plan, workload: Workload, free: Free, also_unusable: bool) -> int:
+    inventory, ask = plan.inventory, workload.ask
+    most = 0
+    for flavor in flavors(plan, workload):
+        if also_unusable:
+            allowed = np.ones(len(inventory.nodes), dtype=np.bool_) if flavor is None else flavor.nodes
+            allowed = allowed & (inventory.gpu_memory >= least_memory(ask)) if flavor else allowed
+        else:
+            allowed = allowed_nodes(inventory, ask, flavor)
+        most = max(most, int(per_node(inventory, ask, free, allowed).sum()))
+    return most
+
+
+def _too_big(plan: Plan, workload: Workload, full: Free, count: int) -> Refusal:
+    ask, wanted = workload.ask, least(workload)
+    if count:
+        return Refusal(
+            Reason.NO_MATCHING_FLAVOR,
+            f"Needs {wanted} workers of {ask_text(ask)}; the whole cluster could hold {count}.",
+            (("needs_workers", wanted), ("fit_workers", count)),
+        )
+    gpus = max((n.gpus for n in plan.inventory.nodes if not ask.models or n.model in ask.models), default=0)
+    cpu = int(full.node[COMPUTE].max(initial=0))
+    memory = int(full.node[MEMORY].max(initial=0))
+    return Refusal(
+        Reason.NO_MATCHING_FLAVOR,
+        f"One worker needs {ask_text(ask)}; the largest nodes have {gpus} GPUs, {cpu / 1000:g} cores, {memory} MiB.",
+        (("needs_gpus", ask.gpus), ("node_gpus", gpus), ("node_cpu_milli", cpu), ("node_memory_mib", memory)),
+    )
+
+
+def ask_text(ask: Ask) -> str:
+    """One worker's ask in words: `4 GPUs`, `0.5 of a GPU with 8000 MiB`, `2 cores`."""
+    if ask.share:
+        memory = f" with {ask.share.memory} MiB" if ask.share.memory else ""
+        return f"{ask.share.guarantee / 1000:g} of a GPU{memory}"
+    if ask.gpus:
+        return f"{ask.gpus} GPU{'s' if ask.gpus > 1 else ''}"
+    return f"{ask.cpu_milli / 1000:g} cores and {ask.memory} MiB"

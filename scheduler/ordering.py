@@ -1,0 +1,90 @@
+"""Whose turn it is: teams by how little they hold of what they own, then workloads within a team."""
+
+import heapq
+from collections.abc import Iterator
+
+import numpy as np
+
+from scheduler.plan import Plan
+from scheduler.settings import Settings
+from scheduler.snapshot import LATER
+from scheduler.workload import Kind, Workload
+
+CLASS = {Kind.INFERENCE: 0, Kind.NOTEBOOK: 1, Kind.TRAINING: 2}
+Claim = tuple[tuple[float, int], ...]
+
+
+def in_order(plan: Plan, settings: Settings) -> Iterator[Workload]:
+    """All claimants, one after the other; what the plan decides between two moves their teams back.
+
+    Teams furthest below their nominal quota first; within a team services before notebooks before
+    training, then priority with ageing, then submission.
+    """
+    queues = _queues(plan, settings)
+    heap = [(claim_of(plan, team), team) for team in queues]
+    heapq.heapify(heap)
+    while heap:
+        _, team = heapq.heappop(heap)
+        queue = queues[team]
+        while queue:
+            before = plan.mark()
+            yield queue.pop()
+            if plan.mark() != before:
+                heapq.heappush(heap, (claim_of(plan, team), team))
+                break
+
+
+def claim_of(plan: Plan, team: str) -> Claim:
+    """Held over nominal and held, from the root team down: less goes first."""
+    usage, tree = plan.usage, plan.usage.tree
+    out: list[tuple[float, int]] = []
+    for name in tree.paths.get(team, ())[-2::-1]:
+        owned = sum(tree.pots[name, pool].nominal for pool in tree.pools)
+        total = sum(usage.total[LATER][name, pool] for pool in tree.pools)
+        out.append((total / owned if owned else float("inf"), total))
+    return tuple(out)
+
+
+def aged(workload: Workload, at: float, settings: Settings) -> int:
+    """Priority with one point for each `ageing_seconds` waited."""
+    return workload.priority + min(
+        settings.ageing_most, int(max(0.0, at - workload.queued_at) / settings.ageing_seconds)
+    )
+
+
+def within_team(workloads: list[Workload], at: float, settings: Settings) -> list[Workload]:
+    """Sort the claimants of a team, or of several, first one first."""
+    if not workloads:
+        return []
+    waited = np.maximum(at - np.array([w.queued_at for w in workloads]), 0.0)
+    age = np.minimum((waited / settings.ageing_seconds).astype(np.int64), settings.ageing_most)
+    priority = np.array([w.priority for w in workloads], dtype=np.int64) + age
+    kind = np.array([CLASS[w.kind] for w in workloads], dtype=np.int64)
+    order = np.lexsort((np.array([w.seq for w in workloads], dtype=np.int64), -priority, kind))
+    return [workloads[i] for i in order.tolist()]
+
+
+def shape_of(plan: Plan, workload: Workload) -> str:
+    """Equal for workloads of one team that ask the same in every way that placement and quota look at."""
+    shapes = plan.snapshot.shapes
+    known = shapes.get(workload.id)
+    if known is not None and known[0] is workload:
+        return known[1]
+    ask, gang, near = workload.ask, workload.gang, workload.topology
+    is_service = workload.kind is Kind.INFERENCE
+    size = (workload.missing,) if is_service else (gang.min, gang.count)
+    shape = repr((workload.team, is_service, size, ask, near.require, near.prefer, workload.preemptible))
+    shapes[workload.id] = (workload, shape)
+    return shape
+
+
+def _queues(plan: Plan, settings: Settings) -> dict[str, list[Workload]]:
+    """Claimants by team, last one first, so that `pop` takes the next."""
+    queues: dict[str, list[Workload]] = {}
+    for workload in reversed(within_team(plan.waiting, plan.snapshot.at, settings)):
+        queue = queues.get(workload.team)
+        if queue is None:
+            queues[workload.team] = [workload]
+        else:
+            queue.append(workload)
+    return queues

@@ -1,0 +1,189 @@
+"""A tentative list of decisions over a snapshot: place, evict, mark, rollback.
+
+The plan means by a decision exactly what `Snapshot.after` means by it: it changes workloads with
+`applied` and the columns with `Columns.add`, and keeps beside them what searches read.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpushare.gpu import WHOLE
+from gpushare.packing import Bools
+from scheduler.decision import Evict, EvictReason, Place
+from scheduler.quota import Tree, Usage
+from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Snapshot, applied
+from scheduler.workload import ACTIVE, LEAVING, Assignment, Kind, Phase, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """What is free in one state. gpu: [2, G], node: [2, N] (COMPUTE, MEMORY); idle: [N] whole devices."""
+
+    gpu: Ints
+    node: Ints
+    idle: Ints
+
+
+class Plan:
+    """The world as it would be; `free[NOW]` may be used at once, `free[LATER]` once all that leaves has left."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.inventory = snapshot.inventory
+        self.columns: Columns = snapshot.columns.copy()
+        self.usage = Usage(Tree(snapshot), {n.name: n.pool for n in snapshot.inventory.nodes})
+        self.waiting: list[Workload] = []
+        self.reserved: dict[str, Workload] = {}  # hold places that are not free yet
+        self.leaving: dict[str, Workload] = {}  # have workers that are being stopped
+        self._view: dict[str, Workload] = {}
+        self._log: list[tuple[Workload, Place | Evict | None]] = []
+        self._running: dict[str, list[Workload]] | None = None
+        for workload in snapshot.workloads.values():
+            if workload.placement:
+                self.usage.count(workload)
+                self._sort_in(workload)
+            if workload.phase is Phase.QUEUED or (workload.kind is Kind.INFERENCE and workload.is_waiting):
+                self.waiting.append(workload)
+        self.free = self._all_free()
+
+    # what is so now
+
+    def workload(self, uid: str) -> Workload:
+        """The workload as it would be."""
+        return self._view.get(uid) or self.snapshot.workloads[uid]
+
+    @property
+    def decisions(self) -> tuple[Place | Evict, ...]:
+        """What is decided so far, in order."""
+        return tuple(decision for _, decision in self._log if decision is not None)
+
+    def running(self, team: str) -> Sequence[Workload]:
+        """The workloads of one team that held capacity when the round began and meant to keep it."""
+        if self._running is None:
+            self._running = {}
+            for workload in self.snapshot.workloads.values():
+                if workload.phase in ACTIVE:
+                    self._running.setdefault(workload.team, []).append(workload)
+        return self._running.get(team, ())
+
+    def mark(self) -> int:
+        """A point to roll back to."""
+        return len(self._log)
+
+    # changes
+
+    def place(self, workload: Workload, workers: tuple[Assignment, ...], after: Iterable[str] = ()) -> None:
+        """Give workers their places, at once or after others have left."""
+        self._apply(Place(workload.id, workload.version, workers, tuple(sorted(after))))
+
+    def evict(self, victim: Workload, reason: EvictReason, by: str, message: str = "") -> None:
+        """Make a workload leave."""
+        self._apply(Evict(victim.id, victim.version, reason, by, message))
+
+    def restore(self, uid: str) -> None:
+        """Take a tentative eviction back; the decision itself goes with the next rollback."""
+        self._log.append((self.workload(uid), None))
+        self._swap(self.snapshot.workloads[uid])
+
+    def rollback(self, mark: int) -> None:
+        """Undo everything since the mark."""
+        while len(self._log) > mark:
+            before, _ = self._log.pop()
+            self._swap(before)
+
+    def _apply(self, decision: Place | Evict) -> None:
+        before = self.workload(decision.workload)
+        self._log.append((before, decision))
+        self._swap(applied(before, decision, self.snapshot.at))
+
+    def _swap(self, new: Workload) -> None:
+        old = self.workload(new.id)
+        self.columns.add(self.inventory, old, -1)
+        self.columns.add(self.inventory, new)
+        self.usage.count(old, -1)
+        self.usage.count(new)
+        self._view[new.id] = new
+        self._sort_in(new)
+        index = self.inventory.index
+        names = {a.node for a in old.placement} | {a.node for a in new.placement}
+        for node in sorted(index[name] for name in names if name in index):
+            self._refresh(node)
+
+    def _sort_in(self, workload: Workload) -> None:
+        uid = workload.id
+        self.reserved.pop(uid, None)
+        self.leaving.pop(uid, None)
+        if workload.phase is Phase.RESERVED or any(a.reserved for a in workload.placement):
+            self.reserved[uid] = workload
+        if workload.phase in LEAVING or any(a.leaving for a in workload.placement):
+            self.leaving[uid] = workload
+
+    # free columns
+
+    def _all_free(self) -> tuple[Free, Free]:
+        inventory, columns = self.inventory, self.columns
+        now = Free(
+            inventory.gpu_capacity - columns.gpu.max(axis=0),
+            inventory.node_capacity - columns.node.max(axis=0),
+            np.zeros(len(inventory.nodes), dtype=np.int64),
+        )
+        later = Free(
+            inventory.gpu_capacity - columns.gpu[LATER], inventory.node_capacity - columns.node[LATER], now.idle.copy()
+        )
+        for free in (now, later):
+            whole = np.bincount(inventory.node_of, weights=is_idle(free.gpu), minlength=len(inventory.nodes))
+            free.idle[:] = whole.astype(np.int64)
+        self.free = (now, later)
+        for node in self._contested():
+            self._refresh(node)
+        return self.free
+
+    def _refresh(self, node: int) -> None:
+        inventory, columns = self.inventory, self.columns
+        first, end = int(inventory.offset[node]), int(inventory.offset[node + 1])
+        gpu, host = columns.gpu[:, :, first:end], columns.node[:, :, node]
+        extra_gpu, extra_host = self._not_awaited(node)
+        used = {NOW: np.maximum(gpu[NOW], gpu[LATER] + extra_gpu), LATER: gpu[LATER]}
+        host_used = {NOW: np.maximum(host[NOW], host[LATER] + extra_host), LATER: host[LATER]}
+        for when in (NOW, LATER):
+            free = self.free[when]
+            free.gpu[:, first:end] = inventory.gpu_capacity[:, first:end] - used[when]
+            free.node[:, node] = inventory.node_capacity[:, node] - host_used[when]
+            free.idle[node] = np.count_nonzero(is_idle(free.gpu[:, first:end]))
+
+    def _contested(self) -> list[int]:
+        """Nodes where some wait for a place and others leave."""
+        index = self.inventory.index
+        wanted = {a.node for w in self.reserved.values() for a in w.placement}
+        left = {a.node for w in self.leaving.values() for a in w.placement}
+        return sorted(index[name] for name in wanted & left if name in index)
+
+    def _not_awaited(self, node: int) -> tuple[Ints | int, Ints | int]:
+        """What on a node leaves without a reserved worker there waiting for it.
+
+        That worker may start first, so new work must fit beside both. Shapes [2, devices] and [2].
+        """
+        if not self.reserved or not self.leaving:
+            return 0, 0
+        name = self.inventory.nodes[node].name
+        waiters = [w for w in self.reserved.values() if any(a.node == name for a in w.placement)]
+        leavers = [w for w in self.leaving.values() if any(w.id not in r.after for r in waiters)]
+        gpu = np.zeros((2, self.inventory.nodes[node].gpus), dtype=np.int64)
+        host = np.zeros(2, dtype=np.int64)
+        for leaver in leavers:
+            ask = leaver.ask
+            for worker in leaver.placement:
+                if worker.leaving and worker.node == name:
+                    host += (ask.cpu_milli, ask.memory)
+                    at = [index for index in worker.gpus if index < gpu.shape[1]]
+                    gpu[COMPUTE, at] += ask.share.guarantee if ask.share else WHOLE
+                    gpu[MEMORY, at] += ask.share.memory if ask.share else 0
+        return gpu, host
+
+
+def is_idle(gpu: Ints) -> Bools:
+    """Which devices nobody uses and that are not lost. gpu: free, [2, D]; shape [D]."""
+    idle: Bools = np.equal(gpu[COMPUTE], WHOLE)
+    return idle

@@ -1,0 +1,231 @@
+"""What each team may hold in each node pool, and what it holds: the tree of quotas, in milli-GPU.
+
+Root teams hang under one invisible root, the cluster, which owns what no team owns. A team
+keeps back its nominal quota less its lending limit; the rest can be borrowed by others.
+Source: Kueue's resource node (pkg/cache/scheduler/resource_node.go), with one difference: a
+parent's nominal quota includes its children's (Run:ai's department), it does not come on top.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpushare.gpu import WHOLE
+from scheduler.decision import Reason
+from scheduler.snapshot import LATER, NOW, Snapshot
+from scheduler.team import Quota
+from scheduler.workload import Phase, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Pot:
+    """One team in one pool: what its subtree owns, what of it the children do not keep, and what is never lent."""
+
+    quota: Quota | None
+    owned: int
+    shared: int
+    kept: int
+
+    @property
+    def nominal(self) -> int:
+        """milli-GPU the team's own quota row names; 0 without one."""
+        return self.quota.nominal if self.quota else 0
+
+    @property
+    def most(self) -> int | None:
+        """The most the subtree may hold, None without a limit."""
+        return None if self.quota is None or self.quota.borrowing is None else self.owned + self.quota.borrowing
+
+
+class Limit(NamedTuple):
+    """What stops a team from holding more in a pool: which team's number, and the figures, in milli-GPU."""
+
+    reason: Reason
+    pool: str
+    team: str
+    held: int
+    most: int
+
+
+CLUSTER = ""  # the name of the invisible root
+ENDLESS = 1 << 60  # milli-GPU
+
+
+Changes = list[tuple[str, int]]
+
+
+class Tree:
+    """The quotas of one snapshot, which do not change within a round."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        parent_of = {team.name: team.parent for team in snapshot.teams}
+        self.paths = {name: _path(name, parent_of) for name in parent_of}
+        self.paths[CLUSTER] = (CLUSTER,)
+        capacity: dict[str, int] = {}
+        for node in snapshot.inventory.nodes:
+            capacity[node.pool] = capacity.get(node.pool, 0) + node.gpus * WHOLE
+        rows = {(q.team, q.pool): q for q in snapshot.quotas}
+        self.pools = tuple(sorted(capacity.keys() | {pool for _, pool in rows}))
+        self.lends_less = {q.pool for q in snapshot.quotas if q.lending is not None}
+        children: dict[str, list[str]] = {}
+        for name, path in self.paths.items():
+            if name != CLUSTER:
+                children.setdefault(path[1], []).append(name)
+        self.pots: dict[tuple[str, str], Pot] = {}
+        for pool in self.pools:
+            for name in sorted(self.paths, key=lambda n: (-len(self.paths[n]), n)):  # children before parents
+                quota = rows.get((name, pool))
+                below = [self.pots[child, pool] for child in children.get(name, ())]
+                own = capacity.get(pool, 0) if name == CLUSTER else quota.nominal if quota else 0
+                owned = max(own, sum(pot.owned for pot in below))
+                shared = owned - sum(pot.owned - pot.shared + pot.kept for pot in below)
+                kept = 0 if quota is None or quota.lending is None else max(0, shared - quota.lending)
+                self.pots[name, pool] = Pot(quota, owned, shared, kept)
+
+    def path(self, team: str) -> tuple[str, ...]:
+        """The team, its parent, ... and the cluster."""
+        return self.paths[team]
+
+    def available(self, team: str, pool: str, stored: Mapping[tuple[str, str], int], is_alone: bool = False) -> int:
+        """How much more the team may hold, borrowing included; 0 when it is over.
+
+        is_alone: as if the other root teams held nothing and lent without limit.
+        """
+        free = 0
+        for name in reversed(self.path(team)):
+            key = name, pool
+            pot, used = self.pots[key], stored.get(key, 0)
+            if name == CLUSTER:
+                free = ENDLESS if is_alone else max(0, pot.shared - used)
+                continue
+            if pot.quota is not None and pot.quota.borrowing is not None:
+                free = min(free, max(0, pot.shared - pot.kept - max(0, used - pot.kept) + pot.quota.borrowing))
+            free += max(0, pot.kept - used)
+        return free
+
+    def ceiling(self, team: str, pool: str) -> int:
+        """The most the team could ever hold, with nobody else there."""
+        return self.available(team, pool, {})
+
+
+class Usage:
+    """What is held, by team, pool and state (NOW: bound; LATER: bound or reserved, without what leaves)."""
+
+    def __init__(self, tree: Tree, pool_of: dict[str, str]) -> None:
+        self.tree = tree
+        self.pool_of = pool_of
+        keys = tree.pots.keys()
+        self.total = ({k: 0 for k in keys}, {k: 0 for k in keys})  # of the whole subtree
+        self._stored = (
+            {k: 0 for k in keys},
+            {k: 0 for k in keys},
+        )  # Kueue's usage: children count beyond what they keep
+        self.firm = ({k: 0 for k in keys}, {k: 0 for k in keys})  # the part that may not be preempted
+
+    def count(self, workload: Workload, sign: int = 1) -> None:
+        """Count a workload's placement (sign -1: no longer)."""
+        if not workload.placement or not workload.ask.milli:
+            return
+        for (pool, when), milli in held(workload, self.pool_of).items():
+            self.charge(workload.team, pool, when, sign * milli)
+            if not workload.preemptible:
+                for name in self.tree.path(workload.team):
+                    self.firm[when][name, pool] += sign * milli
+
+    def charge(self, team: str, pool: str, when: int, milli: int) -> None:
+        """Add milli-GPU along the path of a team; negative takes away."""
+        total, stored, excess = self.total[when], self._stored[when], milli
+        for name in self.tree.path(team):
+            key = (name, pool)
+            total[key] += milli
+            kept = self.tree.pots[key].kept
+            before = max(0, stored[key] - kept)
+            stored[key] += excess
+            excess = max(0, stored[key] - kept) - before
+
+    def available(self, team: str, pool: str, when: int) -> int:
+        """How much more the team may hold in that state, borrowing included; 0 when it is over."""
+        return self.tree.available(team, pool, self._stored[when])
+
+    def available_beside(self, team: str, pool: str, when: int, others: Changes, is_alone: bool) -> int:
+        """`available` once these (team, milli-GPU) are held as well; negative ones are no longer held."""
+        for other, milli in others:
+            self.charge(other, pool, when, milli)
+        free = self.tree.available(team, pool, self._stored[when], is_alone)
+        for other, milli in others:
+            self.charge(other, pool, when, -milli)
+        return free
+
+    def within_nominal(self, team: str, pool: str, when: int, firm_only: bool = False) -> int:
+        """How much more the team may hold without borrowing; for work that may not be preempted, beside such work."""
+        used = self.firm[when] if firm_only else self.total[when]
+        owners = [n for n in self.tree.path(team)[:-1] if self.tree.pots[n, pool].quota is not None]
+        return max(0, min((self.tree.pots[n, pool].nominal - used[n, pool] for n in owners), default=0))
+
+    def by_pool(self, workload: Workload) -> dict[str, int]:
+        """Milli-GPU a workload holds and means to keep, by pool."""
+        return {pool: milli for (pool, when), milli in held(workload, self.pool_of).items() if when == LATER}
+
+    def may_reclaim(self, team: str, other: str, pool: str, need: int, gives: int) -> bool:
+        """Whether a team may take `need` of its nominal quota from `gives` that the other team borrows.
+
+        Compared below the teams' lowest common ancestor: on the claimant's side every quota
+        covers what is held and needed; on the other side none falls below its nominal.
+        """
+        mine, theirs = self.tree.path(team), self.tree.path(other)
+        common = next(name for name in mine if name in theirs)
+        mine, theirs = mine[: mine.index(common)], theirs[: theirs.index(common)]
+        pots, total = self.tree.pots, self.total[LATER]
+        owners = [n for n in mine if pots[n, pool].quota is not None]
+        lenders = [n for n in theirs if pots[n, pool].quota is not None]
+        return (
+            bool(owners)
+            and all(total[n, pool] + need <= pots[n, pool].nominal for n in owners)
+            and all(total[n, pool] - gives >= pots[n, pool].nominal for n in lenders)
+            and total[other, pool] >= gives
+        )
+
+    def limit(self, workload: Workload, pool: str, milli: int) -> Limit | None:
+        """Which number forbids the workload `milli` more in the pool, now that nothing else does; None if none."""
+        team, path = workload.team, self.tree.path(workload.team)
+        total = self.total[LATER]
+        if not workload.preemptible and milli > self.within_nominal(team, pool, LATER, firm_only=True):
+            owner = next((n for n in path[:-1] if self.tree.pots[n, pool].quota), team)
+            firm, nominal = self.firm[LATER][owner, pool], self.tree.pots[owner, pool].nominal
+            return Limit(Reason.NON_PREEMPTIBLE_OVER_QUOTA, pool, owner, firm, nominal)
+        if milli <= max(self.available(team, pool, LATER), self.within_nominal(team, pool, LATER)):
+            return None
+        for name in path[:-1]:
+            most = self.tree.pots[name, pool].most
+            if most is not None and total[name, pool] + milli > most:
+                reason = Reason.WAITING_FOR_QUOTA if name == team else Reason.OVER_LIMIT
+                return Limit(reason, pool, name, total[name, pool], most)
+        owned = self.tree.pots[team, pool].nominal
+        return Limit(Reason.FAIR_SHARE_EXCEEDED, pool, team, total[team, pool], owned)
+
+
+def held(workload: Workload, pool_of: dict[str, str]) -> dict[tuple[str, int], int]:
+    """Milli-GPU a workload holds by (pool, state). A worker on a node that is gone holds nothing."""
+    milli, all_reserved = workload.ask.milli, workload.phase is Phase.RESERVED
+    out: dict[tuple[str, int], int] = {}
+    for worker in workload.placement:
+        pool = pool_of.get(worker.node)
+        if pool is None:
+            continue
+        if not (all_reserved or worker.reserved):
+            out[pool, NOW] = out.get((pool, NOW), 0) + milli
+        if not worker.leaving or all_reserved or worker.reserved:
+            out[pool, LATER] = out.get((pool, LATER), 0) + milli
+    return out
+
+
+def _path(name: str, parent_of: dict[str, str | None]) -> tuple[str, ...]:
+    path = [name]
+    while (parent := parent_of.get(path[-1])) is not None and parent not in path:
+        path.append(parent)
+    return (*path, CLUSTER)
+
+
+def gpus_text(milli: int) -> str:
+    """Milli-GPU as people say it: 2, 0.5."""
+    return f"{milli / WHOLE:g}"

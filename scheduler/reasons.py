@@ -1,0 +1,248 @@
+"""Why a claimant waits: exactly one code, the first that holds in the order of `Reason`, with its figures."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from gpushare.gpu import Share
+from gpushare.packing import Bools
+from scheduler.decision import Reason
+from scheduler.fit import Refusal, allowed_nodes, ask_text, flavors, least, never, per_node
+from scheduler.gang import Goal, find_places
+from scheduler.plan import Free, Plan, is_idle
+from scheduler.quota import Limit, gpus_text
+from scheduler.snapshot import COMPUTE, LATER, NOW, Flavor
+from scheduler.workload import Topology, Workload
+
+Lent = tuple[tuple[tuple[str, int | str], ...], str]  # figures and the part of the sentence
+
+# These do not pass when others end: who asks the same has the same reason, not "behind".
+PERMANENT = frozenset(
+    {
+        Reason.MISCONFIGURED,
+        Reason.NO_MATCHING_FLAVOR,
+        Reason.GPU_MEMORY_DOES_NOT_FIT,
+        Reason.WAITING_FOR_NODES,
+        Reason.EXCEEDS_MAX_QUOTA,
+    }
+)
+
+
+def gate(plan: Plan, workload: Workload) -> Refusal | None:
+    """What keeps this very workload from being looked at now, or None."""
+    if not (workload.unmet or workload.after or workload.not_before is not None):
+        return None
+    if wrong := _misconfigured(plan, workload):
+        return wrong
+    if workload.unmet:
+        names = _listed(workload.unmet)
+        return Refusal(Reason.ADMISSION_GATED, f"Starts after {names}.", (("unmet", len(workload.unmet)),))
+    if workload.not_before is not None and workload.not_before > plan.snapshot.at:
+        at = int(workload.not_before)
+        clock = f"{at // 3600 % 24:02}:{at // 60 % 60:02}:{at % 60:02}"
+        return Refusal(
+            Reason.BACKOFF_AFTER_FAILURE, f"Failed; tried again at {clock} cluster time.", (("not_before", at),)
+        )
+    if workload.after:
+        return awaiting(plan, workload)
+    return None
+
+
+def awaiting(plan: Plan, workload: Workload) -> Refusal:
+    """The reason of a workload that has its places and waits for others to leave them."""
+    known = plan.snapshot.workloads
+    names = [f"{known[uid].team}/{known[uid].name}" for uid in workload.after if uid in known]
+    who = _listed(names) if names else "others"
+    return Refusal(
+        Reason.WAITING_FOR_PREEMPTED_WORKLOADS,
+        f"Has its place; waits for {who} to leave it.",
+        (("leaving", len(names)),),
+    )
+
+
+def permanent(plan: Plan, workload: Workload) -> Refusal | None:
+    """Why the workload could not start even if nobody else were there, or None."""
+    if (wrong := _misconfigured(plan, workload)) or (wrong := never(plan, workload)):
+        return wrong
+    need = workload.ask.milli * least(workload)
+    tree = plan.usage.tree
+    most = {f.pool: tree.ceiling(workload.team, f.pool) for f in flavors(plan, workload) if f is not None}
+    if most and max(most.values()) < need:
+        pool = max(most, key=lambda name: (most[name], name))
+        return Refusal(
+            Reason.EXCEEDS_MAX_QUOTA,
+            f"Needs {gpus_text(need)} GPUs; team {workload.team} may hold at most {gpus_text(most[pool])} in {pool}.",
+            (("needs_milli", need), ("most_milli", most[pool]), ("pool", pool)),
+        )
+    return None
+
+
+def behind(leader: Workload) -> Refusal:
+    """The reason of a workload that asks what an earlier one of its team could not get."""
+    name = f"{leader.team}/{leader.name}"
+    return Refusal(Reason.BEHIND_HIGHER_PRIORITY, f"Is behind {name}, which asks the same.", (("behind", name),))
+
+
+def why(plan: Plan, workload: Workload) -> Refusal:
+    """Why no action could place the workload: its team's quota, else room. Only for those that could not be placed."""
+    need = workload.ask.milli * least(workload)
+    open_flavors: list[Flavor | None] = []
+    limits: list[Limit] = []
+    for flavor in flavors(plan, workload):
+        limit = plan.usage.limit(workload, flavor.pool, need) if flavor is not None else None
+        if limit is None:
+            open_flavors.append(flavor)
+        else:
+            limits.append(limit)
+    if not open_flavors:
+        order = list(Reason)
+        return _over(workload, need, min(limits, key=lambda limit: order.index(limit.reason)))
+    return (
+        _kept_for_others(plan, workload, open_flavors)
+        or _too_far_apart(plan, workload, open_flavors)
+        or _no_room(plan, workload, open_flavors)
+    )
+
+
+def _misconfigured(plan: Plan, workload: Workload) -> Refusal | None:
+    ask, gang = workload.ask, workload.gang
+    if workload.team not in plan.usage.tree.paths:
+        return Refusal(Reason.MISCONFIGURED, f"Team {workload.team} does not exist. Submit it to another team.")
+    if ask.gpus and ask.share:
+        return Refusal(Reason.MISCONFIGURED, "Asks whole GPUs and a share of one. Ask one of them.")
+    if not 1 <= gang.min <= gang.count:
+        return Refusal(
+            Reason.MISCONFIGURED, f"workers.min is {gang.min} but {gang.count} are wanted. Set min to 1..{gang.count}."
+        )
+    return None
+
+
+def _over(workload: Workload, need: int, limit: Limit) -> Refusal:
+    held, most, wants = gpus_text(limit.held), gpus_text(limit.most), gpus_text(need)
+    sentence = {
+        Reason.NON_PREEMPTIBLE_OVER_QUOTA: f"Needs {wants} GPUs that may not be preempted; team {limit.team} holds "
+        f"{held} such of the {most} it owns in {limit.pool}.",
+        Reason.WAITING_FOR_QUOTA: f"Needs {wants} GPUs; team {limit.team} holds {held} of the {most} it may hold in "
+        f"{limit.pool}.",
+        Reason.OVER_LIMIT: f"Needs {wants} GPUs; team {limit.team}, of which {workload.team} is a part, holds {held} "
+        f"of the {most} it may hold in {limit.pool}.",
+        Reason.FAIR_SHARE_EXCEEDED: f"Needs {wants} GPUs; team {limit.team} holds {held}, owns {most} in {limit.pool}, "
+        f"and nobody lends more now.",
+    }[limit.reason]
+    numbers = (("needs_milli", need), ("held_milli", limit.held), ("most_milli", limit.most))
+    return Refusal(limit.reason, sentence, (*numbers, ("team", limit.team), ("pool", limit.pool)))
+
+
+def _fits(plan: Plan, workload: Workload, free: Free, options: list[Flavor | None]) -> bool:
+    goal = Goal(least(workload), least(workload))
+    return any(find_places(plan.inventory, workload, goal, free, flavor) is not None for flavor in options)
+
+
+def _kept_for_others(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal | None:
+    """It would fit on what is free this moment, but that is reserved."""
+    if not plan.reserved:
+        return None
+    inventory = plan.inventory
+    gpu = inventory.gpu_capacity - plan.columns.gpu[NOW]
+    idle = np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64)
+    free = Free(gpu, inventory.node_capacity - plan.columns.node[NOW], idle)
+    if not _fits(plan, workload, free, options):
+        return None
+    names = _listed([f"{w.team}/{w.name}" for w in sorted(plan.reserved.values(), key=lambda w: w.seq)])
+    return Refusal(
+        Reason.RESERVED_FOR_LARGER_JOB, f"Would fit, but the room is kept for {names}.", (("reserved_for", names),)
+    )
+
+
+def _too_far_apart(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal | None:
+    """It would fit if its workers could be further apart."""
+    level = workload.topology.require
+    if level is None:
+        return None
+    anywhere = replace(workload, topology=Topology())
+    if not _fits(plan, anywhere, plan.free[LATER], options):
+        return None
+    name = {0: "NVLink domain", 1: "node", 2: "rack", 3: "zone"}.get(int(level), "cluster")
+    return Refusal(
+        Reason.TOPOLOGY_PLACEMENT_FAILED,
+        f"Needs {_workers(workload)} of {ask_text(workload.ask)} in one {name}; there is room only across several.",
+        (("level", name),),
+    )
+
+
+def _no_room(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal:
+    ask, wanted, free = workload.ask, least(workload), plan.free[NOW]
+    masks = [(flavor, allowed_nodes(plan.inventory, ask, flavor)) for flavor in options]
+    fit = max(int(per_node(plan.inventory, ask, free, mask).sum()) for _, mask in masks)
+    lent, lent_text = _lent(plan, workload, options)
+    if wanted > 1 and fit:
+        numbers = (("needs_workers", wanted), ("fit_workers", fit), *lent)
+        return Refusal(
+            Reason.GANG_INCOMPLETE,
+            f"Needs {wanted} workers of {ask_text(ask)} at once; {fit} would fit now{lent_text}.",
+            numbers,
+        )
+    if not ask.milli:
+        return Refusal(Reason.WAITING_FOR_CAPACITY, f"Needs {ask_text(ask)} on one node; no node has that free.")
+    any_mask = np.logical_or.reduce([mask for _, mask in masks])
+    if ask.share:
+        return _no_share(plan, workload, ask.share, any_mask, (lent, lent_text))
+    best, total = int(free.idle[any_mask].max(initial=0)), int(free.idle[any_mask].sum())
+    numbers = (("needs_gpus", ask.gpus), ("best_node_free", best), ("free_gpus", total), *lent)
+    if best >= ask.gpus:
+        text = f"Needs {ask_text(ask)} with {ask.cpu_milli / 1000:g} cores and {ask.memory} MiB on one node; "
+        return Refusal(
+            Reason.WAITING_FOR_CAPACITY, f"{text}nodes with enough free GPUs lack cores or memory{lent_text}.", numbers
+        )
+    text = f"Needs {ask_text(ask)} on one node; the best node has {best} free"
+    if total >= ask.gpus:
+        return Refusal(Reason.FRAGMENTED, f"{text}, {total} are free in all{lent_text}.", numbers)
+    return Refusal(Reason.WAITING_FOR_CAPACITY, f"{text}{lent_text}.", numbers)
+
+
+def _no_share(plan: Plan, workload: Workload, share: Share, mask: Bools, lent: Lent) -> Refusal:
+    free = plan.free[NOW]
+    compute = np.maximum(free.gpu[COMPUTE][mask[plan.inventory.node_of]], 0)
+    best, total = int(compute.max(initial=0)), int(compute.sum())
+    numbers = (("needs_milli", share.guarantee), ("best_gpu_free_milli", best), ("free_milli", total), *lent[0])
+    text = f"Needs {ask_text(workload.ask)} on one GPU; the best GPU has {gpus_text(best)} free"
+    if best >= share.guarantee:
+        text += " but too little memory, there or on its node"
+    elif total >= share.guarantee:
+        return Refusal(Reason.FRAGMENTED, f"{text}, {gpus_text(total)} are free in all{lent[1]}.", numbers)
+    return Refusal(Reason.WAITING_FOR_CAPACITY, f"{text}{lent[1]}.", numbers)
+
+
+def _lent(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Lent:
+    """How much of what the team owns others borrow, and who borrows most."""
+    usage, tree = plan.usage, plan.usage.tree
+    best: tuple[int, str] = (0, "")
+    for flavor in options:
+        if flavor is None:
+            continue
+        own = usage.within_nominal(workload.team, flavor.pool, LATER)
+        mine = tree.path(workload.team)
+        for name in tree.paths:
+            if not name or name in mine:
+                continue
+            over = usage.total[LATER][name, flavor.pool] - tree.pots[name, flavor.pool].nominal
+            best = max(best, (min(own, over), name))
+    if best[0] <= 0:
+        return (), ""
+    gpus, team = gpus_text(best[0]), best[1]
+    verb = "is" if best[0] == 1000 else "are"
+    return (("lent_milli", best[0]), ("lent_to", team)), f"; {gpus} {verb} lent to team {team}"
+
+
+def _workers(workload: Workload) -> str:
+    count = least(workload)
+    return f"{count} workers" if count > 1 else "a worker"
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    """`a, b and 3 more`: messages stay short."""
+    shown = list(names[:3])
+    rest = len(names) - len(shown)
+    if rest:
+        return f"{', '.join(shown)} and {rest} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]

@@ -1,0 +1,77 @@
+"""`schedule`: one round, from a frozen snapshot to decisions."""
+
+from collections.abc import Iterator
+
+from scheduler.actions.allocate import allocate
+from scheduler.actions.preempt import preempt
+from scheduler.actions.reclaim import reclaim
+from scheduler.decision import Decision, Wait
+from scheduler.fit import Refusal
+from scheduler.ordering import in_order, shape_of
+from scheduler.plan import Plan
+from scheduler.reasons import PERMANENT, awaiting, behind, gate, permanent, why
+from scheduler.settings import Settings
+from scheduler.snapshot import Snapshot
+from scheduler.workload import Phase, Workload
+
+
+def schedule(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+    """Decide who runs where, who has to leave, and why the others wait.
+
+    A function of its input: the same snapshot gives the same decisions, byte for byte, and a
+    snapshot in which nothing can change gives none.
+    """
+    # 1. Copy the columns once; all that follows is tentative on this plan.
+    plan = Plan(snapshot)
+    # 2. Go through the claimants: teams furthest below what they own first, then by class, priority, age.
+    # 3. Each one passes its gates and gets a place: free, reclaimed or preempted; or a reason.
+    refused = [(workload, refusal) for workload, refusal in outcomes(plan, settings) if refusal is not None]
+    # 4. Those that were given places earlier but cannot use them yet have a reason as well.
+    refused += [(w, awaiting(plan, w)) for w in snapshot.workloads.values() if w.phase is Phase.RESERVED]
+    # 5. Say why somebody waits only where that is news.
+    waits = (Wait(w.id, w.version, *refusal) for w, refusal in refused if is_news(w, refusal, snapshot.at, settings))
+    return (*plan.decisions, *waits)
+
+
+def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:
+    """Try each claimant in order on the plan; None = it was placed.
+
+    Whoever asks what an earlier one of its team was refused waits behind it without a search of its own:
+    that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
+    """
+    refused: dict[str, tuple[Workload, Refusal, Refusal]] = {}  # by shape: who, why, and what those behind it are told
+    for workload in in_order(plan, settings):
+        held_back = gate(plan, workload)
+        if held_back is not None:
+            yield workload, held_back
+            continue
+        shape = shape_of(plan, workload)
+        first = refused.get(shape)
+        # Ageing may put a lower base priority first; a higher one may still preempt.
+        if first is not None and workload.priority <= first[0].priority:
+            yield workload, first[2]
+            continue
+        refusal = attempt(plan, workload, settings)
+        if refusal is not None:
+            refused[shape] = (workload, refusal, refusal if refusal.reason in PERMANENT else behind(workload))
+        yield workload, refusal
+
+
+def attempt(plan: Plan, workload: Workload, settings: Settings) -> Refusal | None:
+    """Place one claimant, or say why not."""
+    impossible = permanent(plan, workload)
+    if impossible is not None:
+        return impossible
+    if allocate(plan, workload) or reclaim(plan, workload, settings) or preempt(plan, workload, settings):
+        return None
+    return why(plan, workload)
+
+
+def is_news(workload: Workload, refusal: Refusal, at: float, settings: Settings) -> bool:
+    """Whether a reason is worth writing: another code at once, other words only after a while."""
+    if workload.reason != refusal.reason:
+        return True
+    if workload.message == refusal.message:
+        return False
+    shown, waited = at - workload.reason_at, workload.reason_at - workload.queued_at
+    return shown >= max(settings.wait_refresh_seconds, settings.wait_refresh_fraction * waited)

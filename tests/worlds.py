@@ -1,0 +1,306 @@
+"""Clusters as text: `parse(text)` gives a snapshot, `facts(decisions)` gives decisions back as short facts.
+
+One fact a line, or several with three spaces between them; # starts a comment. Words in any order
+after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 milli-GPU).
+
+    at 5000                                      the cluster's clock; 100000 if not said
+    node a 8 gpus                                a node; `node a,b,c 8 gpus` = three alike; `cpu-node d` = without GPUs
+      model h100  memory 80000  pool big         pool = model = "gpu" and 16000 MiB if not said
+      rack r1  zone z1  nvlink 4                 topology
+      cpu 64  ram 256000                         cores and MiB of the node
+      down  cordoned  lost 3,5                   health
+    team red                                     a team
+      nominal 4  borrowing 2  lending 1          its quota, in GPUs
+      pool big                                   ... in this pool; without it in every pool
+      parent research
+    quota red pool big nominal 2 borrowing 0     a quota for one more pool
+
+    b1 red training 2 ...                        id, team, kind (training, notebook, inference), GPUs of a worker
+      x 3   x 2..4   x 2..3..4                   workers: count, min..count, min..count..max
+      share 0.5  limit 1.0  smem 8000            instead of whole GPUs (`b1 red notebook share 0.5`)
+      models h100,a100  gpumem 40000             which GPUs
+      cpu 4  ram 16000                           of one worker
+      require rack  prefer node                  topology (nvlink, node, rack, zone, cluster)
+      priority 100  firm                         firm = may not be preempted
+      pending | held | running a b:0,1 | ...     phase and one place a worker (a place alone is for all workers);
+                                                 admitted, starting, scaling, stopping are said alike, leaving = Checkpointing
+      reserved a after r1,r2                     its place, and who must leave it first
+      leaves 1,2                                 ranks that are being stopped
+      since 100  started 200  checkpointed 300   times; since = queued
+      unmet x,y   notbefore 6000                 gates
+      preempted 900 by r1                        once, then; may be repeated
+
+Places without device numbers take the lowest devices that are not held, whole ones unless it is a share.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpushare.gpu import WHOLE, Share
+from scheduler.decision import Decision, Evict, EvictReason, Place, Reason, Shrink, Wait
+from scheduler.snapshot import Node, Snapshot
+from scheduler.team import Quota, Team
+from scheduler.workload import (
+    LEAVING,
+    Ask,
+    Assignment,
+    Gang,
+    Kind,
+    Level,
+    Phase,
+    Topology,
+    Workload,
+)
+
+AT = 100_000.0
+PHASES = {p.value.lower(): p for p in Phase} | {"pending": Phase.QUEUED, "leaving": Phase.CHECKPOINTING}
+FLAGS = {"down", "cordoned", "firm", *PHASES}
+
+Fact = tuple[str, ...]
+
+
+def place(workload: str, *nodes: str, after: tuple[str, ...] = ()) -> Fact:
+    """The fact that a workload is placed on these nodes, one a worker."""
+    return (
+        ("place", workload, " ".join(nodes), "after", *sorted(after)) if after else ("place", workload, " ".join(nodes))
+    )
+
+
+def evict(workload: str, reason: EvictReason, by: str) -> Fact:
+    """The fact that a workload has to leave for another."""
+    return ("evict", workload, reason.value, by)
+
+
+def wait(workload: str, reason: Reason) -> Fact:
+    """The fact that a workload is told why it waits."""
+    return ("wait", workload, reason.value)
+
+
+def facts(decisions: Iterable[Decision]) -> list[Fact]:
+    """Decisions as `place`, `evict` and `wait` give them."""
+    return [_fact(decision) for decision in decisions]
+
+
+def _fact(decision: Decision) -> Fact:
+    match decision:
+        case Place():
+            return place(decision.workload, *(w.node for w in decision.workers), after=decision.after)
+        case Evict():
+            return evict(decision.workload, decision.reason, decision.by)
+        case Shrink():
+            return ("shrink", decision.workload, *map(str, decision.ranks))
+        case Wait():
+            return wait(decision.workload, decision.reason)
+
+
+def moves(decisions: Iterable[Decision]) -> list[Fact]:
+    """The facts that change something: all but the waiting reasons."""
+    return [_fact(d) for d in decisions if not isinstance(d, Wait)]
+
+
+def reasons(decisions: Iterable[Decision]) -> dict[str, Reason]:
+    """The waiting reason each workload was given."""
+    return {d.workload: d.reason for d in decisions if isinstance(d, Wait)}
+
+
+def messages(decisions: Iterable[Decision]) -> dict[str, str]:
+    """The waiting sentence each workload was given."""
+    return {d.workload: d.message for d in decisions if isinstance(d, Wait)}
+
+
+@dataclass
+class _World:
+    at: float = AT
+    nodes: list[Node] = field(default_factory=list)
+    teams: list[Team] = field(default_factory=list)
+    quotas: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    workloads: list[Workload] = field(default_factory=list)
+    held: dict[tuple[str, int], int] = field(default_factory=dict)  # milli by device
+
+
+def parse(text: str) -> Snapshot:
+    """Build the snapshot that the text describes; see the module's docstring for the words."""
+    world = _World()
+    facts_ = list(_lines(text))
+    for words in facts_:
+        if words[0] == "at":
+            world.at = float(words[1])
+        elif words[0] in ("node", "cpu-node"):
+            _add_nodes(world, words)
+        elif words[0] == "team":
+            options = _options(words[2:])
+            world.teams.append(Team(words[1], options.get("parent")))
+            if "nominal" in options:
+                world.quotas.append((words[1], options))
+        elif words[0] == "quota":
+            world.quotas.append((words[1], _options(words[2:])))
+    for words in facts_:
+        if words[0] not in ("at", "node", "cpu-node", "team", "quota"):
+            world.workloads.append(_workload(world, words))
+    pools = sorted({n.pool for n in world.nodes})
+    quotas = [q for team, options in world.quotas for q in _quotas(team, options, pools)]
+    return Snapshot.build(world.at, world.nodes, world.teams, quotas, world.workloads)
+
+
+def _lines(text: str) -> Iterator[list[str]]:
+    for line in text.splitlines():
+        for fact in re.split(r"\s{3,}", line.split("#")[0].strip()):
+            if fact:
+                yield fact.split()
+
+
+def _options(words: list[str]) -> dict[str, Any]:
+    """Pairs of a word and its value; flags have none; `running a b:0` takes all places that follow."""
+    out: dict[str, Any] = {"preempted": []}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word in PHASES:
+            out["phase"], out["places"] = word, []
+            while rest and rest[0] not in _WORDS:
+                out["places"].append(rest.pop(0))
+        elif word in FLAGS:
+            out[word] = True
+        elif word == "preempted":
+            out[word].append((float(rest.pop(0)), rest[1]))
+            rest = rest[2:]
+        elif word in _WORDS:
+            out[word] = rest.pop(0)
+        else:
+            raise ValueError(f"{word!r} is no word of a world, in {' '.join(words)!r}")
+    return out
+
+
+_WORDS = set(
+    "model memory pool rack zone nvlink cpu ram lost nominal borrowing lending weight parent x share limit smem models "
+    "gpumem require prefer priority after leaves since started checkpointed unmet notbefore preempted grace".split()
+) | {"down", "cordoned", "firm"}
+
+
+def _add_nodes(world: _World, words: list[str]) -> None:
+    if words[0] == "node":
+        names, gpus, rest = words[1], int(words[2]), words[4:]
+    else:
+        names, gpus, rest = words[1], 0, words[2:]
+    o = _options(rest)
+    model = o.get("model", "gpu") if gpus else ""
+    for name in names.split(","):
+        world.nodes.append(
+            Node(
+                name=name,
+                pool=o.get("pool", model or "cpu"),
+                model=model,
+                gpus=gpus,
+                gpu_memory=int(o.get("memory", 16_000)) if gpus else 0,
+                cpu_milli=int(float(o.get("cpu", 128)) * 1000),
+                memory=int(o.get("ram", 1_000_000)),
+                rack=o.get("rack", ""),
+                zone=o.get("zone", ""),
+                nvlink=int(o.get("nvlink", 0)),
+                ready="down" not in o,
+                schedulable="cordoned" not in o,
+                lost=tuple(int(i) for i in o["lost"].split(",")) if "lost" in o else (),
+            )
+        )
+
+
+def _milli(text: str | None) -> int | None:
+    return None if text is None else round(float(text) * WHOLE)
+
+
+def _quotas(team: str, o: dict[str, Any], pools: list[str]) -> Iterator[Quota]:
+    for pool in [o["pool"]] if "pool" in o else pools:
+        nominal, weight = _milli(o.get("nominal", "0")) or 0, int(o.get("weight", 1))
+        yield Quota(team, pool, nominal, _milli(o.get("borrowing")), _milli(o.get("lending")), weight)
+
+
+def _gang(text: str) -> Gang:
+    numbers = [int(n) for n in text.split("..")]
+    if len(numbers) == 1:
+        return Gang(numbers[0], numbers[0], numbers[0])
+    least, count = numbers[0], numbers[1]
+    return Gang(count, least, numbers[2] if len(numbers) > 2 else count)
+
+
+def _ask(gpus: int, o: dict[str, Any]) -> Ask:
+    share = None
+    if "share" in o:
+        guarantee = _milli(o["share"]) or 0
+        share = Share(guarantee, max(guarantee, _milli(o.get("limit", "1")) or 0), int(o.get("smem", 0)))
+    return Ask(
+        gpus=gpus,
+        share=share,
+        gpu_memory=int(o.get("gpumem", 0)),
+        cpu_milli=int(float(o.get("cpu", 0)) * 1000),
+        memory=int(o.get("ram", 0)),
+        models=tuple(o["models"].split(",")) if "models" in o else (),
+    )
+
+
+def _workload(world: _World, words: list[str]) -> Workload:
+    name, team, kind, rest = words[0], words[1], Kind(words[2]), words[3:]
+    gpus = int(rest.pop(0)) if rest and rest[0].isdigit() else 0
+    o = _options(rest)
+    phase = PHASES[o.get("phase", "pending")]
+    queued = float(o.get("since", world.at if phase == Phase.QUEUED else 0))
+    workload = Workload(
+        id=name,
+        name=name,
+        team=team,
+        kind=kind,
+        ask=_ask(gpus, o),
+        gang=_gang(o.get("x", "1")),
+        topology=Topology(_level(o.get("require")), _level(o.get("prefer"))),
+        priority=int(o.get("priority", 0)),
+        preemptible="firm" not in o,
+        phase=phase,
+        seq=len(world.workloads) + 1,
+        submitted_at=queued,
+        queued_at=queued,
+        checkpointed_at=float(o["checkpointed"]) if "checkpointed" in o else None,
+        not_before=float(o["notbefore"]) if "notbefore" in o else None,
+        unmet=tuple(o["unmet"].split(",")) if "unmet" in o else (),
+        after=tuple(o["after"].split(",")) if "after" in o else (),
+        preempted_at=tuple(at for at, _ in o["preempted"]),
+        preempted_by=tuple(by for _, by in o["preempted"]),
+    )
+    if not o.get("places"):
+        return workload
+    started = float(o["started"]) if "started" in o else queued
+    is_started = phase not in (Phase.RESERVED, Phase.ADMITTED, Phase.STARTING)
+    leaves = {int(rank) for rank in o["leaves"].split(",")} if "leaves" in o else set()
+    placement = _placement(world, workload, o["places"], leaves)
+    return replace(workload, placement=placement, attempt=1, started_at=started if is_started else None)
+
+
+def _placement(world: _World, workload: Workload, places: list[str], leaves: set[int]) -> tuple[Assignment, ...]:
+    if len(places) == 1:
+        places = places * (1 if workload.kind is Kind.INFERENCE and ":" in places[0] else workload.gang.count)
+    is_reserved, is_leaving = workload.phase is Phase.RESERVED, workload.phase in LEAVING
+    out = []
+    for rank, text in enumerate(places):
+        node, _, given = text.partition(":")
+        gpus = tuple(int(i) for i in given.split(",")) if given else _lowest(world, workload, node)
+        milli = workload.ask.share.guarantee if workload.ask.share else WHOLE
+        for index in gpus if not is_reserved else ():
+            world.held[node, index] = world.held.get((node, index), 0) + milli
+        out.append(Assignment(rank, node, gpus, leaving=is_leaving or rank in leaves, reserved=is_reserved))
+    return tuple(out)
+
+
+def _lowest(world: _World, workload: Workload, node: str) -> tuple[int, ...]:
+    ask = workload.ask
+    spec = next((n for n in world.nodes if n.name == node), None)
+    if spec is None:
+        return tuple(range(ask.gpus or bool(ask.share)))
+    milli, count = (ask.share.guarantee, 1) if ask.share else (WHOLE, ask.gpus)
+    fits = [i for i in range(spec.gpus) if i not in spec.lost and world.held.get((node, i), 0) + milli <= WHOLE]
+    if len(fits) < count:
+        raise ValueError(f"{workload.id}: {node} has no room for it; say the devices, as in {node}:0,1")
+    return tuple(fits[:count])
+
+
+def _level(text: str | None) -> Level | None:
+    return None if text is None else Level[text.upper()]
