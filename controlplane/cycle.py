@@ -30,7 +30,7 @@ def workload_text(w: Workload) -> str:
          ask.models),
         (w.gang.count, w.gang.min, w.gang.max),
         (w.topology.require, w.topology.prefer),
-        tuple((a.rank, a.node, a.gpus, a.leaving) for a in w.placement),
+        tuple((a.rank, a.node, a.gpus, a.leaving, a.reserved) for a in w.placement),
     )  # fmt: skip
     return _encode((tuple(getattr(w, name) for name in _SIMPLE), nested))
 
@@ -38,17 +38,17 @@ def workload_text(w: Workload) -> str:
 def workload_of(text: str) -> Workload:
     """The workload that `workload_text` wrote."""
     simple, (ask, gang, topology, placement) = json.loads(text)
-    gpus, share, gpu_memory, cpu_milli, memory, models = ask
+    devices, share, gpu_memory, cpu_milli, memory, models = ask
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in zip(_SIMPLE, simple, strict=True)
     }
     values["kind"], values["phase"] = Kind(values["kind"]), Phase(values["phase"])
     require, prefer = (level if level is None else Level(level) for level in topology)
     return Workload(
-        ask=Ask(gpus, Share(*share) if share else None, gpu_memory, cpu_milli, memory, tuple(models)),
+        ask=Ask(devices, Share(*share) if share else None, gpu_memory, cpu_milli, memory, tuple(models)),
         gang=Gang(*gang),
         topology=Topology(require, prefer),
-        placement=tuple(Assignment(rank, node, tuple(on), leaving) for rank, node, on, leaving in placement),
+        placement=tuple(Assignment(rank, node, tuple(gpus), *flags) for rank, node, gpus, *flags in placement),
         **values,
     )
 

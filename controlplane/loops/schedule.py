@@ -81,7 +81,8 @@ def _schedule(wiring: Wiring, lease: HeldLease) -> int:
         decisions=[record(decision) for decision in decided],
         counts=count(decided),
     )
-    committed = decisions.commit(decided, lease=lease, cycle=cycle)
+    committed = decisions.commit(decided, lease=lease, cycle=cycle, is_followed=True)
+    keeper.follow(committed.applied)
     journal.stored(is_base)
     return len(committed.applied)
 

@@ -14,6 +14,7 @@ from controlplane.models import Quota as QuotaRow
 from controlplane.models import Team as TeamRow
 from controlplane.models import Workload as WorkloadRow
 from gpushare.gpu import Share
+from scheduler.decision import Decision
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team
 from scheduler.workload import ENDED, Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
@@ -67,6 +68,7 @@ class SnapshotKeeper:
         self._texts: dict[str, str] = {}
         self._frame = ""
         self._sum = 0
+        self._followed: dict[str, str] = {}
 
     def take(self, lease: Fence, at: float | None = None) -> Taken:
         """The snapshot as of now. Raises what `lease.check` raises."""
@@ -75,7 +77,8 @@ class SnapshotKeeper:
         if not Change.objects.exists():  # nothing to write; whatever is decided on this is fenced when it commits
             at = self._snapshot.at if at is None else at
             self._snapshot = self._snapshot.replace(at=at)
-            return Taken(self._snapshot, Difference(at, {}), False, digest_text(self._sum))
+            followed, self._followed = self._followed, {}
+            return Taken(self._snapshot, Difference(at, followed), False, digest_text(self._sum))
         with transaction.atomic():
             lease.check()
             hints = list(Change.objects.values_list("id", "workload"))
@@ -86,9 +89,32 @@ class SnapshotKeeper:
             at = _observed_at() if at is None else at
         return self._next(at, changed, {str(uid) for uid in uids}, frame)
 
+    def follow(self, decisions: Iterable[Decision]) -> None:
+        """Apply decisions that were just committed, so that their rows need not be read again.
+
+        This relies on `Snapshot.after` and `services.decisions.commit` meaning the same; the tests and the audit
+        compare this snapshot with one read from scratch.
+        """
+        made = list(decisions)
+        named = {d.workload for d in made}
+        self._snapshot = self._snapshot.after(made)
+        texts = self._exchange([self._snapshot.workloads[uid] for uid in named if uid in self._snapshot.workloads])
+        self._followed |= texts
+
+    def _exchange(self, changed: Iterable[Workload]) -> dict[str, str]:
+        """Put these workloads' texts in the place of the ones before, in the digest too."""
+        texts = {w.id: workload_text(w) for w in changed}
+        for uid, text in texts.items():
+            new = row_hash(text)
+            self._sum += new - self._hashes.get(uid, 0)
+            self._hashes[uid] = new
+        self._texts |= texts
+        return texts
+
     def _base(self, lease: Fence, at: float | None) -> Taken:
         """Everything from scratch. The rows are read after the hints, so no hint that is deleted is newer than them."""
         self._epoch = None
+        self._followed = {}
         with transaction.atomic():
             lease.check()
             hints = list(Change.objects.values_list("id", "workload"))
@@ -110,15 +136,12 @@ class SnapshotKeeper:
 
     def _next(self, at: float, changed: list[Workload], named: set[str], frame: Frame | None) -> Taken:
         gone = tuple(sorted(uid for uid in named - {w.id for w in changed} if uid in self._texts))
-        texts = {w.id: workload_text(w) for w in changed}
         for uid in gone:
             del self._texts[uid]
             self._sum -= self._hashes.pop(uid)
-        for uid, text in texts.items():
-            new = row_hash(text)
-            self._sum += new - self._hashes.get(uid, 0)
-            self._hashes[uid] = new
-        self._texts |= texts
+            self._followed.pop(uid, None)
+        texts = {**self._followed, **self._exchange(changed)}
+        self._followed = {}
         self._snapshot = self._snapshot.replace(at=at, changed=changed, gone=gone)
         if frame is not None:
             self._sum += row_hash(frame.text) - row_hash(self._frame)
@@ -192,8 +215,9 @@ def _placements(uids: list[UUID] | None) -> dict[UUID, list[Assignment]]:
     if uids is not None:
         rows = rows.filter(workload__in=uids)
     seats: dict[UUID, list[Assignment]] = {}
-    for uid, rank, node, gpus, state in rows.values_list("workload_id", "rank", "node", "gpus", "state"):
-        seats.setdefault(uid, []).append(Assignment(rank, node, tuple(gpus), state == _LEAVING))
+    columns = ("workload_id", "rank", "node", "gpus", "state", "bound_at")
+    for uid, rank, node, gpus, state, bound_at in rows.values_list(*columns):
+        seats.setdefault(uid, []).append(Assignment(rank, node, tuple(gpus), state == _LEAVING, bound_at is None))
     for placed in seats.values():
         placed.sort(key=lambda a: a.rank)
     return seats

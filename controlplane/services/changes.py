@@ -7,11 +7,11 @@ from controlplane.models import Change
 from controlplane.services import bulk
 
 
+def are_there() -> bool:
+    """Whether the schedule loop has anything new to look at."""
+    return Change.objects.exists()
+
+
 def touch(uids: Iterable[UUID] | None = None) -> None:
     """Say that these workloads changed; without any: that nodes, teams or quotas did."""
     bulk.insert(Change, ("workload",), [(uid,) for uid in uids] if uids is not None else [(None,)])
-
-
-def are_there() -> bool:
-    """Whether anything changed that the scheduler has not read yet."""
-    return Change.objects.exists()

@@ -40,8 +40,12 @@ class Committed:
     cycle: int | None = None
 
 
-def commit(decisions: Sequence[Any], *, lease: HeldLease, cycle: CycleInput) -> Committed:
-    """Write a round's decisions. Raises LeaseLost, with nothing written, if the lease is another's by now."""
+def commit(decisions: Sequence[Any], *, lease: HeldLease, cycle: CycleInput, is_followed: bool = False) -> Committed:
+    """Write a round's decisions. Raises LeaseLost, with nothing written, if the lease is another's by now.
+
+    is_followed: the caller's snapshot will follow what was applied (SnapshotKeeper.follow), so that the rows need not
+    be read again.
+    """
     if not decisions and cycle.input is None:
         return Committed()
     with transaction.atomic():
@@ -54,7 +58,7 @@ def commit(decisions: Sequence[Any], *, lease: HeldLease, cycle: CycleInput) -> 
         applied = [d for i, d in enumerate(decisions) if i not in stale]
         for decision in applied:
             _apply(batch, batch.rows[decision.workload], decision, pools)
-        batch.write()
+        batch.write(touch=not is_followed)
     return Committed(tuple(applied), tuple(decisions[i] for i in sorted(stale)), number)
 
 

@@ -15,6 +15,11 @@ def current() -> tuple[Policy, int | None]:
     return (Policy(), None) if row is None else (Policy.from_dict(row[1]), row[0])
 
 
+def version(number: int | None) -> Policy:
+    """One version of the policy; None for the defaults."""
+    return Policy() if number is None else Policy.from_dict(PolicyVersion.objects.get(pk=number).data)
+
+
 @transaction.atomic
 def save(*, policy: Policy, author: str, comment: str = "") -> int:
     """Put a policy in force from the next round on; tell its version."""

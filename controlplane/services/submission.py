@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import IntegrityError, connection, transaction
@@ -12,11 +11,9 @@ from django.db.models import Max
 from controlplane.models import Dependency, PriorityClass, Team, User, Workload
 from controlplane.services import bulk, changes, clock, dependencies, events, feasibility
 from controlplane.services.errors import Refused
+from controlplane.spec import Spec
 from controlplane.wake import wake
 from scheduler.workload import ENDED, Phase
-
-if TYPE_CHECKING:
-    from controlplane.spec import Spec
 
 _SEQ_LOCK = 7_360_281  # any constant: who holds it numbers submissions
 _ENDED = sorted(phase.value for phase in ENDED)
@@ -27,7 +24,7 @@ _PLAIN = tuple(f.attname for f in Workload._meta.concrete_fields)
 class Submission:
     """One job file by one person at one moment of the cluster's clock."""
 
-    spec: "Spec"
+    spec: Spec
     user: User | None = None
     actor: str = ""
     at: float | None = None
@@ -36,7 +33,7 @@ class Submission:
 
 
 def submit(
-    *, spec: "Spec", user: User | None, actor: str = "", at: float | None = None, extra: Mapping[str, Any] | None = None
+    *, spec: Spec, user: User | None, actor: str = "", at: float | None = None, extra: Mapping[str, Any] | None = None
 ) -> Workload:
     """Queue a workload. Raises Refused; `extra` is kept in its spec, beside what the user wrote."""
     (workload,) = submit_all([Submission(spec, user, actor, at, extra)])
@@ -44,7 +41,7 @@ def submit(
 
 
 def submit_many(
-    *, specs: Sequence["Spec"], user: User | None, actor: str = "", at: float | None = None
+    *, specs: Sequence[Spec], user: User | None, actor: str = "", at: float | None = None
 ) -> list[Workload]:
     """Queue several workloads, all or none; `after` may name others of the same list, in any order."""
     return submit_all([Submission(spec, user, actor, at) for spec in specs])
@@ -83,7 +80,7 @@ def _teams(names: set[str]) -> dict[str, Team]:
     return teams
 
 
-def _class(spec: "Spec", classes: Mapping[str, PriorityClass]) -> PriorityClass:
+def _class(spec: Spec, classes: Mapping[str, PriorityClass]) -> PriorityClass:
     if spec.priority_class:
         if spec.priority_class in classes:
             return classes[spec.priority_class]
@@ -155,19 +152,15 @@ def _workload(one: Submission, team: Team, priority: PriorityClass, seq: int, at
         topology_require=spec.topology.require,
         topology_prefer=spec.topology.prefer,
         expected_seconds=spec.expected_duration,
-        checkpoint_interval=spec.checkpoint.interval if spec.checkpoint else None,
-        grace_seconds=spec.checkpoint.grace if spec.checkpoint else 30.0,
+        checkpoint_interval=spec.checkpoint.interval,
+        grace_seconds=spec.checkpoint.grace,
         max_seconds=spec.max_duration,
-        deadline=_seconds(spec.deadline),
+        deadline=spec.deadline,
         retries=spec.retries,
         phase=Phase.QUEUED.value,
         submitted_at=at,
         queued_at=at,
     )
-
-
-def _seconds(deadline: datetime | float | None) -> float | None:
-    return deadline.timestamp() if isinstance(deadline, datetime) else deadline
 
 
 def _dependencies(

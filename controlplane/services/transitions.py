@@ -138,17 +138,21 @@ class Batch:
 
     # --- writing ------------------------------------------------------------------------------
 
-    def write(self) -> None:
-        """Write everything. Raises LostUpdateError if a row was changed by somebody who did not lock it."""
+    def write(self, *, touch: bool = True) -> None:
+        """Write everything. Raises LostUpdateError if a row was changed by somebody who did not lock it.
+
+        Without `touch` the scheduler's snapshot is not told: the round that decided this knows it.
+        """
         self._write_rows()
         self._write_seats()
         bulk.insert(Placement, _PLACEMENT, self._placements)
         bulk.insert(Action, _ACTION, self._actions)
         self._write_events()
+        touched = self._touched if touch else {}
         if self._met:
-            self._touched |= dict.fromkeys(dependencies.meet(self._met))
-        if self._touched:
-            changes.touch(self._touched)
+            touched |= dict.fromkeys(dependencies.meet(self._met))
+        if touched:
+            changes.touch(touched)
             wake("schedule")
         if self._actions:
             wake("actuate")

@@ -80,7 +80,9 @@ def _add(held: Mapping[Key, int], computed: Mapping[Key, int]) -> None:
     if not held:
         return
     whose = _whose({uid for uid, _, _ in held})
-    rows = [(*whose[uid], uid, pool, hour, value, computed[uid, pool, hour]) for (uid, pool, hour), value in held.items()]
+    rows = [
+        (*whose[uid], uid, pool, hour, value, computed[uid, pool, hour]) for (uid, pool, hour), value in held.items()
+    ]
     names = ("team_id", "name", "user", "workload", "pool", "hour", "held", "computed")
     fields = [Usage._meta.get_field(name) for name in names]
     columns = ", ".join(f'"{field.column}"' for field in fields)
@@ -152,7 +154,9 @@ def _windows(services: Sequence[ServiceUse]) -> None:
     running = Count("placements", filter=Q(placements__pod_phase="Running") & ~Q(placements__state=RELEASED))
     counts = {
         str(uid): (n, wanted)
-        for uid, n, wanted in Workload.objects.filter(pk__in=uids).annotate(n=running).values_list("pk", "n", F("workers"))
+        for uid, n, wanted in Workload.objects.filter(pk__in=uids)
+        .annotate(n=running)
+        .values_list("pk", "n", F("workers"))
     }
     ServiceWindow.objects.bulk_create(
         [

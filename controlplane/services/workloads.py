@@ -12,13 +12,12 @@ from controlplane.services.outcomes import REQUEUE, settle
 from controlplane.services.rows import BOUND, RESERVED, Row
 from controlplane.services.submission import Submission, submit, submit_all, submit_many
 from controlplane.services.transitions import Batch
+from controlplane.spec import amended
 from scheduler.workload import ACTIVE, ENDED, LEAVING, Phase
 
 __all__ = [
     "Submission", "delete", "patch", "requeue", "resume", "stop", "submit", "submit_all", "submit_many", "suspend",
 ]  # fmt: skip
-
-_PATCHABLE = ("priority_class", "workers", "expected_duration", "max_duration", "labels")
 
 
 @transaction.atomic
@@ -93,11 +92,10 @@ def requeue(*, workload: Workload, actor: str) -> None:
 
 @transaction.atomic
 def patch(*, workload: Workload, changes: Mapping[str, Any], version: int | None, actor: str) -> None:
-    """Change what may be changed after submission.
+    """Change what may be changed after submission; `changes` as in a job file (spec.amended). Raises SpecError.
 
-    `changes` holds priority_class (a name), workers (count, min, max; while waiting, or a service's bounds),
-    expected_duration and max_duration (seconds) or labels. `version` is the one the caller saw: Refused 412 if it is
-    not the current one.
+    `version` is the one the caller saw: Refused 412 if it is not the current one. Workers change only while nothing of
+    the workload runs; a service's bounds at any time, and its wanted number is kept between them.
     """
     batch, row = _locked(workload, actor)
     if version is not None and version != row.version:
@@ -105,24 +103,19 @@ def patch(*, workload: Workload, changes: Mapping[str, Any], version: int | None
         raise Refused(412, "VersionMismatch", "version", message)
     if row.phase in ENDED:
         _refuse(row, "changed")
-    for name in changes:
-        if name not in _PATCHABLE:
-            message = f"{name} cannot be changed after submission. Submit a new workload."
-            raise Refused(400, "Immutable", name, message)
     if not changes:
         return
-    columns: dict[str, Any] = {}
-    if "priority_class" in changes:
-        columns |= _priority(changes["priority_class"])
-    if "workers" in changes:
-        _change_workers(batch, row, changes["workers"])
-    if "expected_duration" in changes:
-        columns["expected_seconds"] = changes["expected_duration"]
-    if "max_duration" in changes:
-        columns["max_seconds"] = changes["max_duration"]
-    spec = _patched_spec(row, changes)
-    Workload.objects.filter(pk=row.uid).update(spec=spec, **columns)
-    batch.bump(row)
+    spec = amended(Workload.objects.values_list("spec", flat=True).get(pk=row.uid), changes)
+    if "workers" in changes and row.phase not in (Phase.QUEUED, Phase.HELD, Phase.SUSPENDED):
+        message = f"{row.name} is {row.phase}; its workers can be changed only while it waits. Suspend it first."
+        raise Refused(409, "NotWaiting", "workers", message)
+    columns = _priority(spec.priority_class) if "priority_class" in changes else {}
+    Workload.objects.filter(pk=row.uid).update(
+        spec=spec.document(), expected_seconds=spec.expected_duration, max_seconds=spec.max_duration, **columns
+    )
+    gang = spec.workers
+    count = min(max(row.workers, gang.min), gang.max) if row.is_service else gang.count
+    batch.bump(row, workers=count, workers_min=gang.min, workers_max=gang.max)
     batch.note(row, "Patched", data={"changes": dict(changes)})
     batch.write()
 
@@ -152,30 +145,12 @@ def _give_up_places(batch: Batch, row: Row) -> None:
 
 
 def _priority(name: str) -> dict[str, Any]:
-    found = PriorityClass.objects.filter(name=name).first()
+    wanted = PriorityClass.objects.filter(name=name) if name else PriorityClass.objects.filter(is_default=True)
+    found = wanted.first()
     if found is None:
         message = f"There is no priority class {name}. Name one that exists."
         raise Refused(422, "UnknownPriorityClass", "priority_class", message)
     return {"priority_class": found, "priority": found.value, "preemptible": found.preemptible}
-
-
-def _change_workers(batch: Batch, row: Row, wanted: Mapping[str, int]) -> None:
-    if row.phase not in (Phase.QUEUED, Phase.HELD, Phase.SUSPENDED):
-        message = f"{row.name} is {row.phase}; its workers can be changed only while it waits. Suspend it first."
-        raise Refused(409, "NotWaiting", "workers", message)
-    count = wanted.get("count", row.workers)
-    least, most = wanted.get("min", row.workers_min), wanted.get("max", row.workers_max)
-    if not 1 <= least <= count <= most:
-        message = f"workers must hold 1 <= min <= count <= max, not {least} <= {count} <= {most}."
-        raise Refused(400, "BadWorkers", "workers", message)
-    batch.change(row, workers=count, workers_min=least, workers_max=most)
-
-
-def _patched_spec(row: Row, changes: Mapping[str, Any]) -> dict[str, Any]:
-    spec: dict[str, Any] = Workload.objects.values_list("spec", flat=True).get(pk=row.uid)
-    for name, value in changes.items():
-        spec[name] = {**spec.get(name, {}), **value} if isinstance(value, Mapping) else value
-    return spec
 
 
 def _refuse(row: Row, participle: str) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import Any
 
 from controlplane.cluster.port import ClusterUnreachable, LogLine, Observation, PodPhase, PodSeen, PodSpec
@@ -15,10 +14,10 @@ from controlplane.services import clusters, decisions, submission
 from controlplane.services.cycles import CycleInput
 from controlplane.services.decisions import Committed
 from controlplane.services.leases import HeldLease
-from gpushare.gpu import Share
+from controlplane.spec import Spec, parse
 from scheduler.decision import Evict, EvictReason, Place
 from scheduler.snapshot import Node
-from scheduler.workload import Ask, Assignment, Gang, Kind, Topology
+from scheduler.workload import Assignment
 
 START = 1_767_225_600.0
 EIGHT_GPUS = Node("a", "main", "A100", 8, 81_920, 64_000, 262_144)
@@ -194,9 +193,7 @@ class World:
             Assignment(start + i, n, tuple(range(workload.gpus)) if workload.gpus else (0,))
             for i, n in enumerate(nodes)
         )
-        made = self.decide(
-            Place(str(workload.pk), workload.version, workers, tuple(str(other.pk) for other in after))
-        )
+        made = self.decide(Place(str(workload.pk), workload.version, workers, tuple(str(other.pk) for other in after)))
         assert not made.stale, made
 
     def evict(self, workload: Workload, by: Workload) -> None:
@@ -220,24 +217,17 @@ class World:
         self.observe()
 
 
-def job(
-    name: str,
-    team: str = "red",
-    kind: str = "training",
-    workers: int | tuple[int, int, int] = 1,
-    gpus: int = 1,
-    share: Share | None = None,
-    **columns: Any,
-) -> Any:
-    """A parsed job file."""
-    gang = Gang(workers, workers, workers) if isinstance(workers, int) else Gang(*workers)
-    defaults: dict[str, Any] = {
-        "type": Kind(kind), "name": name, "team": team, "priority_class": "", "workers": gang,
-        "resources": Ask(0 if share else gpus, share, 0, 1000, 1024), "topology": Topology(), "checkpoint": None,
-        "expected_duration": None, "max_duration": None, "deadline": None, "retries": 0, "after": (),
-        "document": lambda: {"name": name},
-    }  # fmt: skip
-    return SimpleNamespace(**(defaults | columns))
+def job(name: str, team: str = "red", kind: str = "training", **asked: Any) -> Spec:
+    """A parsed job file; `gpus`, `workers` (a number) and any field of a job file."""
+    document: dict[str, Any] = {"type": kind, "name": name, "team": team, "image": "registry.example/app:1"}
+    resources = asked.pop("resources", {"gpus": asked.pop("gpus", 1), "cpu": 1, "memory": "1Gi"})
+    if isinstance(asked.get("workers"), int):
+        asked["workers"] = {"count": asked["workers"]}
+    if kind == "inference":
+        document |= {"port": 8000, "objective": {"p95_latency": "200ms", "availability": 99.9, "window": "28d"}}
+    if kind == "notebook":
+        del document["image"]
+    return parse({**document, "resources": resources, **asked}, allow_simulated=True)
 
 
 def phase(workload: Workload) -> str:
