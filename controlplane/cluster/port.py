@@ -94,7 +94,7 @@ class LogLine:
     text: str
 
 
-class ClusterUnreachable(Exception):
+class ClusterUnreachable(Exception):  # noqa: N818 - named for what is so, as the cluster's users say it
     """The cluster did not answer; nothing is known to have happened."""
 
 
@@ -119,7 +119,9 @@ class Cluster(Protocol):
     def cordon(self, node: str, on: bool) -> None:
         """Take a node out of (or back into) use for new work."""
 
-    def logs(self, workload: str, attempt: int, rank: int | None, tail: int, since: float | None) -> tuple[LogLine, ...]:
+    def logs(
+        self, workload: str, attempt: int, rank: int | None, tail: int, since: float | None
+    ) -> tuple[LogLine, ...]:
         """The last `tail` lines of one worker (None: of all, by time)."""
 
 

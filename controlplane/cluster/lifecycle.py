@@ -1,0 +1,321 @@
+"""How pods live in the simulated cluster: every change of state, by command or by an event that came due.
+
+Pending -> (start delay) -> Running -> Succeeded | Failed, or Gone when stopped or when the node is lost. Training is
+synchronous: an attempt makes progress only while all its workers run, and when one ends early the others fail too.
+Nothing happens at the very moment of a command: the soonest event is a second later.
+"""
+
+import math
+from collections.abc import Sequence
+
+from controlplane.cluster import draws, physics, speed
+from controlplane.cluster.entities import Attempt, Machine, Pod, Service, Volume
+from controlplane.cluster.port import PodPhase, PodSpec, pod_name
+from controlplane.cluster.work import Work
+from controlplane.cluster.world import World
+from gpushare.gpu import WHOLE
+from scheduler.workload import Kind
+
+END_SECONDS = 2.0  # from the signal to the end of a process that has nothing to save
+HISTORY_SECONDS = 600.0  # of a service's capacity: longer than any window of metrics
+PEER_EXIT, LOST_EXIT, KILLED_EXIT = 1, 1, 137
+
+
+class Lifecycle:
+    """The only one that changes the world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    # --- time --------------------------------------------------------------------------------
+
+    def advance(self, to: float) -> None:
+        """Let happen all that comes due up to this time, in its order."""
+        world = self.world
+        while (row := world.pop(to)) is not None:
+            due = getattr(row, "due", None)
+            world.now = max(world.now, due or world.now)
+            match row:
+                case Machine():
+                    self._fail_or_repair(row)
+                case Pod():
+                    self._pod_due(row)
+                case Attempt():
+                    self._attempt_due(row)
+        world.now = max(world.now, to)
+        world.forget()
+
+    def _fail_or_repair(self, machine: Machine) -> None:
+        if machine.node.ready:
+            self.lose_node(machine)
+            machine.failures += 1
+            machine.due = self.world.now + self.world.conditions.node_repair_seconds
+        else:
+            self.restore_node(machine)
+            machine.due = self.world.fails_at(machine)
+        self.world.keep(machine)
+        self.world.schedule(machine)
+
+    def _pod_due(self, pod: Pod) -> None:
+        pod.due = None
+        attempt = self.world.attempts[pod.group]
+        if pod.stopped_at is not None:
+            self._save(attempt)
+            self._end(pod, PodPhase.GONE, None, "Stopped")
+        elif pod.phase == PodPhase.PENDING:
+            self._run(pod, attempt)
+        else:
+            self._end(pod, PodPhase.SUCCEEDED, 0, "")
+
+    def _attempt_due(self, attempt: Attempt) -> None:
+        attempt.due = None
+        self._settle(attempt)
+        attempt.speed = 0.0
+        if attempt.fail_rank is not None:
+            code, reason = attempt.fails_with
+            self._end(attempt.pods[attempt.fail_rank], PodPhase.FAILED, code, reason)
+            return
+        attempt.done = attempt.safe = 1.0
+        attempt.safe_at = self.world.now
+        if self.world.volumes.pop(attempt.workload, None) is not None:
+            self.world.dirty[Volume.TABLE, attempt.workload] = None
+        self.world.keep(attempt)
+        for rank in sorted(attempt.pods):
+            self._end(attempt.pods[rank], PodPhase.SUCCEEDED, 0, "")
+
+    # --- commands ----------------------------------------------------------------------------
+
+    def create(self, spec: PodSpec) -> None:
+        """Create a pod on its node; one that exists already is left alone."""
+        world = self.world
+        if spec.name in world.pods:
+            return
+        pod = Pod.create(spec, world.now)
+        attempt, work = self._attempt_of(spec)
+        attempt.pods[pod.rank] = world.pods[pod.name] = pod
+        world.keep(attempt)
+        machine = world.machines.get(spec.node)
+        if machine is None or machine.is_removed or not machine.node.ready:
+            self._refuse(pod, PodPhase.GONE, None, "NodeLost")
+        elif lack := world.lacks(spec):
+            world.overcommits += 1
+            self._refuse(pod, PodPhase.FAILED, LOST_EXIT, lack)
+        else:
+            pod.due = world.now + physics.start_seconds(work.kind, world.conditions.seed, pod.name)
+            world.occupy(pod)
+            world.schedule(pod)
+            world.change(pod)
+
+    def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace: float) -> None:
+        """Tell pods to end. Training writes a checkpoint first, and is killed when its grace ends before that."""
+        group = self.world.attempts.get((workload, attempt))
+        pods = [self.world.pods.get(pod_name(workload, attempt, rank)) for rank in sorted(set(ranks))]
+        leaving = [pod for pod in pods if pod is not None and not pod.is_over]
+        if group is None or not leaving:
+            return
+        now = self.world.now
+        if group.speed > 0:
+            self._halt(group)
+            group.saving_until = now + (group.work.checkpoint_seconds if group.work else 0.0)
+        for pod in leaving:
+            pod.stopped_at = now if pod.stopped_at is None else pod.stopped_at
+            pod.deadline = min(now + max(0.0, grace), math.inf if pod.deadline is None else pod.deadline)
+            needed = END_SECONDS if pod.phase == PodPhase.RUNNING else 1.0
+            until = max(pod.stopped_at + needed, group.saving_until or 0.0)
+            pod.due = max(now + 1.0, float(math.ceil(min(until, pod.deadline))))
+            self.world.schedule(pod)
+            self.world.keep(pod)
+        for pod in leaving:
+            self._retime_neighbours(pod)
+        self._note_capacity(group)
+
+    def resize(self, pod: Pod, cpu_milli: int, memory: int) -> None:
+        """Change a worker's CPU and memory in place."""
+        pod.cpu_milli, pod.memory = cpu_milli, memory
+        self.world.change(pod)
+        self._retime(self.world.attempts[pod.group])
+
+    def lose_node(self, machine: Machine) -> None:
+        """The node stops answering; its pods are gone."""
+        if not machine.node.ready:
+            return
+        self.world.alter(machine, ready=False)
+        for pod in sorted(self.world.on_node.get(machine.key, {}).values(), key=lambda p: p.name):
+            if not pod.is_over:
+                self.world.attempts[pod.group].saving_until = None
+                self._end(pod, PodPhase.GONE, None, "NodeLost")
+
+    def restore_node(self, machine: Machine) -> None:
+        """The node is back, empty and with all its devices."""
+        self.world.alter(machine, ready=True, lost=())
+
+    def lose_gpu(self, machine: Machine, index: int) -> None:
+        """A device breaks; who uses it fails."""
+        if index in machine.node.lost:
+            return
+        self.world.alter(machine, lost=tuple(sorted((*machine.node.lost, index))))
+        for pod in sorted(self.world.occupants.get((machine.key, index), ()), key=lambda p: p.name):
+            if not pod.is_over:
+                self._end(pod, PodPhase.FAILED, LOST_EXIT, "GpuLost")
+
+    # --- pods --------------------------------------------------------------------------------
+
+    def _attempt_of(self, spec: PodSpec) -> tuple[Attempt, Work]:
+        key = (spec.workload, spec.attempt)
+        attempt = self.world.attempts.get(key)
+        if attempt is None:
+            work = self.world.read(spec.workload, spec.spec)
+            cores = spec.cpu_milli / 1000 / max(1, len(spec.gpus))
+            attempt = Attempt(spec.workload, spec.attempt, spec.size, spec.spec, cores=cores, work=work)
+            volume = self.world.volumes.get(spec.workload)
+            if volume is not None:
+                attempt.done, attempt.safe, attempt.safe_at = volume.safe, volume.safe, volume.safe_at
+            self.world.attempts[key] = attempt
+        assert attempt.work is not None  # noqa: S101 - set here and where rows are read
+        return attempt, attempt.work
+
+    def _refuse(self, pod: Pod, phase: PodPhase, exit_code: int | None, reason: str) -> None:
+        pod.phase, pod.exit_code, pod.reason, pod.ended_at = phase, exit_code, reason, self.world.now
+        self.world.ended[pod.name] = pod
+        self.world.change(pod)
+        self._fail_peers(self.world.attempts[pod.group])
+
+    def _run(self, pod: Pod, attempt: Attempt) -> None:
+        pod.phase, pod.started_at = PodPhase.RUNNING, self.world.now
+        self.world.change(pod)
+        work = attempt.work
+        if work is not None and work.kind == Kind.NOTEBOOK and work.seconds is not None:
+            pod.due = self.world.now + max(1.0, float(math.ceil(work.seconds)))
+            self.world.schedule(pod)
+        self._retime_neighbours(pod)
+        self._note_capacity(attempt)
+        running = [p for p in attempt.pods.values() if p.phase == PodPhase.RUNNING and p.stopped_at is None]
+        if work is not None and work.kind == Kind.TRAINING and len(running) >= attempt.size:
+            self._begin(attempt, work)
+
+    def _end(self, pod: Pod, phase: PodPhase, exit_code: int | None, reason: str) -> None:
+        pod.phase, pod.exit_code, pod.reason = phase, exit_code, reason
+        pod.ended_at, pod.due = self.world.now, None
+        self.world.vacate(pod)
+        self.world.ended[pod.name] = pod
+        self.world.change(pod)
+        self._retime_neighbours(pod)
+        attempt = self.world.attempts[pod.group]
+        self._note_capacity(attempt)
+        if phase != PodPhase.SUCCEEDED:
+            self._fail_peers(attempt)
+
+    def _fail_peers(self, attempt: Attempt) -> None:
+        """Training cannot go on without one of its workers: the others fail as well, unless they are leaving."""
+        if attempt.work is None or attempt.work.kind != Kind.TRAINING:
+            return
+        if attempt.speed > 0:
+            self._halt(attempt)
+        for rank in sorted(attempt.pods):
+            pod = attempt.pods[rank]
+            if not pod.is_over and pod.stopped_at is None:
+                self._end(pod, PodPhase.FAILED, PEER_EXIT, "PeerFailed")
+
+    # --- progress ----------------------------------------------------------------------------
+
+    def _begin(self, attempt: Attempt, work: Work) -> None:
+        """All workers run: the work goes on from the last checkpoint."""
+        attempt.began_at = attempt.since = self.world.now
+        self._draw_failure(attempt, work)
+        self._set_speed(attempt, work)
+
+    def _draw_failure(self, attempt: Attempt, work: Work) -> None:
+        """Decide whether and where this attempt will fail: by its own fault, or by bad luck of one worker."""
+        attempt.fail_rank, attempt.fail_at = None, math.inf
+        own = work.fail_attempts is None or attempt.attempt <= work.fail_attempts
+        if work.fail_at is not None and own:
+            attempt.fail_rank, attempt.fail_at = min(attempt.pods), float(work.fail_at)
+            attempt.fails_with = (work.exit_code, work.reason)
+        rate, seed = work.training.failure_rate, self.world.conditions.seed
+        for rank in sorted(attempt.pods) if rate > 0 else ():
+            name = attempt.pods[rank].name
+            # The rate is of attempts, so that large gangs do not fail more often than the profile says.
+            if draws.uniform(seed, "luck", name) * len(attempt.pods) < rate:
+                at = attempt.done + draws.uniform(seed, "when", name) * (1.0 - attempt.done)
+                if at < attempt.fail_at:
+                    attempt.fail_rank, attempt.fail_at = rank, at
+                    attempt.fails_with = (KILLED_EXIT, "OOMKilled")
+
+    def _set_speed(self, attempt: Attempt, work: Work) -> None:
+        attempt.speed = speed.part_per_second(self.world, attempt, work)
+        attempt.segments.append((attempt.since, attempt.done, attempt.speed))
+        fails = attempt.fail_rank is not None and attempt.fail_at <= 1.0
+        if not fails:
+            attempt.fail_rank = None
+        goal = attempt.fail_at if fails else 1.0
+        seconds = max(0.0, goal - attempt.done) / attempt.speed
+        # Rounded before: 1 / 3 of a second times three must not take four seconds.
+        attempt.due = self.world.now + max(1.0, float(math.ceil(round(seconds, 6))))
+        self.world.schedule(attempt)
+        self.world.keep(attempt)
+
+    def _settle(self, attempt: Attempt) -> None:
+        """Note what is done and what is safe by now."""
+        now = self.world.now
+        safe, safe_at = attempt.checkpoint_at(now)
+        if safe_at is not None and safe_at != attempt.safe_at:
+            self._put_on_volume(attempt, safe, safe_at)
+        attempt.done, attempt.since = attempt.done_at(now), now
+
+    def _halt(self, attempt: Attempt) -> None:
+        """Progress ends here."""
+        self._settle(attempt)
+        attempt.speed, attempt.due = 0.0, None
+        attempt.segments.append((attempt.since, attempt.done, 0.0))
+        self.world.keep(attempt)
+
+    def _save(self, attempt: Attempt) -> None:
+        """The checkpoint of a stopped training is written, if there was time for it and all workers lived."""
+        if attempt.saving_until is not None and self.world.now >= attempt.saving_until:
+            self._put_on_volume(attempt, attempt.done, self.world.now)
+        if attempt.saving_until is not None:
+            attempt.saving_until = None
+            self.world.keep(attempt)
+
+    def _put_on_volume(self, attempt: Attempt, safe: float, at: float) -> None:
+        attempt.safe, attempt.safe_at = safe, at
+        volume = Volume(attempt.workload, safe, at)
+        self.world.volumes[volume.key] = volume
+        self.world.keep(volume)
+        self.world.keep(attempt)
+
+    # --- neighbours --------------------------------------------------------------------------
+
+    def _retime_neighbours(self, pod: Pod) -> None:
+        """Who shares a device with this pod goes faster or slower from now on."""
+        if pod.milli >= WHOLE:
+            return
+        groups = {p.group for i in pod.gpus for p in self.world.running_on(pod.node, i) if p is not pod}
+        for group in sorted(groups):
+            self._retime(self.world.attempts[group])
+
+    def _retime(self, attempt: Attempt) -> None:
+        self._note_capacity(attempt)
+        if attempt.speed > 0 and attempt.work is not None:
+            self._settle(attempt)
+            self._set_speed(attempt, attempt.work)
+
+    def _note_capacity(self, attempt: Attempt) -> None:
+        """A service's capacity has changed; before its first replica ran, nobody knows its address."""
+        work, world = attempt.work, self.world
+        if work is None or work.kind != Kind.INFERENCE:
+            return
+        service = world.services.get(attempt.workload)
+        now = speed.capacity(world, attempt.pods.values(), work)
+        if service is None or service.attempt < attempt.attempt:
+            if not now.replicas:
+                return
+            history = service.history if service is not None else []
+            service = Service(attempt.workload, attempt.attempt, attempt.spec, history, work)
+            world.services[service.key] = service
+        elif service.attempt > attempt.attempt:
+            return  # an old attempt's pods are leaving
+        history = [c for c in service.history if c.at < now.at]
+        old = [i for i, c in enumerate(history) if c.at <= now.at - HISTORY_SECONDS]
+        service.history = [*history[old[-1] if old else 0 :], now]
+        world.keep(service)

@@ -1,0 +1,196 @@
+"""How fast things run in the simulated cluster: step times, shared devices, start delays.
+
+Pure functions of their arguments. The numbers are ours: plausible, made up, and in no way a measurement.
+
+Training is synchronous data parallelism: in each step every worker computes on its own batch, then all exchange
+gradients and wait for each other. So a gang is as fast as its slowest device, and makes no progress at all unless
+every worker runs. The input pipeline works in parallel with the devices.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controlplane.cluster import draws
+from gpushare.gpu import WHOLE
+from scheduler.workload import Kind, Level
+
+# Compute speed of one device, A100 = 1, as an average over our profiles. A profile may say otherwise.
+MODEL_SPEED: Mapping[str, float] = {
+    "H100": 1.9, "A100": 1.0, "L40S": 0.8, "A10": 0.5, "V100": 0.5, "V100M16": 0.5, "V100M32": 0.5, "P100": 0.25,
+    "T4": 0.2, "G2": 0.5, "G3": 0.8,
+}  # fmt: skip
+# How many times longer gradients take than inside one node (NVLink counts as a node here, switched at once).
+DISTANCE: Mapping[Level, float] = {
+    Level.NVLINK: 0.5,
+    Level.NODE: 1.0,
+    Level.RACK: 3.0,
+    Level.ZONE: 5.0,
+    Level.CLUSTER: 8.0,
+}
+LATENCY_PART = 0.01  # each further device adds this part of the exchange: rounds of a ring, stragglers
+OVERLAP = 2.0  # exponent of (Tc^g + Tn^g)^(1/g): how far computing hides the exchange (Pollux, OSDI'21, eq. 12)
+INTERFERENCE = 0.03  # part of its compute that each co-tenant of a shared device costs by caches and switches
+# Seconds from creation to running containers: image pull, volumes, for a service also loading the model.
+START_MEDIAN: Mapping[Kind, float] = {Kind.TRAINING: 20.0, Kind.NOTEBOOK: 10.0, Kind.INFERENCE: 30.0}
+START_SIGMA = 0.5
+START_LEAST, START_MOST = 5.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProfile:
+    """A training program. Seconds are per step of one worker on one whole A100 of its own.
+
+    step_seconds: compute; speed: compute speed by GPU model where it is not MODEL_SPEED. sync_seconds: exchange of
+    gradients between two devices of one node. input_core_seconds: CPU time to prepare one step's input per device.
+    batch: samples per device and step. duty: part of the compute time in which kernels run. memory: MiB per device.
+    failure_rate: part of attempts that die of something not their own.
+    """
+
+    name: str
+    step_seconds: float = 0.25
+    sync_seconds: float = 0.02
+    input_core_seconds: float = 0.1
+    batch: int = 64
+    duty: float = 0.9
+    memory: int = 12_000
+    checkpoint_seconds: float = 5.0
+    failure_rate: float = 0.0
+    loss: tuple[float, float] = (4.0, 0.5)  # at the start; where it ends
+    speed: Mapping[str, float] = field(default_factory=dict)
+
+    def compute_seconds(self, model: str) -> float:
+        """Of one step on a whole device of this model; an unknown model is as fast as an A100."""
+        return self.step_seconds / self.speed.get(model, MODEL_SPEED.get(model, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookProfile:
+    """A person at a notebook: cells that run at duty `busy`, then time to think. Parts of time, 0..1."""
+
+    name: str
+    busy: float = 0.6
+    active_part: float = 0.25  # of the minutes of a session in which a cell runs
+    session_seconds: float = 7200.0  # median until the person goes away and leaves it open
+    memory: int = 4_000
+
+    @property
+    def mean_duty(self) -> float:
+        """Over a session."""
+        return self.busy * self.active_part
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceProfile:
+    """A model behind an address. service_seconds: of one request on a whole A100; parallel: requests at once.
+
+    base_rate: requests per second at midday without bursts, for services that say nothing else.
+    """
+
+    name: str
+    service_seconds: float = 0.05
+    parallel: int = 4
+    base_rate: float = 100.0
+    memory: int = 16_000
+    speed: Mapping[str, float] = field(default_factory=dict)
+
+    def seconds_on(self, model: str, granted: float) -> float:
+        """Of one request on this part (0..1) of a device of this model."""
+        return self.service_seconds / self.speed.get(model, MODEL_SPEED.get(model, 1.0)) / granted
+
+
+Profile = TrainingProfile | NotebookProfile | ServiceProfile
+GENERIC: Mapping[Kind, Profile] = {
+    Kind.TRAINING: TrainingProfile("generic-training"),
+    Kind.NOTEBOOK: NotebookProfile("generic-notebook"),
+    Kind.INFERENCE: ServiceProfile("generic-service"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a gang runs: devices in all, the slowest model, how far apart, CPU per device.
+
+    granted is the part (0..1) of a device's compute that the worst placed worker gets; slowdown >= 1 is what its
+    neighbours cost beyond that.
+    """
+
+    devices: int
+    model: str
+    level: Level
+    cores_per_device: float
+    granted: float = 1.0
+    slowdown: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One training step in seconds. data_wait and sync are what they add to the compute."""
+
+    compute: float
+    sync: float
+    data_wait: float
+
+    @property
+    def seconds(self) -> float:
+        """The whole step."""
+        return self.compute + self.sync + self.data_wait
+
+
+def step(profile: TrainingProfile, layout: Layout) -> Step:
+    """How long one step takes there."""
+    compute = profile.compute_seconds(layout.model) * layout.slowdown / min(1.0, layout.granted / profile.duty)
+    exchange = exchange_seconds(profile, layout)
+    both = (compute**OVERLAP + exchange**OVERLAP) ** (1 / OVERLAP) if exchange else compute
+    cores = layout.cores_per_device
+    prepare = profile.input_core_seconds / cores if cores > 0 else 0.0  # no CPU asked for = no limit set
+    return Step(compute, both - compute, max(0.0, prepare - both))
+
+
+def exchange_seconds(profile: TrainingProfile, layout: Layout) -> float:
+    """A ring all-reduce: 2 (K - 1) / K of the gradients pass each link, at the widest distance's speed."""
+    count = layout.devices
+    if count < 2:
+        return 0.0
+    ring = 2 * (count - 1) / count * (1 + LATENCY_PART * (count - 2))
+    return profile.sync_seconds * DISTANCE[layout.level] * ring
+
+
+def samples_per_second(profile: TrainingProfile, layout: Layout) -> float:
+    """Throughput of the whole gang."""
+    return layout.devices * profile.batch / step(profile, layout).seconds
+
+
+def granted(index: int, demands: Sequence[float], guarantees: Sequence[float], limits: Sequence[float]) -> float:
+    """What one tenant of a device gets of its compute, 0..1: its guarantee first, then of what others leave idle.
+
+    What is left over is divided by guarantee among those that want more, none above its limit.
+    """
+    got = [min(d, g) for d, g in zip(demands, guarantees, strict=True)]
+    left = 1.0 - sum(got)
+    for _ in demands:  # each pass satisfies one tenant at least, or divides all
+        wants = [i for i, d in enumerate(demands) if min(d, limits[i]) - got[i] > 1e-9]
+        if not wants or left <= 1e-9:
+            break
+        weight = sum(guarantees[i] for i in wants)
+        extra = {i: min(min(demands[i], limits[i]) - got[i], left * guarantees[i] / weight) for i in wants}
+        for i, more in extra.items():
+            got[i] += more
+        left -= sum(extra.values())
+    return got[index]
+
+
+def slowdown(tenants: int) -> float:
+    """What sharing a device with others costs beyond the division of its time."""
+    return 1.0 + INTERFERENCE * max(0, tenants - 1)
+
+
+def start_seconds(kind: Kind, seed: int, pod: str) -> float:
+    """From a pod's creation until its containers run: whole seconds, always the same for one pod."""
+    drawn = draws.lognormal(START_MEDIAN[kind], START_SIGMA, seed, "start", pod)
+    return float(math.ceil(min(max(drawn, START_LEAST), START_MOST)))
+
+
+def milli_part(milli: int) -> float:
+    """Milli-GPU as a part of one device."""
+    return milli / WHOLE

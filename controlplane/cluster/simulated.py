@@ -1,0 +1,275 @@
+"""A cluster that exists in memory only (or in one file): both ports, and a clock that moves when it is told to.
+
+Discrete events: nothing happens between two calls of `advance`, and what happens in it is a function of the commands,
+the times they came at, and the seed. Times are whole seconds from 2026-01-01T00:00:00Z. One instance belongs to one
+thread; with a store, any number of instances, in one process or in several, are the same cluster.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from controlplane.cluster import podlogs, telemetry
+from controlplane.cluster.entities import Entity, Machine, Pod
+from controlplane.cluster.lifecycle import Lifecycle
+from controlplane.cluster.port import (
+    GpuUse,
+    LogLine,
+    Observation,
+    PodSeen,
+    PodSpec,
+    ServiceUse,
+    TrainingUse,
+    pod_name,
+)
+from controlplane.cluster.work import Profiles
+from controlplane.cluster.world import START, Conditions, World
+from scheduler.snapshot import Node
+from scheduler.workload import Kind
+
+__all__ = ["START", "Conditions", "SimulatedCluster", "Store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The numbers of a world that are not rows."""
+
+    now: float
+    revision: int
+    forgotten: int
+    overcommits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What others wrote: the newest version, rows, keys of deleted rows; is_whole: everything there is."""
+
+    version: int
+    head: Head
+    rows: tuple[Entity, ...]
+    deleted: tuple[tuple[str, str], ...]
+    is_whole: bool
+
+
+class Store(Protocol):
+    """Where a cluster keeps its rows; see store.ClusterStore."""
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Be the only writer; on leaving, all or nothing is kept."""
+
+    def changes(self, after: int) -> Changed | None:
+        """What was written after this version; None for nothing."""
+
+    def write(self, head: Head, rows: Mapping[tuple[str, str], Entity | None]) -> int:
+        """Keep these rows (None: delete); returns the new version."""
+
+
+class SimulatedCluster:
+    """Both ports of `controlplane.cluster.port`. `nodes` count only when the store holds no cluster yet."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node] = (),
+        conditions: Conditions | None = None,
+        profiles: Profiles | None = None,
+        store: Store | None = None,
+    ) -> None:
+        self._world = World(conditions or Conditions(), profiles or {})
+        self._life = Lifecycle(self._world)
+        self._store = store
+        self._version = 0
+        with self._writing():
+            if not self._world.machines:
+                self._world.put_nodes(nodes)
+
+    # --- the clock ---------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """The cluster's clock."""
+        return self._read().now
+
+    def next_event(self) -> float | None:
+        """When something happens next by itself; never now."""
+        return self._read().next_due()
+
+    def advance(self, to: float) -> None:
+        """Let time pass up to `to`, rounded down to a whole second. The clock never goes back."""
+        with self._writing() as world:
+            whole = float(math.floor(to))
+            if whole > world.now:
+                self._life.advance(whole)
+
+    # --- Cluster -----------------------------------------------------------------------------
+
+    def observe(self, cursor: str | None) -> Observation:
+        """Changes since cursor; everything for None or a cursor that is too old or not ours.
+
+        A new checkpoint by itself is no change: it is seen with the pod's next change, or with everything.
+        """
+        world = self._read()
+        after = int(cursor) if cursor and cursor.isdigit() else -1
+        is_full = not world.forgotten <= after <= world.revision
+        rows: Iterable[Entity] = world.changes.values() if is_full else reversed(list(world.since(after)))
+        pods: list[PodSeen] = []
+        nodes: list[Node] = []
+        gone: list[str] = []
+        for row in rows:
+            if isinstance(row, Pod):
+                pods.append(self._seen(row))
+            elif isinstance(row, Machine) and not row.is_removed:
+                nodes.append(row.node)
+            elif isinstance(row, Machine) and not is_full:
+                gone.append(row.key)
+        return Observation(world.now, str(world.revision), is_full, tuple(pods), tuple(nodes), tuple(gone))
+
+    def start(self, pods: Sequence[PodSpec]) -> None:
+        """Create these pods; those that exist already are left alone.
+
+        A node that is lost makes a pod Gone with reason NodeLost. A device or node that is full makes it Failed with
+        reason OutOfGpu, OutOfGpuMemory, OutOfCpu or OutOfMemory, which `overcommits` counts.
+        """
+        with self._writing():
+            for pod in pods:
+                self._life.create(pod)
+
+    def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
+        """End these pods with a chance to checkpoint; those that are gone are done."""
+        with self._writing():
+            self._life.stop(workload, attempt, ranks, grace_seconds)
+
+    def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
+        """Change a running worker's CPU and memory in place; nothing happens if it has ended."""
+        with self._writing() as world:
+            pod = world.pods.get(pod_name(workload, attempt, rank))
+            if pod is not None and not pod.is_over and (pod.cpu_milli, pod.memory) != (cpu_milli, memory):
+                self._life.resize(pod, cpu_milli, memory)
+
+    def cordon(self, node: str, on: bool) -> None:
+        """Take a node out of (or back into) use for new work; pods that run there go on."""
+        with self._writing() as world:
+            machine = world.machines.get(node)
+            if machine is not None and machine.node.schedulable == on:
+                world.alter(machine, schedulable=not on)
+
+    def logs(
+        self, workload: str, attempt: int, rank: int | None, tail: int, since: float | None
+    ) -> tuple[LogLine, ...]:
+        """The last `tail` lines of one worker (None: of all, by time), those after `since` only.
+
+        They are written when they are asked for; those of a pod that was forgotten are gone.
+        """
+        world = self._read()
+        group = world.attempts.get((workload, attempt))
+        if group is None or tail <= 0:
+            return ()
+        pods = [pod for number, pod in sorted(group.pods.items()) if rank is None or rank == number]
+        return podlogs.lines(world, group, pods, tail, since)
+
+    # --- Metrics -----------------------------------------------------------------------------
+
+    def gpus(self) -> tuple[GpuUse, ...]:
+        """Every device that reports: those of nodes that are lost, and lost devices, do not."""
+        return telemetry.gpus(self._read())
+
+    def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
+        """Step times of these jobs; a job that makes no steps now has None, one that is not known is left out."""
+        return telemetry.training(self._read(), workloads)
+
+    def services(self, workloads: Sequence[str]) -> tuple[ServiceUse, ...]:
+        """Load and latency of these services; a service that never answered is left out."""
+        return telemetry.services(self._read(), workloads)
+
+    # --- what only a simulated cluster can do ------------------------------------------------
+
+    @property
+    def overcommits(self) -> int:
+        """How many pods were started where they did not fit. A right scheduler keeps it at 0."""
+        return self._read().overcommits
+
+    def add_nodes(self, nodes: Sequence[Node]) -> None:
+        """Add nodes, or change what is known of them."""
+        with self._writing() as world:
+            world.put_nodes(nodes)
+
+    def remove_node(self, name: str) -> None:
+        """Take a node away for good; its pods are gone."""
+        with self._writing() as world:
+            machine = world.machines[name]
+            self._life.lose_node(machine)
+            machine.is_removed, machine.due = True, None
+            world.change(machine)
+
+    def lose_node(self, name: str) -> None:
+        """Make a node not ready; its pods are gone with reason NodeLost."""
+        with self._writing() as world:
+            self._life.lose_node(world.machines[name])
+
+    def restore_node(self, name: str) -> None:
+        """Make a node ready again, empty and with all its devices."""
+        with self._writing() as world:
+            self._life.restore_node(world.machines[name])
+
+    def lose_gpu(self, node: str, index: int) -> None:
+        """Break a device; the pods that use it fail with reason GpuLost."""
+        with self._writing() as world:
+            self._life.lose_gpu(world.machines[node], index)
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _seen(self, pod: Pod) -> PodSeen:
+        attempt = self._world.attempts[pod.group]
+        progress, checkpointed_at = None, None
+        if attempt.work is not None and attempt.work.kind == Kind.TRAINING:
+            progress, checkpointed_at = attempt.checkpoint_at(self._world.now)
+        return PodSeen(
+            pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, pod.phase, pod.started_at, pod.ended_at,
+            pod.exit_code, pod.reason, checkpointed_at, progress,
+        )  # fmt: skip
+
+    def _read(self) -> World:
+        if self._store is not None:
+            self._refresh(self._store)
+        return self._world
+
+    @contextmanager
+    def _writing(self) -> Iterator[World]:
+        """One change of the world: kept as a whole, or, if it raises, not at all."""
+        world, store = self._world, self._store
+        if store is None:
+            yield world
+            world.dirty.clear()
+            return
+        try:
+            with store.writing():
+                self._refresh(store)
+                yield world
+                if world.dirty or self._head() != self._written:
+                    self._version = store.write(self._head(), world.dirty)
+                    self._written = self._head()
+            world.dirty.clear()
+        except BaseException:
+            world.clear()  # what is in memory is not what is kept: read it all again
+            self._version = 0
+            raise
+
+    _written: Head | None = None
+
+    def _head(self) -> Head:
+        world = self._world
+        return Head(world.now, world.revision, world.forgotten, world.overcommits)
+
+    def _refresh(self, store: Store) -> None:
+        changed = store.changes(self._version)
+        if changed is None:
+            return
+        world = self._world
+        if changed.is_whole:
+            world.clear()
+        for key in changed.deleted:
+            world.dismiss(key)
+        world.now, world.revision = changed.head.now, changed.head.revision
+        world.forgotten, world.overcommits = changed.head.forgotten, changed.head.overcommits
+        world.load(changed.rows)
+        self._version, self._written = changed.version, changed.head

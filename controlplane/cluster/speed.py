@@ -1,0 +1,133 @@
+"""From where pods lie to how fast they go: between the simulated cluster's rows and its physics."""
+
+from collections.abc import Iterable
+
+from controlplane.cluster import physics
+from controlplane.cluster.entities import Attempt, Pod
+from controlplane.cluster.load import Capacity
+from controlplane.cluster.physics import Layout, TrainingProfile
+from controlplane.cluster.port import PodPhase
+from controlplane.cluster.work import Work
+from controlplane.cluster.world import World
+from gpushare.gpu import WHOLE
+from scheduler.snapshot import Node
+from scheduler.workload import Kind, Level
+
+SERVICE_DUTY = 0.6  # of its part of a device, on average: what a service takes from its neighbours
+
+
+def layout(world: World, attempt: Attempt, work: Work) -> Layout:
+    """Where the gang runs now."""
+    pods = [attempt.pods[rank] for rank in sorted(attempt.pods)]
+    nodes = [world.machines[pod.node].node for pod in pods]
+    per_pod = max(1, len(pods[0].gpus))
+    parts = [part_of(world, pod, work) for pod in pods]
+    crowd = max((len(world.running_on(p.node, i)) for p in pods for i in p.gpus if p.milli < WHOLE), default=1)
+    return Layout(
+        devices=len(pods) * per_pod,
+        model=min((node.model for node in nodes), key=lambda m: (-work.training.compute_seconds(m), m)),
+        level=level_of(nodes, len(pods) * per_pod),
+        cores_per_device=min(pod.cpu_milli for pod in pods) / 1000 / per_pod,
+        granted=min(parts),
+        slowdown=physics.slowdown(crowd),
+    )
+
+
+def reference(world: World, attempt: Attempt, work: Work) -> Layout:
+    """The placement on which the work's seconds hold: as asked, as close together as such nodes allow, undisturbed."""
+    pod = next(iter(attempt.pods.values()))
+    node = world.machines[pod.node].node
+    devices = work.workers * max(1, len(pod.gpus))
+    fits = devices <= node.gpus
+    return Layout(
+        devices=devices,
+        model=work.reference_model or world.common_model or node.model,
+        level=_inside(node, devices) if fits else Level.RACK,
+        cores_per_device=attempt.cores,
+        granted=min(work.training.duty, physics.milli_part(pod.milli)) if pod.gpus else work.training.duty,
+    )
+
+
+def part_per_second(world: World, attempt: Attempt, work: Work) -> float:
+    """Part of the whole work that the gang does in a second now."""
+    if work.seconds is None:
+        return 0.0
+    profile = work.training
+    here, there = layout(world, attempt, work), reference(world, attempt, work)
+    if here == there:
+        return 1.0 / work.seconds
+    ratio = physics.samples_per_second(profile, here) / physics.samples_per_second(profile, there)
+    return ratio / work.seconds
+
+
+def part_of(world: World, pod: Pod, work: Work) -> float:
+    """What a pod gets of each of its devices' compute (the least of them), 0..1."""
+    most = _demand(work)
+    if not pod.gpus or pod.milli >= WHOLE:
+        return most
+    return min(_granted(world, pod, index) for index in pod.gpus)
+
+
+def capacity(world: World, pods: Iterable[Pod], work: Work) -> Capacity:
+    """What a service's running replicas can serve from now on."""
+    serving = [p for p in pods if p.phase == PodPhase.RUNNING and p.stopped_at is None]
+    profile = work.service
+    each = [profile.seconds_on(world.machines[p.node].node.model, _serving_part(world, p, work)) for p in serving]
+    mean = sum(each) / len(each) if each else profile.service_seconds
+    return Capacity(world.now, len(serving), len(serving) * profile.parallel, mean)
+
+
+def level_of(nodes: list[Node], devices: int) -> Level:
+    """How far apart these nodes are. A name that is not given is taken to be shared by all."""
+    first = nodes[0]
+    if all(node.name == first.name for node in nodes):
+        return _inside(first, devices)
+    if all(node.rack == first.rack and node.zone == first.zone for node in nodes):
+        return Level.RACK
+    return Level.ZONE if all(node.zone == first.zone for node in nodes) else Level.CLUSTER
+
+
+def _inside(node: Node, devices: int) -> Level:
+    return Level.NVLINK if 0 < devices <= node.nvlink else Level.NODE
+
+
+def _serving_part(world: World, pod: Pod, work: Work) -> float:
+    """A service may use its limit when the device is idle otherwise; never less than it was guaranteed."""
+    if not pod.gpus or pod.milli >= WHOLE:
+        return 1.0
+    busy = sum(min(physics.milli_part(p.milli), _demand_of(world, p)) for p in _others(world, pod))
+    return max(physics.milli_part(pod.milli), min(work.limit, 1.0 - busy))
+
+
+def _granted(world: World, pod: Pod, index: int) -> float:
+    tenants = world.running_on(pod.node, index)
+    if pod not in tenants:
+        tenants = [*tenants, pod]
+    demands = [_demand_of(world, p) for p in tenants]
+    guarantees = [physics.milli_part(p.milli) for p in tenants]
+    limits = [_work_of(world, p).limit for p in tenants]
+    return physics.granted(tenants.index(pod), demands, guarantees, limits)
+
+
+def _others(world: World, pod: Pod) -> list[Pod]:
+    return [p for index in pod.gpus for p in world.running_on(pod.node, index) if p is not pod]
+
+
+def _demand_of(world: World, pod: Pod) -> float:
+    return _demand(_work_of(world, pod))
+
+
+def _demand(work: Work) -> float:
+    """The part of a whole device that a pod with this work would use if it had it."""
+    if work.kind == Kind.TRAINING:
+        profile: TrainingProfile = work.training
+        return profile.duty
+    if work.kind == Kind.NOTEBOOK:
+        return work.notebook.mean_duty
+    return SERVICE_DUTY * work.limit
+
+
+def _work_of(world: World, pod: Pod) -> Work:
+    work = world.attempts[pod.group].work
+    assert work is not None  # noqa: S101 - set where an attempt is made or read
+    return work

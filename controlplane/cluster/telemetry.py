@@ -1,0 +1,151 @@
+"""What Prometheus would say of the simulated cluster: computed when asked, the same whoever asks and how often."""
+
+import math
+from collections.abc import Sequence
+
+from controlplane.cluster import draws, load, physics, speed
+from controlplane.cluster.entities import Attempt, Pod
+from controlplane.cluster.port import GpuUse, PodPhase, ServiceUse, TrainingUse
+from controlplane.cluster.work import Work
+from controlplane.cluster.world import World
+from gpushare.gpu import WHOLE
+from scheduler.workload import Kind
+
+WINDOW_SECONDS = 60.0
+NOISE_SECONDS = 60.0  # measured step times of each minute
+STEP_NOISE = 0.03  # are off by about that part
+NOTEBOOK_SECONDS = 60.0  # a person runs something in some minutes, and thinks in others
+
+
+def gpus(world: World) -> tuple[GpuUse, ...]:
+    """Duty and memory of every device that reports."""
+    loads = {uid: _service_duty(world, uid) for uid in _serving(world)}
+    out = []
+    for machine in world.machines.values():
+        node = machine.node
+        if machine.is_removed or not node.ready:
+            continue
+        for index in range(node.gpus):
+            if index in node.lost:
+                continue
+            pods = world.running_on(node.name, index)
+            duty = min(1.0, sum(_duty(world, pod, loads) for pod in pods))
+            memory = min(node.gpu_memory, sum(_memory(world, pod, node.gpu_memory) for pod in pods))
+            out.append(GpuUse(node.name, index, round(duty, 4), memory))
+    return tuple(out)
+
+
+def training(world: World, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
+    """Steps of these jobs' newest attempts."""
+    newest = _newest(world, set(workloads))
+    out = []
+    for uid in workloads:
+        attempt = newest.get(uid)
+        if attempt is None or attempt.work is None or attempt.work.kind != Kind.TRAINING:
+            continue
+        if attempt.speed <= 0:
+            out.append(TrainingUse(uid, attempt.attempt, None, None, None, None, None))
+        else:
+            out.append(_training(world, attempt, attempt.work))
+    return tuple(out)
+
+
+def services(world: World, workloads: Sequence[str]) -> tuple[ServiceUse, ...]:
+    """Load and latency of these services over the last minute."""
+    out = []
+    for uid in workloads:
+        service = world.services.get(uid)
+        if service is None or service.work is None or service.work.rate is None:
+            continue
+        seen = load.window(service.work.rate, service.history, world.now, WINDOW_SECONDS, service.work.objective)
+        out.append(
+            ServiceUse(
+                uid,
+                world.now,
+                WINDOW_SECONDS,
+                round(seen.requests_per_second, 3),
+                seen.p95_seconds,
+                round(seen.over),
+                seen.requests,
+                seen.queue,
+            )  # fmt: skip
+        )
+    return tuple(out)
+
+
+def steps_done(attempt: Attempt, work: Work, reference_seconds: float, at: float) -> int:
+    """Which step a job is at: as many as its work would take on the reference placement."""
+    return math.floor(attempt.done_at(at) * (work.seconds or 0.0) / reference_seconds)
+
+
+def notebook_duty(work: Work, seed: int, pod: str, started: float, at: float) -> float:
+    """A person's use: bursts of cells, thinking between them, and nothing once the person has left it open."""
+    profile = work.notebook
+    session = draws.lognormal(profile.session_seconds, 0.5, seed, "session", pod)
+    if at - started > session:
+        return 0.0
+    minute = at // NOTEBOOK_SECONDS
+    if draws.uniform(seed, "cell", pod, minute) >= profile.active_part:
+        return 0.0
+    return profile.busy * (0.5 + draws.uniform(seed, "busy", pod, minute))
+
+
+def _training(world: World, attempt: Attempt, work: Work) -> TrainingUse:
+    here = speed.layout(world, attempt, work)
+    step = physics.step(work.training, here)
+    noise = 1.0 + STEP_NOISE * draws.normal(world.conditions.seed, "step", attempt.key, world.now // NOISE_SECONDS)
+    seconds = step.seconds * max(0.5, noise)
+    reference = physics.step(work.training, speed.reference(world, attempt, work)).seconds
+    return TrainingUse(
+        workload=attempt.workload,
+        attempt=attempt.attempt,
+        step=steps_done(attempt, work, reference, world.now),
+        step_seconds=seconds,
+        samples_per_second=here.devices * work.training.batch / seconds,
+        data_wait_part=step.data_wait / step.seconds,
+        sync_part=step.sync / step.seconds,
+    )
+
+
+def _newest(world: World, wanted: set[str]) -> dict[str, Attempt]:
+    newest: dict[str, Attempt] = {}
+    for (uid, number), attempt in world.attempts.items():
+        if uid in wanted and (uid not in newest or newest[uid].attempt < number):
+            newest[uid] = attempt
+    return newest
+
+
+def _serving(world: World) -> set[str]:
+    return {uid for uid, service in world.services.items() if service.history and service.history[-1].servers}
+
+
+def _service_duty(world: World, uid: str) -> float:
+    service = world.services[uid]
+    rate = service.work.rate.at(world.now) if service.work and service.work.rate else 0.0
+    return min(1.0, rate / service.history[-1].rate)
+
+
+def _duty(world: World, pod: Pod, loads: dict[str, float]) -> float:
+    """The part of the device's time in which this pod's kernels run."""
+    attempt = world.attempts[pod.group]
+    work = attempt.work
+    if work is None or pod.phase != PodPhase.RUNNING:
+        return 0.0
+    part = speed.part_of(world, pod, work)
+    if work.kind == Kind.NOTEBOOK:
+        return min(part / max(1e-9, work.notebook.mean_duty), 1.0) * notebook_duty(
+            work, world.conditions.seed, pod.name, pod.started_at or world.now, world.now
+        )
+    if work.kind == Kind.INFERENCE:
+        return loads.get(pod.workload, 0.0) * (pod.milli / WHOLE)
+    if attempt.speed <= 0:
+        return 0.0
+    step = physics.step(work.training, speed.layout(world, attempt, work))
+    return part * step.compute / step.seconds
+
+
+def _memory(world: World, pod: Pod, device: int) -> int:
+    work = world.attempts[pod.group].work
+    if work is None:
+        return 0
+    return min(work.profile.memory, pod.gpu_memory or device)

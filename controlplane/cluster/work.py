@@ -1,0 +1,145 @@
+"""What the simulated cluster reads from a job file: the work to be done, and what only the simulation knows of it.
+
+The key `simulated` of a job file (presets and tests only; the API refuses it) may hold:
+
+    profile          name of a profile of controlplane/simulator/profiles.py; else one is drawn by the workload's id
+    duration         seconds of running time on the reference placement; training: instead of expected_duration;
+                     notebook: its person ends it after that; service: not used
+    fail_at          part of the work, 0..1, at which it fails by its own fault; null = it does not
+    fail_attempts    how many attempts fail so; null = each one
+    exit_code        of such a failure (1); reason of it (Error)
+    reason
+    checkpoint       seconds to write a checkpoint; else the profile's
+    reference_model  GPU model on which duration holds; else the first of resources.gpu_model, else the cluster's
+                     most common one
+    rate             of requests to a service: {base, amplitude, period, burst, burst_part}; see load.Rate
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane import quantities
+from controlplane.cluster import draws
+from controlplane.cluster.load import Rate
+from controlplane.cluster.physics import (
+    GENERIC,
+    NotebookProfile,
+    Profile,
+    ServiceProfile,
+    TrainingProfile,
+)
+from scheduler.workload import Kind
+
+Profiles = Mapping[Kind, Sequence[Profile]]
+
+# A job that says nothing of how long it runs: a median quarter of an hour, nine in ten within 4 to 55 minutes.
+UNSAID_SECONDS, UNSAID_SIGMA = 900.0, 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One workload's work. seconds holds on `workers` workers in the reference placement; None = until stopped."""
+
+    kind: Kind
+    profile: Profile
+    seconds: float | None
+    workers: int = 1
+    limit: float = 1.0  # most of a shared device, 0..1
+    checkpoint_interval: float | None = None
+    checkpoint_seconds: float = 0.0
+    reference_model: str | None = None
+    fail_at: float | None = None
+    fail_attempts: int | None = None
+    exit_code: int = 1
+    reason: str = "Error"
+    objective: float | None = None  # seconds, p95
+    rate: Rate | None = None
+
+    @property
+    def training(self) -> TrainingProfile:
+        """The profile of a training."""
+        assert isinstance(self.profile, TrainingProfile)  # noqa: S101 - read() pairs kinds and profiles
+        return self.profile
+
+    @property
+    def notebook(self) -> NotebookProfile:
+        """The profile of a notebook."""
+        assert isinstance(self.profile, NotebookProfile)  # noqa: S101
+        return self.profile
+
+    @property
+    def service(self) -> ServiceProfile:
+        """The profile of a service."""
+        assert isinstance(self.profile, ServiceProfile)  # noqa: S101
+        return self.profile
+
+
+def read(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) -> Work:
+    """The work of a workload with this job file."""
+    kind = Kind(spec.get("type", Kind.TRAINING))
+    truth = _part(spec, "simulated")
+    profile = _profile(kind, truth.get("profile"), profiles, uid, seed)
+    resources = _part(spec, "resources")
+    models = resources.get("gpu_model") or ()
+    work: dict[str, Any] = {
+        "kind": kind,
+        "profile": profile,
+        "seconds": _seconds(kind, spec, truth, uid, seed),
+        "limit": _fraction(_part(resources, "gpu_share").get("limit")),
+        "reference_model": truth.get("reference_model") or _first(models),
+        "fail_at": truth.get("fail_at"),
+        "fail_attempts": truth.get("fail_attempts"),
+        "exit_code": int(truth.get("exit_code", 1)),
+        "reason": str(truth.get("reason", "Error")),
+    }
+    if isinstance(profile, TrainingProfile):
+        work["workers"] = int(_part(spec, "workers").get("count") or 1)
+        work["checkpoint_interval"] = seconds(_part(spec, "checkpoint").get("interval"))
+        work["checkpoint_seconds"] = float(truth.get("checkpoint", profile.checkpoint_seconds))
+    if isinstance(profile, ServiceProfile):
+        objective = _part(spec, "objective")
+        work["objective"] = seconds(objective.get("p95_latency", objective.get("p95_seconds")))
+        work["rate"] = Rate.read(uid, seed, profile.base_rate, _part(truth, "rate"))
+    return Work(**work)
+
+
+def seconds(value: object) -> float | None:
+    """A duration as seconds, whether given so or as text."""
+    if value is None:
+        return None
+    return quantities.seconds(value) if isinstance(value, str) else float(value)  # type: ignore[arg-type]
+
+
+def _seconds(kind: Kind, spec: Mapping[str, Any], truth: Mapping[str, Any], uid: str, seed: int) -> float | None:
+    given = truth.get("duration")
+    if kind == Kind.NOTEBOOK:
+        return seconds(given)
+    if kind == Kind.INFERENCE:
+        return None
+    known = seconds(given if given is not None else spec.get("expected_duration"))
+    return max(1.0, known if known is not None else draws.lognormal(UNSAID_SECONDS, UNSAID_SIGMA, seed, "work", uid))
+
+
+def _profile(kind: Kind, name: object, profiles: Profiles, uid: str, seed: int) -> Profile:
+    known = profiles.get(kind) or (GENERIC[kind],)
+    named = [p for p in known if p.name == name]
+    return named[0] if named else known[int(draws.uniform(seed, "profile", uid) * len(known))]
+
+
+def _part(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = of.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _first(models: object) -> str | None:
+    if isinstance(models, str):
+        return models or None
+    return str(models[0]) if isinstance(models, Sequence) and models else None
+
+
+def _fraction(limit: Any) -> float:
+    """A share as 0..1, whether given so or as milli-GPU."""
+    if limit is None:
+        return 1.0
+    return float(limit) / 1000 if limit > 1 else float(limit)

@@ -1,0 +1,273 @@
+"""The rows of the simulated cluster, and what follows from them: who holds which device, what changed, what is due."""
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from controlplane.cluster import draws
+from controlplane.cluster.entities import Attempt, Entity, Machine, Pod, Service, Volume
+from controlplane.cluster.port import PodPhase, PodSpec
+from controlplane.cluster.work import Profiles, Work, read
+from gpushare.gpu import WHOLE
+from scheduler.snapshot import Node
+
+START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+TABLES: tuple[type[Entity], ...] = (Machine, Pod, Attempt, Volume, Service)
+# Events of one moment: first machines, then pods, then attempts; within that by name. So their order never depends
+# on when anybody asked.
+ORDER = {kind.TABLE: i for i, kind in enumerate(TABLES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The circumstances of a simulated cluster. Seconds are the cluster's.
+
+    node_mtbf_seconds: mean time between failures of one node (None: nodes do not fail by themselves).
+    Ended pods are forgotten once they are older than keep_seconds and not among the newest keep_ended.
+    """
+
+    seed: int = 0
+    node_mtbf_seconds: float | None = None
+    node_repair_seconds: float = 1800.0
+    keep_seconds: float = 3600.0
+    keep_ended: int = 2000
+
+
+class World:
+    """The state. Only `lifecycle.Lifecycle` changes it."""
+
+    def __init__(self, conditions: Conditions, profiles: Profiles) -> None:
+        self.conditions = conditions
+        self.profiles = profiles
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.now = START
+        self.revision = 0
+        self.forgotten = 0  # the highest revision of what has been forgotten: older cursors are too old
+        self.overcommits = 0
+        self.machines: dict[str, Machine] = {}
+        self.pods: dict[str, Pod] = {}
+        self.attempts: dict[tuple[str, int], Attempt] = {}
+        self.volumes: dict[str, Volume] = {}
+        self.services: dict[str, Service] = {}
+        self.occupants: dict[tuple[str, int], list[Pod]] = {}
+        self.on_node: dict[str, dict[str, Pod]] = {}
+        self.ended: dict[str, Pod] = {}  # in the order of their end
+        self.changes: dict[tuple[str, str], Entity] = {}  # (table, key) in the order of their last change
+        self.heap: list[tuple[float, int, str]] = []
+        self.dirty: dict[tuple[str, str], Entity | None] = {}  # what the store has not got yet; None = deleted
+        self.common_model: str | None = None
+
+    # --- rows --------------------------------------------------------------------------------
+
+    def load(self, rows: Iterable[Entity]) -> None:
+        """Take in rows from the store: new ones, or new versions of those we have. Derives everything again."""
+        known: dict[tuple[str, str], Entity] = {(row.TABLE, row.key): row for row in self.rows()}
+        known.update({(row.TABLE, row.key): row for row in rows})
+        now, revision, forgotten, overcommits = self.now, self.revision, self.forgotten, self.overcommits
+        self.clear()
+        self.now, self.revision, self.forgotten, self.overcommits = now, revision, forgotten, overcommits
+        for row in sorted(known.values(), key=lambda row: (ORDER[row.TABLE], row.key)):
+            self._take(row)
+        self._derive()
+        self.dirty.clear()
+
+    def rows(self) -> Iterator[Entity]:
+        """Every row."""
+        for table in (self.machines, self.pods, self.attempts, self.volumes, self.services):
+            yield from table.values()
+
+    def dismiss(self, key: tuple[str, str]) -> None:
+        """Forget a row that another process has deleted; `load` comes after it."""
+        table, name = key
+        match table:
+            case Pod.TABLE:
+                self.pods.pop(name, None)
+            case Attempt.TABLE:
+                workload, _, attempt = name.rpartition("-")
+                self.attempts.pop((workload, int(attempt)), None)
+            case Volume.TABLE:
+                self.volumes.pop(name, None)
+
+    def _take(self, row: Entity) -> None:
+        match row:
+            case Machine():
+                self.machines[row.key] = row
+            case Pod():
+                self.pods[row.key] = row
+            case Attempt():
+                row.work = self.read(row.workload, row.spec)
+                row.pods = {}
+                self.attempts[row.workload, row.attempt] = row
+            case Volume():
+                self.volumes[row.key] = row
+            case Service():
+                row.work = self.read(row.workload, row.spec)
+                self.services[row.key] = row
+        self.schedule(row)
+
+    def _derive(self) -> None:
+        for pod in self.pods.values():
+            self.attempts[pod.group].pods[pod.rank] = pod
+        over = sorted((p for p in self.pods.values() if p.is_over), key=lambda p: (p.ended_at, p.name))
+        self.ended = {pod.name: pod for pod in over}
+        for pod in sorted(self.pods.values(), key=lambda p: (p.created_at, p.name)):
+            if not pod.is_over:
+                self.occupy(pod)
+        seen: list[Machine | Pod] = [*self.machines.values(), *self.pods.values()]
+        self.changes = {(row.TABLE, row.key): row for row in sorted(seen, key=lambda row: row.revision)}
+        self.note_models()
+
+    def read(self, uid: str, spec: dict[str, object]) -> Work:
+        """The work of a workload."""
+        return read(uid, spec, self.profiles, self.conditions.seed)
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def keep(self, row: Entity) -> None:
+        """The row has changed: the store must get it."""
+        self.dirty[row.TABLE, row.key] = row
+
+    def change(self, row: Machine | Pod) -> None:
+        """The row has changed, and observers see it."""
+        self.revision += 1
+        row.revision = self.revision
+        self.changes.pop((row.TABLE, row.key), None)
+        self.changes[row.TABLE, row.key] = row
+        self.keep(row)
+
+    def schedule(self, row: Entity) -> None:
+        """Put the row's event, if it has one, into the queue."""
+        due = getattr(row, "due", None)
+        if due is not None:
+            heapq.heappush(self.heap, (due, ORDER[row.TABLE], row.key))
+
+    def since(self, revision: int) -> Iterator[Entity]:
+        """Machines and pods changed after this revision, newest first."""
+        for row in reversed(self.changes.values()):
+            if getattr(row, "revision", 0) <= revision:
+                return
+            yield row
+
+    # --- time --------------------------------------------------------------------------------
+
+    def next_due(self) -> float | None:
+        """When the next event is; drops events that were called off."""
+        while self.heap:
+            due, order, key = self.heap[0]
+            row = self._row(order, key)
+            if row is not None and getattr(row, "due", None) == due:
+                return due
+            heapq.heappop(self.heap)
+        return None
+
+    def pop(self, until: float) -> Entity | None:
+        """The next row with an event up to `until`; its event is taken off the queue, not off the row."""
+        due = self.next_due()
+        if due is None or due > until:
+            return None
+        _, order, key = heapq.heappop(self.heap)
+        return self._row(order, key)
+
+    def _row(self, order: int, key: str) -> Entity | None:
+        kind = TABLES[order]
+        if kind is Machine:
+            return self.machines.get(key)
+        if kind is Pod:
+            return self.pods.get(key)
+        workload, _, attempt = key.rpartition("-")
+        return self.attempts.get((workload, int(attempt)))
+
+    # --- devices -----------------------------------------------------------------------------
+
+    def occupy(self, pod: Pod) -> None:
+        """Give a pod its devices and its part of the node."""
+        for index in pod.gpus:
+            self.occupants.setdefault((pod.node, index), []).append(pod)
+        self.on_node.setdefault(pod.node, {})[pod.name] = pod
+
+    def vacate(self, pod: Pod) -> None:
+        """Take them back."""
+        for index in pod.gpus:
+            self.occupants[pod.node, index].remove(pod)
+        del self.on_node[pod.node][pod.name]
+
+    def lacks(self, spec: PodSpec) -> str:
+        """Why the node cannot take this pod beside those it has, as a kubelet would say it; empty if it can."""
+        node = self.machines[spec.node].node
+        for index in spec.gpus:
+            there = self.occupants.get((spec.node, index), ())
+            if not 0 <= index < node.gpus or index in node.lost:
+                return "OutOfGpu"
+            if sum(p.milli for p in there) + spec.milli > WHOLE:
+                return "OutOfGpu"
+            if sum(p.gpu_memory for p in there) + spec.gpu_memory > node.gpu_memory:
+                return "OutOfGpuMemory"
+        pods = self.on_node.get(spec.node, {}).values()
+        if spec.cpu_milli and sum(p.cpu_milli for p in pods) + spec.cpu_milli > node.cpu_milli:
+            return "OutOfCpu"
+        if spec.memory and sum(p.memory for p in pods) + spec.memory > node.memory:
+            return "OutOfMemory"
+        return ""
+
+    def running_on(self, node: str, index: int) -> list[Pod]:
+        """Pods that use this device now."""
+        there = self.occupants.get((node, index), ())
+        return [p for p in there if p.phase == PodPhase.RUNNING and p.stopped_at is None]
+
+    # --- nodes and forgetting ----------------------------------------------------------------
+
+    def put_nodes(self, nodes: Sequence[Node]) -> None:
+        """Add nodes, or replace what is known of them."""
+        for node in nodes:
+            machine = self.machines.get(node.name)
+            if machine is None:
+                machine = Machine(node)
+                self.machines[node.name] = machine
+                machine.due = self.fails_at(machine)
+                self.schedule(machine)
+            machine.node, machine.is_removed = node, False
+            self.change(machine)
+        self.note_models()
+
+    def fails_at(self, machine: Machine) -> float | None:
+        """When this node fails next by itself."""
+        mean = self.conditions.node_mtbf_seconds
+        if mean is None:
+            return None
+        seconds = draws.exponential(mean, self.conditions.seed, "node", machine.node.name, machine.failures)
+        return self.now + max(1.0, float(round(seconds)))
+
+    def alter(self, machine: Machine, **changes: object) -> None:
+        """Change what a node is."""
+        machine.node = replace(machine.node, **changes)  # type: ignore[arg-type]
+        self.change(machine)
+
+    def note_models(self) -> None:
+        """Find the most common GPU model, on which durations hold that say no model."""
+        count: dict[str, int] = {}
+        for machine in self.machines.values():
+            count[machine.node.model] = count.get(machine.node.model, 0) + machine.node.gpus
+        self.common_model = max(sorted(count), key=lambda model: count[model], default=None)
+
+    def forget(self) -> None:
+        """Drop pods that ended long ago."""
+        limit = self.now - self.conditions.keep_seconds
+        while len(self.ended) > self.conditions.keep_ended:
+            pod = next(iter(self.ended.values()))
+            if pod.ended_at is None or pod.ended_at > limit:
+                return
+            self._drop(pod)
+
+    def _drop(self, pod: Pod) -> None:
+        del self.ended[pod.name], self.pods[pod.name]
+        self.changes.pop((pod.TABLE, pod.key), None)
+        self.forgotten = max(self.forgotten, pod.revision)
+        self.dirty[pod.TABLE, pod.key] = None
+        attempt = self.attempts[pod.group]
+        del attempt.pods[pod.rank]
+        if not attempt.pods:
+            del self.attempts[pod.group]
+            self.dirty[attempt.TABLE, attempt.key] = None
