@@ -73,7 +73,7 @@ def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
     for flavor in inventory.flavors:
         if ask.models and flavor.model not in ask.models:
             continue
-        memory = int(inventory.gpu_memory[flavor.nodes].max())
+        memory = flavor.gpu_memory
         if memory < least_memory(ask):
             continue
         room = plan.usage.within_nominal(workload.team, flavor.pool, LATER)
@@ -99,7 +99,7 @@ def never(plan: Plan, workload: Workload) -> Refusal | None:
             return Refusal(
                 Reason.NO_MATCHING_FLAVOR, f"No node has {' or '.join(ask.models)} GPUs; the cluster has {have}."
             )
-        largest = max(int(inventory.gpu_memory[f.nodes].max()) for f in fitting)
+        largest = max(f.gpu_memory for f in fitting)
         if largest < least_memory(ask):
             needs = least_memory(ask)
             return Refusal(

@@ -23,13 +23,14 @@ def in_order(plan: Plan, settings: Settings) -> Iterator[Workload]:
     queues = _queues(plan, settings)
     heap = [(claim_of(plan, team), team) for team in queues]
     heapq.heapify(heap)
+    decided = plan.mark()
     while heap:
         _, team = heapq.heappop(heap)
         queue = queues[team]
         while queue:
-            before = plan.mark()
             yield queue.pop()
-            if plan.mark() != before:
+            if plan.mark() != decided:
+                decided = plan.mark()
                 heapq.heappush(heap, (claim_of(plan, team), team))
                 break
 

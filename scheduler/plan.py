@@ -4,7 +4,7 @@ The plan means by a decision exactly what `Snapshot.after` means by it: it chang
 `applied` and the columns with `Columns.add`, and keeps beside them what searches read.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from gpushare.packing import Bools
 from scheduler.decision import Evict, EvictReason, Place
 from scheduler.quota import Tree, Usage
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Snapshot, applied
-from scheduler.workload import ACTIVE, LEAVING, Assignment, Kind, Phase, Workload
+from scheduler.workload import LEAVING, Assignment, Kind, Phase, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,6 @@ class Plan:
         self.leaving: dict[str, Workload] = {}  # have workers that are being stopped
         self._view: dict[str, Workload] = {}
         self._log: list[tuple[Workload, Place | Evict | None]] = []
-        self._running: dict[str, list[Workload]] | None = None
         for workload in snapshot.workloads.values():
             if workload.placement:
                 self.usage.count(workload)
@@ -59,14 +58,10 @@ class Plan:
         """What is decided so far, in order."""
         return tuple(decision for _, decision in self._log if decision is not None)
 
-    def running(self, team: str) -> Sequence[Workload]:
-        """The workloads of one team that held capacity when the round began and meant to keep it."""
-        if self._running is None:
-            self._running = {}
-            for workload in self.snapshot.workloads.values():
-                if workload.phase in ACTIVE:
-                    self._running.setdefault(workload.team, []).append(workload)
-        return self._running.get(team, ())
+    def changed(self) -> list[str]:
+        """Workloads that are not as the snapshot has them."""
+        known = self.snapshot.workloads
+        return [uid for uid, workload in self._view.items() if known.get(uid) is not workload]
 
     def mark(self) -> int:
         """A point to roll back to."""

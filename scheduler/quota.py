@@ -122,6 +122,9 @@ class Usage:
         )  # Kueue's usage: children count beyond what they keep
         self.firm = ({k: 0 for k in keys}, {k: 0 for k in keys})  # the part that may not be preempted
 
+        self._changes = 0
+        self._borrowers: dict[str, tuple[int, list[str]]] = {}  # by pool, as of that many changes
+
     def count(self, workload: Workload, sign: int = 1) -> None:
         """Count a workload's placement (sign -1: no longer)."""
         if not workload.placement or not workload.ask.milli:
@@ -135,6 +138,7 @@ class Usage:
     def charge(self, team: str, pool: str, when: int, milli: int) -> None:
         """Add milli-GPU along the path of a team; negative takes away."""
         total, stored, excess = self.total[when], self._stored[when], milli
+        self._changes += 1
         for name in self.tree.path(team):
             key = (name, pool)
             total[key] += milli
@@ -166,24 +170,29 @@ class Usage:
         """Milli-GPU a workload holds and means to keep, by pool."""
         return {pool: milli for (pool, when), milli in held(workload, self.pool_of).items() if when == LATER}
 
-    def may_reclaim(self, team: str, other: str, pool: str, need: int, gives: int) -> bool:
-        """Whether a team may take `need` of its nominal quota from `gives` that the other team borrows.
+    def borrowers(self, pool: str) -> list[str]:
+        """Teams whose subtree holds more than its nominal quota in the pool, who borrow most first."""
+        known = self._borrowers.get(pool)
+        if known is None or known[0] != self._changes:
+            total, pots = self.total[LATER], self.tree.pots
+            over = [(pots[t, pool].nominal - total[t, pool], t) for t in self.tree.paths if t != CLUSTER]
+            known = (self._changes, [team for less, team in sorted(over) if less < 0])
+            self._borrowers[pool] = known
+        return known[1]
 
-        Compared below the teams' lowest common ancestor: on the claimant's side every quota
-        covers what is held and needed; on the other side none falls below its nominal.
+    def spare(self, team: str, other: str, pool: str, need: int) -> int:
+        """How much the other team may be made to give so that this team holds `need` more of its nominal quota.
+
+        Compared below the teams' lowest common ancestor: on the claimant's side every quota covers what
+        is held and needed; on the other side none falls below its nominal. 0 if nothing.
         """
         mine, theirs = self.tree.path(team), self.tree.path(other)
-        common = next(name for name in mine if name in theirs)
-        mine, theirs = mine[: mine.index(common)], theirs[: theirs.index(common)]
         pots, total = self.tree.pots, self.total[LATER]
-        owners = [n for n in mine if pots[n, pool].quota is not None]
-        lenders = [n for n in theirs if pots[n, pool].quota is not None]
-        return (
-            bool(owners)
-            and all(total[n, pool] + need <= pots[n, pool].nominal for n in owners)
-            and all(total[n, pool] - gives >= pots[n, pool].nominal for n in lenders)
-            and total[other, pool] >= gives
-        )
+        owners = [n for n in mine if n not in theirs and pots[n, pool].quota is not None]
+        if not owners or any(total[n, pool] + need > pots[n, pool].nominal for n in owners):
+            return 0
+        over = [total[n, pool] - pots[n, pool].nominal for n in theirs if n not in mine and pots[n, pool].quota]
+        return max(0, min(over, default=total[other, pool]))
 
     def limit(self, workload: Workload, pool: str, milli: int) -> Limit | None:
         """Which number forbids the workload `milli` more in the pool, now that nothing else does; None if none."""

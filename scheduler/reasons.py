@@ -30,8 +30,6 @@ PERMANENT = frozenset(
 
 def gate(plan: Plan, workload: Workload) -> Refusal | None:
     """What keeps this very workload from being looked at now, or None."""
-    if not (workload.unmet or workload.after or workload.not_before is not None):
-        return None
     if wrong := _misconfigured(plan, workload):
         return wrong
     if workload.unmet:
@@ -221,10 +219,8 @@ def _lent(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Lent:
         if flavor is None:
             continue
         own = usage.within_nominal(workload.team, flavor.pool, LATER)
-        mine = tree.path(workload.team)
-        for name in tree.paths:
-            if not name or name in mine:
-                continue
+        name = next((n for n in usage.borrowers(flavor.pool) if n not in tree.path(workload.team)), "") if own else ""
+        if name:
             over = usage.total[LATER][name, flavor.pool] - tree.pots[name, flavor.pool].nominal
             best = max(best, (min(own, over), name))
     if best[0] <= 0:

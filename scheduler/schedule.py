@@ -1,11 +1,13 @@
 """`schedule`: one round, from a frozen snapshot to decisions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
 from scheduler.actions.allocate import allocate
 from scheduler.actions.preempt import preempt
 from scheduler.actions.reclaim import reclaim
 from scheduler.decision import Decision, Wait
+from scheduler.evictable import Evictable
 from scheduler.fit import Refusal
 from scheduler.ordering import in_order, shape_of
 from scheduler.plan import Plan
@@ -25,11 +27,15 @@ def schedule(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
     plan = Plan(snapshot)
     # 2. Go through the claimants: teams furthest below what they own first, then by class, priority, age.
     # 3. Each one passes its gates and gets a place: free, reclaimed or preempted; or a reason.
-    refused = [(workload, refusal) for workload, refusal in outcomes(plan, settings) if refusal is not None]
+    reserved = [w for w in plan.reserved.values() if w.phase is Phase.RESERVED]
+    waits = [
+        Wait(workload.id, workload.version, *refusal)
+        for workload, refusal in outcomes(plan, settings)
+        if refusal is not None and is_news(workload, refusal, snapshot.at, settings)
+    ]
     # 4. Those that were given places earlier but cannot use them yet have a reason as well.
-    refused += [(w, awaiting(plan, w)) for w in snapshot.workloads.values() if w.phase is Phase.RESERVED]
-    # 5. Say why somebody waits only where that is news.
-    waits = (Wait(w.id, w.version, *refusal) for w, refusal in refused if is_news(w, refusal, snapshot.at, settings))
+    told = ((workload, awaiting(plan, workload)) for workload in reserved)
+    waits += [Wait(w.id, w.version, *refusal) for w, refusal in told if is_news(w, refusal, snapshot.at, settings)]
     return (*plan.decisions, *waits)
 
 
@@ -40,29 +46,35 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
     """
     refused: dict[str, tuple[Workload, Refusal, Refusal]] = {}  # by shape: who, why, and what those behind it are told
+    shapes = plan.snapshot.shapes
+    evictable = cache(lambda: Evictable(plan, settings))
     for workload in in_order(plan, settings):
-        held_back = gate(plan, workload)
-        if held_back is not None:
-            yield workload, held_back
-            continue
-        shape = shape_of(plan, workload)
+        if workload.unmet or workload.after or workload.not_before is not None:
+            held_back = gate(plan, workload)
+            if held_back is not None:
+                yield workload, held_back
+                continue
+        known = shapes.get(workload.id)
+        shape = known[1] if known is not None and known[0] is workload else shape_of(plan, workload)
         first = refused.get(shape)
         # Ageing may put a lower base priority first; a higher one may still preempt.
         if first is not None and workload.priority <= first[0].priority:
             yield workload, first[2]
             continue
-        refusal = attempt(plan, workload, settings)
+        refusal = attempt(plan, workload, evictable, settings)
         if refusal is not None:
             refused[shape] = (workload, refusal, refusal if refusal.reason in PERMANENT else behind(workload))
         yield workload, refusal
 
 
-def attempt(plan: Plan, workload: Workload, settings: Settings) -> Refusal | None:
+def attempt(plan: Plan, workload: Workload, evictable: Callable[[], Evictable], settings: Settings) -> Refusal | None:
     """Place one claimant, or say why not."""
     impossible = permanent(plan, workload)
     if impossible is not None:
         return impossible
-    if allocate(plan, workload) or reclaim(plan, workload, settings) or preempt(plan, workload, settings):
+    if allocate(plan, workload):
+        return None
+    if reclaim(plan, workload, evictable(), settings) or preempt(plan, workload, evictable(), settings):
         return None
     return why(plan, workload)
 

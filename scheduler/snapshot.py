@@ -17,6 +17,7 @@ from scheduler.team import Quota, Team
 from scheduler.workload import ACTIVE, Assignment, Phase, Workload
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 NOW, LATER = 0, 1  # first axis of Columns: as things stand; once all that leaves has left
 COMPUTE, MEMORY = 0, 1  # second axis: milli-GPU or 1/1000 core; MiB
@@ -52,7 +53,8 @@ class Flavor:
 
     pool: str
     model: str
-    nodes: NDArray[np.bool_]
+    nodes: Bools
+    gpu_memory: int  # MiB of the largest device
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Inventory:
         return np.repeat(np.arange(len(self.nodes), dtype=np.int64), [n.gpus for n in self.nodes])
 
     @cached_property
-    def usable(self) -> NDArray[np.bool_]:
+    def usable(self) -> Bools:
         """Shape [N]: nodes that take new work."""
         return np.array([n.is_usable for n in self.nodes], dtype=np.bool_)
 
@@ -90,10 +92,8 @@ class Inventory:
     def flavors(self) -> tuple[Flavor, ...]:
         """The nodes with GPUs by pool and model, sorted."""
         kinds = [(n.pool, n.model) if n.gpus else None for n in self.nodes]
-        return tuple(
-            Flavor(pool, model, np.array([k == (pool, model) for k in kinds], dtype=np.bool_))
-            for pool, model in sorted({k for k in kinds if k})
-        )
+        masks = {kind: np.array([k == kind for k in kinds], dtype=np.bool_) for kind in sorted({k for k in kinds if k})}
+        return tuple(Flavor(*kind, mask, int(self.gpu_memory[mask].max())) for kind, mask in masks.items())
 
     @cached_property
     def rack_of(self) -> Ints:

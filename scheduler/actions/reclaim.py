@@ -1,35 +1,40 @@
 """Reclaim: a team takes its nominal GPUs back from teams that borrow."""
 
+import numpy as np
+
 from scheduler.decision import EvictReason
+from scheduler.evictable import Evictable
 from scheduler.fit import flavors, least
 from scheduler.plan import Plan
 from scheduler.quota import gpus_text
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER
-from scheduler.victims import Terms, candidates, make_room
+from scheduler.victims import Terms, make_room, search
 from scheduler.workload import Workload
 
 
-def reclaim(plan: Plan, claimant: Workload, settings: Settings) -> bool:
+def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings) -> bool:
     """Place a claimant that its team's nominal quota covers by making borrowers leave; whether it could."""
-    usage, need = plan.usage, claimant.ask.milli * least(claimant)
+    usage, team, need = plan.usage, claimant.team, claimant.ask.milli * least(claimant)
     pools = [f.pool for f in flavors(plan, claimant) if f is not None]
-    pools = [pool for pool in pools if need <= usage.within_nominal(claimant.team, pool, LATER)]
-    borrowers = [t for t in usage.tree.paths if any(usage.may_reclaim(claimant.team, t, p, need, 1) for p in pools)]
-    if not need or not borrowers:
+    pools = [pool for pool in pools if need <= usage.within_nominal(team, pool, LATER)]
+    chosen = []
+    for pool in pools:
+        number = usage.tree.pools.index(pool)
+        for other in usage.borrowers(pool):
+            spare = usage.spare(team, other, pool, need)
+            theirs = evictable.of_team.get(other)
+            if spare and theirs is not None:
+                chosen.append(theirs[(evictable.pool[theirs] == number) & (evictable.milli[theirs] <= spare)])
+    if not chosen:
         return False
 
     def may_take(victim: Workload) -> bool:
-        gives = usage.by_pool(victim)
-        return any(pool in pools for pool in gives) and all(
-            usage.may_reclaim(claimant.team, victim.team, pool, need, milli) for pool, milli in gives.items()
-        )
+        return all(usage.spare(team, victim.team, p, need) >= milli for p, milli in usage.by_pool(victim).items())
 
     def message(victim: Workload) -> str:
-        return (
-            f"Gives {gpus_text(victim.held_milli)} borrowed GPUs back to team {claimant.team}, "
-            f"whose {claimant.name} needs {gpus_text(need)} of its own."
-        )
+        gpus = gpus_text(victim.held_milli)
+        return f"Gives {gpus} borrowed GPU{'' if gpus == '1' else 's'} back to team {team} for {claimant.name}."
 
-    found = [w for w in candidates(plan, claimant, borrowers, settings) if may_take(w)]
-    return make_room(plan, claimant, found, Terms(EvictReason.RECLAIMED, True, may_take, message), settings)
+    terms = Terms(EvictReason.RECLAIMED, True, may_take, message)
+    return make_room(search(plan, claimant, evictable, np.concatenate(chosen), terms, settings))

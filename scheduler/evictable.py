@@ -1,0 +1,127 @@
+"""The running workloads that may be made to leave, as columns: what each would lose and would free.
+
+Numbers of candidates ascend with cost, so that a sorted array of them is in the order in which to ask.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpushare.gpu import WHOLE
+from scheduler.fit import per_node
+from scheduler.plan import Free, Plan, is_idle
+from scheduler.settings import Settings
+from scheduler.snapshot import COMPUTE, LATER, MEMORY, Bools, Ints
+from scheduler.workload import ACTIVE, Workload
+
+Floats = NDArray[np.float64]
+
+
+class Evictable:
+    """Candidates of one snapshot under one setting; what a plan decides meanwhile is asked for at each use."""
+
+    def __init__(self, plan: Plan, settings: Settings) -> None:
+        at = plan.snapshot.at
+        found = [w for w in plan.snapshot.workloads.values() if not is_protected(w, at, settings)]
+        found.sort(key=lambda w: (cost(w, at, settings), w.priority, -w.seq, w.id))
+        self.workloads = found
+        self.costs: Floats = np.array([cost(w, at, settings) for w in found])
+        self.priority = _column([w.priority for w in found])
+        self.milli = _column([w.held_milli for w in found])
+        self.of_team: dict[str, Ints] = {}
+        self._number = {w.id: i for i, w in enumerate(found)}
+        by_team: dict[str, list[int]] = {}
+        for number, workload in enumerate(found):
+            by_team.setdefault(workload.team, []).append(number)
+        self.of_team = {team: _column(numbers) for team, numbers in by_team.items()}
+        self._build_rows(plan)
+
+    def _build_rows(self, plan: Plan) -> None:
+        inventory = plan.inventory
+        offset = inventory.offset.tolist()
+        pools = plan.usage.tree.pools
+        devices: list[tuple[int, int, int, int]] = []
+        hosts: list[tuple[int, int, int, int, int]] = []
+        self.pool = np.full(len(self.workloads), -1, dtype=np.int64)  # index in tree.pools; -2 = several
+        for number, workload in enumerate(self.workloads):
+            ask = workload.ask
+            milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
+            for worker in workload.placement:
+                node = inventory.index.get(worker.node)
+                if node is None or worker.leaving:
+                    continue
+                hosts.append((number, node, ask.cpu_milli, ask.memory, max(1, ask.milli)))
+                devices += [(number, offset[node] + device, milli, memory) for device in worker.gpus]
+                pool = pools.index(inventory.nodes[node].pool)
+                if ask.milli and self.pool[number] != pool:
+                    self.pool[number] = pool if self.pool[number] == -1 else -2
+        self._devices = np.array(devices, dtype=np.int64).reshape(-1, 4)
+        self._hosts = np.array(hosts, dtype=np.int64).reshape(-1, 5)
+
+    def present(self, plan: Plan, numbers: Ints, spared: set[str]) -> Ints:
+        """Those that the plan has not moved and that are not spared."""
+        out = {self._number[uid] for uid in (*plan.changed(), *spared) if uid in self._number}
+        return numbers[~np.isin(numbers, _column(sorted(out)))] if out else numbers
+
+    def free_without(self, plan: Plan, numbers: Ints) -> Free:
+        """What would be free, later, if these had left as well."""
+        inventory, later = plan.inventory, plan.free[LATER]
+        gone = np.zeros(len(self.workloads), dtype=np.bool_)
+        gone[numbers] = True
+        rows, hosts = self._devices[gone[self._devices[:, 0]]], self._hosts[gone[self._hosts[:, 0]]]
+        gpu, host = later.gpu.copy(), later.node.copy()
+        for kind, column in ((COMPUTE, 2), (MEMORY, 3)):
+            gpu[kind] += np.bincount(rows[:, 1], rows[:, column], gpu.shape[1]).astype(np.int64)
+            host[kind] += np.bincount(hosts[:, 1], hosts[:, column], host.shape[1]).astype(np.int64)
+        gpu = np.where(inventory.gpu_capacity > 0, gpu, 0)
+        idle = np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64)
+        return Free(gpu, host, idle)
+
+    def prices(self, plan: Plan, claimant: Workload, numbers: Ints, free: Free, allowed: Bools) -> Floats:
+        """About what room for one worker costs on each node; inf where none can be made. Shape [N].
+
+        The cheapest candidates of a node are counted until they hold what the worker lacks there.
+        """
+        inventory, ask, later = plan.inventory, claimant.ask, plan.free[LATER]
+        could = per_node(inventory, ask, free, allowed) > 0
+        has_room = per_node(inventory, ask, later, allowed) > 0
+        missing = np.maximum(1, ask.milli - (later.idle * WHOLE if ask.gpus else 0))
+        missing = np.where(has_room | ~could, 0, missing)
+        chosen = np.zeros(len(self.workloads), dtype=np.bool_)
+        chosen[numbers] = True
+        rows = self._hosts[chosen[self._hosts[:, 0]]]
+        rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
+        number, node, held = rows[:, 0], rows[:, 1], rows[:, 4]
+        total = np.cumsum(held)
+        first = np.searchsorted(node, node)  # first row of the same node
+        before = total - held - (total[first] - held[first])
+        is_first = np.ones(len(rows), dtype=np.bool_)  # a candidate counts once a node
+        is_first[1:] = (number[1:] != number[:-1]) | (node[1:] != node[:-1])
+        counted = is_first & (before < missing[node])
+        price = np.bincount(node[counted], self.costs[number[counted]], len(could))
+        return np.where(could, price, np.inf)
+
+
+def is_protected(workload: Workload, at: float, settings: Settings) -> bool:
+    """Whether nobody may make it leave now: not preemptible, just started, or preempted too often."""
+    if not workload.preemptible or workload.phase not in ACTIVE or workload.after or not workload.placement:
+        return True
+    if workload.started_at is None or at - workload.started_at < settings.min_runtime_seconds:
+        return True
+    return bool(workload.preempted_by) and len(recent_preemptors(workload, at, settings)) >= settings.max_preemptions
+
+
+def cost(workload: Workload, at: float, settings: Settings) -> float:
+    """Milli-GPU seconds lost if it has to leave: work since the last checkpoint, and the restart."""
+    since = max(workload.started_at or 0.0, workload.checkpointed_at or 0.0)
+    return (max(0.0, at - since) + settings.restart_seconds) * max(1, workload.held_milli)
+
+
+def recent_preemptors(workload: Workload, at: float, settings: Settings) -> list[str]:
+    """Who made it leave within the window, once for each time."""
+    since = at - settings.preemption_window_seconds
+    pairs = zip(workload.preempted_at, workload.preempted_by, strict=False)
+    return [by for when, by in pairs if when > since]
+
+
+def _column(values: list[int]) -> Ints:
+    return np.array(values, dtype=np.int64)
