@@ -1,5 +1,6 @@
 """Small worlds in the database, and a cluster whose pods do what a test says."""
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,7 @@ from controlplane.services import clusters, decisions, submission
 from controlplane.services.cycles import CycleInput
 from controlplane.services.decisions import Committed
 from controlplane.services.leases import HeldLease
+from controlplane.services.submission import Submission
 from controlplane.spec import Spec, parse
 from scheduler.decision import Evict, EvictReason, Place
 from scheduler.snapshot import Node
@@ -138,6 +140,7 @@ class World:
     cluster: PodCluster = field(default_factory=PodCluster)
     metrics: Any = field(default_factory=NoMetrics)
     wiring: Wiring = field(init=False)
+    submitted: int = 0
 
     def __post_init__(self) -> None:
         self.wiring = Wiring(self.cluster, self.metrics, "test")
@@ -183,7 +186,11 @@ class World:
     # --- steps ---------------------------------------------------------------
 
     def submit(self, name: str, **asked: Any) -> Workload:
-        return submission.submit(spec=job(name, **asked), user=None, actor="alice", at=self.cluster.at)
+        """Submit a job file; its uid follows from its name."""
+        uid = uuid.uuid5(uuid.NAMESPACE_OID, f"{name}/{self.submitted}")
+        self.submitted += 1
+        (made,) = submission.submit_all([Submission(job(name, **asked), actor="alice", at=self.cluster.at, uid=uid)])
+        return made
 
     def place(self, workload: Workload, *nodes: str, after: Sequence[Workload] = (), first: int | None = None) -> None:
         workload.refresh_from_db()

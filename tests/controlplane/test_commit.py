@@ -1,0 +1,134 @@
+"""Two interpreters, one meaning: what commit leaves in the database is what Snapshot.after says."""
+
+from typing import Any
+
+import pytest
+from django.db import transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controlplane.models import Action, Change, Cycle, Event, Placement, Team, Workload
+from controlplane.queries.snapshot import SnapshotKeeper, full
+from controlplane.services import decisions
+from controlplane.services.cycles import CycleInput
+from controlplane.services.leases import LeaseLost
+from scheduler.decision import Evict, EvictReason, Place, Reason, Shrink, Wait
+from scheduler.snapshot import Snapshot
+from scheduler.workload import ACTIVE, LEAVING, Assignment, Kind, Phase
+from tests.controlplane.state import World, open_actions, phase, seen_by_scheduler, story
+
+pytestmark = pytest.mark.django_db
+
+OTHER = "00000000-0000-0000-0000-00000000000f"  # a workload that is not in the world
+PHASES = (Phase.QUEUED, Phase.RESERVED, *sorted(ACTIVE), *sorted(LEAVING), Phase.HELD, Phase.SUSPENDED)
+
+
+class Undo(Exception):
+    """Rolls an example's transaction back."""
+
+
+def some_workload(draw: Any, world: World, number: int) -> Workload:
+    kind = draw(st.sampled_from(list(Kind)))
+    job = world.submit(f"w{number}", team=draw(st.sampled_from(["red", "blue"])), kind=kind.value)
+    now = draw(st.sampled_from(PHASES))
+    count = draw(st.integers(1, 3))
+    attempt = draw(st.integers(1, 3)) if now != Phase.QUEUED else draw(st.integers(0, 3))
+    first = draw(st.integers(0, 2)) if kind == Kind.INFERENCE else 0
+    preempted = draw(st.lists(st.floats(world.cluster.at - 1000, world.cluster.at - 1), max_size=2))
+    Workload.objects.filter(pk=job.pk).update(
+        phase=now.value,
+        workers=count,
+        workers_max=4,
+        version=draw(st.integers(1, 9)),
+        attempt=attempt,
+        attained=draw(st.integers(0, 10**9)),
+        reason=draw(st.sampled_from(["", "WaitingForCapacity"])),
+        preempted_at=preempted,
+        preempted_by=[OTHER for _ in preempted],
+        started_at=draw(st.sampled_from([None, world.cluster.at - 50])),
+        not_before=draw(st.sampled_from([None, world.cluster.at + 50])),
+        next_rank=0 if now == Phase.QUEUED and not attempt else first + count,
+        reserved_after=[OTHER] if now == Phase.RESERVED else [],
+    )
+    if now in ACTIVE or now in LEAVING or now == Phase.RESERVED:
+        for rank in range(first, first + count):
+            _seat(draw, job, attempt, rank, now)
+    job.refresh_from_db()
+    return job
+
+
+def _seat(draw: Any, job: Workload, attempt: int, rank: int, now: Phase) -> None:
+    states = {Phase.RESERVED: ["Reserved"], Phase.CHECKPOINTING: ["Leaving"], Phase.STOPPING: ["Leaving"]}
+    state = draw(st.sampled_from(states.get(now, ["Bound", "Bound", "Leaving", "Released"])))
+    if job.kind == Kind.INFERENCE and state == "Bound":
+        state = draw(st.sampled_from(["Bound", "Bound", "Reserved"]))
+    Placement.objects.create(
+        workload=job,
+        attempt=attempt,
+        rank=rank,
+        node=draw(st.sampled_from(["a", "b"])),
+        pool="main",
+        gpus=[draw(st.integers(0, 7))],
+        milli=1000,
+        state=state,
+        bound_at=None if state == "Reserved" else job.submitted_at,
+        released_at=job.submitted_at + 5 if state == "Released" else None,
+    )
+
+
+def some_decision(draw: Any, snapshot: Snapshot, uid: str) -> Any:
+    w = snapshot.workloads[uid]
+    others = [other for other in snapshot.workloads if other != uid]
+    after = tuple(draw(st.lists(st.sampled_from(others), max_size=2, unique=True))) if others else ()
+    nodes = draw(st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=3))
+    choices: list[Any] = [Wait(uid, w.version, Reason.FRAGMENTED, "text", (("free", 3),))]
+    if w.phase == Phase.QUEUED:
+        workers = tuple(Assignment(rank, node, (rank,)) for rank, node in enumerate(nodes))
+        choices += [Place(uid, w.version, workers), Place(uid, w.version, workers, after)] * 2
+    if w.phase in ACTIVE and w.kind == Kind.INFERENCE:
+        workers = tuple(Assignment(w.next_rank + i, node, (i,)) for i, node in enumerate(nodes))
+        choices += [Place(uid, w.version, workers), Place(uid, w.version, workers, after)]
+    if w.phase in ACTIVE and w.placement:
+        ranks = tuple(draw(st.lists(st.sampled_from([a.rank for a in w.placement]), min_size=1, unique=True)))
+        choices.append(Shrink(uid, w.version, ranks, "less is wanted"))
+    if w.phase in ACTIVE or w.phase == Phase.RESERVED:
+        by = draw(st.sampled_from(others)) if others else OTHER
+        choices.append(Evict(uid, w.version, draw(st.sampled_from(list(EvictReason))), by, "for another"))
+    return draw(st.sampled_from(choices))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_commit_means_what_after_means(data, db):
+    draw = data.draw
+    try:
+        with transaction.atomic():
+            world = World()
+            for number in range(draw(st.integers(1, 6))):
+                some_workload(draw, world, number)
+            keeper = SnapshotKeeper()
+            taken = keeper.take(world.lease(), world.cluster.at)
+            before = taken.snapshot
+            chosen = draw(st.permutations(sorted(before.workloads)))[: draw(st.integers(1, 6))]
+            made = tuple(
+                some_decision(draw, before, uid)
+                for uid in chosen
+                if before.workloads[uid].phase in ACTIVE | {Phase.QUEUED, Phase.RESERVED}
+            )
+            committed = decisions.commit(
+                made, lease=world.lease(), cycle=CycleInput("schedule", world.cluster.at), is_followed=True
+            )
+            assert set(committed.applied) | set(committed.stale) == set(made)
+            assert not committed.stale
+            expected = before.after(made)
+            from_scratch = full(world.cluster.at)
+            assert dict(from_scratch.workloads) == dict(expected.workloads)
+            assert (from_scratch.columns.gpu == expected.columns.gpu).all()
+            assert (from_scratch.columns.node == expected.columns.node).all()
+            keeper.follow(committed.applied)
+            followed = keeper.take(world.lease(), world.cluster.at)
+            assert dict(followed.snapshot.workloads) == dict(expected.workloads)
+            assert followed.digest == SnapshotKeeper().take(world.lease(), world.cluster.at).digest
+            raise Undo
+    except Undo:
+        pass
