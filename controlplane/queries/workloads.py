@@ -1,0 +1,175 @@
+"""Workloads as pages and API show them; nobody sees another team's."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Q, QuerySet
+
+from controlplane import logs as cluster_logs
+from controlplane.cluster.port import PodPhase
+from controlplane.models import Event, Placement, PlacementState, Workload
+from controlplane.quantities import iso
+from controlplane.queries import access
+from controlplane.queries.whatif import explanation, preview, queue
+from scheduler.workload import ENDED
+
+__all__ = [
+    "event_row",
+    "events",
+    "explanation",
+    "filtered",
+    "get",
+    "logs",
+    "placement",
+    "preview",
+    "queue",
+    "row",
+    "rows",
+    "visible",
+]
+
+_ENDED = sorted(phase.value for phase in ENDED)
+TIMES = ("submitted_at", "queued_at", "started_at", "first_started_at", "ended_at")
+
+
+def visible(user: access.Person) -> QuerySet[Workload]:
+    """The workloads that the user may see; for anything that leaves the server."""
+    every = Workload.objects.select_related("team", "priority_class", "created_by")
+    if access.is_platform_admin(user):
+        return every
+    return every.filter(team__name__in=access.team_names(user))
+
+
+def get(user: access.Person, ref: UUID | str) -> Workload | None:
+    """One workload by uid, or by `team/name`: the live one of that name, else the newest. None if not visible."""
+    if isinstance(ref, str) and "/" in ref:
+        team, _, name = ref.partition("/")
+        named = visible(user).filter(team__name=team, name=name).order_by("-seq")
+        return named.exclude(phase__in=_ENDED).first() or named.first()
+    try:
+        uid = ref if isinstance(ref, UUID) else UUID(ref)
+    except ValueError:
+        return None
+    return visible(user).filter(uid=uid).first()
+
+
+def filtered(
+    found: QuerySet[Workload],
+    *,
+    team: str | None = None,
+    kind: str | None = None,
+    phases: Sequence[str] = (),
+    name: str | None = None,
+    text: str | None = None,
+) -> QuerySet[Workload]:
+    """Narrow workloads down; text is looked for in names."""
+    conditions = {"team__name": team, "kind": kind, "name": name, "name__icontains": text}
+    found = found.filter(**{column: value for column, value in conditions.items() if value is not None})
+    return found.filter(phase__in=phases) if phases else found
+
+
+def rows(found: Iterable[Workload], *, in_full: bool = False) -> list[dict[str, Any]]:
+    """Workloads as the API shows them; in_full adds the job file. One query more, however many there are."""
+    listed = list(found)
+    seats = _seats(listed)
+    return [_row(w, seats.get(w.pk, (0, 0)), in_full) for w in listed]
+
+
+def row(workload: Workload, *, in_full: bool = True) -> dict[str, Any]:
+    """One workload as the API shows it."""
+    return rows([workload], in_full=in_full)[0]
+
+
+def events(workload: Workload) -> QuerySet[Event]:
+    """What happened to it; ordered by `id`, which is the order in which it happened."""
+    return Event.objects.filter(workload=workload.pk)
+
+
+def event_row(event: Event) -> dict[str, Any]:
+    """One event as the API shows it. `at` is the wall clock's time, `cluster_at` the cluster's."""
+    same = ("id", "actor", "kind", "team", "name", "phase", "reason", "message", "cycle", "data")
+    return {
+        "at": iso(event.at.timestamp()),
+        "cluster_at": iso(event.cluster_at),
+        "cluster_seconds": event.cluster_at,
+        "workload": str(event.workload) if event.workload else None,
+        **{name: getattr(event, name) for name in same},
+    }
+
+
+def placement(workload: Workload) -> dict[str, Any]:
+    """Where its workers of the present attempt are, by rank."""
+    seats = Placement.objects.filter(workload=workload, attempt=workload.attempt).order_by("rank")
+    names = ("rank", "node", "pool", "gpus", "milli", "state", "pod_phase", "bound_at", "released_at")
+    workers = [dict(zip(names, values, strict=True)) for values in seats.values_list(*names)]
+    for worker in workers:
+        for at in ("bound_at", "released_at"):
+            worker[at] = None if worker[at] is None else iso(worker[at])
+    return {"attempt": workload.attempt, "workers": workers}
+
+
+def logs(workload: Workload, *, tail: int = 100, since: float | None = None, rank: int | None = None) -> dict[str, Any]:
+    """The last lines its pods printed; `next_since` goes on from there. Raises ClusterUnreachable."""
+    lines = cluster_logs.read(str(workload.pk), workload.attempt, rank, tail, since) if workload.attempt else ()
+    return {
+        "attempt": workload.attempt,
+        "next_since": lines[-1].at if lines else since,
+        "lines": [{"at": iso(x.at), "seconds": x.at, "rank": x.rank, "text": x.text} for x in lines],
+    }
+
+
+def _seats(listed: Sequence[Workload]) -> dict[UUID, tuple[int, int]]:
+    """Workers placed and running, by workload."""
+    live = Placement.objects.filter(workload__in=[w.pk for w in listed]).exclude(state=PlacementState.RELEASED)
+    running = Count("pk", filter=Q(pod_phase=PodPhase.RUNNING.value))
+    counted = live.order_by().values_list("workload_id").annotate(Count("pk"), running)
+    return {uid: (placed, up) for uid, placed, up in counted}
+
+
+def _row(w: Workload, seats: tuple[int, int], in_full: bool) -> dict[str, Any]:
+    spec = w.spec if isinstance(w.spec, Mapping) else {}
+    same = (
+        "seq", "name", "phase", "reason", "message", "priority", "preemptible", "attempt", "failures", "retries",
+        "exit_code", "progress", "unmet", "version",
+    )  # fmt: skip
+    shown = {
+        "uid": str(w.pk),
+        "team": w.team.name,
+        "type": w.kind,
+        "priority_class": w.priority_class.name,
+        "created_by": w.created_by.username if w.created_by else "",
+        "reason_since": iso(w.reason_at) if w.reason else None,
+        "workers": {
+            "count": w.workers,
+            "min": w.workers_min,
+            "max": w.workers_max,
+            "placed": seats[0],
+            "running": seats[1],
+        },
+        "resources": _resources(w),
+        "after": list(spec.get("after") or ()),
+        **{name: getattr(w, name) for name in same},
+        **{name: None if getattr(w, name) is None else iso(getattr(w, name)) for name in TIMES},
+        "cluster_seconds": {name: getattr(w, name) for name in TIMES},
+    }
+    return shown | _in_full(w, spec) if in_full else shown
+
+
+def _resources(w: Workload) -> dict[str, Any]:
+    share = {"guarantee_milli": w.share_guarantee, "limit_milli": w.share_limit, "memory_mib": w.gpu_memory}
+    return {
+        "gpus": w.gpus,
+        "gpu_models": w.gpu_models,
+        "share": share if w.share_guarantee else None,
+        "gpu_memory_mib": 0 if w.share_guarantee else w.gpu_memory,
+        "cpu_milli": w.cpu_milli,
+        "memory_mib": w.memory,
+        "milli_gpu": (w.share_guarantee or w.gpus * 1000) * w.workers,
+    }
+
+
+def _in_full(w: Workload, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The job file that would make it again, and the same in one unit each."""
+    given = {name: value for name, value in spec.items() if name not in ("normalised", "simulated")}
+    return {"spec": {**given, "priority_class": w.priority_class.name}, "normalised": spec.get("normalised", {})}
