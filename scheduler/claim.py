@@ -102,8 +102,8 @@ def _quota_leavers(plan: Plan, workload: Workload, places: Places, already: set[
 def _room_without(plan: Plan, team: str, pool: str, leavers: list[Workload], count: int) -> int:
     """Quota left once the first `count` leavers have left, whatever the reserved ones do meanwhile."""
     gone = [(w.team, -_leaving_milli(plan, w, pool)) for w in leavers[:count]]
-    root = _root(plan, team)
-    still = [(w.team, _leaving_milli(plan, w, pool)) for w in leavers[count:] if _root(plan, w.team) == root]
+    root_of = plan.usage.tree.root_of
+    still = [(w.team, _leaving_milli(plan, w, pool)) for w in leavers[count:] if root_of[w.team] == root_of[team]]
     usage = plan.usage
     return min(
         usage.available_beside(team, pool, NOW, gone, is_alone=False),
@@ -115,21 +115,14 @@ def _room_once_started(plan: Plan, team: str, pool: str) -> int:
     """Quota left should a reserved workload of the same root team start while others still leave."""
     if not plan.reserved or not plan.leaving:
         return ENDLESS
-    root = _root(plan, team)
-    waiters = [w for w in plan.reserved.values() if _root(plan, w.team) == root]
-    still = [
-        (w.team, _leaving_milli(plan, w, pool))
-        for w in plan.leaving.values()
-        if _root(plan, w.team) == root and any(w.id not in r.after for r in waiters)
-    ]
+    root_of = plan.usage.tree.root_of
+    root = root_of[team]
+    waiters = [w.after for w in plan.reserved.values() if root_of[w.team] == root]
+    leavers = [w for w in plan.leaving.values() if root_of[w.team] == root] if waiters else []
+    still = [(w.team, _leaving_milli(plan, w, pool)) for w in leavers if any(w.id not in after for after in waiters)]
     return plan.usage.available_beside(team, pool, LATER, still, is_alone=True) if still else ENDLESS
 
 
 def _leaving_milli(plan: Plan, workload: Workload, pool: str) -> int:
     where = plan.usage.pool_of
     return workload.ask.milli * sum(a.leaving and where.get(a.node) == pool for a in workload.placement)
-
-
-def _root(plan: Plan, team: str) -> str:
-    path = plan.usage.tree.path(team)
-    return path[-2] if len(path) > 1 else team

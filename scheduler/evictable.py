@@ -21,10 +21,11 @@ class Evictable:
 
     def __init__(self, plan: Plan, settings: Settings) -> None:
         at = plan.snapshot.at
-        found = [w for w in plan.snapshot.workloads.values() if not is_protected(w, at, settings)]
-        found.sort(key=lambda w: (cost(w, at, settings), w.priority, -w.seq, w.id))
+        found = [w for w in plan.holding if not is_protected(w, at, settings)]
+        ranked = sorted((cost(w, at, settings), w.priority, -w.seq, w.id) for w in found)
+        found = [plan.snapshot.workloads[uid] for _, _, _, uid in ranked]
         self.workloads = found
-        self.costs: Floats = np.array([cost(w, at, settings) for w in found])
+        self.costs: Floats = np.array([row[0] for row in ranked])
         self.priority = _column([w.priority for w in found])
         self.milli = _column([w.held_milli for w in found])
         self.of_team: dict[str, Ints] = {}
@@ -103,7 +104,7 @@ class Evictable:
 
 def is_protected(workload: Workload, at: float, settings: Settings) -> bool:
     """Whether nobody may make it leave now: not preemptible, just started, or preempted too often."""
-    if not workload.preemptible or workload.phase not in ACTIVE or workload.after or not workload.placement:
+    if not workload.preemptible or workload.phase not in ACTIVE or workload.after:
         return True
     if workload.started_at is None or at - workload.started_at < settings.min_runtime_seconds:
         return True

@@ -107,12 +107,16 @@ def never(plan: Plan, workload: Workload) -> Refusal | None:
                 f"Needs {needs} MiB of memory on a GPU; the largest allowed GPU has {largest} MiB.",
                 (("needs_mib", needs), ("largest_mib", largest)),
             )
-    full = _empty(plan, is_whole=True)
-    count = _most_workers(plan, workload, full, True)
     wanted = least(workload)
+    if ask not in plan.hold_at_most:
+        plan.hold_at_most[ask] = (
+            _most_workers(plan, workload, _empty(plan, is_whole=True), True),
+            _most_workers(plan, workload, _empty(plan, is_whole=False), False),
+        )
+    count, usable = plan.hold_at_most[ask]
     if count < wanted:
-        return _too_big(plan, workload, full, count)
-    if (usable := _most_workers(plan, workload, _empty(plan, is_whole=False), False)) < wanted:
+        return _too_big(plan, workload, count)
+    if usable < wanted:
         what = "worker" if wanted == 1 else "workers"
         return Refusal(
             Reason.WAITING_FOR_NODES,
@@ -148,7 +152,7 @@ def _most_workers(plan: Plan, workload: Workload, free: Free, also_unusable: boo
     return most
 
 
-def _too_big(plan: Plan, workload: Workload, full: Free, count: int) -> Refusal:
+def _too_big(plan: Plan, workload: Workload, count: int) -> Refusal:
     ask, wanted = workload.ask, least(workload)
     if count:
         return Refusal(
@@ -157,8 +161,8 @@ def _too_big(plan: Plan, workload: Workload, full: Free, count: int) -> Refusal:
             (("needs_workers", wanted), ("fit_workers", count)),
         )
     gpus = max((n.gpus for n in plan.inventory.nodes if not ask.models or n.model in ask.models), default=0)
-    cpu = int(full.node[COMPUTE].max(initial=0))
-    memory = int(full.node[MEMORY].max(initial=0))
+    cpu = int(plan.inventory.node_capacity[COMPUTE].max(initial=0))
+    memory = int(plan.inventory.node_capacity[MEMORY].max(initial=0))
     return Refusal(
         Reason.NO_MATCHING_FLAVOR,
         f"One worker needs {ask_text(ask)}; the largest nodes have {gpus} GPUs, {cpu / 1000:g} cores, {memory} MiB.",

@@ -14,7 +14,7 @@ from gpushare.packing import Bools
 from scheduler.decision import Evict, EvictReason, Place
 from scheduler.quota import Tree, Usage
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Snapshot, applied
-from scheduler.workload import LEAVING, Assignment, Kind, Phase, Workload
+from scheduler.workload import Ask, Assignment, Kind, Phase, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,17 @@ class Plan:
         self.columns: Columns = snapshot.columns.copy()
         self.usage = Usage(Tree(snapshot), {n.name: n.pool for n in snapshot.inventory.nodes})
         self.waiting: list[Workload] = []
+        self.holding: list[Workload] = []  # with a placement when the round began
         self.reserved: dict[str, Workload] = {}  # hold places that are not free yet
         self.leaving: dict[str, Workload] = {}  # have workers that are being stopped
+        self.hold_at_most: dict[Ask, tuple[int, int]] = {}  # workers the empty cluster takes: all nodes, usable ones
         self._view: dict[str, Workload] = {}
         self._log: list[tuple[Workload, Place | Evict | None]] = []
         for workload in snapshot.workloads.values():
             if workload.placement:
                 self.usage.count(workload)
                 self._sort_in(workload)
+                self.holding.append(workload)
             if workload.phase is Phase.QUEUED or (workload.kind is Kind.INFERENCE and workload.is_waiting):
                 self.waiting.append(workload)
         self.free = self._all_free()
@@ -100,6 +103,8 @@ class Plan:
         self.usage.count(old, -1)
         self.usage.count(new)
         self._view[new.id] = new
+        self.reserved.pop(new.id, None)
+        self.leaving.pop(new.id, None)
         self._sort_in(new)
         index = self.inventory.index
         names = {a.node for a in old.placement} | {a.node for a in new.placement}
@@ -107,13 +112,13 @@ class Plan:
             self._refresh(node)
 
     def _sort_in(self, workload: Workload) -> None:
-        uid = workload.id
-        self.reserved.pop(uid, None)
-        self.leaving.pop(uid, None)
-        if workload.phase is Phase.RESERVED or any(a.reserved for a in workload.placement):
-            self.reserved[uid] = workload
-        if workload.phase in LEAVING or any(a.leaving for a in workload.placement):
-            self.leaving[uid] = workload
+        for worker in workload.placement:
+            if worker.reserved:
+                self.reserved[workload.id] = workload
+            if worker.leaving:
+                self.leaving[workload.id] = workload
+        if workload.phase is Phase.RESERVED:
+            self.reserved[workload.id] = workload
 
     # free columns
 

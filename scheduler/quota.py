@@ -60,6 +60,7 @@ class Tree:
     def __init__(self, snapshot: Snapshot) -> None:
         parent_of = {team.name: team.parent for team in snapshot.teams}
         self.paths = {name: _path(name, parent_of) for name in parent_of}
+        self.root_of = {name: path[-2] for name, path in self.paths.items()}
         self.paths[CLUSTER] = (CLUSTER,)
         capacity: dict[str, int] = {}
         for node in snapshot.inventory.nodes:

@@ -83,23 +83,31 @@ def behind(leader: Workload) -> Refusal:
 
 def why(plan: Plan, workload: Workload) -> Refusal:
     """Why no action could place the workload: its team's quota, else room. Only for those that could not be placed."""
+    return over_quota(plan, workload) or no_places(plan, workload, _within_quota(plan, workload))
+
+
+def over_quota(plan: Plan, workload: Workload) -> Refusal | None:
+    """Which quota forbids the workload in every pool, or None."""
+    if _within_quota(plan, workload):
+        return None
     need = workload.ask.milli * least(workload)
-    open_flavors: list[Flavor | None] = []
-    limits: list[Limit] = []
-    for flavor in flavors(plan, workload):
-        limit = plan.usage.limit(workload, flavor.pool, need) if flavor is not None else None
-        if limit is None:
-            open_flavors.append(flavor)
-        else:
-            limits.append(limit)
-    if not open_flavors:
-        order = list(Reason)
-        return _over(workload, need, min(limits, key=lambda limit: order.index(limit.reason)))
+    limits = [plan.usage.limit(workload, f.pool, need) for f in flavors(plan, workload) if f is not None]
+    order = list(Reason)
+    return _over(workload, need, min((lim for lim in limits if lim), key=lambda limit: order.index(limit.reason)))
+
+
+def no_places(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal:
+    """Why there is no room on these flavors."""
     return (
-        _kept_for_others(plan, workload, open_flavors)
-        or _too_far_apart(plan, workload, open_flavors)
-        or _no_room(plan, workload, open_flavors)
+        _kept_for_others(plan, workload, options)
+        or _too_far_apart(plan, workload, options)
+        or _no_room(plan, workload, options)
     )
+
+
+def _within_quota(plan: Plan, workload: Workload) -> list[Flavor | None]:
+    need = workload.ask.milli * least(workload)
+    return [f for f in flavors(plan, workload) if f is None or plan.usage.limit(workload, f.pool, need) is None]
 
 
 def _misconfigured(plan: Plan, workload: Workload) -> Refusal | None:

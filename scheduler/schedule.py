@@ -31,7 +31,9 @@ def schedule(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
     waits = [
         Wait(workload.id, workload.version, *refusal)
         for workload, refusal in outcomes(plan, settings)
-        if refusal is not None and is_news(workload, refusal, snapshot.at, settings)
+        if refusal is not None
+        and (workload.message != refusal.message or workload.reason != refusal.reason)
+        and is_news(workload, refusal, snapshot.at, settings)
     ]
     # 4. Those that were given places earlier but cannot use them yet have a reason as well.
     told = ((workload, awaiting(plan, workload)) for workload in reserved)

@@ -23,7 +23,7 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
       require rack  prefer node                  topology (nvlink, node, rack, zone, cluster)
       priority 100  firm                         firm = may not be preempted
       pending | held | running a b:0,1 | ...     phase and one place a worker (a place alone is for all workers);
-                                                 admitted, starting, scaling, stopping are said alike, leaving = Checkpointing
+                                                 admitted, starting, scaling, stopping alike; leaving = Checkpointing
       reserved a after r1,r2                     its place, and who must leave it first
       leaves 1,2                                 ranks that are being stopped
       since 100  started 200  checkpointed 300   times; since = queued
@@ -123,25 +123,33 @@ class _World:
 def parse(text: str) -> Snapshot:
     """Build the snapshot that the text describes; see the module's docstring for the words."""
     world = _World()
-    facts_ = list(_lines(text))
-    for words in facts_:
-        if words[0] == "at":
-            world.at = float(words[1])
-        elif words[0] in ("node", "cpu-node"):
-            _add_nodes(world, words)
-        elif words[0] == "team":
-            options = _options(words[2:])
-            world.teams.append(Team(words[1], options.get("parent")))
-            if "nominal" in options:
-                world.quotas.append((words[1], options))
-        elif words[0] == "quota":
-            world.quotas.append((words[1], _options(words[2:])))
-    for words in facts_:
-        if words[0] not in ("at", "node", "cpu-node", "team", "quota"):
+    lines = list(_lines(text))
+    for words in lines:
+        _add_fact(world, words)
+    for words in lines:
+        if words[0] not in _FACTS:
             world.workloads.append(_workload(world, words))
     pools = sorted({n.pool for n in world.nodes})
     quotas = [q for team, options in world.quotas for q in _quotas(team, options, pools)]
     return Snapshot.build(world.at, world.nodes, world.teams, quotas, world.workloads)
+
+
+_FACTS = {"at", "node", "cpu-node", "team", "quota"}
+
+
+def _add_fact(world: _World, words: list[str]) -> None:
+    match words[0]:
+        case "at":
+            world.at = float(words[1])
+        case "node" | "cpu-node":
+            _add_nodes(world, words)
+        case "team":
+            options = _options(words[2:])
+            world.teams.append(Team(words[1], options.get("parent")))
+            if "nominal" in options:
+                world.quotas.append((words[1], options))
+        case "quota":
+            world.quotas.append((words[1], _options(words[2:])))
 
 
 def _lines(text: str) -> Iterator[list[str]]:
@@ -173,10 +181,12 @@ def _options(words: list[str]) -> dict[str, Any]:
     return out
 
 
-_WORDS = set(
-    "model memory pool rack zone nvlink cpu ram lost nominal borrowing lending weight parent x share limit smem models "
-    "gpumem require prefer priority after leaves since started checkpointed unmet notbefore preempted grace".split()
-) | {"down", "cordoned", "firm"}
+_WORDS = {
+    *("model", "memory", "pool", "rack", "zone", "nvlink", "cpu", "ram", "down", "cordoned", "lost"),
+    *("nominal", "borrowing", "lending", "weight", "parent"),
+    *("x", "share", "limit", "smem", "models", "gpumem", "require", "prefer", "priority", "firm"),
+    *("after", "leaves", "since", "started", "checkpointed", "unmet", "notbefore", "preempted"),
+}
 
 
 def _add_nodes(world: _World, words: list[str]) -> None:

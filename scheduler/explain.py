@@ -1,0 +1,156 @@
+"""Why a workload waits, in full, and what a new one would get: on demand, on a copy, never inside a round."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from scheduler.decision import Evict, Place, Reason, Wait
+from scheduler.evictable import Evictable
+from scheduler.fit import Refusal, flavors, least
+from scheduler.gang import Goal, find_places
+from scheduler.plan import Plan
+from scheduler.quota import gpus_text
+from scheduler.reasons import awaiting, no_places, over_quota
+from scheduler.schedule import outcomes
+from scheduler.settings import Settings
+from scheduler.snapshot import LATER, NOW, Snapshot
+from scheduler.workload import Phase, Workload
+
+
+class Status(StrEnum):
+    """How one check went; unknown = not looked at, because an earlier one decides."""
+
+    OK = "ok"
+    FAILS = "fails"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One of Quota, Order, Placement, Preemption, with its sentence."""
+
+    name: str
+    status: Status
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the next round does with a workload, and why. reason is None when it does not wait for capacity."""
+
+    workload: str
+    reason: Reason | None
+    message: str
+    numbers: tuple[tuple[str, int | str], ...] = ()
+    checks: tuple[Check, ...] = ()
+    place: Place | None = None
+    victims: tuple[Evict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What the next round would do with a workload that is not submitted yet: its places or why it would wait."""
+
+    place: Place | None
+    wait: Wait | None
+    victims: tuple[Evict, ...] = ()
+
+
+def explain(snapshot: Snapshot, workload_id: str, settings: Settings) -> Explanation:
+    """Explain one workload as the next round would see it. Raises KeyError if it is not in the snapshot."""
+    asked = snapshot.workloads[workload_id]
+    plan, ahead, same_team = Plan(snapshot), 0, 0
+    if asked.phase is Phase.RESERVED:
+        refusal = awaiting(plan, asked)
+        return Explanation(asked.id, *refusal, checks=(Check("Placement", Status.OK, refusal.message),))
+    for workload, refused in outcomes(plan, settings):
+        if workload.id == asked.id:
+            order = f"{ahead} claimants go first, {same_team} of them of team {asked.team}."
+            if refused is None:
+                return _placed(plan, asked, order)
+            checks = _checks(plan, asked, refused, order, settings)
+            return Explanation(asked.id, *refused, checks=checks)
+        ahead += 1
+        same_team += workload.team == asked.team
+    return Explanation(asked.id, None, asked.message or f"Is {asked.phase}.")
+
+
+def preview(snapshot: Snapshot, workload: Workload, settings: Settings) -> Preview:
+    """What the next round would decide if this workload were submitted now, last in line. Changes nothing."""
+    seq = 1 + max((w.seq for w in snapshot.workloads.values()), default=0)
+    asked = replace(workload, seq=seq, phase=Phase.QUEUED, placement=(), queued_at=snapshot.at, reason="", message="")
+    plan = Plan(snapshot.replace(changed=(asked,)))
+    for claimant, refused in outcomes(plan, settings):
+        if claimant.id == asked.id:
+            if refused is not None:
+                return Preview(None, Wait(asked.id, asked.version, *refused))
+            return Preview(_place_of(plan, asked), None, _victims_of(plan, asked))
+    raise RuntimeError(f"{asked.id} was queued but is no claimant")
+
+
+def _placed(plan: Plan, workload: Workload, order: str) -> Explanation:
+    place, victims = _place_of(plan, workload), _victims_of(plan, workload)
+    where = ", ".join(sorted({a.node for a in place.workers}))
+    message = f"Gets its place on {where} in the next round."
+    made = f"{len(victims)} workloads leave for it." if victims else "Nobody has to leave."
+    texts = {"Quota": "Its team's quota allows it.", "Order": order, "Placement": message, "Preemption": made}
+    checks = tuple(Check(name, Status.OK, text) for name, text in texts.items())
+    return Explanation(workload.id, None, message, checks=checks, place=place, victims=victims)
+
+
+def _place_of(plan: Plan, workload: Workload) -> Place:
+    return next(d for d in plan.decisions if isinstance(d, Place) and d.workload == workload.id)
+
+
+def _victims_of(plan: Plan, workload: Workload) -> tuple[Evict, ...]:
+    return tuple(d for d in plan.decisions if isinstance(d, Evict) and d.by == workload.id)
+
+
+def _checks(plan: Plan, workload: Workload, refused: Refusal, order: str, settings: Settings) -> tuple[Check, ...]:
+    """The four checks of a workload that waits, on the plan as it was when its turn came."""
+    if list(Reason).index(refused.reason) < list(Reason).index(Reason.EXCEEDS_MAX_QUOTA):
+        rest = ("Quota", "Order", "Preemption")
+        unknown = tuple(Check(name, Status.UNKNOWN, "Not looked at: it cannot start anyway.") for name in rest)
+        return (unknown[0], unknown[1], Check("Placement", Status.FAILS, refused.message), unknown[2])
+    behind = refused.reason is Reason.BEHIND_HIGHER_PRIORITY
+    queue = Check("Order", Status.FAILS, refused.message) if behind else Check("Order", Status.OK, order)
+    room = _placement(plan, workload)
+    return (_quota(plan, workload, refused), queue, room, _preemption(plan, workload, settings))
+
+
+def _quota(plan: Plan, workload: Workload, refused: Refusal) -> Check:
+    if refused.reason is Reason.EXCEEDS_MAX_QUOTA:
+        return Check("Quota", Status.FAILS, refused.message)
+    over = over_quota(plan, workload)
+    if over is not None:
+        return Check("Quota", Status.FAILS, over.message)
+    pools = sorted({f.pool for f in flavors(plan, workload) if f is not None})
+    total, tree, team = plan.usage.total[LATER], plan.usage.tree, workload.team
+    parts = [f"{gpus_text(total[team, p])} of {gpus_text(tree.pots[team, p].nominal)} in {p}" for p in pools]
+    return Check("Quota", Status.OK, f"Team {team} holds {', '.join(parts) or 'no GPUs for this'}; it may hold more.")
+
+
+def _placement(plan: Plan, workload: Workload) -> Check:
+    goal = Goal(least(workload), least(workload))
+    for flavor in flavors(plan, workload):
+        places = find_places(plan.inventory, workload, goal, plan.free[NOW], flavor)
+        if places is not None:
+            where = ", ".join(sorted({a.node for a in places}))
+            return Check("Placement", Status.OK, f"There is room on {where}.")
+    return Check("Placement", Status.FAILS, no_places(plan, workload, flavors(plan, workload)).message)
+
+
+def _preemption(plan: Plan, workload: Workload, settings: Settings) -> Check:
+    evictable, usage, need = Evictable(plan, settings), plan.usage, workload.ask.milli * least(workload)
+    numbers = evictable.of_team.get(workload.team)
+    lower = 0 if numbers is None else int((evictable.priority[numbers] < workload.priority).sum())
+    pools = [f.pool for f in flavors(plan, workload) if f is not None]
+    owed = [p for p in pools if need <= usage.within_nominal(workload.team, p, LATER)]
+    lenders = [t for p in owed for t in usage.borrowers(p) if usage.spare(workload.team, t, p, need)]
+    own = f"{lower} workloads of its team have lower priority and may be preempted"
+    if not owed:
+        text = f"{own}; its team's nominal quota does not cover it, so nothing can be reclaimed."
+    elif lenders:
+        text = f"{own}; {', '.join(sorted(set(lenders)))} borrow, but what may be taken back does not make room."
+    else:
+        text = f"{own}; nobody borrows what its team owns."
+    return Check("Preemption", Status.FAILS, text)
