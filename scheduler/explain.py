@@ -58,18 +58,17 @@ class Preview:
 def explain(snapshot: Snapshot, workload_id: str, settings: Settings) -> Explanation:
     """Explain one workload as the next round would see it. Raises KeyError if it is not in the snapshot."""
     asked = snapshot.workloads[workload_id]
-    plan, ahead, same_team = Plan(snapshot), 0, 0
+    plan, same_team = Plan(snapshot), 0
     if asked.phase is Phase.RESERVED:
         refusal = awaiting(plan, asked)
         return Explanation(asked.id, *refusal, checks=(Check("Placement", Status.OK, refusal.message),))
-    for workload, refused in outcomes(plan, settings):
+    for ahead, (workload, refused) in enumerate(outcomes(plan, settings)):
         if workload.id == asked.id:
             order = f"{ahead} claimants go first, {same_team} of them of team {asked.team}."
             if refused is None:
                 return _placed(plan, asked, order)
             checks = _checks(plan, asked, refused, order, settings)
             return Explanation(asked.id, *refused, checks=checks)
-        ahead += 1
         same_team += workload.team == asked.team
     return Explanation(asked.id, None, asked.message or f"Is {asked.phase}.")
 

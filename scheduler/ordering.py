@@ -79,6 +79,24 @@ def shape_of(plan: Plan, workload: Workload) -> str:
     return shape
 
 
+def asks_no_more(one: Workload, other: Workload) -> bool:
+    """Whether the first fits wherever the second does, on the same terms, so that the second must not overtake it."""
+    a, b = one.ask, other.ask
+    same = (one.team, one.kind, one.topology, one.preemptible, a.models, a.share is None) == (
+        *(other.team, other.kind, other.topology, other.preemptible, b.models, b.share is None),
+    )
+    return (
+        same and one.priority >= other.priority and all(x <= y for x, y in zip(_size(one), _size(other), strict=True))
+    )
+
+
+def _size(workload: Workload) -> tuple[int, ...]:
+    ask = workload.ask
+    workers = 1 if workload.kind is Kind.INFERENCE else workload.gang.min
+    share = (ask.share.guarantee, ask.share.memory) if ask.share else (0, 0)
+    return (ask.gpus, *share, ask.gpu_memory, ask.cpu_milli, ask.memory, workers)
+
+
 def _queues(plan: Plan, settings: Settings) -> dict[str, list[Workload]]:
     """Claimants by team, last one first, so that `pop` takes the next."""
     queues: dict[str, list[Workload]] = {}

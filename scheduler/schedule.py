@@ -1,5 +1,6 @@
 """`schedule`: one round, from a frozen snapshot to decisions."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
 
@@ -9,7 +10,7 @@ from scheduler.actions.reclaim import reclaim
 from scheduler.decision import Decision, Wait
 from scheduler.evictable import Evictable
 from scheduler.fit import Refusal
-from scheduler.ordering import in_order, shape_of
+from scheduler.ordering import asks_no_more, in_order, shape_of
 from scheduler.plan import Plan
 from scheduler.reasons import PERMANENT, awaiting, behind, gate, permanent, why
 from scheduler.settings import Settings
@@ -27,7 +28,7 @@ def schedule(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
     plan = Plan(snapshot)
     # 2. Go through the claimants: teams furthest below what they own first, then by class, priority, age.
     # 3. Each one passes its gates and gets a place: free, reclaimed or preempted; or a reason.
-    reserved = [w for w in plan.reserved.values() if w.phase is Phase.RESERVED]
+    reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
     waits = [
         Wait(workload.id, workload.version, *refusal)
         for workload, refusal in outcomes(plan, settings)
@@ -48,6 +49,7 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
     """
     refused: dict[str, tuple[Workload, Refusal, Refusal]] = {}  # by shape: who, why, and what those behind it are told
+    waiting: defaultdict[str, list[Workload]] = defaultdict(list)  # by team: the first of each shape that was refused
     shapes = plan.snapshot.shapes
     evictable = cache(lambda: Evictable(plan, settings))
     for workload in in_order(plan, settings):
@@ -63,9 +65,18 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
         if first is not None and workload.priority <= first[0].priority:
             yield workload, first[2]
             continue
+        mark = plan.mark()
         refusal = attempt(plan, workload, evictable, settings)
+        if refusal is None and (
+            overtaken := next((w for w in waiting[workload.team] if asks_no_more(w, workload)), None)
+        ):
+            plan.rollback(mark)  # what an eviction set free beyond its need goes to the first in line, next round
+            refusal = behind(overtaken, "no more")
         if refusal is not None:
-            refused[shape] = (workload, refusal, refusal if refusal.reason in PERMANENT else behind(workload))
+            is_permanent = refusal.reason in PERMANENT
+            refused[shape] = (workload, refusal, refusal if is_permanent else behind(workload))
+            if not is_permanent:
+                waiting[workload.team].append(workload)
         yield workload, refusal
 
 
