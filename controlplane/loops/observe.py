@@ -18,13 +18,13 @@ def run_once(wiring: Wiring) -> Report:
 
 def _observe(wiring: Wiring, lease: HeldLease) -> int:
     kept = wiring.kept
-    state = clusters.state()
+    seen = clusters.seen()
     now = wiring.cluster.now()
-    is_full = not state.cursor or now - kept.get("full_at", now - FULL_SECONDS) >= FULL_SECONDS
-    observation = wiring.cluster.observe(None if is_full else state.cursor)
+    is_full = not seen.cursor or now - kept.get("full_at", now - FULL_SECONDS) >= FULL_SECONDS
+    observation = wiring.cluster.observe(None if is_full else seen.cursor)
     is_sweep = observation.is_full or now - kept.get("sweep_at", 0.0) >= SWEEP_SECONDS
     is_quiet = not (observation.pods or observation.nodes or observation.gone_nodes or is_sweep)
-    if is_quiet and observation.at - state.now < TICK_SECONDS and state.observed_at is not None:
+    if is_quiet and observation.at - seen.now < TICK_SECONDS and not seen.is_first:
         return 0
     applied = observations.apply(
         observation,

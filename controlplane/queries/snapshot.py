@@ -1,6 +1,6 @@
 """Rows -> the scheduler's snapshot: from scratch, or kept up to date by what changed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import transaction
 
 from controlplane.cycle import Difference, Frame, digest_text, row_hash, workload_text
-from controlplane.models import Change, ClusterState, Placement, PlacementState
+from controlplane.models import Change, ClusterState, Placement, PlacementState, bulk
 from controlplane.models import Node as NodeRow
 from controlplane.models import Quota as QuotaRow
 from controlplane.models import Team as TeamRow
@@ -19,9 +19,8 @@ from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team
 from scheduler.workload import ENDED, Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
 
-_CHUNK = 900
 _LIVE = tuple(phase.value for phase in Phase if phase not in ENDED)
-_LEAVING, _RELEASED = PlacementState.LEAVING.value, PlacementState.RELEASED.value
+_LEAVING = PlacementState.LEAVING.value
 _ENDED_TEXT = frozenset(phase.value for phase in ENDED)
 _LEVELS = dict(enumerate(Level))
 
@@ -74,14 +73,16 @@ class SnapshotKeeper:
         """The snapshot as of now. Raises what `lease.check` raises."""
         if self._epoch != lease.epoch:
             return self._base(lease, at)
-        if not Change.objects.exists():  # nothing to write; whatever is decided on this is fenced when it commits
+        if not bulk.select(
+            Change, ("id",), "LIMIT 1"
+        ):  # nothing to write; whatever is decided on this is fenced when it commits
             at = self._snapshot.at if at is None else at
             self._snapshot = self._snapshot.replace(at=at)
             followed, self._followed = self._followed, {}
             return Taken(self._snapshot, Difference(at, followed), False, digest_text(self._sum))
         with transaction.atomic():
             lease.check()
-            hints = list(Change.objects.values_list("id", "workload"))
+            hints = bulk.select(Change, ("id", "workload"))
             uids = {uid for _, uid in hints if uid is not None}
             changed = _workloads(uids) if uids else []
             frame = _frame() if any(uid is None for _, uid in hints) else None
@@ -117,7 +118,7 @@ class SnapshotKeeper:
         self._followed = {}
         with transaction.atomic():
             lease.check()
-            hints = list(Change.objects.values_list("id", "workload"))
+            hints = bulk.select(Change, ("id", "workload"))
             frame = _frame()
             workloads = _workloads(None)
             _forget(hints)
@@ -157,14 +158,7 @@ def _observed_at() -> float:
 
 
 def _forget(hints: list[tuple[int, Any]]) -> None:
-    for part in _parts([number for number, _ in hints]):
-        Change.objects.filter(id__in=part).delete()
-
-
-def _parts(values: Iterable[Any]) -> Iterator[list[Any]]:
-    every = list(values)
-    for start in range(0, len(every), _CHUNK):
-        yield every[start : start + _CHUNK]
+    bulk.delete(Change, "id", [number for number, _ in hints])
 
 
 # --- rows to objects --------------------------------------------------------------------------
@@ -195,28 +189,31 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+_PHASE = _COLUMNS.index("phase")
+
+
 def _workloads(uids: Iterable[UUID] | None) -> list[Workload]:
     """Those that have not ended, by order of submission; of all, or of some."""
-    teams = dict(TeamRow.objects.values_list("pk", "name"))
+    teams = dict(bulk.select(TeamRow, ("id", "name")))
+    if uids is None:
+        seats = _placements("""WHERE NOT "is_settled" AND "state" <> 'Released'""", ())
+        live = f'WHERE "phase" IN {bulk.marks(_LIVE)} ORDER BY "seq"'
+        return [_workload(values, teams, seats) for values in bulk.select(WorkloadRow, _COLUMNS, live, _LIVE)]
     found: list[Workload] = []
-    for part in [None] if uids is None else _parts(uids):
-        rows = WorkloadRow.objects.filter(pk__in=part) if part is not None else WorkloadRow.objects.all()
-        seats = _placements(part)
-        if part is None:
-            rows = rows.filter(phase__in=_LIVE).order_by("seq")
-        for values in rows.values_list(*_COLUMNS):
-            if values[18] not in _ENDED_TEXT:
+    for part in bulk.chunks(uids):
+        keys = bulk.stored(WorkloadRow, "uid", part)
+        marks = bulk.marks(keys)
+        seats = _placements(f"""WHERE "workload_id" IN {marks} AND "state" <> 'Released'""", keys)
+        for values in bulk.select(WorkloadRow, _COLUMNS, f'WHERE "uid" IN {marks}', keys):
+            if values[_PHASE] not in _ENDED_TEXT:
                 found.append(_workload(values, teams, seats))
     return found
 
 
-def _placements(uids: list[UUID] | None) -> dict[UUID, list[Assignment]]:
-    rows = Placement.objects.filter(is_settled=False).exclude(state=_RELEASED)  # by the index of what is unsettled
-    if uids is not None:
-        rows = rows.filter(workload__in=uids)
+def _placements(where: str, values: Sequence[Any]) -> dict[UUID, list[Assignment]]:
     seats: dict[UUID, list[Assignment]] = {}
     columns = ("workload_id", "rank", "node", "gpus", "state", "bound_at")
-    for uid, rank, node, gpus, state, bound_at in rows.values_list(*columns):
+    for uid, rank, node, gpus, state, bound_at in bulk.select(Placement, columns, where, values):
         seats.setdefault(uid, []).append(Assignment(rank, node, tuple(gpus), state == _LEAVING, bound_at is None))
     for placed in seats.values():
         placed.sort(key=lambda a: a.rank)

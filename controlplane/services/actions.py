@@ -7,17 +7,18 @@ from uuid import UUID
 from django.db import transaction
 
 from controlplane.cluster.port import PodSpec
-from controlplane.models import Action, Placement, Workload
-from controlplane.services import bulk, clusters
+from controlplane.models import Action, Placement, Workload, bulk
+from controlplane.services import clusters
 from controlplane.services.leases import HeldLease
 from controlplane.services.outcomes import REQUEUE, backoff_seconds, stop_attempt
-from controlplane.services.rows import BOUND
+from controlplane.services.rows import TEAM_NAME
 from controlplane.services.transitions import Batch
 from gpushare.gpu import WHOLE
 from scheduler.workload import ACTIVE
 
 ACTOR = "loop:actuate"
 MOST_TRIES = 5  # of a start that the cluster answers with a refusal; one it does not answer is tried for ever
+_PLACE = ("workload_id", "attempt", "rank", "node", "gpus")
 KEEP_DONE = 20_000  # performed actions kept for whoever looks at them
 
 
@@ -42,7 +43,8 @@ class Command:
 
 def due(*, at: float, limit: int = 500) -> tuple[Command, ...]:
     """Open actions to perform now, oldest first."""
-    rows = Action.objects.filter(done_at__isnull=True, not_before__lte=at).order_by("id")
+    columns = ("id", "verb", "workload", "attempt", "payload", "tries")
+    open_now = 'WHERE "done_at" IS NULL AND "not_before" <= %s ORDER BY "id" LIMIT %s'
     commands = [
         Command(
             pk,
@@ -57,9 +59,7 @@ def due(*, at: float, limit: int = 500) -> tuple[Command, ...]:
             cpu_milli=payload.get("cpu_milli", 0),
             memory=payload.get("memory", 0),
         )
-        for pk, verb, workload, attempt, payload, tries in rows.values_list(
-            "id", "verb", "workload", "attempt", "payload", "tries"
-        )[:limit]
+        for pk, verb, workload, attempt, payload, tries in bulk.select(Action, columns, open_now, (at, limit))
     ]
     starts = {UUID(c.workload) for c in commands if c.verb == "start"}
     return tuple(_with_pods(commands, starts)) if starts else tuple(commands)
@@ -81,17 +81,17 @@ def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Comma
 
 
 def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
+    keys = bulk.stored(Workload, "uid", uids)
+    columns = ("uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "spec")
     asks = {
         row[0]: row[1:]
-        for row in Workload.objects.filter(pk__in=uids, phase__in=sorted(p.value for p in ACTIVE)).values_list(
-            "pk", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "team__name", "spec"
-        )
+        for row in bulk.select(Workload, columns, f'WHERE "uid" IN {bulk.marks(keys)}', keys, extra=(TEAM_NAME,))
     }
-    places = Placement.objects.filter(workload__in=uids, state=BOUND)
-    for uid, attempt, rank, node, gpus in places.values_list("workload_id", "attempt", "rank", "node", "gpus"):
-        if uid not in asks or asks[uid][0] != attempt:
+    bound = f"""WHERE "workload_id" IN {bulk.marks(keys)} AND "state" = 'Bound'"""
+    for uid, attempt, rank, node, gpus in bulk.select(Placement, _PLACE, bound, keys):
+        phase, current, guarantee, gpu_memory, cpu_milli, memory, spec, team = asks[uid]
+        if current != attempt or phase not in ACTIVE:
             continue
-        _, guarantee, gpu_memory, cpu_milli, memory, team, spec = asks[uid]
         yield PodSpec(
             workload=str(uid),
             attempt=attempt,
@@ -125,8 +125,7 @@ def settle(outcomes: Sequence[Outcome], *, at: float, lease: HeldLease) -> None:
     failed = [outcome for outcome in outcomes if outcome.error]
     with transaction.atomic():
         lease.check()
-        for part in bulk.chunks(done):
-            Action.objects.filter(pk__in=part).update(done_at=at, error="")
+        bulk.update(Action, ("done_at", "error"), ("id",), [(at, "", number) for number in done])
         if failed:
             _note_failures(failed, at)
         if any(o.command.is_stale and o.command.verb == "start" for o in outcomes):

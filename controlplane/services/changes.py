@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from controlplane.models import Change
-from controlplane.services import bulk
+from controlplane.models import Change, bulk
 
 
 def are_there() -> bool:
     """Whether the schedule loop has anything new to look at."""
-    return Change.objects.exists()
+    return bool(bulk.select(Change, ("id",), "LIMIT 1"))
 
 
 def touch(uids: Iterable[UUID] | None = None) -> None:

@@ -1,12 +1,14 @@
 """What is observed of the machines: nodes, the clock, the use of each GPU."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from django.db.models.functions import Now
+from django.db import connection
 
 from controlplane.cluster.port import GpuUse, Observation
-from controlplane.models import ClusterState, Gpu, Node, NodePool
-from controlplane.services import bulk, changes, events
+from controlplane.models import ClusterState, Gpu, Node, NodePool, bulk
+from controlplane.services import changes, events
+from controlplane.services.clock import database_sql
 from scheduler.snapshot import Node as SeenNode
 
 _NODE = (
@@ -21,10 +23,32 @@ def state() -> ClusterState:
     return found if found is not None else ClusterState.objects.create()
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How far observation has come: the cluster's clock then, and where to go on."""
+
+    now: float
+    cursor: str
+    is_first: bool  # nothing has been observed ever
+
+
+def seen() -> Seen:
+    """What `observed` noted last."""
+    rows = bulk.select(ClusterState, ("now", "cursor", "observed_at"), 'ORDER BY "id" LIMIT 1')
+    if not rows:
+        state()
+        return Seen(0.0, "", True)
+    ((now, cursor, observed_at),) = rows
+    return Seen(now, cursor, observed_at is None)
+
+
 def observed(*, at: float, cursor: str) -> None:
-    """Note how far observation has come; the cluster's clock never goes back."""
-    row = state()
-    ClusterState.objects.filter(pk=row.pk).update(now=max(at, row.now), cursor=cursor, observed_at=Now())
+    """Note how far observation has come; the caller has made sure that the clock does not go back."""
+    with connection.cursor() as database:
+        database.execute(
+            f'UPDATE "controlplane_clusterstate" SET "now" = %s, "cursor" = %s, "observed_at" = {database_sql()}',  # noqa: S608
+            (at, cursor),
+        )
 
 
 def forget_cursor() -> None:

@@ -6,10 +6,14 @@ from typing import Any
 
 from django.db.models import Max
 
-from controlplane.models import Cycle
-from controlplane.services.clock import database_now
+from controlplane.models import Cycle, bulk
+from controlplane.services.clock import database_sql
 
 KEEP_INPUTS = 1000  # rounds that can be replayed; older ones keep their decisions
+
+_NAMES = (
+    "loop", "cluster_at", "took_ms", "epoch", "policy", "digest", "is_base", "input", "decisions", "counts",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +33,14 @@ class CycleInput:
 
 def record(cycle: CycleInput, *, epoch: int) -> int:
     """Store a round and tell its number; when it is a base, drop the inputs of rounds that are too old."""
-    row = Cycle(
-        loop=cycle.loop,
-        at=database_now(),
-        cluster_at=cycle.at,
-        took_ms=cycle.took_ms,
-        epoch=epoch,
-        policy=cycle.policy,
-        digest=cycle.digest,
-        is_base=cycle.is_base,
-        input=cycle.input,
-        decisions=list(cycle.decisions),
-        counts=dict(cycle.counts),
-    )
-    row.save(force_insert=True)
+    row = (
+        cycle.loop, cycle.at, cycle.took_ms, epoch, cycle.policy, cycle.digest, cycle.is_base, cycle.input,
+        list(cycle.decisions), dict(cycle.counts),
+    )  # fmt: skip
+    number = bulk.insert_one(Cycle, _NAMES, row, at=database_sql())
     if cycle.is_base:
         prune(loop=cycle.loop)
-    return int(row.pk)
+    return number
 
 
 def prune(*, loop: str, keep: int = KEEP_INPUTS) -> int:

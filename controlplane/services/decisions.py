@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from django.db import transaction
 
-from controlplane.models import Node
+from controlplane.models import Node, bulk
 from controlplane.services import cycles
 from controlplane.services.cycles import CycleInput
 from controlplane.services.leases import HeldLease
@@ -20,6 +20,8 @@ from controlplane.services.rows import LEAVING as LEAVING_SEAT
 from controlplane.services.transitions import Batch
 from scheduler.decision import Decision, Evict, Place, Shrink, Wait
 from scheduler.workload import ACTIVE, LEAVING, Phase, may_move
+
+_POOL = '(SELECT "p"."name" FROM "controlplane_nodepool" "p" WHERE "p"."id" = "controlplane_node"."pool_id")'
 
 
 class Scale(Protocol):
@@ -74,7 +76,10 @@ def _involved(decisions: Iterable[Any]) -> dict[str, None]:
 def _pools(decisions: Iterable[Any]) -> dict[str, str]:
     """The pool of every node that a worker is placed on."""
     names = {worker.node for d in decisions if isinstance(d, Place) for worker in d.workers}
-    return dict(Node.objects.filter(name__in=names).values_list("name", "pool__name")) if names else {}
+    if not names:
+        return {}
+    listed = sorted(names)
+    return dict(bulk.select(Node, ("name",), f'WHERE "name" IN {bulk.marks(listed)}', listed, extra=(_POOL,)))
 
 
 # --- what is stale ----------------------------------------------------------------------------

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from controlplane.models import Dependency, Team, Workload
-from controlplane.services import bulk
+from controlplane.models import Dependency, Team, Workload, bulk
 from controlplane.services.errors import Refused
 from scheduler.workload import ENDED, Kind, Phase
 
 
 def meet(met: Mapping[UUID, str]) -> list[UUID]:
     """Take these (uid, name) off what their dependents wait for; tell which dependents that changes."""
-    links = Dependency.objects.filter(needs__in=list(met)).values_list("workload_id", "needs_id")
+    keys = bulk.stored(Dependency, "needs_id", met)
+    links = bulk.select(Dependency, ("workload_id", "needs_id"), f'WHERE "needs_id" IN {bulk.marks(keys)}', keys)
     names: dict[UUID, set[str]] = {}
     for workload, needs in links:
         names.setdefault(workload, set()).add(met[needs])

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from controlplane.models import Event
-from controlplane.services import bulk, clock
+from controlplane.models import Event, bulk
+from controlplane.services import clock
 
 _NAMES = (
     "cluster_at", "actor", "kind", "team", "workload", "name", "phase", "reason", "message", "cycle", "data",

@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from controlplane.models import Lease
+from controlplane.models import Lease, bulk
 
 TTL_SECONDS = 10.0
 
@@ -30,8 +30,8 @@ class HeldLease:
 
     def check(self) -> None:
         """Raise LeaseLost unless this epoch is the current one; it then stays so until the transaction ends."""
-        rows = Lease.objects.filter(name=self.name, holder=self.holder, epoch=self.epoch)
-        if not rows.select_for_update().values_list("epoch", flat=True):
+        mine = f'WHERE "name" = %s AND "holder" = %s AND "epoch" = %s {bulk.for_update()}'
+        if not bulk.select(Lease, ("epoch",), mine, (self.name, self.holder, self.epoch)):
             raise LeaseLost(f"{self.name}: epoch {self.epoch} of {self.holder} is over")
 
 

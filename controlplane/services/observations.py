@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from controlplane.cluster.port import Observation, PodPhase, PodSeen
-from controlplane.models import Action, Node, Placement
+from controlplane.models import Action, Node, Placement, bulk
 from controlplane.services import clusters, sweeps
 from controlplane.services.leases import HeldLease
 from controlplane.services.outcomes import requeue, see, settle
@@ -38,7 +38,7 @@ def apply(
     """Write one observation. With `sweep`, also enforce deadlines and mend what no pod will ever report."""
     with transaction.atomic():
         lease.check()
-        now = clusters.state().now
+        now = clusters.seen().now
         is_late = observation.at < now
         nodes_changed = False if is_late else clusters.sync(observation)
         batch = Batch(max(observation.at, now), ACTOR)
@@ -158,8 +158,8 @@ def _stop_strangers(observation: Observation, batch: Batch) -> int:
 
 def _admit(batch: Batch) -> None:
     """Start what waited for others to leave, once they have; give up places on nodes that are out of use."""
-    reserved = Placement.objects.filter(is_settled=False, state__in=(RESERVED, LEAVING), bound_at__isnull=True)
-    uids = list(reserved.values_list("workload", flat=True).distinct())
+    reserved = """WHERE NOT "is_settled" AND "bound_at" IS NULL AND "state" IN ('Reserved', 'Leaving')"""
+    uids = list({uid for (uid,) in bulk.select(Placement, ("workload_id",), reserved)})
     if not uids:
         return
     batch.lock(uids)

@@ -2,7 +2,7 @@
 
 from django.db import transaction
 
-from controlplane.models import PolicyVersion
+from controlplane.models import PolicyVersion, bulk
 from controlplane.policy import Policy
 from controlplane.services import events
 from controlplane.services.clock import database_now
@@ -11,8 +11,8 @@ from controlplane.wake import wake
 
 def current() -> tuple[Policy, int | None]:
     """The policy in force and its version; the defaults have none."""
-    row = PolicyVersion.objects.order_by("-id").values_list("id", "data").first()
-    return (Policy(), None) if row is None else (Policy.from_dict(row[1]), row[0])
+    rows = bulk.select(PolicyVersion, ("id", "data"), 'ORDER BY "id" DESC LIMIT 1')
+    return (Policy.from_dict(rows[0][1]), rows[0][0]) if rows else (Policy(), None)
 
 
 def version(number: int | None) -> Policy:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from controlplane.models import Placement, PlacementState, Workload
-from controlplane.services.bulk import chunks
+from controlplane.models import Placement, PlacementState, Workload, bulk
+from controlplane.models.bulk import chunks
 from gpushare.gpu import WHOLE
 from scheduler.workload import Kind, Phase
 
@@ -59,6 +59,7 @@ class Row:
     reason_at: float
     # not columns
     seen: int = 0  # the version when it was locked
+    team: str = ""
     changed: set[str] = field(default_factory=set)
 
     @property
@@ -77,7 +78,8 @@ class Row:
         return self.kind == Kind.INFERENCE
 
 
-COLUMNS = tuple(name for name in Row.__slots__ if name not in ("seen", "changed"))
+COLUMNS = tuple(name for name in Row.__slots__ if name not in ("seen", "team", "changed"))
+TEAM_NAME = '(SELECT "t"."name" FROM "controlplane_team" "t" WHERE "t"."id" = "controlplane_workload"."team_id")'
 _PHASE = COLUMNS.index("phase")
 
 
@@ -103,18 +105,20 @@ class Seat:
         return self.state != RELEASED
 
 
-_SEAT = ("pk", "workload_id", "attempt", "rank", "node", "milli", "state", "pod_phase", "bound_at")
+_SEAT = ("id", "workload_id", "attempt", "rank", "node", "milli", "state", "pod_phase", "bound_at")
 
 
 def lock(uids: Iterable[UUID]) -> dict[str, Row]:
     """Read these workloads and keep others from writing them until the transaction ends; always in one order."""
     rows: dict[str, Row] = {}
     for part in chunks(sorted(uids)):
-        found = Workload.objects.filter(pk__in=part).order_by("pk").select_for_update(no_key=True)
-        for values in found.values_list(*COLUMNS):
+        named = f'WHERE "uid" IN {bulk.marks(part)} ORDER BY "uid" {bulk.for_update()}'
+        keys = bulk.stored(Workload, "uid", part)
+        for *values, team in bulk.select(Workload, COLUMNS, named, keys, extra=(TEAM_NAME,)):
             row = Row(*values)
             row.phase = Phase(values[_PHASE])
             row.seen = row.version
+            row.team = team
             rows[row.id] = row
     return rows
 
@@ -123,8 +127,9 @@ def seats(uids: Iterable[UUID]) -> dict[str, list[Seat]]:
     """The live placements of these workloads, by rank."""
     found: dict[str, list[Seat]] = {}
     for part in chunks(uids):
-        live = Placement.objects.filter(workload__in=part).exclude(state=RELEASED).order_by("rank")
-        for pk, workload, *rest in live.values_list(*_SEAT):
+        keys = bulk.stored(Placement, "workload_id", part)
+        live = f"""WHERE "workload_id" IN {bulk.marks(keys)} AND "state" <> 'Released' ORDER BY "rank" """
+        for pk, workload, *rest in bulk.select(Placement, _SEAT, live, keys):
             seat = Seat(pk, str(workload), *rest)
             found.setdefault(seat.workload, []).append(seat)
     return found

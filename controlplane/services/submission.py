@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Max
 
-from controlplane.models import Dependency, PriorityClass, Team, User, Workload
-from controlplane.services import bulk, changes, clock, dependencies, events, feasibility
+from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk
+from controlplane.services import changes, clock, dependencies, events, feasibility
 from controlplane.services.errors import Refused
 from controlplane.spec import Spec
 from controlplane.wake import wake

@@ -3,34 +3,41 @@
 No pod reports these, so the observe loop looks for them every half minute of the cluster's clock.
 """
 
-from uuid import UUID
-
-from django.db.models import F, Q
+from collections.abc import Iterable
 
 from controlplane.cluster.port import PodPhase
-from controlplane.models import Placement, Workload
+from controlplane.models import Placement, Workload, bulk
 from controlplane.services.outcomes import REQUEUE, settle, stop_attempt
 from controlplane.services.rows import BOUND, Row
 from controlplane.services.transitions import Batch
-from scheduler.workload import ACTIVE, LEAVING, Kind, Phase
+from scheduler.workload import ACTIVE, ENDED, LEAVING, Phase
 
 STALE_GANG_BACKOFF_SECONDS = 60.0
-_UNPLACED = (Phase.QUEUED.value, Phase.HELD.value, Phase.RESERVED.value)
-_UP = sorted(phase.value for phase in ACTIVE)
-_GOING = sorted(phase.value for phase in LEAVING)
+_UNPLACED = (Phase.QUEUED, Phase.HELD, Phase.RESERVED)
+
+
+def _listed(phases: Iterable[Phase]) -> str:
+    return ", ".join(f"'{phase.value}'" for phase in sorted(phases))
+
+
+# What a limit or nothing but time moves on, among what has not ended (few, and found by the index on phases).
+_DUE = f"""WHERE "phase" IN ({_listed(frozenset(Phase) - ENDED)}) AND (
+    "deadline" <= %s AND "phase" IN ({_listed(_UNPLACED)})
+    OR "started_at" + "max_seconds" <= %s AND "phase" IN ({_listed(ACTIVE)})
+    OR "phase" IN ({_listed(LEAVING)}))"""
+_LATE = f"""WHERE NOT "is_settled" AND "state" = 'Bound' AND "bound_at" <= %s AND "pod_phase" <> 'Running'
+    AND EXISTS (SELECT 1 FROM "controlplane_workload" "w" WHERE "w"."uid" = "workload_id" AND "w"."intent" = ''
+    AND "w"."kind" <> 'inference' AND "w"."phase" IN ({_listed((Phase.ADMITTED, Phase.STARTING))}))"""
 
 
 def enforce(batch: Batch, gang_timeout_seconds: float) -> None:
     """Expire, end and requeue what is due at `batch.at`."""
-    late = Q(phase__in=_UNPLACED, deadline__lte=batch.at)
-    long = Q(phase__in=_UP, max_seconds__isnull=False, started_at__lte=batch.at - F("max_seconds"))
-    going = Q(phase__in=_GOING)
-    due: set[UUID] = set(Workload.objects.filter(late | long | going).values_list("pk", flat=True))
-    stale = set(_stale_gangs(batch.at - gang_timeout_seconds))
+    due = {uid for (uid,) in bulk.select(Workload, ("uid",), _DUE, (batch.at, batch.at))}
+    stale = {uid for (uid,) in bulk.select(Placement, ("workload_id",), _LATE, (batch.at - gang_timeout_seconds,))}
     batch.lock(due | stale)
     for uid in sorted(due):
         row = batch.rows[str(uid)]
-        if row.phase.value in _UNPLACED:
+        if row.phase in _UNPLACED:
             _expire(batch, row)
         elif row.phase in ACTIVE:
             _end(batch, row)
@@ -52,17 +59,6 @@ def _end(batch: Batch, row: Row) -> None:
     batch.move(row, Phase.STOPPING, reason="MaxDurationExceeded", message=message)
     batch.change(row, intent="", reason="MaxDurationExceeded", message=message)
     batch.leave(row, [seat for seat in batch.live(row) if seat.state == BOUND])
-
-
-def _stale_gangs(before: float) -> list[UUID]:
-    late = Placement.objects.filter(
-        is_settled=False,
-        state=BOUND,
-        bound_at__lte=before,
-        workload__phase__in=(Phase.ADMITTED.value, Phase.STARTING.value),
-        workload__intent="",
-    ).exclude(pod_phase=PodPhase.RUNNING.value)
-    return list(late.exclude(workload__kind=Kind.INFERENCE.value).values_list("workload", flat=True).distinct())
 
 
 def _give_up(batch: Batch, row: Row, gang_timeout_seconds: float) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from controlplane.models import Action, Placement, Team, Workload
-from controlplane.services import bulk, changes, dependencies, events
+from controlplane.models import Action, Placement, Workload, bulk
+from controlplane.services import changes, dependencies, events
 from controlplane.services.rows import BOUND, LEAVING, RELEASED, RESERVED, Row, Seat, lock, seats, seconds_held
 from controlplane.wake import wake
 from scheduler.workload import ENDED, Kind, Phase, may_move
@@ -40,7 +40,7 @@ class Batch:
         self.rows: dict[str, Row] = {}
         self.seats: dict[str, list[Seat]] = {}
         self.moves = 0
-        self._notes: list[tuple[Row, events.Entry]] = []
+        self._notes: list[events.Entry] = []
         self._actions: list[tuple[Any, ...]] = []
         self._placements: list[tuple[Any, ...]] = []
         self._met: dict[UUID, str] = {}
@@ -90,10 +90,8 @@ class Batch:
     def note(self, row: Row, kind: str, *, reason: str = "", message: str = "", data: Mapping[str, Any] = {}) -> None:
         """Add an event about a workload."""
         self._touched[row.uid] = None
-        entry = events.Entry(
-            self.at, self.actor, kind, "", row.uid, row.name, row.phase.value, reason, message, self.cycle, data
-        )
-        self._notes.append((row, entry))
+        told = (row.uid, row.name, row.phase.value, reason, message, self.cycle, data)
+        self._notes.append(events.Entry(self.at, self.actor, kind, row.team, *told))
 
     # --- placements ---------------------------------------------------------------------------
 
@@ -147,7 +145,7 @@ class Batch:
         self._write_seats()
         bulk.insert(Placement, _PLACEMENT, self._placements)
         bulk.insert(Action, _ACTION, self._actions)
-        self._write_events()
+        events.write(self._notes)
         touched = self._touched if touch else {}
         if self._met:
             touched |= dict.fromkeys(dependencies.meet(self._met))
@@ -181,13 +179,6 @@ class Batch:
         bulk.update(Placement, _SEAT_CHANGES, ("id",), rows)
         for seat in moved:
             seat.is_changed = False
-
-    def _write_events(self) -> None:
-        if not self._notes:
-            return
-        wanted = {row.team_id for row, _ in self._notes}
-        names = dict(Team.objects.filter(pk__in=wanted).values_list("pk", "name"))
-        events.write([entry._replace(team=names[row.team_id]) for row, entry in self._notes])
 
     def _clear(self) -> None:
         self._notes, self._actions, self._placements = [], [], []

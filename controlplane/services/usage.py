@@ -12,8 +12,7 @@ from django.db import connection, transaction
 from django.db.models import Count, F, Q, Sum
 
 from controlplane.cluster.port import ServiceUse
-from controlplane.models import Gpu, Placement, Quota, ServiceWindow, Team, TeamSample, Usage, Workload
-from controlplane.services import bulk
+from controlplane.models import Gpu, Placement, Quota, ServiceWindow, Team, TeamSample, Usage, Workload, bulk
 from controlplane.services.leases import HeldLease
 from controlplane.services.rows import RELEASED
 from scheduler.workload import ACTIVE, LEAVING, WAITING, Kind
