@@ -7,10 +7,11 @@ rows that change.
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
 from typing import Any
 
+from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
 from gpushare.gpu import Share
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team
@@ -139,3 +140,21 @@ def rebuild(inputs: Iterable[bytes]) -> Snapshot:
             workloads.pop(uid, None)
         workloads.update((w.id, w) for w in changed)
     return Snapshot.build(at, frame.nodes, frame.teams, frame.quotas, workloads.values())
+
+
+def pack_scaling(snapshot: Snapshot, metrics: Metrics) -> bytes:
+    """The whole input of a scaling round: the services, and what was measured of them."""
+    texts = [workload_text(w) for w in snapshot.workloads.values()]
+    measured = [asdict(service) for service in metrics.services.values()]
+    return zlib.compress(_encode([snapshot.at, texts, measured]).encode(), level=1)
+
+
+def unpack_scaling(packed: bytes) -> tuple[Snapshot, Metrics]:
+    """What `pack_scaling` packed."""
+    at, texts, measured = json.loads(zlib.decompress(packed))
+    services = {}
+    for values in measured:
+        objective = Objective(**values.pop("objective")) if values["objective"] else values.pop("objective")
+        samples = tuple(Sample(**sample) for sample in values.pop("samples"))
+        services[values["workload"]] = ServiceMetrics(objective=objective, samples=samples, **values)
+    return Snapshot.build(at, (), (), (), map(workload_of, texts)), Metrics(services)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from autoscaler.settings import Settings as Scaling
 from scheduler.settings import Settings as Scheduling
 
 
@@ -16,6 +17,7 @@ class Policy:
     """What `schedule` and `scale` are told."""
 
     scheduling: Scheduling = field(default_factory=Scheduling)
+    scaling: Scaling = field(default_factory=Scaling)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for storage."""
@@ -24,7 +26,7 @@ class Policy:
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> "Policy":
         """The policy of stored values; what is missing has its default. Raises PolicyError for what is unknown."""
-        parts = {"scheduling": Scheduling}
+        parts: dict[str, type[Any]] = {"scheduling": Scheduling, "scaling": Scaling}
         unknown = sorted(data.keys() - parts)
         if unknown:
             raise PolicyError(f"{unknown[0]} is not part of a policy; its parts are {', '.join(parts)}.")

@@ -43,6 +43,11 @@ def full(at: float | None = None) -> Snapshot:
     return Snapshot.build(at, frame.nodes, frame.teams, frame.quotas, workloads)
 
 
+def some(uids: Iterable[UUID], at: float) -> Snapshot:
+    """Only these workloads, without nodes, teams and quotas: what scaling looks at."""
+    return Snapshot.build(at, (), (), (), _workloads(uids))
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """A snapshot, how it differs from the one taken before, and its digest."""

@@ -1,0 +1,46 @@
+"""Read, decide, commit: how many replicas each service should have."""
+
+import time
+from dataclasses import asdict
+from uuid import UUID
+
+from autoscaler.scale import scale
+from controlplane.cycle import pack_scaling
+from controlplane.loops import rounds
+from controlplane.loops.lease import Report
+from controlplane.loops.wiring import Wiring
+from controlplane.queries import scaling, snapshot
+from controlplane.services import decisions, policy
+from controlplane.services.cycles import CycleInput
+from controlplane.services.leases import HeldLease
+
+
+def run_once(wiring: Wiring) -> Report:
+    """One round of the scale loop."""
+    return rounds.run("scale", wiring, _scale)
+
+
+def _scale(wiring: Wiring, lease: HeldLease) -> int:
+    started = time.monotonic()
+    services = scaling.serving()
+    if not services:
+        return 0
+    at = wiring.cluster.now()
+    settings, version = policy.current()
+    uses = wiring.metrics.services(tuple(services))
+    metrics = scaling.metrics(services, uses, at, settings.scaling.learn_seconds)
+    seen = snapshot.some(map(UUID, services), at)
+    decided = scale(seen, metrics, settings.scaling)
+    if not decided:
+        return 0
+    cycle = CycleInput(
+        loop="scale",
+        at=at,
+        took_ms=round((time.monotonic() - started) * 1000, 3),
+        policy=version,
+        is_base=True,
+        input=pack_scaling(seen, metrics),
+        decisions=[{"kind": "Scale", **asdict(decision)} for decision in decided],
+        counts={"Scale": len(decided)},
+    )
+    return len(decisions.commit(decided, lease=lease, cycle=cycle).applied)
