@@ -44,6 +44,7 @@ class Explanation:
     checks: tuple[Check, ...] = ()
     place: Place | None = None
     victims: tuple[Evict, ...] = ()
+    position: int | None = None  # its turn among all claimants, from 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Preview:
     place: Place | None
     wait: Wait | None
     victims: tuple[Evict, ...] = ()
+    position: int = 1  # its turn among all claimants
 
 
 def explain(snapshot: Snapshot, workload_id: str, settings: Settings) -> Explanation:
@@ -66,9 +68,9 @@ def explain(snapshot: Snapshot, workload_id: str, settings: Settings) -> Explana
         if workload.id == asked.id:
             order = f"{ahead} claimants go first, {same_team} of them of team {asked.team}."
             if refused is None:
-                return _placed(plan, asked, order)
+                return replace(_placed(plan, asked, order), position=ahead + 1)
             checks = _checks(plan, asked, refused, order, settings)
-            return Explanation(asked.id, *refused, checks=checks)
+            return Explanation(asked.id, *refused, checks=checks, position=ahead + 1)
         same_team += workload.team == asked.team
     return Explanation(asked.id, None, asked.message or f"Is {asked.phase}.")
 
@@ -78,11 +80,11 @@ def preview(snapshot: Snapshot, workload: Workload, settings: Settings) -> Previ
     seq = 1 + max((w.seq for w in snapshot.workloads.values()), default=0)
     asked = replace(workload, seq=seq, phase=Phase.QUEUED, placement=(), queued_at=snapshot.at, reason="", message="")
     plan = Plan(snapshot.replace(changed=(asked,)))
-    for claimant, refused in outcomes(plan, settings):
+    for position, (claimant, refused) in enumerate(outcomes(plan, settings), 1):
         if claimant.id == asked.id:
             if refused is not None:
-                return Preview(None, Wait(asked.id, asked.version, *refused))
-            return Preview(_place_of(plan, asked), None, _victims_of(plan, asked))
+                return Preview(None, Wait(asked.id, asked.version, *refused), (), position)
+            return Preview(_place_of(plan, asked), None, _victims_of(plan, asked), position)
     raise RuntimeError(f"{asked.id} was queued but is no claimant")
 
 
@@ -143,7 +145,7 @@ def _preemption(plan: Plan, workload: Workload, settings: Settings) -> Check:
     numbers = evictable.of_team.get(workload.team)
     lower = 0 if numbers is None else int((evictable.priority[numbers] < workload.priority).sum())
     pools = [f.pool for f in flavors(plan, workload) if f is not None]
-    owed = [p for p in pools if need <= usage.within_nominal(workload.team, p, LATER)]
+    owed = [p for p in pools if need <= usage.owed(workload.team, p)]
     lenders = [t for p in owed for t in usage.borrowers(p) if usage.spare(workload.team, t, p, need)]
     own = f"{lower} workloads of its team have lower priority and may be preempted"
     if not owed:

@@ -167,6 +167,11 @@ class Usage:
         owners = [n for n in self.tree.path(team)[:-1] if self.tree.pots[n, pool].quota is not None]
         return max(0, min((self.tree.pots[n, pool].nominal - used[n, pool] for n in owners), default=0))
 
+    def owed(self, team: str, pool: str) -> int:
+        """What is left of the nearest quota on the team's path, as far as its owner alone goes."""
+        name = next((n for n in self.tree.path(team) if self.tree.pots[n, pool].quota is not None), None)
+        return 0 if name is None else max(0, self.tree.pots[name, pool].nominal - self.total[LATER][name, pool])
+
     def by_pool(self, workload: Workload) -> dict[str, int]:
         """Milli-GPU a workload holds and means to keep, by pool."""
         return {pool: milli for (pool, when), milli in held(workload, self.pool_of).items() if when == LATER}

@@ -78,9 +78,7 @@ def permanent(plan: Plan, workload: Workload) -> Refusal | None:
 def behind(leader: Workload, asks: str = "the same") -> Refusal:
     """The reason of a workload that asks what an earlier one of its team could not get, or more."""
     name = f"{leader.team}/{leader.name}"
-    return Refusal(
-        Reason.BEHIND_HIGHER_PRIORITY, f"Is behind {name}, which asks {asks}.", (("behind", name),)
-    )
+    return Refusal(Reason.BEHIND_HIGHER_PRIORITY, f"Is behind {name}, which asks {asks}.", (("behind", name),))
 
 
 def why(plan: Plan, workload: Workload) -> Refusal:

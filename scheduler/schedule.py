@@ -53,6 +53,8 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     shapes = plan.snapshot.shapes
     evictable = cache(lambda: Evictable(plan, settings))
     for workload in in_order(plan, settings):
+        if plan.workload(workload.id) is not workload:
+            continue  # a service that wants more, made to leave by an earlier claimant of this round
         if workload.unmet or workload.after or workload.not_before is not None:
             held_back = gate(plan, workload)
             if held_back is not None:

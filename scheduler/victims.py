@@ -82,7 +82,7 @@ def _could_fit(task: Search, free: Free) -> bool:
         if flavor is not None:
             if usage.available(claimant.team, flavor.pool, LATER) + given < need:
                 continue
-            if task.terms.is_owed and usage.within_nominal(claimant.team, flavor.pool, LATER) < need:
+            if task.terms.is_owed and usage.owed(claimant.team, flavor.pool) < need:
                 continue
         if find_places(plan.inventory, claimant, _least(claimant), free, flavor) is not None:
             return True

@@ -55,7 +55,10 @@ from scheduler.workload import (
 )
 
 AT = 100_000.0
-PHASES = {p.value.lower(): p for p in Phase} | {"pending": Phase.QUEUED, "leaving": Phase.CHECKPOINTING}
+PHASES = {p.value.lower(): p for p in Phase if p != Phase.PREEMPTED} | {
+    "pending": Phase.QUEUED,
+    "leaving": Phase.CHECKPOINTING,
+}
 FLAGS = {"down", "cordoned", "firm", *PHASES}
 
 Fact = tuple[str, ...]

@@ -8,7 +8,6 @@ from scheduler.fit import flavors, least
 from scheduler.plan import Plan
 from scheduler.quota import gpus_text
 from scheduler.settings import Settings
-from scheduler.snapshot import LATER
 from scheduler.victims import Terms, make_room, search
 from scheduler.workload import Workload
 
@@ -17,7 +16,7 @@ def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
     """Place a claimant that its team's nominal quota covers by making borrowers leave; whether it could."""
     usage, team, need = plan.usage, claimant.team, claimant.ask.milli * least(claimant)
     pools = [f.pool for f in flavors(plan, claimant) if f is not None]
-    pools = [pool for pool in pools if need <= usage.within_nominal(team, pool, LATER)]
+    pools = [pool for pool in pools if need <= usage.owed(team, pool)]
     chosen = []
     for pool in pools:
         number = usage.tree.pools.index(pool)

@@ -1,0 +1,113 @@
+"""Gangs: all or nothing, close together, on one model."""
+
+from scheduler.decision import Place, Reason
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
+from tests.worlds import messages, moves, parse, place, reasons
+
+RACKS = """
+    node a1,a2 4 gpus rack a zone z   node b1,b2 4 gpus rack b zone z   node c1 4 gpus rack c zone y
+    team red nominal 40
+"""
+
+
+def test_a_gang_waits_when_one_worker_does_not_fit() -> None:
+    world = parse(
+        "node a 2 gpus   node b 2 gpus   team red nominal 8   x red training 1 running a   r1 red training 1 x 4 pending"
+    )
+    decisions = schedule(world, Settings())
+    assert moves(decisions) == []
+    assert reasons(decisions) == {"r1": Reason.GANG_INCOMPLETE}
+    assert messages(decisions)["r1"] == "Needs 4 workers of 1 GPU at once; 3 would fit now."
+
+
+def test_a_gang_starts_with_as_many_as_fit_from_its_minimum_on() -> None:
+    world = parse("node a 3 gpus   team red nominal 8   r1 red training 1 x 2..4 pending")
+    assert moves(schedule(world, Settings())) == [place("r1", "a", "a", "a")]
+
+
+def test_a_gang_starts_with_all_it_wants_when_there_is_room() -> None:
+    world = parse("node a 8 gpus   team red nominal 8   r1 red training 1 x 2..4..6 pending")
+    assert moves(schedule(world, Settings())) == [place("r1", "a", "a", "a", "a")]
+
+
+def test_a_gang_takes_one_node_when_one_holds_it() -> None:
+    world = parse(RACKS + "x red training 2 running b2   r1 red training 1 x 4 pending")
+    assert len(set(_nodes(world))) == 1
+
+
+def test_a_gang_takes_one_rack_before_several() -> None:
+    world = parse(
+        RACKS
+        + """
+        x red training 2 running a1   y red training 2 running b1   z red training 3 running b2
+        r1 red training 1 x 6 pending
+    """
+    )
+    assert set(_nodes(world)) == {"a1", "a2"}
+
+
+def test_a_gang_takes_one_zone_before_several() -> None:
+    world = parse(RACKS + "x red training 4 running a1   r1 red training 1 x 10 pending")
+    assert set(_nodes(world)) == {"a2", "b1", "b2"}
+
+
+def test_a_preferred_level_is_tried_before_tighter_ones_and_widened_when_needed() -> None:
+    world = parse(
+        RACKS
+        + """
+        x red training 3 running a1   y red training 2 running a2   v red training 3 running b1
+        r1 red training 1 x 3 prefer rack pending
+    """
+    )
+    # Rack a has exactly 3 free over two nodes; a whole node elsewhere stays whole.
+    assert set(_nodes(world)) == {"a1", "a2"}
+    wide = parse(RACKS + "r1 red training 1 x 18 prefer rack pending")
+    assert len(_nodes(wide)) == 18
+
+
+def test_a_required_level_is_never_left() -> None:
+    world = parse(
+        RACKS + "x red training 1 running a1   y red training 1 running b1   r1 red training 1 x 8 require rack pending"
+    )
+    decisions = schedule(world, Settings())
+    assert reasons(decisions) == {"r1": Reason.TOPOLOGY_PLACEMENT_FAILED}
+    assert messages(decisions)["r1"] == "Needs 8 workers of 1 GPU in one rack; there is room only across several."
+
+
+def test_a_gang_takes_the_fewest_nodes_in_its_domain() -> None:
+    world = parse("""
+        node a,b,c 4 gpus rack r   team red nominal 12
+        x red training 2 running a   r1 red training 1 x 6 pending
+    """)
+    assert sorted(_nodes(world)) == ["a", "a", "b", "b", "b", "b"]
+
+
+def test_a_gang_stays_on_one_model_even_if_it_allows_several() -> None:
+    world = parse("""
+        node a 2 gpus model t4   node b 4 gpus model h100   team red nominal 8
+        r1 red training 1 x 3 models t4,h100 pending   r2 red training 1 x 3 models t4,h100 pending
+    """)
+    decisions = schedule(world, Settings())
+    assert moves(decisions) == [place("r1", "b", "b", "b")]
+    assert messages(decisions) == {"r2": "Needs 3 workers of 1 GPU at once; 2 would fit now."}
+
+
+def test_a_gang_of_shares_is_placed_whole() -> None:
+    world = parse(
+        "node a 1 gpus   node b 1 gpus   team red nominal 4   r1 red training share 0.4 x 4 pending   r2 red training share 0.4 x 2 pending"
+    )
+    decisions = schedule(world, Settings())
+    assert moves(decisions) == [place("r1", "a", "a", "b", "b")]
+
+
+def test_ranks_are_numbered_from_zero() -> None:
+    world = parse("node a 4 gpus   team red nominal 4   r1 red training 1 x 3 pending")
+    (placed,) = schedule(world, Settings())
+    assert isinstance(placed, Place)
+    assert [w.rank for w in placed.workers] == [0, 1, 2]
+
+
+def _nodes(world: object) -> list[str]:
+    (placed,) = (d for d in schedule(world, Settings()) if isinstance(d, Place))  # type: ignore[arg-type]
+    return [w.node for w in placed.workers]

@@ -1,0 +1,108 @@
+"""Whose turn it is."""
+
+from scheduler.decision import Reason
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
+from tests.worlds import messages, moves, parse, place, reasons
+
+
+def test_the_team_furthest_below_its_quota_goes_first() -> None:
+    world = parse("""
+        node a 5 gpus
+        team red nominal 4   team blue nominal 2
+        r0 red training 1 x 2 firm running a   b0 blue training 1 x 2 firm running a
+        b1 blue training 1 pending   r1 red training 1 pending
+    """)
+    assert moves(schedule(world, Settings())) == [place("r1", "a")]
+
+
+def test_a_team_moves_back_with_each_gpu_it_gets() -> None:
+    world = parse("""
+        node a 4 gpus
+        team red nominal 2   team blue nominal 2
+        r1 red training 1 pending   r2 red training 1 pending   r3 red training 1 pending
+        b1 blue training 1 pending   b2 blue training 1 pending
+    """)
+    assert [fact[1] for fact in moves(schedule(world, Settings()))] == ["b1", "r1", "b2", "r2"]
+
+
+def test_services_go_before_notebooks_and_those_before_training() -> None:
+    world = parse("""
+        node a 2 gpus   team red nominal 2
+        t red training 1 priority 100 pending   n red notebook 1 pending   s red inference 1 pending
+    """)
+    assert moves(schedule(world, Settings())) == [place("s", "a"), place("n", "a")]
+
+
+def test_higher_priority_goes_first() -> None:
+    world = parse("""
+        node a 1 gpus   team red nominal 1
+        low red training 1 pending   high red training 1 priority 10 pending
+    """)
+    assert moves(schedule(world, Settings())) == [place("high", "a")]
+
+
+def test_waiting_raises_priority_by_a_point_an_hour() -> None:
+    world = parse("""
+        at 20000
+        node a 1 gpus   team red nominal 1
+        new red training 1 priority 3 pending   old red training 1 since 5000 pending
+    """)
+    assert moves(schedule(world, Settings(ageing_seconds=3600))) == [place("old", "a")]
+    assert moves(schedule(world, Settings(ageing_seconds=7200))) == [place("new", "a")]
+
+
+def test_ageing_never_reaches_the_next_priority_class() -> None:
+    world = parse("""
+        at 9000000
+        node a 1 gpus   team red nominal 1
+        old red training 1 since 0 pending   new red training 1 priority 100 pending
+    """)
+    assert moves(schedule(world, Settings())) == [place("new", "a")]
+
+
+def test_equal_claims_go_in_the_order_of_submission() -> None:
+    world = parse("node a 1 gpus   team red nominal 1   z red training 1 pending   b red training 1 pending")
+    assert moves(schedule(world, Settings())) == [place("z", "a")]
+
+
+def test_smaller_work_may_pass_what_does_not_fit() -> None:
+    world = parse(
+        "node a 2 gpus   team red nominal 4   x red training 1 running a   big red training 2 pending   s red training 1 pending"
+    )
+    assert moves(schedule(world, Settings())) == [place("s", "a")]
+
+
+def test_who_asks_the_same_waits_behind_the_first_by_name() -> None:
+    world = parse("""
+        node a 1 gpus   team red nominal 1
+        x red training 1 running a   r1 red training 1 pending   r2 red training 1 pending
+    """)
+    decisions = schedule(world, Settings())
+    assert reasons(decisions)["r2"] == Reason.BEHIND_HIGHER_PRIORITY
+    assert messages(decisions)["r2"] == "Is behind red/r1, which asks the same."
+
+
+def test_a_higher_priority_that_asks_the_same_is_not_held_behind_an_aged_one() -> None:
+    world = parse("""
+        at 200000
+        node a 1 gpus   team red nominal 1
+        x red training 1 priority 20 running a
+        old red training 1 priority 10 since 0 pending   new red training 1 priority 30 since 200000 pending
+    """)
+    assert moves(schedule(world, Settings()))[-1] == place("new", "a", after=("x",))
+
+
+def test_what_an_eviction_frees_beyond_its_need_is_kept_for_the_first_in_line() -> None:
+    world = parse("""
+        at 200000
+        node a 2 gpus   team red nominal 2
+        x red training 2 priority 50 running a
+        old red training 1 priority 40 since 0 pending
+        urgent red training 1 priority 60 pending
+        late red training 1 cpu 1 priority 30 pending
+    """)
+    decisions = schedule(world, Settings())
+    assert [f for f in moves(decisions) if f[0] == "place"] == [place("urgent", "a", after=("x",))]
+    assert messages(decisions)["late"] == "Is behind red/old, which asks no more."
+    assert moves(schedule(world.after(decisions), Settings())) == [place("old", "a", after=("x",))]

@@ -1,0 +1,163 @@
+"""Who may hold how much: nominal quota, borrowing, lending, the team tree."""
+
+from scheduler.decision import Reason
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
+from tests.worlds import facts, messages, moves, parse, place, reasons
+
+
+def test_a_team_may_use_its_nominal_quota() -> None:
+    world = parse("node a 4 gpus   team red nominal 2 borrowing 0   r1 red training 2 pending")
+    assert facts(schedule(world, Settings())) == [place("r1", "a")]
+
+
+def test_a_team_borrows_what_others_leave_unused() -> None:
+    world = parse("""
+        node a 4 gpus
+        team red nominal 1   team blue nominal 3
+        r1 red training 1 x 3 pending
+    """)
+    assert moves(schedule(world, Settings())) == [place("r1", "a", "a", "a")]
+
+
+def test_the_borrowing_limit_holds() -> None:
+    world = parse("""
+        node a 4 gpus
+        team red nominal 1 borrowing 1   team blue nominal 3
+        r1 red training 1 running a   r2 red training 2 pending   r3 red training 1 pending
+    """)
+    decisions = schedule(world, Settings())
+    assert moves(decisions) == [place("r3", "a")]
+    assert reasons(decisions) == {"r2": Reason.WAITING_FOR_QUOTA}
+    assert messages(decisions)["r2"] == "Needs 2 GPUs; team red holds 1 of the 2 it may hold in gpu."
+
+
+def test_what_an_owner_keeps_back_is_not_borrowed() -> None:
+    world = parse("""
+        node a 4 gpus
+        team red nominal 1   team blue nominal 3 lending 1
+        r1 red training 1 running a
+        r2 red training 1 pending   r3 red training 1 pending
+    """)
+    decisions = schedule(world, Settings())
+    assert moves(decisions) == [place("r2", "a")]
+    assert reasons(decisions) == {"r3": Reason.FAIR_SHARE_EXCEEDED}
+
+
+def test_the_owner_itself_uses_what_it_keeps_back() -> None:
+    world = parse("""
+        node a 4 gpus
+        team red nominal 1   team blue nominal 3 lending 1
+        r1 red training 1 x 2 running a
+        b1 blue training 1 x 2 pending
+    """)
+    assert moves(schedule(world, Settings())) == [place("b1", "a", "a")]
+
+
+def test_gpus_that_no_team_owns_can_be_borrowed() -> None:
+    world = parse("node a 4 gpus   team red nominal 1   r1 red training 4 pending")
+    assert moves(schedule(world, Settings())) == [place("r1", "a")]
+
+
+def test_a_parents_limit_binds_its_teams_together() -> None:
+    world = parse("""
+        node a 8 gpus
+        team research nominal 4 borrowing 0
+        team nlp nominal 2 parent research   team vision nominal 2 parent research
+        n1 nlp training 1 x 3 running a
+        v1 vision training 2 pending
+    """)
+    decisions = schedule(world, Settings())
+    # vision may have its 2 back, but nlp's gang of 3 would fall below nlp's own 2.
+    assert reasons(decisions) == {"v1": Reason.OVER_LIMIT}
+    assert "team research, of which vision is a part, holds 3 of the 4" in messages(decisions)["v1"]
+
+
+def test_a_team_without_quota_shares_its_parents() -> None:
+    world = parse("""
+        node a 4 gpus
+        team research nominal 2 borrowing 0   team nlp parent research
+        n1 nlp training 2 pending   n2 nlp training 1 pending
+    """)
+    decisions = schedule(world, Settings())
+    assert moves(decisions) == [place("n1", "a")]
+    assert reasons(decisions) == {"n2": Reason.OVER_LIMIT}
+
+
+def test_siblings_borrow_inside_their_parent_before_anything_else_is_asked() -> None:
+    world = parse("""
+        node a 4 gpus
+        team research nominal 4 borrowing 0
+        team nlp nominal 1 parent research   team vision nominal 3 parent research
+        n1 nlp training 3 pending
+    """)
+    assert moves(schedule(world, Settings())) == [place("n1", "a")]
+
+
+def test_work_that_may_not_be_preempted_stays_within_nominal() -> None:
+    world = parse("""
+        node a 4 gpus
+        team red nominal 2   team blue nominal 2
+        r1 red training 2 firm running a
+        r2 red training 1 firm pending   r3 red training 1 pending
+    """)
+    decisions = schedule(world, Settings())
+    assert moves(decisions) == [place("r3", "a")]
+    assert reasons(decisions) == {"r2": Reason.NON_PREEMPTIBLE_OVER_QUOTA}
+    assert messages(decisions)["r2"] == (
+        "Needs 1 GPUs that may not be preempted; team red holds 2 such of the 2 it owns in gpu."
+    )
+
+
+def test_borrowed_preemptible_work_does_not_use_up_room_for_firm_work() -> None:
+    world = parse("""
+        node a 4 gpus
+        team red nominal 1   team blue nominal 3
+        r1 red training 1 x 2 running a   r2 red training 1 firm pending
+    """)
+    assert moves(schedule(world, Settings())) == [place("r2", "a")]
+
+
+def test_quota_is_counted_per_pool() -> None:
+    world = parse("""
+        node a 2 gpus pool small   node b 2 gpus pool big
+        team red
+        quota red pool small nominal 2 borrowing 0   quota red pool big nominal 1 borrowing 0
+        r1 red training 2 pending   r2 red training 1 pending   r3 red training 1 pending
+    """)
+    decisions = schedule(world, Settings())
+    assert moves(decisions) == [place("r1", "a"), place("r2", "b")]
+    assert reasons(decisions) == {"r3": Reason.WAITING_FOR_QUOTA}
+
+
+def test_shares_count_by_what_they_are_guaranteed() -> None:
+    world = parse("""
+        node a 2 gpus   team red nominal 1 borrowing 0
+        r1 red notebook share 0.6 pending   r2 red notebook share 0.4 pending   r3 red notebook share 0.1 pending
+    """)
+    decisions = schedule(world, Settings())
+    assert moves(decisions) == [place("r1", "a"), place("r2", "a")]
+    assert reasons(decisions) == {"r3": Reason.WAITING_FOR_QUOTA}
+
+
+def test_quota_is_charged_until_a_leaving_workload_has_left() -> None:
+    world = parse("""
+        node a 4 gpus   team red nominal 2 borrowing 0
+        r1 red training 2 stopping a   r2 red training 2 pending
+    """)
+    assert moves(schedule(world, Settings())) == [place("r2", "a", after=("r1",))]
+
+
+def test_a_gang_takes_no_more_workers_than_quota_allows() -> None:
+    world = parse("node a 8 gpus   team red nominal 3 borrowing 0   r1 red training 1 x 2..6 pending")
+    assert moves(schedule(world, Settings())) == [place("r1", "a", "a", "a")]
+
+
+def test_an_overdrawn_team_gets_nothing_more() -> None:
+    world = parse("""
+        node a 4 gpus   team red nominal 1 borrowing 0
+        r1 red training 1 x 2 running a   r2 red training 1 pending
+    """)
+    decisions = schedule(world, Settings())
+    assert moves(decisions) == []
+    assert reasons(decisions) == {"r2": Reason.WAITING_FOR_QUOTA}
