@@ -1,1 +1,53 @@
 """`from weft import Client`: the Python SDK (re-exported from controlplane.client)."""
+
+from controlplane.client.answers import (
+    Event,
+    Explanation,
+    LogLine,
+    Logs,
+    Me,
+    Node,
+    NodePool,
+    Preview,
+    PriorityClass,
+    Quota,
+    Team,
+    Token,
+    Workload,
+)
+from controlplane.client.client import Client
+from controlplane.client.errors import (
+    Conflict,
+    FieldError,
+    NotFound,
+    NotReachable,
+    NotSignedIn,
+    WaitTimeout,
+    WeftError,
+)
+from controlplane.client.transport import Retries
+
+__all__ = [
+    "Client",
+    "Conflict",
+    "Event",
+    "Explanation",
+    "FieldError",
+    "LogLine",
+    "Logs",
+    "Me",
+    "Node",
+    "NodePool",
+    "NotFound",
+    "NotReachable",
+    "NotSignedIn",
+    "Preview",
+    "PriorityClass",
+    "Quota",
+    "Retries",
+    "Team",
+    "Token",
+    "WaitTimeout",
+    "WeftError",
+    "Workload",
+]

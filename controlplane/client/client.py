@@ -1,0 +1,279 @@
+"""The Python SDK: one typed method for each thing the API does."""
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from controlplane.client import follow
+from controlplane.client.answers import (
+    ENDED,
+    LIVE,
+    Answer,
+    Event,
+    Explanation,
+    Json,
+    Logs,
+    Me,
+    Node,
+    NodePool,
+    Preview,
+    PriorityClass,
+    Quota,
+    Team,
+    Token,
+    Workload,
+)
+from controlplane.client.errors import NotFound, WeftError
+from controlplane.client.transport import Retries, Transport
+
+A = TypeVar("A", bound=Answer)
+
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
+PAGE = 200  # the largest the server gives
+ALL = 2**63
+
+
+class Client:
+    """A connection to one Weft server as one user. Use it in a `with`, or close() it.
+
+    Every method raises WeftError: NotReachable, NotSignedIn, NotFound, Conflict, or itself with the server's words.
+    Reads, and submissions (each with its own idempotency key), are repeated when the connection fails.
+    Not to be shared between threads.
+    """
+
+    def __init__(self, url: str, token: str = "", *, timeout: float = 30.0, retries: Retries | None = None) -> None:
+        self._transport = Transport(url, token, timeout=timeout, retries=retries)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return self._transport.url
+
+    # --- who am I ----------------------------------------------------------------------------
+
+    def login(self, username: str, password: str, *, name: str = "sdk") -> Token:
+        """Exchange a password for a token; the client itself stays as it was."""
+        body = {"username": username, "password": password, "name": name}
+        return Token.of(self._transport.send("POST", "/login", body=body))
+
+    def whoami(self) -> Me:
+        """Return the user the token belongs to."""
+        return Me.of(self._transport.get("/me"))
+
+    def revoke_token(self, token_id: int) -> None:
+        """Make a token of this user invalid."""
+        self._transport.send("DELETE", f"/tokens/{token_id}")
+
+    # --- workloads ---------------------------------------------------------------------------
+
+    def submit(self, job: Mapping[str, Any], *, key: str = "") -> Workload:
+        """Submit one job file. The same key within a day submits once, however often it is sent."""
+        return Workload.of(self._transport.send("POST", "/workloads", body=dict(job), key=key or _key()))
+
+    def submit_all(self, jobs: Sequence[Mapping[str, Any]], *, key: str = "") -> tuple[Workload, ...]:
+        """Submit several job files, all or none; they may name each other in `after`."""
+        body = [dict(job) for job in jobs]
+        answer = self._transport.send("POST", "/workloads:batch", body=body, key=key or _key())
+        return _results(answer, Workload)
+
+    def preview(self, job: Mapping[str, Any]) -> Preview:
+        """Tell what would happen to a job now; nothing is written."""
+        return Preview.of(self._transport.send("POST", "/workloads:preview", body=dict(job), key=_key()))
+
+    def get(self, name: str, *, team: str = "") -> Workload:
+        """Return a workload by uid, `team/name` or name, in full.
+
+        A name means the live workload of that name, else the newest that has ended. Raises WeftError if several
+        teams have one.
+        """
+        return self.read(name) if _UID.match(name) else self.read(self.find(name, team=team).uid)
+
+    def read(self, uid: str) -> Workload:
+        """Return a workload by its uid."""
+        return Workload.of(self._transport.get(_at(uid)))
+
+    def find(self, name: str, *, team: str = "") -> Workload:
+        """Return what a list shows of the workload that a name or `team/name` means."""
+        if _UID.match(name):
+            return self.read(name)
+        in_team, _, bare = name.rpartition("/")
+        wanted = in_team or team
+        found = list(self.list(team=wanted, name=bare, phase=LIVE)) or list(
+            self.list(team=wanted, name=bare, phase=ENDED, limit=PAGE)
+        )
+        return _the_one(found, name, wanted)
+
+    def list(
+        self,
+        *,
+        team: str = "",
+        type: str = "",  # noqa: A002 - the field's name
+        phase: Sequence[str] = (),
+        name: str = "",
+        search: str = "",
+        limit: int | None = None,
+    ) -> Iterator[Workload]:
+        """Yield workloads, newest first; pages are fetched as they are needed."""
+        params = {"team": team, "type": type, "phase": ",".join(phase), "name": name, "q": search}
+        return self._pages("/workloads", params, Workload, limit)
+
+    def queue(self, *, team: str = "") -> Iterator[Workload]:
+        """Yield what waits, in the order in which it is served."""
+        return self._pages("/queue", {"team": team}, Workload)
+
+    def patch(self, uid: str, changes: Mapping[str, Any], *, version: int | None = None) -> Workload:
+        """Change a workload; with `version`, only if it is still the one seen (else status 412)."""
+        headers = {"If-Match": f'"{version}"'} if version is not None else {}
+        return Workload.of(self._transport.send("PATCH", _at(uid), body=dict(changes), headers=headers))
+
+    def stop(self, uid: str) -> Workload:
+        """Stop a workload for good; nothing happens if it has ended."""
+        return self._act(uid, "stop")
+
+    def delete(self, uid: str) -> Workload:
+        """Stop a workload (DELETE); its record stays."""
+        return Workload.of(self._transport.send("DELETE", _at(uid)))
+
+    def suspend(self, uid: str) -> Workload:
+        """Save a workload's work and take it off its GPUs until it is resumed."""
+        return self._act(uid, "suspend")
+
+    def resume(self, uid: str) -> Workload:
+        """Put a suspended workload back into the queue."""
+        return self._act(uid, "resume")
+
+    def requeue(self, uid: str) -> Workload:
+        """Send a running workload back to the queue, after a checkpoint."""
+        return self._act(uid, "requeue")
+
+    def explanation(self, uid: str) -> Explanation:
+        """Return why a workload is where it is."""
+        return Explanation.of(self._transport.get(_at(uid) + "/explanation"))
+
+    def events(self, uid: str, *, newest_first: bool = False, limit: int | None = None) -> Iterator[Event]:
+        """Yield what happened to a workload."""
+        return self._pages(_at(uid) + "/events", {"ordering": "-id" if newest_first else "id"}, Event, limit)
+
+    def placement(self, uid: str) -> Json:
+        """Return on which nodes and GPUs the workers of the current attempt are."""
+        return _object(self._transport.get(_at(uid) + "/placement"))
+
+    def logs(self, uid: str, *, tail: int | None = None, since: float | None = None, rank: int | None = None) -> Logs:
+        """Return the last `tail` lines, or what came after `since` (cluster seconds)."""
+        params = {"tail": tail, "since": since, "rank": rank}
+        return Logs.of(self._transport.get(_at(uid) + "/logs", params))
+
+    def wait(self, uid: str, until: str = "terminal", timeout: float | None = None) -> Workload:
+        """Wait until a workload has ended ("terminal"), is "running", or is in a phase ("Suspended").
+
+        Returns it as well when it ended before; raises WaitTimeout after `timeout` seconds of this machine's clock.
+        """
+        [ended] = follow.wait(self, [uid], until=until, timeout=timeout)
+        return ended
+
+    # --- the cluster and its users -----------------------------------------------------------
+
+    def nodes(self, *, pool: str = "", rack: str = "") -> Iterator[Node]:
+        """Yield the machines."""
+        return self._pages("/nodes", {"pool": pool, "rack": rack}, Node)
+
+    def node(self, name: str) -> Node:
+        """Return one machine."""
+        return Node.of(self._transport.get(f"/nodes/{_part(name)}"))
+
+    def node_pools(self) -> Iterator[NodePool]:
+        """Yield the node pools."""
+        return self._pages("/node-pools", {}, NodePool)
+
+    def priority_classes(self) -> Iterator[PriorityClass]:
+        """Yield the priority classes."""
+        return self._pages("/priority-classes", {}, PriorityClass)
+
+    def teams(self) -> Iterator[Team]:
+        """Yield the teams this user sees."""
+        return self._pages("/teams", {}, Team)
+
+    def team(self, name: str) -> Team:
+        """Return one team; its document has quotas and members."""
+        return Team.of(self._transport.get(f"/teams/{_part(name)}"))
+
+    def quotas(self, *, team: str = "", pool: str = "") -> Iterator[Quota]:
+        """Yield the quotas this user sees."""
+        return self._pages("/quotas", {"team": team, "pool": pool}, Quota)
+
+    def usage(self, *, group_by: str = "team", granularity: str = "all", start: str = "", end: str = "") -> Json:
+        """Return GPU hours held and computed, grouped by any of team, user, pool, workload."""
+        params = {"group_by": group_by, "granularity": granularity, "from": start, "to": end}
+        return _object(self._transport.get("/usage", params))
+
+    def cluster(self) -> Json:
+        """Return the cluster's clock, and whether it is simulated."""
+        return _object(self._transport.get("/cluster"))
+
+    def _act(self, uid: str, verb: str) -> Workload:
+        return Workload.of(self._transport.send("POST", f"{_at(uid)}/{verb}", key=_key()))
+
+    def _pages(self, path: str, params: Mapping[str, Any], kind: type[A], limit: int | None = None) -> Iterator[A]:
+        """Yield all results of a list, page by page, at most `limit`."""
+        left = limit if limit is not None else ALL
+        query = dict(params)
+        size = min(PAGE, left)
+        while left > 0:
+            page = _object(self._transport.get(path, {**query, "page_size": size}))
+            results = _results(page, kind)
+            yield from results[:left]
+            left -= len(results)
+            # Only the cursor is taken from the link: its host may be a proxy's inner name, and a token stays here.
+            cursor = dict(parse_qsl(urlsplit(str(page.get("next") or "")).query)).get("cursor")
+            if not cursor or not results:
+                return
+            query["cursor"] = cursor
+
+
+def _key() -> str:
+    return str(uuid.uuid4())
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _at(uid: str) -> str:
+    return f"/workloads/{_part(uid)}"
+
+
+def _object(answer: Any) -> Json:
+    if not isinstance(answer, dict):
+        raise WeftError(f"The server answered with {type(answer).__name__} where an object was expected.")
+    return answer
+
+
+def _results(answer: Any, kind: type[A]) -> tuple[A, ...]:
+    results = _object(answer).get("results")
+    if not isinstance(results, list):
+        raise WeftError("The server answered without the list that was expected.")
+    return tuple(kind.of(one) for one in results)
+
+
+def _the_one(found: Sequence[Workload], name: str, team: str) -> Workload:
+    """Return the newest of the workloads with a name, if they are all of one team."""
+    if not found:
+        where = f" in team {team}" if team and "/" not in name else ""
+        raise NotFound(f"There is no workload {name}{where} that you may see. `weft get` lists yours.", status=404)
+    teams = sorted({one.team for one in found})
+    if len(teams) > 1:
+        choices = " or ".join(f"{team}/{found[0].name}" for team in teams)
+        raise WeftError(f"{name} is a workload of several teams. Say {choices}.")
+    return found[0]

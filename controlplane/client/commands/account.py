@@ -1,0 +1,117 @@
+"""login, logout, whoami."""
+
+import getpass
+import socket
+import sys
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from controlplane.client import config, output
+from controlplane.client.config import LOOPBACK
+from controlplane.client.errors import NotReachable, NotSignedIn, WeftError
+from controlplane.client.output import Format
+from controlplane.client.session import Session, connect
+
+
+def login(
+    ctx: typer.Context,
+    url: Annotated[str, typer.Argument(help="The server, such as https://weft.example.")],
+    username: Annotated[str, typer.Option("--username", "-u", help="Sign in as this user; asks for a password.")] = "",
+    password_stdin: Annotated[bool, typer.Option("--password-stdin", help="Read the password from stdin.")] = False,
+) -> None:
+    """Sign in to a server and remember it.
+
+    With --token TOKEN (- reads it from stdin) no password is asked for.
+    """
+    session: Session = ctx.obj
+    given = session.token
+    token = sys.stdin.readline().strip() if given == "-" else given
+    if not token:
+        name = username or _ask("User name: ")
+        password = sys.stdin.readline().rstrip("\n") if password_stdin else _ask_password(name)
+        with connect(url) as client:
+            token = client.login(name, password, name=f"weft on {socket.gethostname()}"[:80]).token
+    with connect(url, token) as client:
+        me = client.whoami()
+        address = client.url
+    teams = [str(one["team"]) for one in me.teams]
+    context = config.Context(address, token, me.username, teams[0] if len(teams) == 1 else "")
+    config.save(session.config.with_context(context, session.name), config.path())
+    output.say(f"Signed in to {address} as {me.username} ({_roles(me.is_platform_admin, me.teams)}).")
+    if address.startswith("http://") and not _is_loopback(address):
+        output.note("warning: this server is reached without TLS, so the token can be read on the way.")
+
+
+def logout(ctx: typer.Context) -> None:
+    """Make the stored token invalid and forget it."""
+    session: Session = ctx.obj
+    stored = session.config.contexts.get(session.name, config.Context())
+    if not stored.token:
+        output.say("You are not signed in.")
+        return
+    try:
+        with connect(stored.url, stored.token) as client:
+            own = client.whoami().token
+            if own:
+                client.revoke_token(int(own["id"]))
+    except NotSignedIn:
+        pass  # expired or deleted already
+    except NotReachable as error:
+        output.note(f"warning: {error} The token stays valid there until it expires.")
+    config.save(session.config.without_token(session.name), config.path())
+    output.say(f"Signed out of {stored.url}.")
+
+
+def whoami(
+    ctx: typer.Context,
+    form: Annotated[Format, typer.Option("--output", "-o", help="How to print it.")] = Format.TABLE,
+) -> None:
+    """Show the user, roles and server in use."""
+    session: Session = ctx.obj
+    me = session.client.whoami()
+    if not form.is_text:
+        if form == Format.NAME:
+            output.say(me.username)
+        else:
+            output.dump(me.document, form)
+        return
+    token = me.token or {}
+    output.say(
+        output.pairs(
+            (
+                ("User", me.username),
+                ("Roles", _roles(me.is_platform_admin, me.teams)),
+                ("Server", session.client.url),
+                ("Token", f"{token['prefix']}... until {output.clock(token['expires_at'])}" if token else ""),
+                ("Team meant", session.context.team),
+            )
+        )
+    )
+
+
+def _roles(is_admin: bool, teams: object) -> str:
+    named = [f"{one['role']} of {one['team']}" for one in teams] if isinstance(teams, list | tuple) else []
+    return ", ".join([*(["platform admin"] if is_admin else []), *named]) or "no team"
+
+
+def _ask(prompt: str) -> str:
+    if not sys.stdin.isatty():
+        raise WeftError("There is no terminal to ask on. Give --token, or --username with --password-stdin.")
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    answer = sys.stdin.readline().strip()
+    if not answer:
+        raise WeftError("No user name was given.")
+    return answer
+
+
+def _ask_password(username: str) -> str:
+    if not sys.stdin.isatty():
+        raise WeftError("There is no terminal to ask on. Give --token, or --password-stdin.")
+    return getpass.getpass(f"Password of {username}: ")
+
+
+def _is_loopback(url: str) -> bool:
+    return urlsplit(url).hostname in LOOPBACK

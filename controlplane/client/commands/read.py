@@ -1,0 +1,174 @@
+"""get, queue, top: lists of things."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controlplane.client import output
+from controlplane.client.errors import NotFound, WeftError
+from controlplane.client.output import Format
+from controlplane.client.session import Session
+
+if TYPE_CHECKING:
+    from controlplane.client.answers import Workload
+    from controlplane.client.columns import Table
+
+Form = Annotated[Format, typer.Option("--output", "-o", help="How to print it.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on, printing what changes.")]
+WATCH_PAUSE = 2.0  # s
+KINDS = {
+    "workloads": ("workload", "wl", "jobs", "job"),
+    "nodes": ("node", "no"),
+    "node-pools": ("node-pool", "pools", "pool"),
+    "teams": ("team",),
+    "quotas": ("quota",),
+    "usage": (),
+    "priority-classes": ("priority-class", "pc"),
+}
+
+
+def get(
+    ctx: typer.Context,
+    kind: Annotated[
+        str, typer.Argument(metavar="[KIND]", help=f"{', '.join(KINDS)}; or the NAME of a workload.")
+    ] = "workloads",
+    name: Annotated[str, typer.Argument(help="Only this one.")] = "",
+    team: Annotated[str, typer.Option(help="Only this team's.")] = "",
+    phase: Annotated[
+        list[str] | None, typer.Option("--phase", metavar="PHASE", help="Only in this phase; repeatable.")
+    ] = None,
+    selector: Annotated[
+        str, typer.Option("--selector", "-l", help="phase=Queued,type=training: only workloads like this.")
+    ] = "",
+    limit: Annotated[int, typer.Option(help="At most so many workloads.")] = 200,
+    watch: Watch = False,
+    form: Form = Format.TABLE,
+) -> None:
+    """List things, or show one."""
+    session: Session = ctx.obj
+    chosen = next((known for known, others in KINDS.items() if kind == known or kind in others), "")
+    if not chosen:
+        chosen, name = "workloads", kind
+    if chosen == "workloads":
+        wanted = {"team": team, "phase": tuple(phase or ()), "limit": limit, **_selected(selector)}
+        _workloads(session, name, wanted, form, watch=watch)
+        return
+    if watch or phase or selector:
+        raise typer.BadParameter("--watch, --phase and --selector are for workloads.")
+    _others(session, chosen, name, team, form)
+
+
+def queue(
+    ctx: typer.Context,
+    team: Annotated[str, typer.Option(help="Only this team's.")] = "",
+    form: Form = Format.TABLE,
+) -> None:
+    """Show what waits, in the order in which it is served, and why."""
+    from controlplane.client import columns
+
+    session: Session = ctx.obj
+    rows = list(session.client.queue(team=team))
+    output.show(rows, columns.queue(_now(session, form)), form, empty="Nothing waits.")
+
+
+def top(
+    ctx: typer.Context,
+    kind: Annotated[str, typer.Argument(metavar="[teams|nodes]", help="What to show.")] = "teams",
+    form: Form = Format.TABLE,
+) -> None:
+    """Show GPUs by team (nominal, held, borrowed, computing) or by node."""
+    from controlplane.client import columns
+
+    session: Session = ctx.obj
+    if kind in ("teams", "team"):
+        output.show(list(session.client.teams()), columns.TEAMS, form, empty="There are no teams that you see.")
+    elif kind in ("nodes", "node"):
+        nodes = sorted(session.client.nodes(), key=lambda node: -node.held_milli)
+        output.show(nodes, columns.NODES, form, empty="There are no nodes.")
+    else:
+        raise typer.BadParameter(f"{kind} is neither teams nor nodes.")
+
+
+def _workloads(session: Session, name: str, wanted: dict[str, Any], form: Format, *, watch: bool) -> None:
+    from controlplane.client import columns
+
+    def read() -> "Sequence[Workload]":
+        if name:
+            return [session.client.get(name, team=wanted["team"])]
+        return list(session.client.list(**wanted))
+
+    rows = read()
+    empty = "No workloads. Submit one: weft submit training --name hello --image IMAGE --gpus 1"
+    output.show(rows, columns.workloads(_now(session, form)), form, one=bool(name), empty=empty)
+    if watch:
+        _watch(session, rows, read, form)
+
+
+def _watch(
+    session: Session, rows: "Sequence[Workload]", read: "Callable[[], Sequence[Workload]]", form: Format
+) -> None:
+    """Print each workload that changes as one more line, until Ctrl-C."""
+    from controlplane.client import columns
+    from controlplane.client.follow import Steady
+
+    steady = Steady(output.note)
+    last = {row.uid: row.version for row in rows}
+    while True:
+        time.sleep(WATCH_PAUSE)
+        rows = steady.look(read) or ()
+        changed = [row for row in reversed(rows) if last.get(row.uid) != row.version]
+        last |= {row.uid: row.version for row in rows}
+        if changed and form.is_text:
+            # All rows are laid out, so that the columns stay where they were.
+            lines = output.table(rows, columns.workloads(_now(session, form)), form, head=False).splitlines()
+            output.say("\n".join(lines[rows.index(row)] for row in changed))
+        elif changed:
+            output.show(changed, (), form)
+
+
+def _others(session: Session, kind: str, name: str, team: str, form: Format) -> None:
+    from controlplane.client import columns
+
+    client = session.client
+    sources: dict[str, tuple[Callable[[], Iterable[Any]], Table]] = {
+        "nodes": (client.nodes, columns.NODES),
+        "node-pools": (client.node_pools, columns.POOLS),
+        "teams": (client.teams, columns.TEAMS),
+        "quotas": (lambda: client.quotas(team=team), columns.QUOTAS),
+        "priority-classes": (client.priority_classes, columns.PRIORITIES),
+        "usage": (lambda: [columns.UsageRow(row) for row in client.usage()["rows"]], columns.USAGE),
+    }
+    read, table = sources[kind]
+    if name and kind in ("nodes", "teams"):
+        rows: list[Any] = [client.node(name) if kind == "nodes" else client.team(name)]
+    else:
+        attribute = "team" if kind == "quotas" else "name"
+        rows = [row for row in read() if not name or getattr(row, attribute) == name]
+        if team:
+            rows = [row for row in rows if getattr(row, "team", team) == team or row.name == team]
+    if name and not rows:
+        raise NotFound(f"There is no {kind} {name} that you may see.", status=404)
+    output.show(rows, table, form, one=bool(name) and len(rows) == 1, empty=f"There are no {kind} that you see.")
+
+
+def _selected(selector: str) -> dict[str, Any]:
+    """Read `phase=Queued,type=training` (several phases: phase=Queued|Held)."""
+    chosen: dict[str, Any] = {}
+    for part in filter(None, selector.split(",")):
+        key, sign, value = part.partition("=")
+        if not sign or key not in ("phase", "type", "team", "name"):
+            raise WeftError(f"--selector {part} is not understood. Write phase=, type=, team= or name=, by commas.")
+        chosen[key] = tuple(value.split("|")) if key == "phase" else value
+    return chosen
+
+
+def _now(session: Session, form: Format) -> str | None:
+    """Return the cluster's clock, which ages are counted by; None where no age is shown."""
+    if not form.is_text:
+        return None
+    try:
+        return str(session.client.cluster().get("now") or "") or None
+    except NotFound:
+        return None

@@ -1,0 +1,235 @@
+"""submit and wait."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controlplane.client import jobs, output
+from controlplane.client.errors import WeftError
+from controlplane.client.output import Format
+from controlplane.client.session import Session
+
+if TYPE_CHECKING:
+    from controlplane.client.answers import Preview, Workload
+    from controlplane.client.documents import Document
+
+
+class DryRun(StrEnum):
+    """Who looks at the job: this program (is it a job file at all), or the server (would it start)."""
+
+    CLIENT = "client"
+    SERVER = "server"
+
+
+def submit(  # one argument for each flag: that is how typer declares them
+    ctx: typer.Context,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[TYPE] [-- COMMAND...]", help="training, notebook or inference.")
+    ] = None,
+    file: Annotated[
+        list[str] | None, typer.Option("--file", "-f", metavar="FILE", help="Job file; - is stdin; repeatable.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the workload.")] = "",
+    team: Annotated[str, typer.Option(help="Team whose quota it uses (default: WEFT_TEAM, or your only team).")] = "",
+    image: Annotated[str, typer.Option(help="Container image.")] = "",
+    gpus: Annotated[int | None, typer.Option(help="Whole GPUs of each worker.")] = None,
+    gpu_model: Annotated[list[str] | None, typer.Option(metavar="MODEL", help="GPU model allowed; repeatable.")] = None,
+    gpu_share: Annotated[float | None, typer.Option(help="A part of one GPU that it always gets, 0.3.")] = None,
+    gpu_share_limit: Annotated[float | None, typer.Option(help="What a share may use when the GPU is idle.")] = None,
+    gpu_memory: Annotated[str, typer.Option(help="GPU memory, 10Gi: of a share, or least of a whole GPU.")] = "",
+    cpu: Annotated[str, typer.Option(help="CPU cores of each worker, 8 or 500m.")] = "",
+    memory: Annotated[str, typer.Option(help="Memory of each worker, 64Gi.")] = "",
+    workers: Annotated[int | None, typer.Option(help="Workers, or replicas of a service.")] = None,
+    min_workers: Annotated[int | None, typer.Option("--min", help="Least workers or replicas.")] = None,
+    max_workers: Annotated[int | None, typer.Option("--max", help="Most workers or replicas.")] = None,
+    priority_class: Annotated[str, typer.Option("--priority-class", help="Priority class.")] = "",
+    env: Annotated[
+        list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="A variable; repeatable.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port a service listens on.")] = None,
+    after: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Start after this workload; repeatable.")
+    ] = None,
+    expected_duration: Annotated[str, typer.Option(help="A hint, 6h.")] = "",
+    max_duration: Annotated[str, typer.Option(help="Ends it after so long, 12h.")] = "",
+    checkpoint_interval: Annotated[str, typer.Option(help="How often it saves its work, 10m.")] = "",
+    retries: Annotated[int | None, typer.Option(help="How often a failure is tried again.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end (a service or notebook: until it runs).")] = (
+        False
+    ),
+    timeout: Annotated[str, typer.Option(help="With --wait: give up waiting after 30m (exit 4).")] = "",
+    dry_run: Annotated[DryRun | None, typer.Option(help="Submit nothing: check here, or ask the server.")] = None,
+    key: Annotated[str, typer.Option("--idempotency-key", help="The same key submits once, within 24 h.")] = "",
+    form: Annotated[Format, typer.Option("--output", "-o", help="How to print the answer.")] = Format.TABLE,
+) -> None:
+    """Submit a job by flags, or the jobs of files (all or none).
+
+    weft submit training --name hello --team nlp --image example/train:1 --gpus 1 -- python train.py
+    """
+    session: Session = ctx.obj
+    given = jobs.Flags(
+        type=(words or [""])[0],
+        name=name,
+        team=team,
+        image=image,
+        command=(words or [])[1:],
+        env=env or (),
+        gpus=gpus,
+        gpu_model=gpu_model or (),
+        gpu_share=gpu_share,
+        gpu_share_limit=gpu_share_limit,
+        gpu_memory=gpu_memory,
+        cpu=cpu,
+        memory=memory,
+        workers=workers,
+        least=min_workers,
+        most=max_workers,
+        priority_class=priority_class,
+        port=port,
+        after=after or (),
+        expected_duration=expected_duration,
+        max_duration=max_duration,
+        checkpoint_interval=checkpoint_interval,
+        retries=retries,
+    )
+    limit = jobs.seconds(timeout) if timeout else None
+    documents = _from_files(file, given) if file else []
+    bodies = [dict(one.fields) for one in documents] if file else [jobs.job(given)]
+    bodies = [jobs.with_team(body, team or session.context.team) for body in bodies]
+    with _Located(documents):
+        if dry_run:
+            _try(session, bodies, dry_run, form)
+            return
+        submitted = _submit(session, bodies, key)
+    output.show(submitted, (), form) if form == Format.NAME else _announce(submitted, form, one=len(bodies) == 1)
+    if wait:
+        raise typer.Exit(follow_to_end(session, submitted, "ready", limit))
+
+
+def wait(
+    ctx: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="team/name, name or uid.")],
+    until: Annotated[str, typer.Option("--for", help="ready, running, terminal, or a phase such as Suspended.")] = (
+        "ready"
+    ),
+    timeout: Annotated[str, typer.Option(help="Give up waiting after 30m (exit 4).")] = "",
+    team: Annotated[str, typer.Option(help="Team of the names.")] = "",
+) -> None:
+    """Wait for workloads; the exit code says how they ended.
+
+    ready is the end of a training, and for a service or notebook that it runs.
+    """
+    session: Session = ctx.obj
+    limit = jobs.seconds(timeout) if timeout else None
+    workloads = [session.client.find(name, team=team) for name in names]
+    raise typer.Exit(follow_to_end(session, workloads, until, limit))
+
+
+def follow_to_end(session: Session, workloads: "Sequence[Workload]", until: str, timeout: float | None) -> int:
+    """Wait, telling each change on stderr, and return the exit code: the first that is not 0."""
+    from controlplane.client import follow
+    from controlplane.client.progress import Progress
+
+    try:
+        with Progress() as progress:
+            ended = follow.wait(
+                session.client,
+                [one.uid for one in workloads],
+                until=until,
+                timeout=timeout,
+                seen=progress.tell,
+                notice=progress.note,
+            )
+    except KeyboardInterrupt:
+        names = " ".join(one.path for one in workloads)
+        goes_on = "goes on" if len(workloads) == 1 else "go on"
+        output.note(f"\nStopped waiting; {names} {goes_on}. Watch with `weft wait {names}`, end with `weft stop`.")
+        raise
+    codes = [follow.exit_code(one) for one in ended]
+    for one in [one for one in ended if not follow.is_met(one, until)]:
+        output.note(f"{one.path} can never start: what it waits for ({', '.join(one.unmet)}) did not succeed.")
+        codes.append(3)
+    return next((code for code in codes if code), 0)
+
+
+class _Located:
+    """Puts file and line before the faults that the server finds in a job file."""
+
+    def __init__(self, documents: "Sequence[Document]") -> None:
+        self.documents = documents
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, WeftError) and self.documents:
+            error.where = self._where
+
+    def _where(self, field: str) -> tuple[str, str]:
+        """Return file:line and the field itself: a batch names `1.workers.min`, document 1's."""
+        number, _, rest = field.partition(".")
+        if len(self.documents) > 1:
+            if not number.isdecimal() or int(number) >= len(self.documents):
+                return "", field
+            return self.documents[int(number)].where(rest), rest
+        return self.documents[0].where(field), field
+
+
+def _from_files(names: Sequence[str], flags: jobs.Flags) -> "list[Document]":
+    if flags != jobs.Flags(type="", team=flags.team):
+        raise typer.BadParameter("A job comes from --file or from flags. With --file only --team is taken.")
+    from controlplane.client import documents
+
+    return documents.load(names)
+
+
+def _submit(session: Session, bodies: Sequence[dict[str, Any]], key: str) -> "Sequence[Workload]":
+    if len(bodies) == 1:
+        return [session.client.submit(bodies[0], key=key)]
+    return session.client.submit_all(bodies, key=key)
+
+
+def _announce(submitted: "Sequence[Workload]", form: Format, *, one: bool) -> None:
+    if not form.is_text:
+        output.dump(submitted[0].document if one else [each.document for each in submitted], form)
+        return
+    for each in submitted:
+        place = f", place {each.position} in the queue" if each.position else ""
+        output.say(f"{each.path} submitted: {each.phase}{place} ({each.uid})")
+
+
+def _try(session: Session, bodies: Sequence[dict[str, Any]], dry_run: DryRun, form: Format) -> None:
+    if dry_run == DryRun.CLIENT:
+        faults = [body for body in bodies if body.get("type") not in jobs.TYPES]
+        if faults:
+            raise WeftError(f"type is {faults[0].get('type')!r}. Write {', '.join(jobs.TYPES)}.")
+        output.dump(bodies[0] if len(bodies) == 1 else list(bodies), Format.YAML if form.is_text else form)
+        return
+    previews = []
+    for number, body in enumerate(bodies):
+        try:
+            previews.append(session.client.preview(body))
+        except WeftError as error:
+            if len(bodies) > 1:
+                error.prefix(str(number))
+            raise
+    if not form.is_text:
+        documents = [preview.document for preview in previews]
+        output.dump(documents[0] if len(bodies) == 1 else documents, form)
+        return
+    for body, preview in zip(bodies, previews, strict=True):
+        output.say(f"{body.get('team', '')}/{body.get('name', '')}: {_verdict(preview)}")
+
+
+def _verdict(preview: "Preview") -> str:
+    places = ", ".join(
+        f"{place.get('node')} GPU {','.join(map(str, place.get('gpus', [])))}" for place in preview.placement
+    )
+    leavers = ", ".join(f"{one.get('team')}/{one.get('name')} ({one.get('reason')})" for one in preview.evicts)
+    if preview.will_start:
+        after = f" after {leavers} has left" if leavers else " now"
+        return f"would start{after}" + (f" on {places}" if places else "") + "."
+    place = f", place {preview.position} in the queue" if preview.position else ""
+    return f"would wait{place}: {preview.reason}. {preview.message}"

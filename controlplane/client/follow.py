@@ -1,0 +1,196 @@
+"""Waiting for workloads and following their logs, through restarts of the server."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from controlplane.client.answers import UP, LogLine, Workload
+from controlplane.client.errors import NotReachable, WaitTimeout, WeftError
+
+if TYPE_CHECKING:
+    from controlplane.client.client import Client
+
+FIRST_PAUSE = 0.25  # s: a short job's end is seen at once
+MOST_PAUSE = 3.0  # s: what a person still calls live
+PATIENCE = 300.0  # s without any answer before waiting is given up
+
+T = TypeVar("T")
+Notice = Callable[[str], None]
+
+
+def _silent(_: str) -> None:
+    """Say nothing."""
+
+
+class Pace:
+    """The pause between two looks: short after a change, growing while nothing happens."""
+
+    def __init__(self, deadline: float | None = None) -> None:
+        self.deadline = deadline
+        self.pause = FIRST_PAUSE
+
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def rest(self, *, changed: bool) -> None:
+        """Sleep until the next look, never past the deadline."""
+        self.pause = FIRST_PAUSE if changed else min(MOST_PAUSE, self.pause * 1.4)
+        left = self.pause if self.deadline is None else self.deadline - time.monotonic()
+        time.sleep(max(0.0, min(self.pause, left)))
+
+
+class Steady:
+    """Looks at the server and bears its absence: None while it does not answer, an error after PATIENCE."""
+
+    def __init__(self, notice: Notice = _silent, patience: float = PATIENCE) -> None:
+        self.notice = notice
+        self.patience = patience
+        self.lost_at: float | None = None
+
+    def look(self, read: Callable[[], T]) -> T | None:
+        """Return what was read, None if the server cannot be reached for now."""
+        try:
+            value = read()
+        except WeftError as error:
+            if not _may_pass(error):
+                raise
+            now = time.monotonic()
+            if self.lost_at is None:
+                self.lost_at = now
+                self.notice(f"{error} Trying on.")
+            elif now - self.lost_at > self.patience:
+                raise
+            return None
+        if self.lost_at is not None:
+            self.lost_at = None
+            self.notice("The server answers again.")
+        return value
+
+
+def wait(
+    client: "Client",
+    uids: Sequence[str],
+    *,
+    until: str = "terminal",
+    timeout: float | None = None,
+    seen: Callable[[Workload], None] | None = None,
+    notice: Notice = _silent,
+) -> list[Workload]:
+    """Wait for several workloads; return them as they were when their wait was over, in the order given.
+
+    `until` is "terminal", "running" or a phase; "ready" is running for services and notebooks, which do not end by
+    themselves, and terminal for training. `seen` is called for each change. A workload whose `after` has failed can
+    never start, so it is not waited for. Raises WaitTimeout.
+    """
+    pace = Pace(None if timeout is None else time.monotonic() + timeout)
+    steady = Steady(notice)
+    watched = _Watched(until, {uid: None for uid in uids})
+    while True:
+        changes = watched.look(client, steady)
+        for change in changes if seen else ():
+            seen(change)  # type: ignore[misc]
+        if not watched.open:
+            return [watched.done[uid] for uid in uids]
+        if pace.is_over():
+            raise watched.timed_out(timeout or 0.0)
+        pace.rest(changed=bool(changes))
+
+
+class _Watched:
+    """What is waited for: as last seen while open, as it was when its wait was over."""
+
+    def __init__(self, until: str, open: dict[str, Workload | None]) -> None:  # noqa: A002
+        self.until = until
+        self.open = open
+        self.done: dict[str, Workload] = {}
+
+    def look(self, client: "Client", steady: Steady) -> list[Workload]:
+        """Read what is open, and return what has changed."""
+        changes = []
+        for uid, before in list(self.open.items()):
+            now = steady.look(partial(client.read, uid))
+            if now is None:
+                break
+            if before is None or _differs(before, now):
+                changes.append(now)
+            self.open[uid] = now
+            if is_met(now, self.until):
+                self._end(now)
+        self._give_up()
+        return changes
+
+    def timed_out(self, timeout: float) -> WaitTimeout:
+        """Return the error that says what did not happen."""
+        seen = [one for one in self.open.values() if one]
+        if not seen:
+            return WaitTimeout(f"No answer within {timeout:g} s.")
+        more = f" and {len(seen) - 1} more" if len(seen) > 1 else ""
+        return WaitTimeout(f"{seen[0].path}{more} is still {seen[0].phase} after {timeout:g} s. It goes on.")
+
+    def _give_up(self) -> None:
+        """End the wait for what can never start, because what it waits for has failed."""
+        lost = {one.path for one in self.done.values() if has_failed(one, self.until)}
+        for one in [one for one in self.open.values() if one]:
+            if lost.intersection(f"{one.team}/{name}" for name in one.unmet):
+                self._end(one)
+
+    def _end(self, workload: Workload) -> None:
+        self.done[workload.uid] = workload
+        del self.open[workload.uid]
+
+
+def is_met(workload: Workload, until: str) -> bool:
+    """Whether a wait for this workload is over: it got there, or has ended and never will."""
+    if workload.has_ended:
+        return True
+    if until == "ready":
+        until = "terminal" if workload.type == "training" else "running"
+    if until == "running":
+        return workload.phase in UP
+    return workload.phase.lower() == until.lower()
+
+
+def has_failed(workload: Workload, until: str) -> bool:
+    """Whether what waits for this one (`after`) waits in vain: it ended badly, or can never start itself."""
+    if not workload.has_ended:
+        return not is_met(workload, until)
+    return exit_code(workload) != 0 and not (workload.type == "notebook" and workload.phase == "Stopped")
+
+
+def exit_code(workload: Workload) -> int:
+    """Return the exit code for a workload that was waited for (product.md 4.2)."""
+    return {"Failed": 3, "Rejected": 5, "Expired": 5, "Stopped": 6}.get(workload.phase, 0)
+
+
+def log_lines(
+    client: "Client",
+    uid: str,
+    *,
+    tail: int | None = None,
+    since: float | None = None,
+    rank: int | None = None,
+    notice: Notice = _silent,
+) -> Iterator[LogLine]:
+    """Yield a workload's log lines as they come, until it has ended."""
+    pace, steady = Pace(), Steady(notice)
+    while True:
+        # The phase is read first: lines written between the two reads come with the next round.
+        workload = steady.look(partial(client.read, uid))
+        piece = steady.look(partial(client.logs, uid, tail=tail, since=since, rank=rank)) if workload else None
+        if piece:
+            yield from piece.lines
+            since = piece.next_since if piece.next_since is not None else since
+            tail = None if since is not None else tail
+        if workload and piece is not None and workload.has_ended and (not piece.lines or piece.next_since is None):
+            return
+        pace.rest(changed=bool(piece and piece.lines))
+
+
+def _may_pass(error: WeftError) -> bool:
+    return isinstance(error, NotReachable) or error.status == 429 or error.status >= 500
+
+
+def _differs(before: Workload, now: Workload) -> bool:
+    return (before.phase, before.reason, before.message) != (now.phase, now.reason, now.message)

@@ -1,0 +1,65 @@
+"""What a command needs from the outside: which server, as whom, and names turned into workloads."""
+
+import os
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from controlplane.client.config import Config, Context, load, path, resolve
+from controlplane.client.errors import WeftError
+
+if TYPE_CHECKING:
+    from controlplane.client.client import Client
+
+NO_SERVER = "No server is known. Sign in with `weft login URL`, or set WEFT_URL and WEFT_TOKEN."
+
+
+@dataclass
+class Session:
+    """One call of the CLI: its global flags, and the client they lead to, opened when first used."""
+
+    url: str = ""
+    token: str = ""
+    context_name: str = ""
+
+    @cached_property
+    def config(self) -> Config:
+        """The stored configuration."""
+        return load(path())
+
+    @cached_property
+    def context(self) -> Context:
+        """The server and token in force."""
+        return resolve(self.config, name=self.context_name, url=self.url, token=self.token, env=os.environ)
+
+    @cached_property
+    def client(self) -> "Client":
+        """The connection."""
+        if not self.context.url:
+            raise WeftError(NO_SERVER)
+        return connect(self.context.url, self.context.token)
+
+    @property
+    def name(self) -> str:
+        """The context that login and logout write to."""
+        return self.context_name or os.environ.get("WEFT_CONTEXT", "") or self.config.current
+
+    def close(self) -> None:
+        """Close the connection if one was opened."""
+        if "client" in self.__dict__:
+            self.client.close()
+
+
+def connect(url: str, token: str = "") -> "Client":
+    """Return a client; httpx is loaded here, so that commands which send nothing start without it."""
+    # httpx loads its own command line tool with rich and pygments on import: 0.2 s of every command for nothing.
+    blocked = "httpx._main" not in sys.modules
+    if blocked:
+        sys.modules["httpx._main"] = None  # type: ignore[assignment]
+    try:
+        from controlplane.client.client import Client
+    finally:
+        if blocked:
+            del sys.modules["httpx._main"]
+    return Client(url, token)
