@@ -1,6 +1,11 @@
 """The one Django app."""
 
+from typing import TYPE_CHECKING, Any
+
 from django.apps import AppConfig
+
+if TYPE_CHECKING:
+    from controlplane.cluster.port import LogLine
 
 
 class ControlplaneConfig(AppConfig):
@@ -10,5 +15,14 @@ class ControlplaneConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Load the Celery app, so that `celery -A controlplane.celery` and `send_task` share one."""
-        from controlplane import celery  # noqa: F401
+        """Load the Celery app, so that `celery -A controlplane.celery` and `send_task` share one; connect the logs."""
+        from controlplane import celery, logs  # noqa: F401
+
+        logs.connect(_read_logs)
+
+
+def _read_logs(*asked: Any) -> "tuple[LogLine, ...]":
+    """Read from the cluster of this process, which is built on first use."""
+    from controlplane.loops import wiring
+
+    return wiring.get().cluster.logs(*asked)

@@ -79,6 +79,13 @@ def milli(text: str) -> int:
     raise ValueError(f"{text} has more than 3 decimals. Round it to {scaled.to_integral_value() / 1000}")
 
 
+def number(text: str) -> float:
+    """A plain decimal number of at least 0."""
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,9})?", text):
+        raise ValueError(f"{text!r} is not a number. Write for example 1767225600.5")
+    return float(text)
+
+
 def _quantity(text: str, example: str) -> Decimal:
     match = _QUANTITY.fullmatch(text)
     if not match:

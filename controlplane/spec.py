@@ -123,7 +123,7 @@ class Spec:
         }
 
 
-def parse(document: Mapping[str, Any], *, allow_simulated: bool = False) -> Spec:
+def parse(document: object, *, allow_simulated: bool = False) -> Spec:
     """Read one job file. Raises SpecError with every fault; `simulated` is for presets only."""
     faults = Faults()
     if not isinstance(document, Mapping):
@@ -179,7 +179,7 @@ def schemas() -> dict[str, Schema]:
     out = {}
     for kind, record in jobfile.RECORDS.items():
         schema = record.schema()
-        schema["properties"]["type"] = {"type": "string", "enum": [kind.value], "description": "The type."}
+        schema["properties"]["type"] = {"const": kind.value, "description": "The type."}
         out[kind.value] = schema
     return out
 

@@ -3,7 +3,11 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from controlplane.api.views.health import healthz, readyz
+
 urlpatterns = [
+    path("healthz", healthz),
+    path("readyz", readyz),
     path("api/", include("controlplane.api.urls")),
     path("admin/", admin.site.urls),
     path("", include("frontend.urls")),

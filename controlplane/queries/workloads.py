@@ -21,6 +21,7 @@ __all__ = [
     "filtered",
     "get",
     "logs",
+    "of",
     "placement",
     "preview",
     "queue",
@@ -52,6 +53,11 @@ def get(user: access.Person, ref: UUID | str) -> Workload | None:
     except ValueError:
         return None
     return visible(user).filter(uid=uid).first()
+
+
+def of(user: access.Person, uids: Iterable[str]) -> QuerySet[Workload]:
+    """Those of these workloads that the user may see."""
+    return visible(user).filter(uid__in=list(uids))
 
 
 def filtered(

@@ -1,0 +1,226 @@
+"""What every endpoint declares, in one decorator: who may call it, its query parameters, its body and its answer.
+
+A view method without it fails at import, so nothing is open by forgetting; the OpenAPI document comes from the same
+words (reliability.md 6.1, SEC-1 and SEC-22).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import exceptions
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from controlplane.api.errors import CONTENT_TYPE, Faulty
+from controlplane.api.pagination import DEFAULT_SIZE, MOST_SIZE
+from controlplane.api.serializers.problem import Problem
+from controlplane.queries import access
+from controlplane.shapes import BAD, Faults, FieldError, Flag, Items, Shape, Text, Whole, shown
+
+if TYPE_CHECKING:
+    from controlplane.models import User
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+VERBS = ("get", "post", "put", "patch", "delete")
+ANYONE, SIGNED_IN, PLATFORM_ADMIN = "anyone", "signed-in", "platform-admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query parameter: its shape and a sentence."""
+
+    name: str
+    shape: Shape
+    about: str
+    default: Any = None
+
+
+PAGE = (
+    Parameter("cursor", Text(512), "Where the next page begins: from `next`."),
+    Parameter("page_size", Whole(1, MOST_SIZE), "Rows on one page.", DEFAULT_SIZE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What a view method declared."""
+
+    least: str
+    parameters: tuple[Parameter, ...]
+
+
+def endpoint(
+    *,
+    answer: Any = None,
+    least: str = SIGNED_IN,
+    status: int = 200,
+    body: Any = None,
+    parameters: Iterable[Parameter] = (),
+    headers: Mapping[str, str] | None = None,
+    problems: Iterable[int] = (),
+    tag: str = "",
+    operation: str = "",
+) -> Callable[[Method], Method]:
+    """Declare a view method. least is who may call it at all; roles in a team are checked on the object."""
+    declared = Endpoint(least, tuple(parameters))
+    known = [400, 404, 406, 429, 503, *([] if least == ANYONE else [401, 403]), *problems]
+    refusals = {(code, CONTENT_TYPE): OpenApiResponse(Problem, _TITLES.get(code, "")) for code in sorted({*known})}
+
+    def declare(method: Method) -> Method:
+        method.endpoint = declared  # type: ignore[attr-defined]
+        return extend_schema(
+            operation_id=operation or None,
+            tags=[tag] if tag else None,
+            request=body,
+            responses={status: answer, **refusals},
+            parameters=[*map(_documented, declared.parameters), *(_header(*h) for h in (headers or {}).items())],
+            auth=[] if least == ANYONE else None,
+        )(method)
+
+    return declare
+
+
+class Declared(BasePermission):
+    """The permission that a method declared."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        """Whether the user may call this method at all."""
+        declared = view.declared(request)
+        if declared is None or declared.least == ANYONE:
+            return True
+        if not request.user.is_authenticated:
+            return False
+        return declared.least == SIGNED_IN or access.is_platform_admin(request.user)
+
+
+class View(APIView):
+    """A view whose methods are all declared; query parameters are read strictly into `self.given`."""
+
+    permission_classes = [Declared]
+    metadata_class = None  # OPTIONS would describe views to anybody; the schema does that
+    given: dict[str, Any]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for verb in VERBS:
+            method = cls.__dict__.get(verb)
+            if method is not None and not hasattr(method, "endpoint"):
+                raise TypeError(f"{cls.__name__}.{verb} declares no endpoint(...)")
+
+    def declared(self, request: Request) -> Endpoint | None:
+        """What the called method declared; None for one that does not exist (405 follows)."""
+        method = getattr(self, str(request.method).lower(), None)
+        return getattr(method, "endpoint", None)
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Check who asks and what for, before anything is done."""
+        if self.declared(request) is None:
+            raise exceptions.MethodNotAllowed(str(request.method))
+        super().initial(request, *args, **kwargs)
+        declared = self.declared(request)
+        self.given = query(request, declared.parameters if declared else ())
+
+    def may(self, verb: str, team: str, *, submitter: int | None = None) -> None:
+        """Raise unless the user may do this in a team: 404 for a team not theirs, 403 for too low a role."""
+        user = self.request.user
+        if access.can(user, verb, team, submitter=submitter):
+            return
+        if not access.can(user, access.Verb.READ, team):
+            raise Http404
+        raise PermissionDenied(f"Your role in team {team} does not allow this. Ask an admin of the team.")
+
+    @property
+    def caller(self) -> "User":
+        """The user, where the method is not for anyone."""
+        return self.request.user  # type: ignore[return-value]
+
+    @property
+    def actor(self) -> str:
+        """The name that events carry."""
+        return self.caller.username
+
+
+def query(request: Request, parameters: Iterable[Parameter]) -> dict[str, Any]:
+    """The query parameters by their shapes; an unknown, doubled or wrong one is a 400 that names it."""
+    known = {parameter.name: parameter for parameter in parameters}
+    faults = Faults()
+    for name in request.GET:
+        if name not in known:
+            listed = f"Use {', '.join(known)}." if known else "There are none here."
+            faults.add(shown(name)[1:-1], f"{shown(name)[1:-1]} is not a parameter here. {listed}")
+        elif len(request.GET.getlist(name)) > 1:
+            faults.add(name, f"{name} is given twice. Give it once.")
+    out = {}
+    for name, parameter in known.items():
+        text = request.GET.get(name)
+        out[name] = parameter.default if text is None else parameter.shape.read(_typed(text, parameter), name, faults)
+    if faults.errors or BAD in out.values():
+        raise Faulty(faults.errors)
+    return out
+
+
+def refuse(field: str, message: str) -> NoReturn:
+    """Refuse a request for one field."""
+    raise Faulty([FieldError(field, message)])
+
+
+def no_body(request: Request) -> None:
+    """Refuse a body where none is expected; `{}` will do."""
+    if request.META.get("CONTENT_LENGTH") not in (None, "", "0") and request.data:
+        refuse("", "This address takes no body. Send none.")
+
+
+def if_match(request: Request) -> int | None:
+    """The version of If-Match; None without the header."""
+    text = request.META.get("HTTP_IF_MATCH", "").strip()
+    if not text:
+        return None
+    version = text.removeprefix("W/").strip('"')
+    if not (version.isascii() and version.isdigit() and len(version) < 10):
+        refuse("If-Match", 'If-Match is not an ETag of ours. Send the one of the last answer, such as "3".')
+    return int(version)
+
+
+def _typed(text: str, parameter: Parameter) -> Any:
+    """Query parameters are text; numbers, flags and lists are written out in it."""
+    shape = parameter.shape
+    if isinstance(shape, Whole) and text.removeprefix("-").isascii() and text.removeprefix("-").isdigit():
+        return int(text) if len(text) < 20 else text
+    if isinstance(shape, Flag) and text in ("true", "false"):
+        return text == "true"
+    if isinstance(shape, Items):
+        return text.split(",")
+    return text
+
+
+def _documented(parameter: Parameter) -> OpenApiParameter:
+    shape = parameter.shape
+    schema = shape.schema()
+    if isinstance(shape, Items):  # a comma list in one parameter
+        return OpenApiParameter(parameter.name, schema, description=parameter.about, style="form", explode=False)
+    return OpenApiParameter(parameter.name, schema, description=parameter.about, default=parameter.default)
+
+
+def _header(name: str, about: str) -> OpenApiParameter:
+    return OpenApiParameter(name, str, OpenApiParameter.HEADER, description=about)
+
+
+_TITLES = {
+    400: "The request is not right; every fault is named.",
+    401: "Sign in first.",
+    403: "Your role does not allow this.",
+    404: "There is no such thing, or none that you may see.",
+    406: "Only JSON is offered.",
+    409: "The present state does not allow this.",
+    412: "It has changed since the version in If-Match.",
+    413: "The body is too large.",
+    415: "Send application/json.",
+    422: "Well written, but it could never be done.",
+    429: "Too many requests; see Retry-After.",
+    503: "Something is not answering; see Retry-After.",
+}

@@ -1,0 +1,237 @@
+"""Answers about accounts, teams, machines and usage, for the OpenAPI document; queries.platform builds them."""
+
+from typing import Any
+
+from rest_framework import serializers as s
+
+from controlplane.api.serializers.workloads import Answer
+
+
+class Token(Answer):
+    """A token, without its secret."""
+
+    id = s.IntegerField()
+    name = s.CharField()
+    prefix = s.CharField(help_text="Its first characters, to recognise it.")
+    created_at = s.DateTimeField()
+    expires_at = s.DateTimeField()
+    last_used_at = s.DateTimeField(allow_null=True)
+
+
+class TokenList(Answer):
+    """The tokens of the asker."""
+
+    next = s.URLField(allow_null=True)
+    results = Token(many=True)
+
+
+class NewToken(Token):
+    """A new token with its secret, which is shown this once."""
+
+    token = s.CharField()
+
+
+class Role(Answer):
+    """A role in a team."""
+
+    team = s.CharField()
+    role = s.ChoiceField(["viewer", "member", "admin"])
+
+
+class Me(Answer):
+    """Who asks."""
+
+    username = s.CharField()
+    name = s.CharField(allow_blank=True)
+    email = s.CharField(allow_blank=True)
+    is_platform_admin = s.BooleanField()
+    teams = Role(many=True)
+    token = Token(allow_null=True)
+
+
+class Quota(Answer):
+    """What a team owns in a pool, milli-GPU; null = no limit."""
+
+    team = s.CharField()
+    pool = s.CharField()
+    nominal_milli = s.IntegerField()
+    borrowing_limit_milli = s.IntegerField(allow_null=True)
+    lending_limit_milli = s.IntegerField(allow_null=True)
+    weight = s.IntegerField()
+    version = s.IntegerField()
+
+
+class SavedQuota(Quota):
+    """A saved quota, and what is odd about it."""
+
+    warnings = s.ListField(child=s.CharField())
+
+
+class QuotaList(Answer):
+    """Quotas."""
+
+    next = s.URLField(allow_null=True)
+    results = Quota(many=True)
+
+
+class TeamRow(Answer):
+    """A team now, milli-GPU over all pools; computing is null before it was measured."""
+
+    name = s.CharField()
+    parent = s.CharField(allow_null=True)  # type: ignore[assignment]
+    colour = s.IntegerField()
+    role = s.ChoiceField(["viewer", "member", "admin"])
+    nominal_milli = s.IntegerField()
+    held_milli = s.IntegerField()
+    borrowed_milli = s.IntegerField()
+    computing_milli = s.IntegerField(allow_null=True)
+    waiting = s.IntegerField()
+    running = s.IntegerField()
+
+
+class TeamList(Answer):
+    """The teams that the asker may see."""
+
+    next = s.URLField(allow_null=True)
+    results = TeamRow(many=True)
+
+
+class Member(Answer):
+    """A member of a team."""
+
+    username = s.CharField()
+    role = s.ChoiceField(["viewer", "member", "admin"])
+
+
+class Team(TeamRow):
+    """A team with its quotas and members."""
+
+    quotas = Quota(many=True)
+    members = Member(many=True)
+
+
+class PriorityClass(Answer):
+    """A priority class."""
+
+    name = s.CharField()
+    value = s.IntegerField()
+    preemptible = s.BooleanField()
+    is_default = s.BooleanField()
+
+
+class PriorityClassList(Answer):
+    """All classes, the highest first."""
+
+    next = s.URLField(allow_null=True)
+    results = PriorityClass(many=True)
+
+
+class NodePool(Answer):
+    """A node pool: what it has, what is promised of it and what is held, milli-GPU."""
+
+    name = s.CharField()
+    gpu_model = s.CharField(allow_blank=True)
+    gpus = s.IntegerField()
+    price_per_gpu_hour = s.FloatField()
+    nodes = s.IntegerField()
+    capacity_milli = s.IntegerField()
+    nominal_milli = s.IntegerField()
+    held_milli = s.IntegerField()
+
+
+class NodePoolList(Answer):
+    """All node pools."""
+
+    next = s.URLField(allow_null=True)
+    results = NodePool(many=True)
+
+
+class Tenant(Answer):
+    """One worker's hold on a GPU; nameless if of a team that the asker cannot see."""
+
+    team = s.CharField()
+    workload = s.UUIDField(allow_null=True)
+    name = s.CharField(allow_null=True)
+    milli = s.IntegerField()
+
+
+class Gpu(Answer):
+    """One device: who holds it, and its last measured use (null = not known)."""
+
+    index = s.IntegerField()
+    healthy = s.BooleanField()
+    duty = s.FloatField(allow_null=True)
+    memory_used_mib = s.IntegerField(allow_null=True)
+    held_milli = s.IntegerField()
+    tenants = Tenant(many=True)
+
+
+class Node(Answer):
+    """A machine with its GPUs."""
+
+    name = s.CharField()
+    pool = s.CharField()
+    gpu_model = s.CharField(allow_blank=True)
+    gpu_count = s.IntegerField()
+    gpu_memory_mib = s.IntegerField()
+    cpu_milli = s.IntegerField()
+    memory_mib = s.IntegerField()
+    zone = s.CharField(allow_blank=True)
+    rack = s.CharField(allow_blank=True)
+    nvlink = s.IntegerField()
+    ready = s.BooleanField()
+    schedulable = s.BooleanField(help_text="Not cordoned.")
+    held_milli = s.IntegerField()
+    gpus = Gpu(many=True)
+
+
+class NodeList(Answer):
+    """Machines."""
+
+    next = s.URLField(allow_null=True)
+    results = Node(many=True)
+
+
+class UsageRow(Answer):
+    """GPU time of one step and one combination of what it is grouped by."""
+
+    start = s.DateTimeField()
+    team = s.CharField(required=False)
+    user = s.CharField(required=False, allow_blank=True)
+    pool = s.CharField(required=False)
+    workload = s.UUIDField(required=False)
+    name = s.CharField(required=False)
+    held_milli_seconds = s.IntegerField()
+    computed_milli_seconds = s.IntegerField()
+    held_gpu_hours = s.FloatField()
+    computed_gpu_hours = s.FloatField()
+
+
+class Usage(Answer):
+    """A usage report; from and to are the cluster's clock."""
+
+    granularity = s.ChoiceField(["hour", "day", "all"])
+    rows = UsageRow(many=True)
+
+    def get_fields(self) -> dict[str, Any]:
+        """Add the two fields whose names are words of Python."""
+        return {**super().get_fields(), "from": s.DateTimeField(), "to": s.DateTimeField()}
+
+
+class Cluster(Answer):
+    """The cluster's clock and what drives it."""
+
+    now = s.DateTimeField()
+    seconds = s.FloatField()
+    is_simulated = s.BooleanField()
+    preset = s.CharField(allow_blank=True)
+    speed = s.FloatField(allow_null=True)
+    paused = s.BooleanField()
+    observed_at = s.DateTimeField(allow_null=True)
+
+
+class Health(Answer):
+    """Whether it works; checks name what does not."""
+
+    status = s.ChoiceField(["ok", "unready"])
+    checks = s.DictField(required=False)

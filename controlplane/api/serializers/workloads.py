@@ -1,0 +1,238 @@
+"""Answers about workloads, for the OpenAPI document; queries.workloads builds them."""
+
+from rest_framework import serializers as s
+
+from scheduler.workload import Kind, Phase
+
+PHASES = [phase.value for phase in Phase]
+KINDS = [kind.value for kind in Kind]
+
+
+class Answer(s.Serializer[object]):
+    """Base of what is only ever sent."""
+
+
+class Workers(Answer):
+    """How many workers: wanted, least, most, with a place, and running."""
+
+    count = s.IntegerField()
+    min = s.IntegerField()
+    max = s.IntegerField()
+    placed = s.IntegerField()
+    running = s.IntegerField()
+
+
+class Share(Answer):
+    """A share of one GPU."""
+
+    guarantee_milli = s.IntegerField()
+    limit_milli = s.IntegerField()
+    memory_mib = s.IntegerField()
+
+
+class Resources(Answer):
+    """What one worker asks; milli_gpu is of all wanted workers together."""
+
+    gpus = s.IntegerField()
+    gpu_models = s.ListField(child=s.CharField())
+    share = Share(allow_null=True)
+    gpu_memory_mib = s.IntegerField()
+    cpu_milli = s.IntegerField()
+    memory_mib = s.IntegerField()
+    milli_gpu = s.IntegerField()
+
+
+class ClusterSeconds(Answer):
+    """The times as seconds of the cluster's clock."""
+
+    submitted_at = s.FloatField()
+    queued_at = s.FloatField()
+    started_at = s.FloatField(allow_null=True)
+    first_started_at = s.FloatField(allow_null=True)
+    ended_at = s.FloatField(allow_null=True)
+
+
+class WorkloadRow(Answer):
+    """A workload and how it stands. Times are the cluster's clock."""
+
+    uid = s.UUIDField()
+    seq = s.IntegerField()
+    name = s.CharField()
+    team = s.CharField()
+    type = s.ChoiceField(KINDS)
+    phase = s.ChoiceField(PHASES)
+    reason = s.CharField(allow_blank=True)
+    message = s.CharField(allow_blank=True)
+    reason_since = s.DateTimeField(allow_null=True)
+    priority_class = s.CharField()
+    priority = s.IntegerField()
+    preemptible = s.BooleanField()
+    created_by = s.CharField(allow_blank=True)
+    workers = Workers()
+    resources = Resources()
+    after = s.ListField(child=s.CharField())
+    unmet = s.ListField(child=s.CharField())
+    attempt = s.IntegerField()
+    failures = s.IntegerField()
+    retries = s.IntegerField()
+    exit_code = s.IntegerField(allow_null=True)
+    progress = s.FloatField(allow_null=True)
+    version = s.IntegerField()
+    submitted_at = s.DateTimeField()
+    queued_at = s.DateTimeField()
+    started_at = s.DateTimeField(allow_null=True)
+    first_started_at = s.DateTimeField(allow_null=True)
+    ended_at = s.DateTimeField(allow_null=True)
+    cluster_seconds = ClusterSeconds()
+
+
+class Workload(WorkloadRow):
+    """A workload in full: with its job file, and the same in one unit each."""
+
+    spec = s.DictField()
+    normalised = s.DictField()
+
+
+class WorkloadPage(Answer):
+    """A page of workloads."""
+
+    next = s.URLField(allow_null=True)
+    results = WorkloadRow(many=True)
+
+
+class WorkloadBatch(Answer):
+    """The workloads of a batch, in its order."""
+
+    results = Workload(many=True)
+
+
+class QueuedRow(WorkloadRow):
+    """A waiting workload; position counts everybody in the cluster."""
+
+    position = s.IntegerField()
+    will_start = s.BooleanField()
+
+
+class Queue(Answer):
+    """Who waits, in the order of the next round."""
+
+    next = s.URLField(allow_null=True)
+    results = QueuedRow(many=True)
+
+
+class Event(Answer):
+    """Something that happened. `at` is the wall clock's time, cluster_at the cluster's."""
+
+    id = s.IntegerField()
+    at = s.DateTimeField()
+    cluster_at = s.DateTimeField()
+    cluster_seconds = s.FloatField()
+    actor = s.CharField()
+    kind = s.CharField()
+    team = s.CharField(allow_blank=True)
+    workload = s.UUIDField(allow_null=True)
+    name = s.CharField(allow_blank=True)
+    phase = s.CharField(allow_blank=True)
+    reason = s.CharField(allow_blank=True)
+    message = s.CharField(allow_blank=True)
+    cycle = s.IntegerField(allow_null=True)
+    data = s.DictField()  # type: ignore[assignment]
+
+
+class EventPage(Answer):
+    """A page of events."""
+
+    next = s.URLField(allow_null=True)
+    results = Event(many=True)
+
+
+class Evicted(Answer):
+    """Who would have to leave; nameless if of a team that the asker cannot see."""
+
+    uid = s.UUIDField(allow_null=True)
+    name = s.CharField(allow_null=True)
+    team = s.CharField()
+    reason = s.CharField()
+
+
+class Check(Answer):
+    """One of Quota, Order, Placement, Preemption, with its sentence."""
+
+    name = s.CharField()
+    status = s.ChoiceField(["ok", "fails", "unknown"])
+    message = s.CharField(allow_blank=True)
+
+
+class Explanation(Answer):
+    """Why a workload is where it is; for one that waits, what the next round would tell it."""
+
+    uid = s.UUIDField()
+    phase = s.ChoiceField(PHASES)
+    reason = s.CharField(allow_blank=True)
+    message = s.CharField(allow_blank=True)
+    numbers = s.DictField()
+    since = s.DateTimeField(allow_null=True)
+    position = s.IntegerField(allow_null=True)
+    checks = Check(many=True)
+    will_start = s.BooleanField(allow_null=True)
+    evicts = Evicted(many=True)
+
+
+class Place(Answer):
+    """Where one worker would be."""
+
+    rank = s.IntegerField()
+    node = s.CharField()
+    gpus = s.ListField(child=s.IntegerField())
+
+
+class Preview(Answer):
+    """What the next round would decide about a job file."""
+
+    phase = s.ChoiceField(PHASES)
+    reason = s.CharField(allow_blank=True)
+    message = s.CharField(allow_blank=True)
+    numbers = s.DictField()
+    position = s.IntegerField()
+    will_start = s.BooleanField()
+    placement = Place(many=True)
+    evicts = Evicted(many=True)
+    workload = s.DictField(help_text="The job file with defaults, and normalised.")
+
+
+class Worker(Answer):
+    """One worker's place."""
+
+    rank = s.IntegerField()
+    node = s.CharField()
+    pool = s.CharField()
+    gpus = s.ListField(child=s.IntegerField())
+    milli = s.IntegerField()
+    state = s.CharField()
+    pod_phase = s.CharField(allow_blank=True)
+    bound_at = s.DateTimeField(allow_null=True)
+    released_at = s.DateTimeField(allow_null=True)
+
+
+class Placement(Answer):
+    """Where the workers of the present attempt are."""
+
+    attempt = s.IntegerField()
+    workers = Worker(many=True)
+
+
+class LogLine(Answer):
+    """One printed line."""
+
+    at = s.DateTimeField()
+    seconds = s.FloatField()
+    rank = s.IntegerField()
+    text = s.CharField(allow_blank=True)
+
+
+class Logs(Answer):
+    """The last lines; `since=next_since` goes on from there."""
+
+    attempt = s.IntegerField()
+    next_since = s.FloatField(allow_null=True)
+    lines = LogLine(many=True)

@@ -1,0 +1,173 @@
+"""Teams, quotas, priority classes, machines and usage."""
+
+from typing import Any
+
+from django.http import Http404
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane import jobfile
+from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, Parameter, View, endpoint, no_body, refuse
+from controlplane.api.pagination import part
+from controlplane.api.serializers import platform as answers
+from controlplane.quantities import iso, moment
+from controlplane.queries import platform as queries
+from controlplane.services import nodes
+from controlplane.shapes import Choice, Items, Quantity, Text
+
+LABEL = Text(253, r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", jobfile.LABEL_FIX)
+MOMENT = Quantity(moment, 0, 4e9, '"2026-01-01T00:00:00Z"', ("1970-01-01T00:00:00Z", "2096-10-02T00:00:00Z"))
+DAY = 86_400.0
+LONGEST = 366 * DAY
+
+
+class ListView(View):
+    """A list that fits into memory, by pages."""
+
+    def paged(self, rows: list[dict[str, Any]], *names: str) -> Response:
+        """One page of the rows, ordered by these fields."""
+        found = part(self.request, rows, lambda row: "/".join(str(row[n]) for n in names), self.given["page_size"])
+        return Response(found)
+
+
+class Teams(ListView):
+    """The user's teams."""
+
+    @endpoint(answer=answers.TeamList, tag="teams", operation="list_teams", parameters=PAGE)
+    def get(self, request: Request) -> Response:
+        """List your teams with what they own, hold and borrow."""
+        return self.paged(queries.team_rows(request.user), "name")
+
+
+class Team(View):
+    """One team."""
+
+    @endpoint(answer=answers.Team, tag="teams", operation="read_team")
+    def get(self, request: Request, name: str) -> Response:
+        """Read a team with its quotas and members."""
+        found = queries.team(request.user, name)
+        if found is None:
+            raise Http404
+        return Response(found)
+
+
+class PriorityClasses(ListView):
+    """All priority classes."""
+
+    @endpoint(answer=answers.PriorityClassList, tag="priorities", operation="list_priority_classes", parameters=PAGE)
+    def get(self, request: Request) -> Response:
+        """List the priority classes."""
+        return self.paged(queries.priority_classes(), "name")
+
+
+class NodePools(ListView):
+    """All node pools."""
+
+    @endpoint(answer=answers.NodePoolList, tag="nodes", operation="list_node_pools", parameters=PAGE)
+    def get(self, request: Request) -> Response:
+        """List the node pools with what they have and what is promised of it."""
+        return self.paged(queries.node_pools(), "name")
+
+
+class Nodes(ListView):
+    """All machines."""
+
+    @endpoint(
+        answer=answers.NodeList,
+        tag="nodes",
+        operation="list_nodes",
+        parameters=(Parameter("pool", LABEL, "Of this pool."), Parameter("rack", LABEL, "In this rack."), *PAGE),
+    )
+    def get(self, request: Request) -> Response:
+        """List the machines with their GPUs and who holds them."""
+        return self.paged(queries.nodes(request.user, self.given["pool"] or "", self.given["rack"]), "name")
+
+
+class Node(View):
+    """One machine."""
+
+    @endpoint(answer=answers.Node, tag="nodes", operation="read_node")
+    def get(self, request: Request, name: str) -> Response:
+        """Read a machine with its GPUs and who holds them."""
+        return Response(_node(request, name))
+
+
+def _cordon(on: bool) -> type[View]:
+    """The view that takes a machine out of use, or back into it."""
+    verb = "cordon" if on else "uncordon"
+
+    class Cordon(View):
+        """Cordon or uncordon one machine."""
+
+        @endpoint(answer=answers.Node, least=PLATFORM_ADMIN, tag="nodes", operation=f"{verb}_node")
+        def post(self, request: Request, name: str) -> Response:
+            no_body(request)
+            nodes.cordon(name=name, on=on, actor=self.actor)
+            return Response(_node(request, name))
+
+        post.__doc__ = (
+            "Take a machine out of use for new work; what runs there goes on." if on else "Use a machine again."
+        )
+
+    Cordon.__name__ = f"{verb.capitalize()}Node"
+    return Cordon
+
+
+CORDONS = {"cordon": _cordon(True), "uncordon": _cordon(False)}
+
+
+class Usage(View):
+    """What was used."""
+
+    @endpoint(
+        answer=answers.Usage,
+        tag="usage",
+        operation="read_usage",
+        parameters=(
+            Parameter(
+                "group_by",
+                Items(Choice(tuple(queries.DIMENSIONS)), 4, is_unique=True),
+                "Any of team, user, pool and workload, comma between them.",
+                ("team",),
+            ),
+            Parameter(
+                "granularity", Choice(tuple(queries.STEPS)), "One row each hour or day, or for all of it.", "day"
+            ),
+            Parameter("from", MOMENT, "Cluster clock; 30 days before `to` if absent."),
+            Parameter("to", MOMENT, "Cluster clock; now if absent."),
+        ),
+    )
+    def get(self, request: Request) -> Response:
+        """Report GPU time held and computed, in whole hours of the cluster's clock."""
+        given = self.given
+        now = queries.cluster_state()["seconds"]
+        # The running hour counts: its rows are there, and they grow.
+        until = now - now % 3600 + 3600 if given["to"] is None else given["to"]
+        since = max(0.0, until - 30 * DAY) if given["from"] is None else given["from"]
+        if since > until:
+            refuse("from", f"from is {iso(since)}, which is after to, {iso(until)}. Set it before.")
+        if until - since > LONGEST:
+            refuse("from", "from and to are more than 366 days apart. Ask for less at once.")
+        try:
+            rows = queries.usage(
+                request.user, group_by=given["group_by"], granularity=given["granularity"], since=since, until=until
+            )
+        except queries.TooMany:
+            refuse("granularity", f"The report has more than {queries.MOST_ROWS} rows. Group by less, or ask for less.")
+        return Response({"granularity": given["granularity"], "from": iso(since), "to": iso(until), "rows": rows})
+
+
+class Cluster(View):
+    """The cluster."""
+
+    @endpoint(answer=answers.Cluster, tag="cluster", operation="read_cluster")
+    def get(self, request: Request) -> Response:
+        """Tell the cluster's clock and whether it is simulated."""
+        return Response(queries.cluster_state())
+
+
+def _node(request: Request, name: str) -> dict[str, Any]:
+    found = queries.node(request.user, name)
+    if found is None:
+        raise Http404
+    return found

@@ -1,0 +1,232 @@
+"""Workloads: submit, list, read, change, stop, and what can be done with one."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.http import Http404, HttpResponse
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane import jobfile, spec
+from controlplane.api.endpoint import PAGE, Parameter, View, endpoint, if_match, no_body
+from controlplane.api.errors import Faulty
+from controlplane.api.pagination import page
+from controlplane.api.serializers import requests
+from controlplane.api.serializers import workloads as answers
+from controlplane.queries import workloads as queries
+from controlplane.queries.access import Verb
+from controlplane.services import idempotency, workloads
+from controlplane.services.errors import Refused
+from controlplane.services.rehearsal import rehearse
+from controlplane.shapes import Choice, FieldError, Items, Text
+
+KEY = {"Idempotency-Key": "Sent again within 24 h with the same body, the first answer is given again."}
+VERSION = {"If-Match": "The ETag of the version that was seen; 412 if there is a newer one."}
+TAG = "workloads"
+ANY_NAME = Text(63, jobfile.LABEL, jobfile.LABEL_RULE)
+
+
+class WorkloadView(View):
+    """Views of one or more workloads."""
+
+    def one(self, uid: UUID) -> Any:
+        """The workload, if the user may see it; else 404."""
+        workload = queries.get(self.request.user, uid)
+        if workload is None:
+            raise Http404
+        return workload
+
+    def answered(self, uid: UUID) -> Response:
+        """The workload as it stands now."""
+        row = queries.row(self.one(uid))
+        return Response(row, headers={"ETag": _etag(row)})
+
+    def may_submit(self, specs: Sequence[spec.Spec], prefix: bool) -> None:
+        """Raise unless the user may submit to every team named."""
+        for i, one in enumerate(specs):
+            try:
+                self.may(Verb.SUBMIT, one.team)
+            except Http404:
+                field = f"{i}.team" if prefix else "team"
+                message = f"There is no team {one.team}, or you are not in it. Name one of your teams."
+                raise Refused(404, "NotFound", field, message) from None
+
+    def once(self, work: Callable[[], idempotency.Answer]) -> HttpResponse:
+        """Do the work in one transaction, the answer rendered in it; at most once for an idempotency key."""
+        key = self.request.META.get("HTTP_IDEMPOTENCY_KEY")
+        if key is None:
+            with transaction.atomic():
+                done = work()
+        else:
+            request = (str(self.request.method), self.request.path, self.request.data)
+            done = idempotency.once(user=self.caller, key=key, request=request, work=work)
+        headers = done.headers | ({"Idempotent-Replayed": "true"} if done.is_replayed else {})
+        return HttpResponse(done.body, status=done.status, content_type="application/json", headers=headers)
+
+
+class Workloads(WorkloadView):
+    """All workloads."""
+
+    @endpoint(
+        answer=answers.WorkloadPage,
+        tag=TAG,
+        operation="list_workloads",
+        parameters=(
+            Parameter("team", jobfile.TEAM, "Of this team."),
+            Parameter("type", Choice(tuple(answers.KINDS)), "Of this type."),
+            Parameter("phase", Items(Choice(tuple(answers.PHASES)), 20), "In one of these phases, comma between them."),
+            Parameter("name", ANY_NAME, "With this name."),
+            Parameter("q", Text(63), "With this in the name."),
+            Parameter("ordering", Choice(("seq", "-seq")), "By submission, oldest or newest first.", "-seq"),
+            *PAGE,
+        ),
+    )
+    def get(self, request: Request) -> Response:
+        """List the workloads of your teams."""
+        given = self.given
+        found = queries.filtered(
+            queries.visible(request.user),
+            team=given["team"],
+            kind=given["type"],
+            phases=given["phase"] or (),
+            name=given["name"],
+            text=given["q"],
+        )
+        return Response(page(request, found, order=given["ordering"], show=queries.rows, size=given["page_size"]))
+
+    @endpoint(
+        answer=answers.Workload,
+        body=requests.JobFile,
+        status=201,
+        headers=KEY,
+        problems=(409, 413, 415, 422),
+        tag=TAG,
+        operation="submit_workload",
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Submit a job file."""
+        parsed = spec.parse(request.data)
+        self.may_submit([parsed], prefix=False)
+
+        def work() -> idempotency.Answer:
+            row = queries.row(workloads.submit(spec=parsed, user=self.caller, actor=self.actor))
+            where = request.build_absolute_uri(f"/api/v1/workloads/{row['uid']}")
+            return idempotency.Answer(201, _json(row), {"Location": where, "ETag": _etag(row)})
+
+        return self.once(work)
+
+
+class Batch(WorkloadView):
+    """Several submissions at once."""
+
+    @endpoint(
+        answer=answers.WorkloadBatch,
+        body=requests.JobFiles,
+        status=201,
+        headers=KEY,
+        problems=(409, 413, 415, 422),
+        tag=TAG,
+        operation="submit_workloads",
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Submit several job files, all or none; `after` may name others of the list."""
+        specs = requests.read_batch(request.data)
+        self.may_submit(specs, prefix=True)
+
+        def work() -> idempotency.Answer:
+            made = workloads.submit_many(specs=specs, user=self.caller, actor=self.actor)
+            return idempotency.Answer(201, _json({"results": queries.rows(made, in_full=True)}))
+
+        return self.once(work)
+
+
+class Preview(WorkloadView):
+    """What a submission would meet."""
+
+    @endpoint(
+        answer=answers.Preview,
+        body=requests.JobFile,
+        problems=(409, 413, 415, 422),
+        tag=TAG,
+        operation="preview_workload",
+    )
+    def post(self, request: Request) -> Response:
+        """Tell what the next round would decide about a job file; refuses what a submission would. Writes nothing."""
+        parsed = spec.parse(request.data)
+        self.may_submit([parsed], prefix=False)
+        unmet = rehearse(spec=parsed, user=self.caller)
+        return Response(queries.preview(request.user, parsed, unmet))
+
+
+class Workload(WorkloadView):
+    """One workload."""
+
+    @endpoint(answer=answers.Workload, tag=TAG, operation="read_workload")
+    def get(self, request: Request, uid: UUID) -> Response:
+        """Read a workload in full."""
+        return self.answered(uid)
+
+    @endpoint(
+        answer=answers.Workload,
+        body=requests.Changes,
+        headers=VERSION,
+        problems=(409, 412, 413, 415, 422),
+        tag=TAG,
+        operation="change_workload",
+    )
+    def patch(self, request: Request, uid: UUID) -> Response:
+        """Change priority class, size, durations or labels; null takes an optional one away."""
+        workload = self.one(uid)
+        self.may(Verb.CHANGE, workload.team.name, submitter=workload.created_by_id)
+        if not isinstance(request.data, dict):
+            raise Faulty([FieldError("", "The body is not an object. Send the fields to change.")])
+        workloads.patch(workload=workload, changes=request.data, version=if_match(request), actor=self.actor)
+        return self.answered(uid)
+
+    @endpoint(answer=answers.Workload, tag=TAG, operation="delete_workload")
+    def delete(self, request: Request, uid: UUID) -> Response:
+        """Stop a workload; its record stays, so the answer is the workload."""
+        no_body(request)
+        workload = self.one(uid)
+        self.may(Verb.ACT, workload.team.name)
+        workloads.delete(workload=workload, actor=self.actor)
+        return self.answered(uid)
+
+
+def _action(verb: str, about: str) -> type[WorkloadView]:
+    """The view of one action; doing it twice does it once."""
+
+    class Action(WorkloadView):
+        """One action on one workload."""
+
+        @endpoint(answer=answers.Workload, problems=(409, 413, 415), tag=TAG, operation=f"{verb}_workload")
+        def post(self, request: Request, uid: UUID) -> Response:
+            no_body(request)
+            workload = self.one(uid)
+            self.may(Verb.ACT, workload.team.name)
+            getattr(workloads, verb)(workload=workload, actor=self.actor)
+            return self.answered(uid)
+
+        post.__doc__ = about
+
+    Action.__name__ = f"{verb.capitalize()}Workload"
+    return Action
+
+
+ACTIONS = {
+    "suspend": _action("suspend", "Take it off the machines, keeping its checkpoint, or out of the queue."),
+    "resume": _action("resume", "Queue it again."),
+    "stop": _action("stop", "End it for good."),
+    "requeue": _action("requeue", "End this attempt and queue it again."),
+}
+
+
+def _etag(row: dict[str, Any]) -> str:
+    return f'"{row["version"]}"'
+
+
+def _json(value: Any) -> str:
+    return bytes(JSONRenderer().render(value)).decode()

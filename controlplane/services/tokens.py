@@ -1,0 +1,79 @@
+"""API tokens: 256 random bits, shown once; only their digest is kept. They live by the database's clock."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from controlplane.models import Token, User
+from controlplane.services import events
+from controlplane.services.clock import database_now
+from controlplane.services.errors import Refused
+
+PREFIX = "weft_"  # so that scanners for leaked secrets can know one
+SHOWN = 10  # characters kept, to tell tokens apart in a list
+DEFAULT_LIFETIME = timedelta(days=90)
+MOST_LIFETIME = timedelta(days=365)
+MOST_TOKENS = 50  # live ones of one user
+NOTED = timedelta(minutes=1)  # last_used_at is this coarse, so that reading requests hardly ever write
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A new token and its secret, which exists nowhere else."""
+
+    token: Token
+    secret: str
+
+
+@transaction.atomic
+def create(*, user: User, name: str, lifetime: timedelta = DEFAULT_LIFETIME) -> Issued:
+    """Issue a token. Raises Refused if it should live too long or there are too many."""
+    if not timedelta(0) < lifetime <= MOST_LIFETIME:
+        raise Refused(400, "Invalid", "expires_in", f"expires_in must be from 1m to {MOST_LIFETIME.days}d.")
+    now = database_now()
+    if Token.objects.filter(user=user, expires_at__gt=now).count() >= MOST_TOKENS:
+        raise Refused(409, "TooManyTokens", "", f"You have {MOST_TOKENS} live tokens. Delete one that you do not use.")
+    secret = PREFIX + secrets.token_urlsafe(32)
+    token = Token.objects.create(
+        user=user,
+        name=name,
+        prefix=secret[:SHOWN],
+        digest=digest_of(secret),
+        created_at=now,
+        expires_at=now + lifetime,
+    )
+    events.record(kind="TokenCreated", actor=user.username, message=f"{name} ({token.prefix}...)")
+    return Issued(token, secret)
+
+
+def owner(secret: str) -> Token | None:
+    """The live token with this secret, with its user; None if there is none, or its user is disabled."""
+    if not secret.startswith(PREFIX) or len(secret) > 100 or not secret.isascii():
+        return None
+    live = Token.objects.filter(expires_at__gt=Now(), user__is_active=True).annotate(database_now=Now())
+    token = live.select_related("user").filter(digest=digest_of(secret)).first()
+    if token is None:
+        return None
+    if token.last_used_at is None or token.database_now - token.last_used_at > NOTED:
+        Token.objects.filter(pk=token.pk).update(last_used_at=Now())
+    return token
+
+
+@transaction.atomic
+def revoke(*, user: User, pk: int) -> bool:
+    """Delete one of the user's own tokens; tell whether there was one."""
+    token = Token.objects.filter(user=user, pk=pk).first()
+    if token is None:
+        return False
+    token.delete()
+    events.record(kind="TokenRevoked", actor=user.username, message=f"{token.name} ({token.prefix}...)")
+    return True
+
+
+def digest_of(secret: str) -> str:
+    """What is kept of a secret. Not a password hash: 256 random bits need no slow one."""
+    return hashlib.sha256(secret.encode()).hexdigest()
