@@ -1,0 +1,14 @@
+"""What a scaling round can decide."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Give a service this many workers. terms: the numbers behind it, by name."""
+
+    workload: str
+    version: int  # the row version this decision saw
+    workers: int
+    message: str
+    terms: tuple[tuple[str, float], ...] = ()
