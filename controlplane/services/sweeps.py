@@ -32,16 +32,17 @@ _LATE = f"""WHERE NOT "is_settled" AND "state" = 'Bound' AND "bound_at" <= %s AN
 
 def enforce(batch: Batch, gang_timeout_seconds: float) -> None:
     """Expire, end and requeue what is due at `batch.at`."""
-    due = {uid for (uid,) in bulk.select(Workload, ("uid",), _DUE, (batch.at, batch.at))}
+    # Why a row is due follows from its phase as stored: the pods of this observation may have moved it on since.
+    due = dict(bulk.select(Workload, ("uid", "phase"), _DUE, (batch.at, batch.at)))
     stale = {uid for (uid,) in bulk.select(Placement, ("workload_id",), _LATE, (batch.at - gang_timeout_seconds,))}
-    batch.lock(due | stale)
-    for uid in sorted(due):
+    batch.lock(due.keys() | stale)
+    for uid, stored in sorted(due.items()):
         row = batch.rows[str(uid)]
-        if row.phase in _UNPLACED:
+        if stored in _UNPLACED and row.phase in _UNPLACED:
             _expire(batch, row)
-        elif row.phase in ACTIVE:
+        elif stored in ACTIVE and row.phase in ACTIVE:
             _end(batch, row)
-        else:
+        elif row.phase in LEAVING:
             settle(batch, row, ())  # all its workers may be gone already
     for uid in sorted(stale):
         _give_up(batch, batch.rows[str(uid)], gang_timeout_seconds)
