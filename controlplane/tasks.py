@@ -2,9 +2,9 @@
 
 from celery import current_app, shared_task
 
-from controlplane.loops import following, wiring
 from controlplane.loops import account as account_loop
 from controlplane.loops import actuate as actuate_loop
+from controlplane.loops import following, wiring
 from controlplane.loops import observe as observe_loop
 from controlplane.loops import scale as scale_loop
 from controlplane.loops import schedule as schedule_loop

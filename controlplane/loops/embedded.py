@@ -17,17 +17,15 @@ import structlog
 from django.db import close_old_connections
 
 from controlplane.cluster.simulated import SimulatedCluster
-from controlplane.loops import account, actuate, observe, scale, schedule
+from controlplane.loops import account, actuate, observe, scale, schedule, wiring
 from controlplane.loops.wiring import Wiring
-from controlplane.services import arrivals
+from controlplane.services import arrivals, changes
 from controlplane.simulator.presets import Arrival, Preset
 from controlplane.wake import Bell, bell
 
 POLL_SECONDS = 0.25  # of real time: how soon a pause or another speed is seen
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 30.0  # of real time, after a loop failed
-NET_SECONDS, SCALE_SECONDS, ACCOUNT_SECONDS = 60.0, 15.0, 60.0  # of the cluster's clock
 BATCH = 100  # arrivals in one transaction: users' writes wait that long at most
-NET_SLOTS = 5  # where slots are long, the safety nets are as many of them
 
 log = structlog.get_logger(__name__)
 
@@ -76,7 +74,7 @@ class Submissions:
         try:
             for first in range(0, len(due), BATCH):
                 batch, world = due[first : first + BATCH], self._preset.identity
-                self._submitted = arrivals.submit(arrivals=batch, seen=self._submitted, at=at, world=world)
+                self._submitted = arrivals.submit(arrivals=batch, seen=self._submitted, world=world)
         except Exception:
             self._rewind()
             raise
@@ -101,10 +99,9 @@ class Driver:
         self.rounds = 0
         self.health: dict[str, Health] = {}
         self._bell = listen_to
-        slot = preset.slot_seconds
-        self._schedule = Timer(max(NET_SECONDS, NET_SLOTS * slot))
-        self._scale = Timer(max(SCALE_SECONDS, slot))
-        self._account = Timer(max(ACCOUNT_SECONDS, NET_SLOTS * slot))
+        self._schedule = Timer(preset.pace.net)
+        self._scale = Timer(preset.pace.scale)
+        self._account = Timer(preset.pace.account)
         self._anchor = time.monotonic()  # when the cluster's clock was where it is
         self._arrivals = Submissions(preset)
 
@@ -121,7 +118,7 @@ class Driver:
         moments = [self._schedule.due, self._scale.due, self._account.due]
         moments += [self.cluster.next_event(), self._arrivals.next_at]
         soonest = min(moment for moment in moments if moment is not None)
-        slot = self.preset.slot_seconds
+        slot = self.preset.pace.slot
         return max(math.ceil(soonest / slot) * slot, self.now)
 
     def round(self, at: float, woken: bool = False) -> None:
@@ -129,11 +126,11 @@ class Driver:
         self.rounds += 1
         if at > self.now:
             self.cluster.advance(at)
-        changed = self._arrivals.submit(at) or woken
-        changed |= self._run("observe", observe.run_once) > 0
+        self._arrivals.submit(at)
+        self._run("observe", observe.run_once)
         if self._scale.is_due(at):
-            changed |= self._run("scale", scale.run_once) > 0
-        if self._schedule.is_due(at) or changed:
+            self._run("scale", scale.run_once)
+        if self._schedule.is_due(at) or woken or changes.are_there():
             self._run("schedule", schedule.run_once)
         self._run("actuate", actuate.run_once)
         if self._account.is_due(at):
@@ -184,28 +181,39 @@ class Driver:
                 self.round(moment)
                 return
             if self._bell.answer():
-                slot = self.preset.slot_seconds
+                slot = self.preset.pace.slot
                 self.round(max(start, math.floor(reached / slot) * slot), woken=True)
                 return
             self._bell.wait(POLL_SECONDS if paused else min(POLL_SECONDS, (moment - reached) / speed))
 
     # --- parts of a round ---------------------------------------------------------------------
 
-    def _run(self, name: str, run_once: Callable[[Wiring], object]) -> int:
-        """Run one loop once; a failure is logged and tried again later. Tells how much it did."""
+    def _run(self, name: str, run_once: Callable[[Wiring], object]) -> None:
+        """Run one loop once; a failure is logged and tried again later."""
         health = self.health.setdefault(name, Health())
         if time.monotonic() < health.not_before:
-            return 0
+            return
         try:
-            report = run_once(self.wiring)
+            run_once(self.wiring)
         except Exception:
             health.failures += 1
             health.not_before = time.monotonic() + _backoff(health.failures)
             log.exception("loop failed", loop=name, failures=health.failures, at=self.now)
             close_old_connections()
-            return 0
-        health.failures = 0
-        return int(getattr(report, "did", 0))
+        else:
+            health.failures = 0
+
+
+def run(preset: Preset, stop: threading.Event) -> None:
+    """The body of the embedded thread: drive this world until `stop`. A cluster's file belongs to its thread."""
+    failures = 0
+    while not stop.is_set():
+        try:
+            Driver(wiring.simulated(preset), preset).run(stop)
+        except Exception:
+            failures += 1
+            log.exception("the loops could not start; they try again", failures=failures)
+            stop.wait(_backoff(failures))
 
 
 def _backoff(failures: int) -> float:

@@ -9,6 +9,11 @@ from typing import Any
 from django.conf import settings
 
 from controlplane.cluster.port import Cluster, Metrics
+from controlplane.cluster.simulated import Conditions, SimulatedCluster
+from controlplane.cluster.store import ClusterStore
+from controlplane.services.presets import loaded
+from controlplane.simulator.presets import Preset
+from controlplane.simulator.profiles import PROFILES
 
 EMBEDDED_HOLDER = "embedded"  # one process by its lock file, so it takes its own leases back at once after a crash
 
@@ -23,19 +28,35 @@ class Wiring:
     kept: dict[str, Any] = field(default_factory=dict)  # leases and snapshot keepers, by loop
 
 
-_lock = threading.Lock()
-_wiring: Wiring | None = None
+_of_thread = threading.local()
 
 
 def get() -> Wiring:
-    """The wiring of this process, built from settings on first use."""
-    global _wiring
-    with _lock:
-        if _wiring is None:
-            _wiring = _build()
-        return _wiring
+    """The wiring of this thread, built from settings on first use: a simulated cluster's file belongs to one thread."""
+    found: Wiring | None = getattr(_of_thread, "wiring", None)
+    if found is None:
+        found = _of_thread.wiring = _build()
+    return found
 
 
-def holder() -> str:
-    """The name under which this process takes leases."""
+def simulated(preset: Preset | None = None, *, in_memory: bool = False) -> Wiring:
+    """Loops on a simulated cluster: the one in the store, made with the preset's nodes if there is none yet."""
+    world = loaded()
+    seed = preset.seed if preset else world.seed if world else 0
+    cluster = SimulatedCluster(
+        preset.nodes if preset else (),
+        Conditions(seed=seed),
+        PROFILES,
+        None if in_memory else ClusterStore(settings.SIMULATED_STORE),
+    )
+    return Wiring(cluster, cluster, _holder())
+
+
+def _build() -> Wiring:
+    if settings.CLUSTER == "simulated":
+        return simulated()
+    raise NotImplementedError(f"CLUSTER={settings.CLUSTER} has no adapter yet; use CLUSTER=simulated.")
+
+
+def _holder() -> str:
     return EMBEDDED_HOLDER if settings.EMBEDDED else f"{socket.gethostname()}:{os.getpid()}"

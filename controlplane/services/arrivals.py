@@ -7,15 +7,15 @@ import structlog
 from django.db import transaction
 
 from controlplane.models import ClusterState
-from controlplane.services import workloads
 from controlplane.services.errors import Refused
+from controlplane.services.submission import Submission, submit_all
 from controlplane.simulator.presets import Arrival
 from controlplane.spec import SpecError, parse
 
 log = structlog.get_logger(__name__)
 
 
-class CursorMoved(Exception):
+class CursorMovedError(Exception):
     """Somebody else has submitted these arrivals by now; nothing was written."""
 
 
@@ -31,31 +31,41 @@ def pace() -> tuple[float, bool]:
 
 
 @transaction.atomic
-def submit(*, arrivals: Sequence[Arrival], seen: int, at: float, world: str) -> int:
+def submit(*, arrivals: Sequence[Arrival], seen: int, world: str) -> int:
     """Submit these arrivals, the `seen`th and on, and move the cursor in the same transaction; return the new cursor.
 
     What the services refuse is left out with a line in the log: a trace may ask what its cluster does not have.
-    Raises CursorMoved.
+    Raises CursorMovedError.
     """
     after = seen + len(arrivals)
     if not ClusterState.objects.filter(arrivals=seen).update(arrivals=after):
-        raise CursorMoved(f"the arrivals from {seen} on have been submitted by another process")
-    for arrival in arrivals:
-        try:
-            with transaction.atomic():
-                _submit(arrival, at, world)
-        except (Refused, SpecError) as refused:
-            log.warning("arrival refused", names=[d["name"] for d in arrival.documents], why=str(refused))
+        raise CursorMovedError(f"the arrivals from {seen} on have been submitted by another process")
+    try:
+        with transaction.atomic():
+            submit_all([one for arrival in arrivals for one in _submissions(arrival, world)])
+    except (Refused, SpecError):
+        for arrival in arrivals:
+            _submit_alone(arrival, world)
     return after
 
 
-def _submit(arrival: Arrival, at: float, world: str) -> None:
+def _submit_alone(arrival: Arrival, world: str) -> None:
+    try:
+        with transaction.atomic():
+            submit_all(_submissions(arrival, world))
+    except (Refused, SpecError) as refused:
+        log.warning("arrival refused", names=[d["name"] for d in arrival.documents], why=str(refused))
+
+
+def _submissions(arrival: Arrival, world: str) -> list[Submission]:
+    """The arrival's job files. Their ids follow from the world, so that the same run has the same pods."""
     specs = [parse(document, allow_simulated=True) for document in arrival.documents]
-    workloads.submit_many(
-        specs=specs,
-        user=None,
-        actor=arrival.actor,
-        at=at,
-        # Names that depend on nothing but the world: the same run gives the same ids, and so the same pods.
-        uids=[uuid.uuid5(uuid.NAMESPACE_OID, f"{world}/{spec.team}/{spec.name}/{arrival.at:.0f}") for spec in specs],
-    )
+    return [
+        Submission(
+            spec,
+            actor=arrival.actor,
+            at=arrival.at,
+            uid=uuid.uuid5(uuid.NAMESPACE_OID, f"{world}/{spec.team}/{spec.name}"),
+        )
+        for spec in specs
+    ]

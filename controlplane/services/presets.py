@@ -22,17 +22,13 @@ def loaded() -> ClusterState | None:
 def load(*, preset: Preset, password: str, speed: float) -> None:
     """Write all that the preset states, and the demo's users with this password."""
     ClusterState.objects.all().delete()
-    ClusterState.objects.create(
-        preset=preset.identity, is_simulated=True, now=START, speed=speed, seed=preset.seed
-    )
+    ClusterState.objects.create(preset=preset.identity, is_simulated=True, now=START, speed=speed, seed=preset.seed)
     PriorityClass.objects.bulk_create(
         PriorityClass(name=c.name, value=c.value, preemptible=c.preemptible, is_default=c.is_default)
         for c in PRIORITY_CLASSES
     )
     pools = {
-        pool.name: NodePool.objects.create(
-            name=pool.name, gpu_model=pool.gpu_model, price_per_gpu_hour=pool.price
-        )
+        pool.name: NodePool.objects.create(name=pool.name, gpu_model=pool.gpu_model, price_per_gpu_hour=pool.price)
         for pool in preset.pools
     }
     teams: dict[str, Team] = {}

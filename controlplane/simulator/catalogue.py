@@ -5,19 +5,19 @@ from typing import cast
 
 from controlplane.simulator import demo, openb, philly, traces
 from controlplane.simulator.arrivals import Recorded, Repeated
-from controlplane.simulator.presets import Preset, PresetError
+from controlplane.simulator.presets import Pace, Preset, PresetError
 from controlplane.simulator.traces import OpenbRow, PhillyRow
 
 DEFAULT_LOAD = 1.2  # a little more than the cluster has, so that people have to share it
 PHILLY_FILE = "training/philly/jobs_vc_a.csv.gz"
 OPENB_FILE, OPENB_NODES = "openb/pods_default.csv", "openb/nodes_gpu.csv"
 
-DEMO_SLOT, DEMO_SPEED = 5.0, 60.0
-# Philly's jobs last hours and arrive minutes apart: ten hours of it in a minute, looked at twice a minute.
-PHILLY_SLOT, PHILLY_SPEED = 30.0, 600.0
-# openb has two thousand machines' worth of small pods, a few of which arrive every second.
-OPENB_SLOT, OPENB_SPEED = 15.0, 30.0
-REPLAY_SLOT = 60.0
+# Philly's jobs last hours and arrive minutes apart, and none of them is a service: ten hours of it in a minute.
+PHILLY_PACE = Pace(slot=30.0, scale=600.0, net=300.0, account=300.0, speed=600.0)
+# openb has two thousand jobs at a time, and a few pods that arrive or leave every second.
+OPENB_PACE = Pace(slot=15.0, scale=60.0, net=60.0, account=60.0, speed=30.0)
+# Two months at once, which nobody watches.
+REPLAY_PACE = Pace(slot=60.0, scale=3600.0, net=600.0, account=1800.0, speed=600.0)
 
 
 def load(trace: str = "", *, load: float = DEFAULT_LOAD, seed: int = 0, data: Path) -> Preset:
@@ -41,9 +41,7 @@ def again(identity: str, data: Path) -> Preset:
     name, load_text, seed_text = identity.rsplit(" ", 2)
     if name.startswith("replay-"):
         return replay(data, int(name.removeprefix("replay-")))
-    return load(
-        name, load=float(load_text.removeprefix("load=")), seed=int(seed_text.removeprefix("seed=")), data=data
-    )
+    return load(name, load=float(load_text.removeprefix("load=")), seed=int(seed_text.removeprefix("seed=")), data=data)
 
 
 def replay(data: Path, jobs: int) -> Preset:
@@ -59,8 +57,7 @@ def replay(data: Path, jobs: int) -> Preset:
         teams=philly.teams(first),
         quotas=philly.quotas(first),
         arrivals=Recorded(philly.items(first), "philly"),
-        slot_seconds=REPLAY_SLOT,
-        speed=PHILLY_SPEED,
+        pace=REPLAY_PACE,
     )
 
 
@@ -75,8 +72,6 @@ def _demo(load: float, seed: int) -> Preset:
         teams=demo.TEAMS,
         quotas=demo.quotas(),
         arrivals=demo.Demand(sum(node.gpus for node in nodes), load, seed),
-        slot_seconds=DEMO_SLOT,
-        speed=DEMO_SPEED,
     )
 
 
@@ -92,8 +87,7 @@ def _philly(name: str, path: Path, load: float, seed: int) -> Preset:
         teams=philly.teams(rows),
         quotas=philly.quotas(rows),
         arrivals=Repeated(philly.items(rows), sum(node.gpus for node in nodes), load, seed, "philly"),
-        slot_seconds=PHILLY_SLOT,
-        speed=PHILLY_SPEED,
+        pace=PHILLY_PACE,
     )
 
 
@@ -110,8 +104,7 @@ def _openb(name: str, path: Path, load: float, seed: int, machines: Path | None)
         teams=openb.teams(),
         quotas=openb.quotas(nodes, jobs),
         arrivals=Repeated(openb.items(nodes, jobs), sum(node.gpus for node in nodes), load, seed, "openb"),
-        slot_seconds=OPENB_SLOT,
-        speed=OPENB_SPEED,
+        pace=OPENB_PACE,
     )
 
 

@@ -15,7 +15,6 @@ from functools import cached_property
 import numpy as np
 
 from controlplane.simulator.presets import START, Arrival, Document, Pool
-from controlplane.simulator.truth import simulated
 from gpushare.gpu import WHOLE
 from scheduler.snapshot import Node
 from scheduler.team import Quota, Team
@@ -53,7 +52,9 @@ class Stream:
 
 STREAMS = (
     Stream("train", 0.22, 9, gpus=(1, 1, 2), priorities=("low", "normal", "normal", "high")),
-    Stream("gang", 0.42, 20, workers=(2, 2, 4, 8), gpus=(2, 4), models=("A100",), priorities=("normal", "normal", "high")),
+    Stream(
+        "gang", 0.42, 20, workers=(2, 2, 4, 8), gpus=(2, 4), models=("A100",), priorities=("normal", "normal", "high")
+    ),
     Stream("sweep", 0.20, 14, copies=12, priorities=("low",)),
     Stream("explore", 0.04, 40),
     Stream("pipeline", 0.12, 12, workers=(4,), gpus=(1, 2)),
@@ -78,7 +79,9 @@ def nodes() -> tuple[Node, ...]:
 def quotas() -> tuple[Quota, ...]:
     """What each team owns; all may borrow without limit."""
     return tuple(
-        Quota(team, pool.name, nominal=owned[i] * WHOLE) for team, owned in NOMINAL.items() for i, pool in enumerate(POOLS)
+        Quota(team, pool.name, nominal=owned[i] * WHOLE)
+        for team, owned in NOMINAL.items()
+        for i, pool in enumerate(POOLS)
     )
 
 
@@ -92,8 +95,8 @@ class Demand:
 
     def __iter__(self) -> Iterator[Arrival]:
         """First the services and what runs already, then what arrives."""
-        for number, service in enumerate(SERVICES):
-            yield Arrival(START, (_service(number, *service),), PEOPLE[service[0]][-1])
+        for service in SERVICES:
+            yield Arrival(START, (_inference(*service),), PEOPLE[service[0]][-1])
         for at, seconds, arrival in self._submissions():
             if at >= START:
                 yield arrival
@@ -148,15 +151,13 @@ class _Process:
         believed = seconds * float(random.uniform(0.7, 2.0))  # people do not know it exactly
         name = f"{stream.name}-{number}"
         if stream.name == "explore":
-            return (_notebook(self.team, name, number, seconds),)
+            return (_notebook(self.team, name, seconds),)
         if stream.name == "pipeline":
-            return _pipeline(self.team, name, number, seconds, workers, gpus)
-        copies = range(stream.copies)
-        names = [name] if stream.copies == 1 else [f"{name}-{i}" for i in copies]
+            return _pipeline(self.team, name, seconds, workers, gpus)
+        names = [name] if stream.copies == 1 else [f"{name}-{i}" for i in range(stream.copies)]
         return tuple(
-            _training(self.team, names[i], number * stream.copies + i, seconds, believed)
-            | _shape(workers, gpus, stream.models, priority)
-            for i in copies
+            _training(self.team, copy, seconds, believed) | _shape(workers, gpus, stream.models, priority)
+            for copy in names
         )
 
 
@@ -189,7 +190,7 @@ def _gpu_seconds(stream: Stream) -> float:
     return sum(stream.workers) / len(stream.workers) * sum(stream.gpus) / len(stream.gpus) * seconds * stream.copies
 
 
-def _training(team: str, name: str, index: int, seconds: float, believed: float) -> dict[str, object]:
+def _training(team: str, name: str, seconds: float, believed: float) -> dict[str, object]:
     return {
         "type": "training",
         "name": name,
@@ -199,7 +200,7 @@ def _training(team: str, name: str, index: int, seconds: float, believed: float)
         "checkpoint": {"interval": "5m", "grace": "30s"},
         "expected_duration": f"{round(believed)}s",
         "retries": 1,
-        "simulated": simulated(seconds=seconds, index=index),
+        "simulated": {"duration": seconds},
     }
 
 
@@ -214,7 +215,7 @@ def _shape(workers: int, gpus: int, models: tuple[str, ...], priority: str) -> d
     return shape
 
 
-def _notebook(team: str, name: str, index: int, seconds: float) -> Document:
+def _notebook(team: str, name: str, seconds: float) -> Document:
     return {
         "type": "notebook",
         "name": name,
@@ -228,24 +229,20 @@ def _notebook(team: str, name: str, index: int, seconds: float) -> Document:
             "gpu_model": ["L40S"],
         },
         "idle": {"park_after": "30m"},
-        "simulated": simulated(seconds=seconds, index=index, kind="notebook"),
+        "simulated": {"duration": seconds},
     }
 
 
-def _pipeline(team: str, name: str, index: int, seconds: float, workers: int, gpus: int) -> tuple[Document, ...]:
+def _pipeline(team: str, name: str, seconds: float, workers: int, gpus: int) -> tuple[Document, ...]:
     prepare, train, serve = f"{name}-prepare", f"{name}-train", f"{name}-serve"
     return (
-        _training(team, prepare, index, 180.0, 240.0) | _shape(1, 1, (), "normal"),
-        _training(team, train, index, seconds, seconds * 1.3) | _shape(workers, gpus, (), "normal") | {"after": [prepare]},
-        _inference(team, serve, index, 0.5, 2) | {"after": [train], "max_duration": "40m"},
+        _training(team, prepare, 180.0, 240.0) | _shape(1, 1, (), "normal"),
+        _training(team, train, seconds, seconds * 1.3) | _shape(workers, gpus, (), "normal") | {"after": [prepare]},
+        _inference(team, serve, 0.5, 2) | {"after": [train], "max_duration": "40m"},
     )
 
 
-def _service(number: int, team: str, name: str, share: float, replicas: int) -> Document:
-    return _inference(team, name, number, share, replicas)
-
-
-def _inference(team: str, name: str, index: int, share: float, replicas: int) -> dict[str, object]:
+def _inference(team: str, name: str, share: float, replicas: int) -> dict[str, object]:
     part = {"gpu_share": {"guarantee": share, "limit": share, "memory": "20Gi"}}
     return {
         "type": "inference",
@@ -257,13 +254,12 @@ def _inference(team: str, name: str, index: int, share: float, replicas: int) ->
         "replicas": {"min": 1, "max": replicas},
         "resources": {**(part if share else {"gpus": 1}), "cpu": 4, "memory": "32Gi"},
         "objective": {"p95_latency": "250ms", "availability": 99.0, "window": "1d"},
-        "simulated": simulated(index=index, kind="inference"),
     }
 
 
 def _shortened(document: Document, rest: float) -> Document:
     """The job file of something that has run before the start: only the rest of its running time is left."""
-    truth = dict(document["simulated"])
+    truth = dict(document.get("simulated", {}))
     if "duration" in truth:
         truth["duration"] = max(30.0, float(math.ceil(truth["duration"] * rest)))
-    return {**document, "simulated": truth}
+    return {**document, "simulated": truth} if truth else document

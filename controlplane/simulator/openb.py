@@ -8,9 +8,9 @@
   time; all may borrow.
 - gang (openb has none; ours): BE and LS pods of one shape and qos that come within 6 hours of the first of them are the
   workers (or replicas) of one job, up to 32; it runs as long as the longest of them. A training gang starts whole.
-- kind and priority by qos: BE is training at low priority; LS on a share of a GPU is inference at serving priority, from
-  half of its replicas up to all; LS on whole GPUs, or on none, is training at high priority; Burstable and Guaranteed
-  are notebooks at normal priority, or training on more than one GPU.
+- kind and priority by qos: BE is training at low priority; LS on a share of a GPU is inference at serving priority,
+  from half of its replicas up to all; LS on whole GPUs, or on none, is training at high priority; Burstable and
+  Guaranteed are notebooks at normal priority, or training on more than one GPU.
 - shares: gpu_milli below 1000 is the guarantee, the limit is the whole GPU (a service: what it guarantees), memory is
   that part of 15 GiB, which fits on the smallest device.
 - running time: deletion - creation, at most one day: the 81 longer pods of the shared file are 91 % of its GPU time and
@@ -28,7 +28,6 @@ from controlplane.simulator import philly
 from controlplane.simulator.arrivals import Item
 from controlplane.simulator.presets import Document, Pool, PresetError, quotas_by_weight
 from controlplane.simulator.traces import NodeRow, OpenbRow
-from controlplane.simulator.truth import simulated
 from gpushare.gpu import WHOLE
 from scheduler.snapshot import Node
 from scheduler.team import Quota, Team
@@ -152,7 +151,7 @@ def document(job: Job, name: str, seconds: float) -> Document:
         "priority_class": priority,
         "image": f"{IMAGE}/{kind}:1",
         "resources": _resources(row, kind),
-        "simulated": simulated(seconds=seconds, index=row.index, kind=kind),
+        "simulated": {} if kind == "inference" else {"duration": float(seconds)},
     }
     if kind == "training":
         file |= _training(job, seconds)

@@ -20,7 +20,6 @@ from functools import partial
 from controlplane.simulator.arrivals import Item, draw
 from controlplane.simulator.presets import Document, Pool, PresetError, quotas_by_weight
 from controlplane.simulator.traces import PhillyRow
-from controlplane.simulator.truth import simulated
 from scheduler.snapshot import Node
 from scheduler.team import Quota, Team
 
@@ -83,7 +82,7 @@ def document(row: PhillyRow, name: str, seconds: float) -> Document:
         "priority_class": priority(row.index),
         "image": f"{IMAGE}/{'notebook' if is_notebook else 'train'}:1",
         "resources": resources(gpus),
-        "simulated": simulated(seconds=seconds, index=row.index),
+        "simulated": {"duration": float(seconds)},
     }
     if not is_notebook:
         file |= _training(row, seconds, workers)

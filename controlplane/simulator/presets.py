@@ -57,6 +57,21 @@ class Arrivals(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How often the loops look, in seconds of the cluster's clock; rounds happen at multiples of `slot`.
+
+    What happens is looked at in its slot. The periods are for what time alone brings about: `net` for the scheduler,
+    `scale` for services, `account` for usage rows and the charts' samples.
+    """
+
+    slot: float = 5.0
+    scale: float = 15.0
+    net: float = 60.0
+    account: float = 60.0
+    speed: float = 60.0  # cluster seconds per second unless told otherwise
+
+
+@dataclass(frozen=True, slots=True)
 class Preset:
     """One simulated world before anything happened in it."""
 
@@ -68,8 +83,7 @@ class Preset:
     teams: tuple[Team, ...]
     quotas: tuple[Quota, ...]
     arrivals: Arrivals
-    slot_seconds: float  # rounds of the loops happen at multiples of this
-    speed: float  # cluster seconds per second unless told otherwise
+    pace: Pace = Pace()
 
     @property
     def identity(self) -> str:

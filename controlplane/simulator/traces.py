@@ -96,7 +96,9 @@ def read_nodes(path: Path) -> list[NodeRow]:
     lines = _lines(path)
     missing = [column for column in NODE_COLUMNS if not lines or column not in lines[0]]
     if missing:
-        raise PresetError(f"{path} has no column {missing[0]}. Name the columns {','.join(NODE_COLUMNS)} in its first line.")
+        raise PresetError(
+            f"{path} has no column {missing[0]}. Name the columns {','.join(NODE_COLUMNS)} in its first line."
+        )
     return _rows(path, lines, NODE_COLUMNS, _node)
 
 
@@ -107,9 +109,13 @@ def _lines(path: Path) -> list[list[str]]:
             content = gzip.decompress(content)
         return list(csv.reader(io.StringIO(content.decode())))
     except FileNotFoundError:
-        raise PresetError(f"There is no file {path}. Set WEFT_DATA to the folder with the traces, or name a file.") from None
+        raise PresetError(
+            f"There is no file {path}. Set WEFT_DATA to the folder with the traces, or name a file."
+        ) from None
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise PresetError(f"{path} cannot be read as CSV ({error}). Use a readable UTF-8 CSV file, or one in gzip.") from None
+        raise PresetError(
+            f"{path} cannot be read as CSV ({error}). Use a readable UTF-8 CSV file, or one in gzip."
+        ) from None
 
 
 def _rows(
@@ -124,21 +130,21 @@ def _rows(
             raise PresetError(f"{path} line {number} has {len(line)} columns, its header {len(lines[0])}. Complete it.")
         try:
             rows.append(make(number - 2, {column: line[place].strip() for column, place in at.items()}))
-        except _BadCell as bad:
+        except _BadCellError as bad:
             raise PresetError(f"{path} line {number}: {bad}") from None
     if not rows:
         raise PresetError(f"{path} has no rows. Add at least one below the header.")
     return rows
 
 
-class _BadCell(Exception):
+class _BadCellError(Exception):
     """A cell that cannot be used: which, and what to write."""
 
 
 def _philly(index: int, cells: Mapping[str, str]) -> PhillyRow:
     vc = cells["vc"]
     if not vc:
-        raise _BadCell("vc is empty. Name the team.")
+        raise _BadCellError("vc is empty. Name the team.")
     return PhillyRow(
         index,
         _number(cells, "submit_s", 0),
@@ -151,7 +157,7 @@ def _philly(index: int, cells: Mapping[str, str]) -> PhillyRow:
 def _openb(index: int, cells: Mapping[str, str]) -> OpenbRow:
     created, deleted = _number(cells, "creation_time", 0), _number(cells, "deletion_time", 0)
     if deleted < created:
-        raise _BadCell(f"deletion_time is {deleted:g}, before creation_time. Make it at least {created:g}.")
+        raise _BadCellError(f"deletion_time is {deleted:g}, before creation_time. Make it at least {created:g}.")
     return OpenbRow(
         index,
         created,
@@ -182,5 +188,5 @@ def _number(cells: Mapping[str, str], column: str, least: float, most: float = 1
     except ValueError:
         value = float("nan")
     if not least <= value <= most:  # false for NaN as well
-        raise _BadCell(f"{column} is {text!r}. Write a number from {least:g} to {most:g}.")
+        raise _BadCellError(f"{column} is {text!r}. Write a number from {least:g} to {most:g}.")
     return value

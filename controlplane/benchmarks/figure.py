@@ -1,0 +1,46 @@
+"""What a benchmark gives: figures with their goals."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Progress = Callable[[float, str], None]  # (part done in 0..1, what happens now)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured value. goal None: there is nothing to reach; lower is better unless said otherwise."""
+
+    name: str  # BENCHMARK.WHAT_UNIT, and it stays
+    value: float
+    unit: str
+    goal: float | None = None
+    higher_is_better: bool = False
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal is reached; None without a goal."""
+        if self.goal is None:
+            return None
+        return self.value >= self.goal if self.higher_is_better else self.value <= self.goal
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a run may be told. Figures of a run with other than the default options are not stored."""
+
+    data: Path  # the shared traces
+    jobs: int | None = None  # fewer jobs than the benchmark's own number
+    seeds: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All figures of one run, and what else it is worth knowing."""
+
+    figures: tuple[Figure, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+class BenchmarkError(Exception):
+    """The benchmark cannot run; the message is one sentence with the fix."""

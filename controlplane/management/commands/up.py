@@ -1,0 +1,190 @@
+"""`manage.py up`: all of Weft in one process, on a simulated cluster."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn
+
+import uvicorn
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+
+from controlplane import wake
+from controlplane.loops.embedded import run
+from controlplane.management import home
+from controlplane.services import arrivals, presets
+from controlplane.simulator import catalogue
+from controlplane.simulator.presets import Preset, PresetError
+
+HOST, PORT = "127.0.0.1", 8000
+LONGEST_ANSWER = 2  # seconds that open requests get when we stop
+LAST_ROUND = 1.5  # seconds that the round in progress gets; cut short, it is as if it never was
+
+
+class Command(BaseCommand):
+    """Set up what is missing, and serve until Ctrl-C."""
+
+    help = "Run Weft in one process on a simulated cluster, with SQLite."
+    requires_system_checks: list[str] = []  # they cost a second, and `make check` runs them
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Options; what is not given stays as the database has it."""
+        parser.add_argument("--trace", help="philly, openb, or a CSV file with the columns of one of them")
+        parser.add_argument("--load", type=float, help="offered GPU work over what the cluster has (1.2)")
+        parser.add_argument("--speed", type=float, help="cluster seconds per second, at most")
+        parser.add_argument("--seed", type=int, help="another seed, another day (0)")
+        parser.add_argument("--port", type=int, default=PORT)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Prepare, say where to look, serve."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _leave)
+        try:
+            claim = home.claim()
+            listener = listen(options["port"])
+            preset = self._prepare(options)
+        except (home.HomeError, PresetError) as error:
+            self.stderr.write(str(error))
+            sys.exit(2)
+        self._serve(preset, listener)
+        claim.file.close()
+
+    # --- preparing ----------------------------------------------------------------------------
+
+    def _prepare(self, options: dict[str, Any]) -> Preset:
+        if options["speed"] is not None and not 0 < options["speed"] <= 1e6:
+            raise PresetError(f"SPEED is {options['speed']:g}. Use a number above 0; 60 makes a minute of a second.")
+        self._say("Weft: preparing the database ...")
+        call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
+        world = presets.loaded()
+        if world is None:
+            preset = chosen(options)
+            self._say(f"Weft: loading {preset.name}: {len(preset.nodes)} nodes, {preset.gpus} GPUs ...")
+            presets.load(preset=preset, password=home.password(), speed=options["speed"] or preset.pace.speed)
+            return preset
+        require_same(world.preset, options)
+        if options["speed"] is not None:
+            presets.set_pace(speed=options["speed"])
+        return catalogue.again(world.preset, settings.WEFT_DATA)
+
+    # --- serving ------------------------------------------------------------------------------
+
+    def _serve(self, preset: Preset, listener: socket.socket) -> None:
+        stop = threading.Event()
+        loops = threading.Thread(target=run, args=(preset, stop), name="loops", daemon=True)
+        server = Server(
+            uvicorn.Config(
+                "controlplane.asgi:application",
+                log_level="warning",
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=LONGEST_ANSWER,
+            ),
+            ready=lambda: (self._tell(preset, listener), loops.start()),
+        )
+        server.run(sockets=[listener])
+        stop.set()
+        wake.bell.ring()
+        loops.join(LAST_ROUND)
+        self._say("Weft: stopped. `make up` goes on from here.")
+        if loops.is_alive():
+            # Like any crash it loses nothing, and waiting for a long round would keep the user waiting.
+            sys.stdout.flush()
+            os._exit(0)
+
+    def _tell(self, preset: Preset, listener: socket.socket) -> None:
+        address = f"http://{HOST}:{listener.getsockname()[1]}"
+        users = ", ".join([presets.ADMIN, *presets.PEOPLE])
+        speed = arrivals.pace()[0]
+        size = f"{len(preset.nodes)} nodes, {preset.gpus} GPUs"
+        self._say(f"""
+Weft runs at   {address}   (Ctrl-C stops it)
+
+  simulated    {preset.identity}: {size}, at most {speed:g} times as fast as real time
+  sign in      {users} (admin, team admin, member, viewer); password of all: {home.password()}
+  CLI          .venv/bin/weft login {address} --username mel
+  data         {settings.DATA_DIR}
+  start afresh make reset
+""")
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()
+
+
+class Server(uvicorn.Server):
+    """uvicorn, told to end open streams when it stops, and to end without raising the signal again."""
+
+    def __init__(self, config: uvicorn.Config, ready: Any) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start listening, then say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop; the second time without waiting for open requests."""
+        wake.stopping.set()
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Our signals end this server and nothing else: uvicorn would raise them again when it is done."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def listen(port: int) -> socket.socket:
+    """Take the port. Raises HomeError if it is taken."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+    except (OSError, OverflowError):
+        raise home.HomeError(
+            f"Port {port} is taken. Stop what listens there, or choose another one: make up PORT={port % 60_000 + 1}."
+        ) from None
+    return listener
+
+
+def chosen(options: dict[str, Any]) -> Preset:
+    """The preset that the options name. Raises PresetError."""
+    load = catalogue.DEFAULT_LOAD if options["load"] is None else options["load"]
+    return catalogue.load(options["trace"] or "", load=load, seed=options["seed"] or 0, data=settings.WEFT_DATA)
+
+
+def require_same(identity: str, options: dict[str, Any]) -> None:
+    """Raise PresetError if the options name another world than the database's."""
+    name, load, seed = identity.rsplit(" ", 2)
+    trace = options["trace"]
+    if trace and trace not in ("demo", "philly", "openb"):
+        trace = os.path.realpath(os.path.expanduser(trace))
+    asked = [
+        trace is not None and trace != name,
+        options["load"] is not None and f"load={options['load']:g}" != load,
+        options["seed"] is not None and f"seed={options['seed']}" != seed,
+    ]
+    if any(asked):
+        raise PresetError(
+            f"The data in {settings.DATA_DIR} belong to another world ({identity}). Delete them with `make reset`, or "
+            "run `make up` without TRACE, LOAD and seed to go on with it."
+        )
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    sys.exit(0)
