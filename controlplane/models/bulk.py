@@ -13,10 +13,15 @@ from django.db import connection, models
 CHUNK = 900  # values in one IN list; SQLite allows 999 where it was built with its old default
 
 
-def insert(model: type[models.Model], names: tuple[str, ...], rows: Sequence[Sequence[Any]], **sql: str) -> None:
-    """Insert rows of values for `names`; `sql` gives columns that get an SQL expression instead."""
+def insert(
+    model: type[models.Model], names: tuple[str, ...], rows: Sequence[Sequence[Any]], conflict: str = "", **sql: str
+) -> None:
+    """Insert rows of values for `names`; `sql` gives columns that get an SQL expression instead.
+
+    `conflict` is an ON CONFLICT clause.
+    """
     if rows:
-        _execute(_insertion(model, names, sql), _fields(model, names), rows)
+        _execute(f"{_insertion(model, names, sql)} {conflict}", _fields(model, names), rows)
 
 
 def insert_one(model: type[models.Model], names: tuple[str, ...], row: Sequence[Any], **sql: str) -> int:
@@ -77,7 +82,7 @@ def select(
 
 def stored(model: type[models.Model], name: str, values: Iterable[Any]) -> list[Any]:
     """Values of a column as parameters for `select`."""
-    prepare = model._meta.get_field(name).get_db_prep_save
+    prepare = _fields(model, (name,))[0].get_db_prep_save
     return [prepare(value, connection) for value in values]
 
 

@@ -28,7 +28,9 @@ _LEVELS = dict(enumerate(Level))
 class Fence(Protocol):
     """A held lease: `check` raises inside the transaction once it is another's."""
 
-    epoch: int
+    @property
+    def epoch(self) -> int:
+        """Grows with each new holder."""
 
     def check(self) -> None:
         """Raise unless the lease is still ours."""
@@ -179,7 +181,7 @@ def _frame() -> Frame:
         "team__name", "pool__name", "nominal", "borrowing_limit", "lending_limit", "weight"
     )
     return Frame(
-        tuple(Node(*values[:-1], lost=tuple(values[-1])) for values in nodes),
+        tuple(Node(*values[:-1], tuple(values[-1])) for values in nodes),
         tuple(Team(*values) for values in teams),
         tuple(Quota(*values) for values in quotas),
     )

@@ -115,7 +115,7 @@ def _tell(
     known: dict[str, tuple[object, ...]],
 ) -> None:
     """One event for each node that came, went or changed; nodes that come with the first observation are one."""
-    entries = [(name, "NodeGone", {}) for name in sorted(gone)]
+    entries: list[tuple[str, str, dict[str, object]]] = [(name, "NodeGone", {}) for name in sorted(gone)]
     if not known:
         entries.append(("", "ClusterSeen", {"nodes": len(observation.nodes)}))
     else:

@@ -1,4 +1,4 @@
-"""Whether the machines there are could ever run what is asked; if not, it is refused at once instead of waiting for ever.
+"""Whether the machines there are could ever run what is asked; if not, it is refused at once.
 
 Counted on empty machines, ready or not: what is broken today may run tomorrow.
 """

@@ -18,7 +18,7 @@ from controlplane.services.leases import HeldLease
 from controlplane.services.outcomes import requeue, see, settle
 from controlplane.services.rows import BOUND, LEAVING, RESERVED, Row, Seat, uuids
 from controlplane.services.transitions import Batch
-from scheduler.workload import ACTIVE, Phase
+from scheduler.workload import Phase
 
 ACTOR = "loop:observe"
 
@@ -53,9 +53,10 @@ def apply(
             _add_missing(observation, batch, pods)
         freed = _settle_all(batch, pods)
         orphans = _stop_strangers(observation, batch) if observation.is_full and not is_late else 0
+        batch.write()
         if sweep:
             sweeps.enforce(batch, gang_timeout_seconds)
-        batch.write()
+            batch.write()
         if freed or sweep or nodes_changed or observation.is_full:
             _admit(batch)
             batch.write()
@@ -98,25 +99,23 @@ def _add_missing(observation: Observation, batch: Batch, pods: dict[str, list[Po
 
     Not for one whose start was not performed, or so recently that the observation may be older.
     """
-    lost_nodes = set(observation.gone_nodes)
-    missing: list[tuple[Row, Seat, str]] = []
-    for row in batch.rows.values():
-        listed = {(pod.attempt, pod.rank) for pod in pods.get(row.id, ())}
-        for seat in batch.live(row):
-            if seat.bound_at is None or (seat.attempt, seat.rank) in listed:
-                continue
-            if seat.node in lost_nodes:
-                missing.append((row, seat, "NodeLost"))
-            elif observation.is_full:
-                missing.append((row, seat, "Disappeared"))
-    if not missing:
-        return
-    recent = _started_lately(observation.at, {row.uid for row, _, _ in missing})
+    missing = [
+        (row, seat, "NodeLost" if seat.node in observation.gone_nodes else "Disappeared")
+        for row in batch.rows.values()
+        for seat in _unlisted(batch, row, pods.get(row.id, ()))
+        if observation.is_full or seat.node in observation.gone_nodes
+    ]
+    recent = _started_lately(observation.at, {row.uid for row, _, _ in missing}) if missing else set()
     for row, seat, reason in missing:
         if (row.id, seat.attempt) in recent and reason != "NodeLost":
             continue
         gone = PodSeen(row.id, seat.attempt, seat.rank, seat.node, (), PodPhase.GONE, reason=reason)
         pods.setdefault(row.id, []).append(gone)
+
+
+def _unlisted(batch: Batch, row: Row, pods: Iterable[PodSeen]) -> list[Seat]:
+    listed = {(pod.attempt, pod.rank) for pod in pods}
+    return [s for s in batch.live(row) if s.bound_at is not None and (s.attempt, s.rank) not in listed]
 
 
 def _started_lately(at: float, uids: set[UUID]) -> set[tuple[str, int]]:
@@ -184,16 +183,18 @@ def _admit_one(batch: Batch, row: Row, leaving: set[str], usable: set[str]) -> N
         return
     for seat in lost:
         batch.release(row, seat)
-    if leaving.intersection(row.reserved_after) - {row.id}:
-        return
-    bound = [seat for seat in places if seat not in lost]
-    for seat in bound:
+    if places and not leaving.intersection(row.reserved_after) - {row.id}:
+        _bind(batch, row, [seat for seat in places if seat.is_live])
+
+
+def _bind(batch: Batch, row: Row, places: list[Seat]) -> None:
+    for seat in places:
         batch.bind(seat)
     if row.phase == Phase.RESERVED:
         batch.change(row, reserved_after=[])
         batch.move(row, Phase.ADMITTED)
-    elif row.phase in ACTIVE and places:
+    else:
         batch.bump(row, reserved_after=[])
-        batch.note(row, "Placed", data={"ranks": [seat.rank for seat in bound]})
-    if bound and row.phase in ACTIVE:
-        batch.act("start", row, [seat.rank for seat in bound])
+        batch.note(row, "Placed", data={"ranks": [seat.rank for seat in places]})
+    if places:
+        batch.act("start", row, [seat.rank for seat in places])

@@ -100,14 +100,15 @@ def _run(batch: Batch, row: Row, ends: Sequence[End], pods: Sequence[PodSeen]) -
     if bad and not row.intent:
         _break(batch, row, bad)
     live = batch.live(row)
-    if not live:
-        if row.intent:
-            _after_break(batch, row)
-        elif ends:
-            _succeed(batch, row, ends)
-        return
-    if row.intent:
-        return  # waits for its last workers to leave
+    if not live and row.intent:
+        _after_break(batch, row)
+    elif not live and ends:
+        _succeed(batch, row, ends)
+    elif live and not row.intent:  # with an intent it waits for its last workers to leave
+        _come_up(batch, row, live, pods)
+
+
+def _come_up(batch: Batch, row: Row, live: Sequence[Seat], pods: Sequence[PodSeen]) -> None:
     if all(seat.pod_phase == PodPhase.RUNNING for seat in live):
         if row.phase != Phase.RUNNING:
             started = max((p.started_at for p in pods if p.started_at is not None), default=batch.at)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Count, F, Q, Sum
 
 from controlplane.cluster.port import ServiceUse
@@ -71,7 +71,7 @@ def _duty(node: str, gpus: Sequence[int], duties: Mapping[tuple[str, int], float
 
 def _duties() -> dict[tuple[str, int], float]:
     known = Gpu.objects.filter(duty__isnull=False).values_list("node__name", "index", "duty")
-    return {(node, index): min(1.0, max(0.0, duty)) for node, index, duty in known}
+    return {(node, index): min(1.0, max(0.0, duty or 0.0)) for node, index, duty in known}
 
 
 def _add(held: Mapping[Key, int], computed: Mapping[Key, int]) -> None:
@@ -83,17 +83,12 @@ def _add(held: Mapping[Key, int], computed: Mapping[Key, int]) -> None:
         (*whose[uid], uid, pool, hour, value, computed[uid, pool, hour]) for (uid, pool, hour), value in held.items()
     ]
     names = ("team_id", "name", "user", "workload", "pool", "hour", "held", "computed")
-    fields = [Usage._meta.get_field(name) for name in names]
-    columns = ", ".join(f'"{field.column}"' for field in fields)
     table = Usage._meta.db_table
-    statement = (
-        f'INSERT INTO "{table}" ({columns}) VALUES ({", ".join(["%s"] * len(fields))}) '  # noqa: S608
+    again = (
         f'ON CONFLICT ("workload", "pool", "hour") DO UPDATE SET "held" = "{table}"."held" + excluded."held", '
         f'"computed" = "{table}"."computed" + excluded."computed"'
     )
-    values = [[f.get_db_prep_save(v, connection) for f, v in zip(fields, row, strict=True)] for row in rows]
-    with connection.cursor() as cursor:
-        cursor.executemany(statement, values)
+    bulk.insert(Usage, names, rows, again)
 
 
 def _whose(uids: Iterable[UUID]) -> dict[UUID, tuple[int, str, str]]:

@@ -1,0 +1,62 @@
+"""Teams and their members. Teams are never deleted: their accounts stay."""
+
+from django.db import transaction
+
+from controlplane.models import Membership, Role, Team, User
+from controlplane.services import changes, events
+from controlplane.services.errors import Refused
+from controlplane.wake import wake
+
+
+@transaction.atomic
+def create(*, name: str, parent: Team | None, actor: str, colour: int | None = None) -> Team:
+    """A new team; refused if there is one of this name."""
+    if Team.objects.filter(name=name).exists():
+        raise Refused(409, "NameTaken", "name", f"There is a team {name} already. Choose another name.")
+    if colour is None:
+        colour = Team.objects.count() % 8
+    team = Team.objects.create(name=name, parent=parent, colour=colour)
+    _tell("TeamCreated", team, actor, parent=parent.name if parent else None)
+    return team
+
+
+@transaction.atomic
+def move(*, team: Team, parent: Team | None, actor: str) -> None:
+    """Give a team another parent; refused if that is the team itself or below it."""
+    above = parent
+    while above is not None:
+        if above.pk == team.pk:
+            message = f"{parent} is {team} or below it. A team cannot be its own ancestor; choose another parent."
+            raise Refused(422, "TeamCycle", "parent", message)
+        above = above.parent
+    before = Team.objects.select_for_update(no_key=True).select_related(None).get(pk=team.pk)
+    if before.parent_id == (parent.pk if parent else None):
+        return
+    Team.objects.filter(pk=team.pk).update(parent=parent, version=before.version + 1)
+    _tell("TeamMoved", team, actor, parent=parent.name if parent else None)
+
+
+@transaction.atomic
+def add_member(*, team: Team, user: User, role: Role, actor: str) -> None:
+    """Let somebody into a team, or change what they may do there."""
+    _, is_new = Membership.objects.update_or_create(team=team, user=user, defaults={"role": role})
+    events.record(
+        kind="MemberAdded" if is_new else "MemberChanged",
+        actor=actor,
+        team=team.name,
+        data={"user": user.get_username(), "role": str(role)},
+    )
+
+
+@transaction.atomic
+def remove_member(*, team: Team, user: User, actor: str) -> None:
+    """Take somebody out of a team; nothing happens if they are not in it."""
+    deleted, _ = Membership.objects.filter(team=team, user=user).delete()
+    if deleted:
+        events.record(kind="MemberRemoved", actor=actor, team=team.name, data={"user": user.get_username()})
+
+
+def _tell(kind: str, team: Team, actor: str, **data: object) -> None:
+    events.record(kind=kind, actor=actor, team=team.name, data=data)
+    changes.touch(None)
+    wake("schedule")
