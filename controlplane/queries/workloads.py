@@ -128,8 +128,8 @@ def logs(workload: Workload, *, tail: int = 100, since: float | None = None, ran
 def _seats(listed: Sequence[Workload]) -> dict[UUID, tuple[int, int]]:
     """Workers placed and running, by workload."""
     live = Placement.objects.filter(workload__in=[w.pk for w in listed]).exclude(state=PlacementState.RELEASED)
-    running = Count("pk", filter=Q(pod_phase=PodPhase.RUNNING.value))
-    counted = live.order_by().values_list("workload_id").annotate(Count("pk"), running)
+    is_running = Q(pod_phase=PodPhase.RUNNING.value)
+    counted = live.order_by().values_list("workload_id").annotate(n=Count("pk"), up=Count("pk", filter=is_running))
     return {uid: (placed, up) for uid, placed, up in counted}
 
 

@@ -1,0 +1,238 @@
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from controlplane import logs
+from controlplane.cluster.port import ClusterUnreachable, LogLine, PodPhase
+from controlplane.models import Event, Workload
+from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
+
+
+def submit(who: Caller, *args: str, **fields: object) -> dict[str, object]:
+    return body_of(who.post("/workloads", job(*args, **fields)), 201)  # type: ignore[no-any-return]
+
+
+def test_a_short_job_file_is_queued_and_answered_with_its_defaults(api: People) -> None:
+    answer = api.member.post("/workloads", job(resources={"gpus": 2, "memory": "64Gi"}))
+    made = body_of(answer, 201)
+    assert answer["Location"].endswith(f"/api/v1/workloads/{made['uid']}")
+    assert answer["ETag"] == f'"{made["version"]}"'
+    assert (made["phase"], made["created_by"], made["priority_class"]) == ("Queued", "mia", "normal")
+    assert made["spec"]["resources"] == {"gpus": 2, "cpu": 1, "memory": "64Gi"}
+    assert made["spec"]["workers"] == {"count": 1, "min": 1, "max": 1}
+    assert made["normalised"]["memory_mib"] == 65536
+    assert made["resources"]["milli_gpu"] == 2000
+    assert body_of(api.member.get(f"/workloads/{made['uid']}")) == made
+
+
+def test_the_answered_job_file_makes_the_same_workload_again(api: People) -> None:
+    first = submit(api.member, env={"EPOCHS": "3"}, checkpoint={"interval": "10m"}, max_duration="6h")
+    again = body_of(api.member.post("/workloads", {**first["spec"], "name": "again"}), 201)  # type: ignore[dict-item]
+    assert again["normalised"] == first["normalised"]
+
+
+def test_every_type_can_be_submitted(api: People) -> None:
+    share = {"gpu_share": {"guarantee": 0.3, "memory": "10Gi"}}
+    notebook = {"type": "notebook", "name": "explore", "team": "red", "resources": share}
+    service = job("chat", type="inference", replicas={"min": 2, "max": 6}, objective={"p95_latency": "200ms"})
+    made = body_of(api.member.post("/workloads", notebook), 201)
+    assert made["resources"]["share"] == {"guarantee_milli": 300, "limit_milli": 300, "memory_mib": 10240}
+    assert made["resources"]["milli_gpu"] == 300
+    made = body_of(api.member.post("/workloads", service), 201)
+    assert made["workers"] == {"count": 2, "min": 2, "max": 6, "placed": 0, "running": 0}
+
+
+def test_a_batch_is_a_pipeline_in_any_order(api: People) -> None:
+    answer = api.member.post("/workloads:batch", [job("train", after=["prepare"]), job("prepare")])
+    train, prepare = body_of(answer, 201)["results"]
+    assert (train["name"], train["unmet"], prepare["unmet"]) == ("train", ["prepare"], [])
+
+
+def test_a_batch_with_one_fault_writes_nothing_and_says_where(api: People) -> None:
+    assert fields_of(api.member.post("/workloads:batch", [job("a"), job("b", gpus=1), job("c", retries=-1)])) == [
+        "1.gpus",
+        "2.retries",
+    ]
+    assert fields_of(api.member.post("/workloads:batch", [job("a"), job("b", team="blue")]), 404) == ["1.team"]
+    assert fields_of(api.member.post("/workloads:batch", [job("a"), job("a")]), 409) == ["name"]
+    assert not Workload.objects.exists()
+
+
+def test_lists_filter_and_page_by_a_cursor(api: People) -> None:
+    names = [f"job-{i}" for i in range(5)]
+    body_of(api.member.post("/workloads:batch", [job(name) for name in names]), 201)
+    body_of(api.blue_member.post("/workloads", job("other", "blue")), 201)
+    seen: list[str] = []
+    path = "/workloads?ordering=seq&page_size=2"
+    while path:
+        page = body_of(api.member.get(path))
+        seen += [row["name"] for row in page["results"]]
+        path = (page["next"] or "").partition("/api/v1")[2]
+    assert seen == names
+
+    def found(query: str, who: Caller = api.member) -> list[str]:
+        return [row["name"] for row in body_of(who.get(f"/workloads?{query}"))["results"]]
+
+    assert found("name=job-3") == ["job-3"]
+    assert found("q=B-4") == ["job-4"]
+    assert found("phase=Running,Succeeded") == []
+    assert len(found("phase=Queued,Running&type=training")) == 5
+    assert found("team=blue") == []
+    assert found("team=blue", api.platform) == ["other"]
+    assert found("") == names[::-1]
+
+
+def test_a_list_takes_the_same_number_of_queries_however_long(
+    api: People, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    body_of(api.member.post("/workloads:batch", [job(f"a-{i}") for i in range(3)]), 201)
+    api.member.get("/workloads")
+    # Token, roles (2), workloads, places; a token's use is noted at most once a minute.
+    with django_assert_num_queries(5):
+        api.member.get("/workloads")
+    body_of(api.member.post("/workloads:batch", [job(f"b-{i}") for i in range(40)]), 201)
+    with django_assert_num_queries(5):
+        assert len(body_of(api.member.get("/workloads"))["results"]) == 43
+
+
+def test_an_unseen_version_is_not_overwritten(api: People) -> None:
+    made = submit(api.member, workers={"count": 2, "min": 1, "max": 4})
+    path = f"/workloads/{made['uid']}"
+    changed = api.member.send(
+        "PATCH", path, {"workers": {"max": 6}, "expected_duration": "2h"}, if_match=f'"{made["version"]}"'
+    )
+    row = body_of(changed)
+    assert row["workers"] == {"count": 2, "min": 1, "max": 6, "placed": 0, "running": 0}
+    assert row["normalised"]["expected_seconds"] == 7200
+    assert row["spec"]["expected_duration"] == "2h"
+    assert changed["ETag"] != f'"{made["version"]}"'
+    late = api.member.send("PATCH", path, {"labels": {"a": "b"}}, if_match=f'"{made["version"]}"')
+    assert fields_of(late, 412) == ["version"]
+    row = body_of(api.member.send("PATCH", path, {"expected_duration": None, "priority_class": "high"}))
+    assert (row["priority"], "expected_duration" in row["spec"]) == (200, False)
+
+
+def test_an_empty_patch_writes_nothing(api: People) -> None:
+    made = submit(api.member)
+    before = Event.objects.count()
+    assert body_of(api.member.send("PATCH", f"/workloads/{made['uid']}", {})) == made
+    assert Event.objects.count() == before
+
+
+def test_what_cannot_change_is_named(api: People) -> None:
+    made = submit(api.member)
+    answer = api.member.send("PATCH", f"/workloads/{made['uid']}", {"name": "x", "phase": "Running", "team": "blue"})
+    assert fields_of(answer) == ["name", "phase", "team"]
+
+
+def test_actions_do_twice_what_they_do_once(api: People) -> None:
+    made = submit(api.member)
+    path = f"/workloads/{made['uid']}"
+    assert body_of(api.member.post(f"{path}/suspend"))["phase"] == "Held"
+    assert body_of(api.member.post(f"{path}/suspend", {}))["phase"] == "Held"
+    assert body_of(api.member.post(f"{path}/resume"))["phase"] == "Queued"
+    assert body_of(api.member.post(f"{path}/requeue"))["phase"] == "Queued"
+    assert body_of(api.member.post(f"{path}/stop"))["phase"] == "Stopped"
+    assert body_of(api.member.send("DELETE", path))["phase"] == "Stopped"
+    assert fields_of(api.member.post(f"{path}/resume"), 409) == ["phase"]
+    assert body_of(api.member.get(path))["ended_at"]
+
+
+def test_a_running_workload_shows_its_places_and_events(api: People) -> None:
+    made = submit(api.member, workers={"count": 2})
+    workload = Workload.objects.get(pk=made["uid"])
+    api.world.run(workload, "a", "b")
+    row = body_of(api.member.get(f"/workloads/{made['uid']}"))
+    assert (row["phase"], row["workers"]["placed"], row["workers"]["running"]) == ("Running", 2, 2)
+    placement = body_of(api.member.get(f"/workloads/{made['uid']}/placement"))
+    assert [(w["rank"], w["node"], w["gpus"]) for w in placement["workers"]] == [(0, "a", [0]), (1, "b", [0])]
+    events = body_of(api.member.get(f"/workloads/{made['uid']}/events"))["results"]
+    assert [event["id"] for event in events] == sorted(event["id"] for event in events)
+    assert events[0]["actor"] == "mia"
+    newest = body_of(api.member.get(f"/workloads/{made['uid']}/events?ordering=-id&page_size=1"))
+    assert newest["results"] == [events[-1]]
+    assert newest["next"]
+
+
+def test_who_waits_is_told_why_and_where_in_the_queue(api: People) -> None:
+    first = submit(api.member, "first", resources={"gpus": 8}, workers={"count": 2})
+    api.world.run(Workload.objects.get(pk=first["uid"]), "a", "b")
+    second, third = submit(api.member, "second"), submit(api.member, "third")
+    told = body_of(api.member.get(f"/workloads/{second['uid']}/explanation"))
+    assert told["reason"]
+    assert told["message"]
+    assert (told["position"], told["will_start"]) == (1, False)
+    assert {check["name"] for check in told["checks"]} == {"Quota", "Order", "Placement", "Preemption"}
+    queue = body_of(api.member.get("/queue"))["results"]
+    assert [(row["uid"], row["position"]) for row in queue] == [(second["uid"], 1), (third["uid"], 2)]
+    assert queue[0]["reason"] == told["reason"]
+    assert body_of(api.blue_member.get("/queue"))["results"] == []
+    running = body_of(api.member.get(f"/workloads/{first['uid']}/explanation"))
+    assert (running["position"], running["will_start"]) == (None, None)
+
+
+def test_the_queue_is_paged_by_position(api: People) -> None:
+    body_of(api.member.post("/workloads:batch", [job(f"j-{i}", resources={"gpus": 8}) for i in range(5)]), 201)
+    page = body_of(api.member.get("/queue?page_size=3"))
+    rest = body_of(api.member.get(page["next"].partition("/api/v1")[2]))
+    assert [row["position"] for row in page["results"] + rest["results"]] == [1, 2, 3, 4, 5]
+
+
+def test_a_preview_tells_what_a_submission_would_meet_and_writes_nothing(api: People) -> None:
+    before = (Workload.objects.count(), Event.objects.count())
+    told = body_of(api.member.post("/workloads:preview", job(resources={"gpus": 4})))
+    assert (told["will_start"], told["phase"], told["position"]) == (True, "Admitted", 1)
+    assert len(told["placement"][0]["gpus"]) == 4
+    assert told["workload"]["normalised"]["gpus"] == 4
+    assert fields_of(api.member.post("/workloads:preview", job(resources={"gpus": 9})), 422) == ["resources.gpus"]
+    assert (Workload.objects.count(), Event.objects.count()) == before
+    submit(api.member, "first")
+    assert fields_of(api.member.post("/workloads:preview", job("first")), 409) == ["name"]
+    waits = body_of(api.member.post("/workloads:preview", job("later", after=["first"])))
+    assert (waits["will_start"], waits["reason"]) == (False, "AdmissionGated")
+
+
+def test_victims_of_other_teams_stay_nameless_in_a_preview(api: People) -> None:
+    secret = body_of(api.blue_member.post("/workloads", job("secret", "blue", resources={"gpus": 8})), 201)
+    more = body_of(api.blue_member.post("/workloads", job("more", "blue", resources={"gpus": 8})), 201)
+    for row, node in ((secret, "a"), (more, "b")):  # 16 GPUs held, 8 owned: blue borrows what red owns
+        api.world.run(Workload.objects.get(pk=row["uid"]), node)
+    api.world.later(3600)
+    api.world.observe()
+    told = body_of(api.member.post("/workloads:preview", job("mine", resources={"gpus": 8})))
+    assert told["phase"] == "Reserved"
+    assert [(victim["team"], victim["name"], victim["uid"]) for victim in told["evicts"]] == [("blue", None, None)]
+    told = body_of(api.platform.post("/workloads:preview", job("mine", resources={"gpus": 8})))
+    assert told["evicts"][0]["name"] in ("secret", "more")
+
+
+def test_logs_are_read_from_the_cluster(api: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = submit(api.member)
+    workload = Workload.objects.get(pk=made["uid"])
+    asked: list[tuple[object, ...]] = []
+
+    def read(*question: object) -> tuple[LogLine, ...]:
+        asked.append(question)
+        return (LogLine(1_767_225_605.0, 0, "step 1"), LogLine(1_767_225_606.5, 0, "\x1b[31m</script>"))
+
+    monkeypatch.setattr(logs, "_reader", read)
+    path = f"/workloads/{made['uid']}/logs"
+    assert body_of(api.member.get(path)) == {"attempt": 0, "next_since": None, "lines": []}
+    api.world.run(workload, "a")
+    found = body_of(api.member.get(f"{path}?tail=20&rank=0&since=1767225600.5"))
+    assert [line["text"] for line in found["lines"]] == ["step 1", "\x1b[31m</script>"]
+    assert (found["next_since"], found["lines"][0]["at"]) == (1_767_225_606.5, "2026-01-01T00:00:05Z")
+    assert asked == [(made["uid"], 1, 0, 20, 1_767_225_600.5)]
+    api.world.pods(workload, PodPhase.SUCCEEDED)
+    assert len(body_of(api.viewer.get(path))["lines"]) == 2
+
+
+def test_logs_say_when_the_cluster_does_not_answer(api: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*question: object) -> tuple[LogLine, ...]:
+        raise ClusterUnreachable("no route")
+
+    made = submit(api.member)
+    api.world.run(Workload.objects.get(pk=made["uid"]), "a")
+    monkeypatch.setattr(logs, "_reader", read)
+    answer = api.member.get(f"/workloads/{made['uid']}/logs")
+    assert fields_of(answer, 503) == [""]
+    assert answer["Retry-After"] == "1"
