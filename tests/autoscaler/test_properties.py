@@ -56,7 +56,7 @@ def test_a_window_with_something_unknown_never_makes_a_service_smaller(
 
 
 # No shrinking: one example is an hour of scaling, and a shorter one would say no more.
-@settings(deadline=None, max_examples=30, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(deadline=None, max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     level=st.floats(20, 500),
     noise=st.lists(st.floats(-0.08, 0.08), min_size=100, max_size=100),

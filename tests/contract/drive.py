@@ -1,0 +1,119 @@
+"""What the contract tests need of an adapter beside the two ports: let time pass, break a node, say what a pod does."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from controlplane.cluster.port import Cluster, Metrics, Observation, PodPhase, PodSeen, PodSpec
+from controlplane.cluster.simulated import SimulatedCluster
+from scheduler.snapshot import Node
+from scheduler.workload import Kind
+
+PATIENCE = 180.0  # cluster seconds: the longest start is one minute
+
+
+class Drive(Protocol):
+    """One adapter with three nodes of 8 GPUs: a, b and c."""
+
+    cluster: Cluster
+    metrics: Metrics
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+
+    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+        """Let time pass until the condition holds. Fails when it does not within so many seconds."""
+
+    def lose_node(self, name: str) -> None:
+        """Make a node stop answering."""
+
+    def restore_node(self, name: str) -> None:
+        """Make it answer again."""
+
+    def remove_node(self, name: str) -> None:
+        """Take a node away for good."""
+
+    def job_file(self, kind: Kind, seconds: float | None = None, exit_code: int = 0) -> dict[str, Any]:
+        """The job file of something that runs for so long (None: until stopped) and ends with this exit code."""
+
+
+NODES = tuple(Node(name, "pool", "A100", 8, 81_920, 96_000, 1_048_576, rack="r1", zone="z1") for name in "abc")
+
+
+class SimulatedDrive:
+    """The simulated cluster: its clock is simply moved."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = self.metrics = cluster
+
+    def wait(self, seconds: float) -> None:
+        self.cluster.advance(self.cluster.now() + seconds)
+
+    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+        deadline = self.cluster.now() + seconds
+        while not condition():
+            event = self.cluster.next_event()
+            assert event is not None, "nothing will happen any more"
+            assert event <= deadline, f"not within {seconds} s"
+            self.cluster.advance(event)
+
+    def lose_node(self, name: str) -> None:
+        self.cluster.lose_node(name)
+
+    def restore_node(self, name: str) -> None:
+        self.cluster.restore_node(name)
+
+    def remove_node(self, name: str) -> None:
+        self.cluster.remove_node(name)
+
+    def job_file(self, kind: Kind, seconds: float | None = None, exit_code: int = 0) -> dict[str, Any]:
+        truth: dict[str, object] = {"duration": seconds or 1e6}
+        if exit_code:
+            truth |= {"fail_at": 0.5, "exit_code": exit_code}
+        file: dict[str, Any] = {"type": kind.value, "simulated": truth}
+        if kind == Kind.TRAINING:
+            file["checkpoint"] = {"interval": "60s"}
+        if kind == Kind.INFERENCE:
+            file["objective"] = {"p95_latency": "250ms"}
+        return file
+
+
+def pod(drive: Drive, uid: str = "w", **changes: Any) -> PodSpec:
+    """A worker of a training on one GPU of node a that runs for ten minutes."""
+    rank = changes.get("rank", 0)
+    values: dict[str, Any] = {
+        "attempt": 1,
+        "rank": rank,
+        "size": 1,
+        "node": "a",
+        "gpus": (rank,),
+        "milli": 1000,
+        "gpu_memory": 0,
+        "cpu_milli": 4000,
+        "memory": 16_384,
+        "namespace": "nlp",
+        "spec": drive.job_file(Kind.TRAINING, 600.0),
+    }
+    return PodSpec(uid, **(values | changes))
+
+
+def gang(drive: Drive, size: int, uid: str = "w", **changes: Any) -> list[PodSpec]:
+    """All workers of one attempt on node a."""
+    file = drive.job_file(Kind.TRAINING, 600.0) | {"workers": {"count": size}}
+    return [pod(drive, uid, **({"rank": rank, "size": size, "spec": file} | changes)) for rank in range(size)]
+
+
+def seen(observation: Observation) -> dict[str, PodSeen]:
+    """The pods of an observation by name."""
+    return {p.name: p for p in observation.pods}
+
+
+def phase(drive: Drive, name: str) -> PodPhase | None:
+    """What the cluster says of one pod now; None if it does not list it."""
+    found = seen(drive.cluster.observe(None)).get(name)
+    return found.phase if found else None
+
+
+def run(drive: Drive, pods: list[PodSpec]) -> None:
+    """Start pods and wait until all run."""
+    drive.cluster.start(pods)
+    drive.until(lambda: all(phase(drive, p.name) == PodPhase.RUNNING for p in pods))
