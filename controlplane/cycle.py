@@ -72,7 +72,7 @@ class Frame:
         """The frame that `text` wrote."""
         nodes, teams, quotas = json.loads(text)
         return Frame(
-            tuple(Node(*values[:-1], tuple(values[-1])) for values in nodes),
+            tuple(Node(*values, lost=tuple(lost)) for *values, lost in nodes),
             tuple(Team(*values) for values in teams),
             tuple(Quota(*values) for values in quotas),
         )

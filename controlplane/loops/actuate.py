@@ -1,4 +1,7 @@
-"""Have the cluster do what was decided. Every command may be repeated, so a crash between doing and noting is harmless."""
+"""Have the cluster do what was decided.
+
+Every command may be repeated, so a crash between doing and noting is harmless.
+"""
 
 from controlplane.cluster.port import Cluster, ClusterUnreachable
 from controlplane.loops import rounds
@@ -34,23 +37,26 @@ def _actuate(wiring: Wiring, lease: HeldLease) -> int:
 
 
 def _perform(cluster: Cluster, command: Command) -> Outcome:
-    if command.is_stale:
-        return Outcome(command)
     try:
-        match command.verb:
-            case "start":
-                cluster.start(command.pods)
-            case "stop":
-                cluster.stop(command.workload, command.attempt, command.ranks, command.grace_seconds)
-            case "resize":
-                for rank in command.ranks:
-                    cluster.resize(command.workload, command.attempt, rank, command.cpu_milli, command.memory)
-            case "cordon":
-                cluster.cordon(command.node, command.on)
-            case verb:
-                return Outcome(command, f"unknown verb {verb}", is_refusal=True)
+        if not command.is_stale:
+            _call(cluster, command)
     except ClusterUnreachable:
         raise
     except Exception as error:  # whatever an adapter's client raises: one bad command must not stop the others
         return Outcome(command, f"{type(error).__name__}: {error}", is_refusal=True)
     return Outcome(command)
+
+
+def _call(cluster: Cluster, command: Command) -> None:
+    match command.verb:
+        case "start":
+            cluster.start(command.pods)
+        case "stop":
+            cluster.stop(command.workload, command.attempt, command.ranks, command.grace_seconds)
+        case "resize":
+            for rank in command.ranks:
+                cluster.resize(command.workload, command.attempt, rank, command.cpu_milli, command.memory)
+        case "cordon":
+            cluster.cordon(command.node, command.on)
+        case verb:
+            raise ValueError(f"unknown verb {verb}")

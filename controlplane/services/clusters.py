@@ -123,7 +123,7 @@ def _tell(
     for values in differing:
         name = str(values[0])
         before = known[name]
-        what = {
+        what: dict[str, object] = {
             column: [before[i], values[i]]
             for i, column in enumerate(_NODE)
             if before[i] != values[i] and column != "pool_id"

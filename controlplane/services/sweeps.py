@@ -27,7 +27,7 @@ _DUE = f"""WHERE "phase" IN ({_listed(frozenset(Phase) - ENDED)}) AND (
     OR "phase" IN ({_listed(LEAVING)}))"""
 _LATE = f"""WHERE NOT "is_settled" AND "state" = 'Bound' AND "bound_at" <= %s AND "pod_phase" <> 'Running'
     AND EXISTS (SELECT 1 FROM "controlplane_workload" "w" WHERE "w"."uid" = "workload_id" AND "w"."intent" = ''
-    AND "w"."kind" <> 'inference' AND "w"."phase" IN ({_listed((Phase.ADMITTED, Phase.STARTING))}))"""
+    AND "w"."kind" <> 'inference' AND "w"."phase" IN ({_listed((Phase.ADMITTED, Phase.STARTING))}))"""  # noqa: S608 - constants
 
 
 def enforce(batch: Batch, gang_timeout_seconds: float) -> None:

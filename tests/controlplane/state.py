@@ -22,6 +22,7 @@ from scheduler.snapshot import Node
 from scheduler.workload import Assignment
 
 START = 1_767_225_600.0
+ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)
 EIGHT_GPUS = Node("a", "main", "A100", 8, 81_920, 64_000, 262_144)
 
 
@@ -88,11 +89,11 @@ class PodCluster:
         for name, pod in list(self.pods.items()):
             if pod.workload != str(workload.pk) or (ranks and pod.rank not in ranks):
                 continue
-            if attempt and pod.attempt != attempt:
+            if pod.phase in ENDED or (attempt and pod.attempt != attempt):
                 continue
             if phase == PodPhase.RUNNING:
                 columns.setdefault("started_at", self.at)
-            if phase in (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE):
+            if phase in ENDED:
                 columns.setdefault("ended_at", self.at)
             self._put(name, replace(pod, phase=phase, **columns))
 

@@ -1,0 +1,168 @@
+"""The scheduler's snapshot: from scratch and by what changed, always the same; and replayable."""
+
+import pytest
+
+from controlplane.cluster.port import PodPhase
+from controlplane.cycle import digest_of, rebuild, workload_of, workload_text
+from controlplane.loops import schedule
+from controlplane.models import Change, Cycle, NodePool, Quota, Team, Workload
+from controlplane.queries.snapshot import SnapshotKeeper, full
+from controlplane.services import changes, leases, quotas, workloads
+from controlplane.services.cycles import prune
+from controlplane.services.leases import LeaseLost
+from scheduler.schedule import schedule as decide
+from scheduler.settings import Settings
+from scheduler.snapshot import Snapshot
+from tests.controlplane.state import World
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    for team in Team.objects.all():
+        Quota.objects.create(team=team, pool=NodePool.objects.get(), nominal=8000)
+    return world
+
+
+def same(one: Snapshot, other: Snapshot) -> bool:
+    return (
+        dict(one.workloads) == dict(other.workloads)
+        and one.inventory.nodes == other.inventory.nodes
+        and (one.teams, one.quotas) == (other.teams, other.quotas)
+        and (one.columns.gpu == other.columns.gpu).all()
+        and (one.columns.node == other.columns.node).all()
+    )
+
+
+def a_day(world: World):
+    """A little of everything, step by step."""
+    first = world.submit("first", gpus=8)
+    yield
+    world.run(first, "a")
+    yield
+    second = world.submit("second", gpus=4, team="blue", workers=2)
+    service = world.submit("chat", kind="inference", team="blue")
+    yield
+    world.evict(first, by=second)
+    yield
+    world.actuate()
+    world.pods(first, PodPhase.GONE)
+    yield
+    world.cluster.change("b", lost=(1, 2))
+    world.observe()
+    yield
+    workloads.suspend(workload=first, actor="alice")
+    world.run(service, "b")
+    yield
+    quotas.save(team=Team.objects.get(name="red"), pool=NodePool.objects.get(), nominal=4000, actor="admin")
+    workloads.stop(workload=second, actor="alice")
+    yield
+    workloads.resume(workload=first, actor="alice")
+    world.cluster.lose("b")
+    world.observe()
+    yield
+
+
+def test_the_kept_snapshot_is_the_one_read_from_scratch_after_every_step(world):
+    keeper, lease = SnapshotKeeper(), world.lease()
+    keeper.take(lease, world.cluster.at)
+    for _ in a_day(world):
+        taken = keeper.take(lease, world.cluster.at)
+        scratch = full(world.cluster.at)
+        assert same(taken.snapshot, scratch)
+        assert taken.digest == digest_of(scratch)
+        assert not Change.objects.exists()
+
+
+def test_what_changed_is_what_a_replay_needs(world):
+    keeper, lease = SnapshotKeeper(), world.lease()
+    inputs = [keeper.take(lease, world.cluster.at).changed.pack()]
+    for _ in a_day(world):
+        taken = keeper.take(lease, world.cluster.at)
+        inputs.append(taken.changed.pack())
+        assert same(rebuild(inputs), taken.snapshot)
+
+
+def test_stored_rounds_decide_the_same_again(world):
+    jobs = []
+    for number in range(6):
+        jobs.append(world.submit(f"job-{number}", gpus=3 + number % 3, team=("red", "blue")[number % 2]))
+        world.later(60)
+        schedule.run_once(world.wiring)
+        world.actuate()
+        world.observe()
+        if number == 3:
+            world.pods(jobs[0], PodPhase.SUCCEEDED, exit_code=0)
+    inputs = []
+    stored = Cycle.objects.filter(loop="schedule").order_by("id")
+    assert len(stored) > 3
+    for cycle in stored:
+        inputs = [bytes(cycle.input)] if cycle.is_base else [*inputs, bytes(cycle.input)]
+        snapshot = rebuild(inputs)
+        assert digest_of(snapshot) == cycle.digest
+        again = [schedule.record(decision) for decision in decide(snapshot, Settings())]
+        assert [d["workload"] for d in again] == [d["workload"] for d in cycle.decisions]
+        assert [d["kind"] for d in again] == [d["kind"] for d in cycle.decisions]
+
+
+def test_a_round_that_decides_nothing_writes_nothing(world, django_assert_max_num_queries):
+    world.submit("job")
+    schedule.run_once(world.wiring)
+    schedule.run_once(world.wiring)
+    before = Cycle.objects.count()
+    with django_assert_max_num_queries(2):
+        assert schedule.run_once(world.wiring).did == 0
+    assert Cycle.objects.count() == before
+
+
+def test_whoever_lost_the_lease_consumes_no_hints(world):
+    keeper, lease = SnapshotKeeper(), world.lease()
+    keeper.take(lease, world.cluster.at)
+    world.submit("job")
+    leases.acquire(name="schedule", holder="test")
+    with pytest.raises(LeaseLost):
+        keeper.take(lease, world.cluster.at)
+    assert Change.objects.exists()
+
+
+def test_a_new_epoch_starts_from_scratch(world):
+    keeper = SnapshotKeeper()
+    keeper.take(world.lease(), world.cluster.at)
+    job = world.submit("job")
+    Change.objects.all().delete()  # another holder has read it meanwhile
+    again = leases.acquire(name="schedule", holder="test")
+    taken = keeper.take(again, world.cluster.at)
+    assert taken.is_base
+    assert str(job.pk) in taken.snapshot.workloads
+
+
+def test_hints_written_while_reading_are_kept_for_the_next_round(world):
+    keeper, lease = SnapshotKeeper(), world.lease()
+    keeper.take(lease, world.cluster.at)
+    world.submit("job")
+    keeper.take(lease, world.cluster.at)
+    changes.touch(Workload.objects.values_list("pk", flat=True))
+    assert Change.objects.count() == 1
+
+
+def test_a_workload_survives_its_text(world):
+    world.run(
+        world.submit("job", resources={"gpu_share": {"guarantee": 0.5, "memory": "4Gi"}}, topology={"require": "rack"}),
+        "a",
+    )
+    for workload in full().workloads.values():
+        assert workload_of(workload_text(workload)) == workload
+
+
+def test_old_inputs_are_dropped_but_never_a_base_that_is_needed(world):
+    for number in range(12):
+        Cycle.objects.create(
+            loop="schedule", at="2026-01-01T00:00:00Z", cluster_at=number, took_ms=1, epoch=1, digest="",
+            is_base=number % 5 == 0, input=b"x",
+        )  # fmt: skip
+    assert prune(loop="schedule", keep=4) == 5
+    kept = Cycle.objects.exclude(input=None).order_by("cluster_at")
+    assert [cycle.cluster_at for cycle in kept] == [5, 6, 7, 8, 9, 10, 11]
+    assert kept[0].is_base
