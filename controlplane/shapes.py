@@ -157,20 +157,23 @@ class Whole(_AsGiven):
 
     least: int
     most: int
-    unit: str = ""
+    may_be_null: bool = False
 
     def read(self, value: Any, at: str, faults: Faults) -> Any:
-        """Return the integer."""
+        """Return the integer, or None where that is allowed."""
+        if value is None and self.may_be_null:
+            return None
         if type(value) is not int:
             return faults.add(at, f"{at} is {shown(value)}. Write a whole number{self._how(value)}.")
         if self.least <= value <= self.most:
             return value
         fix = f"at least {self.least}" if value < self.least else f"at most {self.most}"
-        return faults.add(at, f"{at} is {shown(value)}. Set it to {fix}{self.unit}.")
+        return faults.add(at, f"{at} is {shown(value)}. Set it to {fix}.")
 
     def schema(self) -> Schema:
         """Return an integer schema."""
-        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+        kind: Any = ["integer", "null"] if self.may_be_null else "integer"
+        return {"type": kind, "minimum": self.least, "maximum": self.most}
 
     def _how(self, value: object) -> str:
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < SHOWN:

@@ -39,6 +39,7 @@ v1: list[URLPattern] = [
     path("teams", platform.Teams.as_view()),
     path("teams/<slug:name>", platform.Team.as_view()),
     path("teams/<slug:team>/quotas", quotas.TeamQuotas.as_view()),
+    path("teams/<slug:team>/quotas/<slug:pool>", quotas.Quota.as_view()),
     path("quotas", quotas.Quotas.as_view()),
     path("priority-classes", platform.PriorityClasses.as_view()),
     path("node-pools", platform.NodePools.as_view()),

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.models import F, QuerySet, Sum
 
-from controlplane.models import ClusterState, PriorityClass, Quota, Token, Usage, User
+from controlplane.models import ClusterState, NodePool, PriorityClass, Quota, Team, Token, Usage, User
 from controlplane.quantities import iso
 from controlplane.queries import access, cluster, teams
 
@@ -89,6 +89,14 @@ def quota_row(quota: Quota) -> dict[str, Any]:
         "weight": quota.weight,
         "version": quota.version,
     }
+
+
+def quota_at(team: str, pool: str) -> tuple[Team, NodePool, Quota | None] | None:
+    """A team, a pool, and what the team owns there; None if there is no such team or pool. For platform admins."""
+    found, where = Team.objects.filter(name=team).first(), NodePool.objects.filter(name=pool).first()
+    if found is None or where is None:
+        return None
+    return found, where, Quota.objects.select_related("team", "pool").filter(team=found, pool=where).first()
 
 
 # --- machines ---------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Max
 
 from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk
+from controlplane.quantities import iso
 from controlplane.services import changes, clock, dependencies, events, feasibility
 from controlplane.services.errors import Refused
 from controlplane.spec import Spec
@@ -63,6 +64,9 @@ def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
         gang = one.spec.workers
         feasibility.check(ask=one.spec.resources, workers=gang.min, require=one.spec.topology.require, among=among)
         at = now if one.at is None else one.at
+        if one.spec.deadline is not None and one.spec.deadline <= at:
+            message = f"deadline is past: the cluster's clock is {iso(at)}. Set a later one."
+            raise Refused(422, "DeadlinePast", "deadline", message)
         workloads.append(_workload(one, teams[one.spec.team], _class(one.spec, classes), seq + offset, at))
     links = _dependencies(submissions, workloads, teams)
     _insert(workloads)

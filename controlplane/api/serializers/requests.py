@@ -1,6 +1,7 @@
 """Request bodies: each is a table of shapes, read strictly; its OpenAPI schema is the same table's."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiSerializerExtension
@@ -37,11 +38,12 @@ TOKEN = Record(
 QUOTA = Record(
     (
         Field("nominal_milli", Whole(0, MOST_MILLI), "milli-GPU owned; 1000 = one GPU.", REQUIRED),
-        Field("borrowing_limit_milli", Whole(0, MOST_MILLI), "milli-GPU it may borrow; no limit if absent."),
-        Field("lending_limit_milli", Whole(0, MOST_MILLI), "milli-GPU others may borrow of it; all if absent."),
+        Field("borrowing_limit_milli", Whole(0, MOST_MILLI, True), "milli-GPU it may borrow; null = no limit."),
+        Field("lending_limit_milli", Whole(0, MOST_MILLI, True), "milli-GPU others may borrow; null = all."),
         Field("weight", Whole(1, 10_000), "Its part in what is over, against other borrowers'.", 1),
     )
 )
+QUOTA_PARTS = Record(tuple(replace(f, default=None) for f in QUOTA.fields))
 CHANGES = Record(
     tuple(
         {f.name: f for record in jobfile.RECORDS.values() for f in record.fields}[name]
@@ -112,14 +114,6 @@ def _changes() -> Schema:
     return schema
 
 
-def _parts(record: Record) -> Schema:
-    schema = record.schema()
-    schema.pop("required", None)
-    for one in schema["properties"].values():
-        one.pop("default", None)
-    return schema
-
-
 class _FromTable(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
     """The component of a body that a table describes."""
 
@@ -162,5 +156,5 @@ _SCHEMAS: dict[type, Callable[[], Schema]] = {
     Login: LOGIN.schema,
     TokenRequest: TOKEN.schema,
     QuotaRequest: QUOTA.schema,
-    QuotaChanges: lambda: _parts(QUOTA),
+    QuotaChanges: QUOTA_PARTS.schema,
 }

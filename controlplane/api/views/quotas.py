@@ -1,16 +1,23 @@
 """What teams own in node pools."""
 
+from typing import Any
+
+from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane import jobfile
-from controlplane.api.endpoint import PAGE, Parameter, endpoint
+from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, Parameter, View, endpoint, if_match
 from controlplane.api.serializers import platform as answers
+from controlplane.api.serializers import requests
 from controlplane.api.views.platform import LABEL, ListView
 from controlplane.queries import platform as queries
 from controlplane.queries.access import Verb
+from controlplane.services import quotas
+from controlplane.services.errors import Refused
 
 TAG = "teams"
+VERSION = {"If-Match": "The ETag of the version that was seen; 412 if there is a newer one."}
 
 
 class Quotas(ListView):
@@ -36,3 +43,71 @@ class TeamQuotas(ListView):
         """List the quotas of a team."""
         self.may(Verb.READ, team)
         return self.paged([queries.quota_row(quota) for quota in queries.quotas(request.user, team)], "pool")
+
+
+class Quota(View):
+    """What one team owns in one pool."""
+
+    @endpoint(answer=answers.Quota, tag=TAG, operation="read_quota")
+    def get(self, request: Request, team: str, pool: str) -> Response:
+        """Read a quota."""
+        self.may(Verb.READ, team)
+        found = queries.quotas(request.user, team, pool).first()
+        if found is None:
+            raise Http404
+        return _answered(queries.quota_row(found))
+
+    @endpoint(
+        answer=answers.SavedQuota,
+        least=PLATFORM_ADMIN,
+        body=requests.QuotaRequest,
+        headers=VERSION,
+        problems=(412, 413, 415, 422),
+        tag=TAG,
+        operation="save_quota",
+    )
+    def put(self, request: Request, team: str, pool: str) -> Response:
+        """Say what a team owns in a pool; what is odd about it is told, not refused."""
+        values = requests.read(requests.QUOTA, request.data)
+        return self._save(team, pool, values)
+
+    @endpoint(
+        answer=answers.SavedQuota,
+        least=PLATFORM_ADMIN,
+        body=requests.QuotaChanges,
+        headers=VERSION,
+        problems=(412, 413, 415, 422),
+        tag=TAG,
+        operation="change_quota",
+    )
+    def patch(self, request: Request, team: str, pool: str) -> Response:
+        """Change parts of a quota."""
+        changes = requests.read(requests.QUOTA_PARTS, request.data)
+        found = queries.quota_at(team, pool)
+        if found is None or found[2] is None:
+            raise Http404
+        before = queries.quota_row(found[2])
+        given = {name: value for name, value in changes.items() if name in request.data}
+        return self._save(team, pool, {name: before[name] for name in changes} | given, before["version"])
+
+    def _save(self, team: str, pool: str, values: dict[str, Any], seen: int | None = None) -> Response:
+        found = queries.quota_at(team, pool)
+        if found is None:
+            raise Http404
+        wanted = if_match(self.request)
+        try:
+            saved, warnings = quotas.save(
+                team=found[0],
+                pool=found[1],
+                version=seen if wanted is None else wanted,
+                actor=self.actor,
+                **{name.removesuffix("_milli"): value for name, value in values.items()},
+            )
+        except Refused as refused:  # the service's names are without the unit
+            named = next((name for name in values if name.removesuffix("_milli") == refused.field), refused.field)
+            raise Refused(refused.status, refused.code, named, refused.message) from refused
+        return _answered({**queries.quota_row(saved), "warnings": list(warnings)})
+
+
+def _answered(row: dict[str, Any]) -> Response:
+    return Response(row, headers={"ETag": f'"{row["version"]}"'})
