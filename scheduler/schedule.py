@@ -39,7 +39,9 @@ def schedule(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
     # 4. Those that were given places earlier but cannot use them yet have a reason as well.
     told = ((workload, awaiting(plan, workload)) for workload in reserved)
     waits += [Wait(w.id, w.version, *refusal) for w, refusal in told if is_news(w, refusal, snapshot.at, settings)]
-    return (*plan.decisions, *waits)
+    # A service may be refused more replicas and then have to leave: that says enough.
+    moved = {decision.workload for decision in plan.decisions}
+    return (*plan.decisions, *(wait for wait in waits if wait.workload not in moved))
 
 
 def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:
@@ -55,6 +57,8 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     for workload in in_order(plan, settings):
         if plan.workload(workload.id) is not workload:
             continue  # a service that wants more, made to leave by an earlier claimant of this round
+        if workload.placement and plan.workload(workload.id) is not workload:
+            continue  # a service that had to leave for an earlier claimant
         if workload.unmet or workload.after or workload.not_before is not None:
             held_back = gate(plan, workload)
             if held_back is not None:

@@ -1,10 +1,10 @@
 """Services: replicas are independent and may be missing for a while."""
 
-from scheduler.decision import Place, Reason
+from scheduler.decision import EvictReason, Place, Reason
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, NOW
-from tests.worlds import facts, moves, parse, place, reasons
+from tests.worlds import evict, facts, moves, parse, place, reasons
 
 
 def test_as_many_replicas_start_as_fit() -> None:
@@ -73,3 +73,14 @@ def test_a_service_takes_free_room_first_and_makes_others_leave_in_the_next_roun
     first = schedule(world, Settings())
     assert facts(first) == [place("s", "a")]
     assert moves(schedule(world.after(first), Settings()))[-1] == place("s", "a", after=("t",))
+
+
+def test_a_service_that_has_to_leave_is_not_given_replicas_nor_a_reason() -> None:
+    world = parse("""
+        node a 2 gpus   team red nominal 2
+        s red inference 2 x 1..2 running a:0,1   n red inference 1 priority 100 pending
+    """)
+    assert facts(schedule(world, Settings())) == [
+        evict("s", EvictReason.PREEMPTED, "n"),
+        place("n", "a", after=("s",)),
+    ]

@@ -1,0 +1,287 @@
+"""What holds in every world (reliability.md section 3): S1, S3, S4, S6, S8, S9, S14, S17, S18."""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+from hypothesis import HealthCheck, event, given, settings
+
+from scheduler.claim import find
+from scheduler.decision import Decision, Evict, EvictReason, Place, Wait
+from scheduler.ordering import asks_no_more
+from scheduler.plan import Plan
+from scheduler.quota import Tree, Usage
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
+from scheduler.snapshot import LATER, NOW, Snapshot
+from scheduler.workload import ACTIVE, Kind, Level, Phase, Workload
+from tests.strategies import worlds
+
+RULES = Settings()
+many = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def rounds(world: Snapshot) -> Iterator[tuple[Snapshot, tuple[Decision, ...], Snapshot]]:
+    """Three rounds, between which half of those that leave have left and those that waited for them start."""
+    for number in range(3):
+        decisions = schedule(world, RULES)
+        after = world.after(decisions)
+        yield world, decisions, after
+        world = _moved_on(after, number)
+
+
+def _moved_on(world: Snapshot, number: int) -> Snapshot:
+    from dataclasses import replace
+
+    leaving = [w for w in world.workloads.values() if w.placement and all(a.leaving for a in w.placement)]
+    gone = {w.id for i, w in enumerate(leaving) if i % 2 == number % 2}
+    changed = []
+    for workload in world.workloads.values():
+        if workload.after and not set(workload.after) & (world.workloads.keys() - gone):
+            bound = tuple(replace(a, reserved=False) for a in workload.placement)
+            phase = Phase.ADMITTED if workload.phase == Phase.RESERVED else workload.phase
+            changed.append(replace(workload, placement=bound, phase=phase, after=()))
+        elif workload.phase == Phase.ADMITTED:
+            changed.append(replace(workload, phase=Phase.RUNNING, started_at=world.at))
+    return world.replace(at=world.at + 61, changed=changed, gone=gone)
+
+
+@many
+@given(worlds())
+def test_every_round_keeps_every_invariant(world: Snapshot) -> None:
+    for before, decisions, after in rounds(world):
+        for check in INVARIANTS:
+            check(before, decisions, after)
+
+
+def usage(world: Snapshot) -> Usage:
+    out = Usage(Tree(world), {n.name: n.pool for n in world.inventory.nodes})
+    for workload in world.workloads.values():
+        out.count(workload)
+    return out
+
+
+def _no_gpu_and_no_node_is_given_out_twice(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
+    inventory = after.inventory
+    for when in (NOW, LATER):
+        # A lost device may still be held by those that ran there; nothing is added.
+        limit = np.maximum(inventory.gpu_capacity, before.columns.gpu.max(axis=0))
+        assert (after.columns.gpu[when] <= limit).all()
+        assert (after.columns.node[when] <= inventory.node_capacity).all()
+
+
+def _whole_gpus_are_alone_and_places_are_valid(
+    before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot
+) -> None:
+    index = {n.name: n for n in after.inventory.nodes}
+    for decision in decisions:
+        if not isinstance(decision, Place):
+            continue
+        ask = before.workloads[decision.workload].ask
+        for worker in decision.workers:
+            node = index[worker.node]
+            assert node.is_usable
+            assert not set(worker.gpus) & set(node.lost)
+            assert len(worker.gpus) == (ask.gpus or (1 if ask.share else 0))
+            assert not ask.models or node.model in ask.models
+    for when in (NOW, LATER):
+        for at, tenants in _tenants(after, when).items():
+            wholes = sum(w.ask.share is None for w in tenants)
+            assert wholes == 0 or len(tenants) == 1, (at, [w.id for w in tenants])
+
+
+def _tenants(world: Snapshot, when: int) -> dict[tuple[str, int], list[Workload]]:
+    out: dict[tuple[str, int], list[Workload]] = {}
+    for workload in world.workloads.values():
+        for worker in workload.placement:
+            waits = worker.reserved or workload.phase == Phase.RESERVED
+            if (when == NOW and waits) or (when == LATER and worker.leaving):
+                continue
+            for index in worker.gpus:
+                out.setdefault((worker.node, index), []).append(workload)
+    return out
+
+
+def _gangs_start_whole_close_enough_and_on_one_model(
+    before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot
+) -> None:
+    inventory = before.inventory
+    for decision in decisions:
+        if not isinstance(decision, Place):
+            continue
+        workload = before.workloads[decision.workload]
+        count = len(decision.workers)
+        assert count <= workload.missing
+        assert len({a.rank for a in (*workload.placement, *decision.workers)}) == count + len(workload.placement)
+        if workload.kind is Kind.INFERENCE:
+            continue
+        assert workload.gang.min <= count <= workload.gang.count
+        at = [inventory.index[w.node] for w in decision.workers]
+        if workload.ask.milli:
+            assert len({inventory.nodes[i].model for i in at}) == 1
+        links = {
+            int(inventory.link_of[inventory.offset[i] + g])
+            for i, w in zip(at, decision.workers, strict=True)
+            for g in w.gpus
+        }
+        match workload.topology.require:
+            case Level.RACK:
+                assert len({int(inventory.rack_of[i]) for i in at}) == 1
+            case Level.NODE:
+                assert len(set(at)) == 1
+            case Level.NVLINK:
+                assert len(links) <= 1
+
+
+def _quota_is_respected_at_once_and_later(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
+    old, new = usage(before), usage(after)
+    grown = {before.workloads[d.workload].team for d in decisions if isinstance(d, Place)}
+    for (team, pool), pot in new.tree.pots.items():
+        for when in (NOW, LATER):
+            if pot.most is not None:
+                assert new.total[when][team, pool] <= max(pot.most, old.total[when][team, pool])
+    for team in grown:
+        for pool in new.tree.pools:
+            firm = new.firm[LATER][team, pool]
+            if firm > old.firm[LATER][team, pool]:
+                quota = next((p for n in new.tree.path(team) if (p := new.tree.pots[n, pool]).quota), None)
+                assert quota is not None
+                assert firm <= quota.nominal
+
+
+def _victims_are_legal_and_waited_for(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
+    placed = {d.workload: d for d in decisions if isinstance(d, Place)}
+    total = {k: v for k, v in usage(before).total[LATER].items()}
+    tree = Tree(before)
+    for decision in decisions:
+        if not isinstance(decision, Evict):
+            continue
+        event(decision.reason)
+        victim, claimant = before.workloads[decision.workload], before.workloads[decision.by]
+        assert victim.id in placed[claimant.id].after  # S9: what it frees is its claimant's
+        assert victim.preemptible
+        assert victim.phase in ACTIVE
+        assert victim.started_at is not None
+        assert before.at - victim.started_at >= RULES.min_runtime_seconds
+        assert not any(a.leaving for a in victim.placement) or victim.kind is Kind.INFERENCE
+        if decision.reason is EvictReason.PREEMPTED:
+            assert victim.team == claimant.team
+            assert victim.priority < claimant.priority
+        else:
+            pool_of = {n.name: n.pool for n in before.inventory.nodes}
+            pools = {pool_of[a.node] for a in victim.placement}
+            common = next(n for n in tree.path(claimant.team) if n in tree.path(victim.team))
+            for name in tree.path(victim.team)[: tree.path(victim.team).index(common)]:
+                for pool in pools:
+                    assert tree.pots[name, pool].quota is None or total[name, pool] > tree.pots[name, pool].nominal
+
+
+@some
+@given(worlds(most_workloads=7))
+def test_no_set_of_victims_could_be_smaller(world: Snapshot) -> None:
+    """Brute force: on the plan as it was at the claimant's turn, no proper subset of its victims suffices."""
+    decisions = schedule(world, RULES)
+    moves = [d for d in decisions if isinstance(d, Place | Evict)]
+    plan = Plan(world)
+    for position, decision in enumerate(moves):
+        if isinstance(decision, Evict):
+            continue
+        mine = [d for d in moves[:position] if isinstance(d, Evict) and d.by == decision.workload]
+        claimant, is_owed = world.workloads[decision.workload], any(d.reason is EvictReason.RECLAIMED for d in mine)
+        for size in range(len(mine)):
+            for chosen in combinations(mine, size):
+                mark = plan.mark()
+                for one in chosen:
+                    plan.evict(world.workloads[one.workload], one.reason, one.by)
+                assert find(plan, claimant, LATER, is_owed) is None, (claimant.id, chosen)
+                plan.rollback(mark)
+        for one in mine:
+            plan.evict(world.workloads[one.workload], one.reason, one.by)
+        plan.place(claimant, decision.workers, decision.after)
+
+
+def _nobody_overtakes_an_earlier_equal_that_asks_no_more(
+    before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot
+) -> None:
+    placed = {d.workload for d in decisions if isinstance(d, Place)}
+    queue = [w for w in before.workloads.values() if w.phase == Phase.QUEUED and not w.unmet and w.not_before is None]
+    for one, other in combinations(sorted(queue, key=lambda w: w.seq), 2):
+        if one.priority == other.priority and asks_no_more(one, other) and one.gang.count <= other.gang.count:
+            assert one.id in placed or other.id not in placed
+
+
+def _every_claimant_is_placed_or_knows_why(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
+    placed = [d.workload for d in decisions if isinstance(d, Place)]
+    told = [d.workload for d in decisions if isinstance(d, Wait)]
+    assert len(set(placed + told)) == len(placed) + len(told)
+    claimants = {w.id for w in before.workloads.values() if w.is_waiting}
+    assert set(placed) <= claimants
+    evicted = {d.workload for d in decisions if isinstance(d, Evict)}
+    assert not evicted & {*placed, *told}
+    silent = {uid for uid in claimants - set(placed) - evicted if not after.workloads[uid].reason}
+    assert not silent
+
+
+@some
+@given(worlds())
+def test_the_same_input_gives_the_same_decisions(world: Snapshot) -> None:
+    again = Snapshot.build(
+        world.at, world.inventory.nodes, world.teams, world.quotas, reversed(list(world.workloads.values()))
+    )
+    assert repr(schedule(world, RULES)) == repr(schedule(world, RULES)) == repr(schedule(again, RULES))
+
+
+@some
+@given(worlds())
+def test_rounds_come_to_rest_and_then_decide_nothing(world: Snapshot) -> None:
+    gangs = sum(w.is_waiting for w in world.workloads.values())
+    for _ in range(3 + gangs):
+        decisions = schedule(world, RULES)
+        world = world.after(decisions)
+        if not any(isinstance(d, Place | Evict) for d in decisions):
+            break
+    else:
+        raise AssertionError(f"still deciding: {decisions}")
+    assert not any(isinstance(d, Place | Evict) for d in schedule(world, RULES))
+    world = world.after(schedule(world, RULES))
+    assert schedule(world, RULES) == ()
+    assert schedule(world.replace(at=world.at + 10), RULES) == ()
+
+
+def _columns_are_those_built_from_scratch(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
+    fresh = Snapshot.build(after.at, after.inventory.nodes, after.teams, after.quotas, after.workloads.values())
+    assert (fresh.columns.gpu == after.columns.gpu).all()
+    assert (fresh.columns.node == after.columns.node).all()
+
+
+@some
+@given(worlds())
+def test_a_plan_rolled_back_is_the_plan_before(world: Snapshot) -> None:
+    plan, fresh = Plan(world), Plan(world)
+    for workload in list(world.workloads.values()):
+        if workload.phase in ACTIVE:
+            plan.evict(workload, EvictReason.PREEMPTED, "x")
+    for workload in plan.waiting:
+        places = find(plan, workload, LATER)
+        if places is not None:
+            plan.place(workload, places, plan.leaving)
+    plan.rollback(0)
+    for mine, theirs in zip(plan.free, fresh.free, strict=True):
+        assert (mine.gpu == theirs.gpu).all()
+        assert (mine.node == theirs.node).all()
+        assert (mine.idle == theirs.idle).all()
+    assert plan.usage.total == fresh.usage.total
+    assert plan.decisions == ()
+
+
+INVARIANTS = (
+    _no_gpu_and_no_node_is_given_out_twice,
+    _whole_gpus_are_alone_and_places_are_valid,
+    _gangs_start_whole_close_enough_and_on_one_model,
+    _quota_is_respected_at_once_and_later,
+    _victims_are_legal_and_waited_for,
+    _nobody_overtakes_an_earlier_equal_that_asks_no_more,
+    _every_claimant_is_placed_or_knows_why,
+    _columns_are_those_built_from_scratch,
+)

@@ -1,0 +1,206 @@
+"""Hypothesis strategies: small random clusters with everything that can be in one."""
+
+from dataclasses import dataclass, field, replace
+
+from hypothesis import strategies as st
+
+from gpushare.gpu import WHOLE, Share
+from scheduler.snapshot import Node, Snapshot
+from scheduler.team import Quota, Team
+from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
+
+AT = 100_000.0
+SMALL_NODE_CORES, NODE_MEMORY = 16_000, 64_000
+
+_nodes = st.builds(
+    lambda gpus, model, rack, nvlink, lost, state: (gpus, model, rack, nvlink, lost, state),
+    gpus=st.sampled_from([4, 2, 3, 1, 0]),
+    model=st.sampled_from(["t4", "t4", "t4", "h100"]),
+    rack=st.sampled_from(["r1", "r2", ""]),
+    nvlink=st.sampled_from([0, 2]),
+    lost=st.sampled_from([(), (), (), (), (0,), (1, 2)]),
+    state=st.sampled_from(["ok"] * 8 + ["down", "cordoned"]),
+)
+
+_asks = st.one_of(
+    st.builds(
+        lambda gpus, cpu, memory, models: Ask(gpus=gpus, cpu_milli=cpu, memory=memory, models=models),
+        gpus=st.sampled_from([1, 1, 1, 2, 2, 4]),
+        cpu=st.sampled_from([0, 0, 1000, 5000]),
+        memory=st.sampled_from([0, 20_000]),
+        models=st.sampled_from([(), (), (), ("h100", "t4"), ("h100",)]),
+    ),
+    st.builds(
+        lambda milli, memory, cpu: Ask(share=Share(milli, WHOLE, memory), cpu_milli=cpu),
+        milli=st.sampled_from([100, 300, 500, 700]),
+        memory=st.sampled_from([0, 4000, 9000]),
+        cpu=st.sampled_from([0, 1000]),
+    ),
+    st.builds(lambda cpu: Ask(cpu_milli=cpu, memory=1000), cpu=st.sampled_from([1000, 9000])),
+)
+
+_gangs = st.builds(
+    lambda least, more: Gang(least + more, least, least + more),
+    least=st.sampled_from([1, 1, 1, 2, 3]),
+    more=st.sampled_from([0, 0, 1, 2]),
+)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A workload before it is known whether it runs."""
+
+    team: int
+    kind: Kind
+    ask: Ask
+    gang: Gang
+    require: Level | None
+    priority: int
+    preemptible: bool
+    phase: Phase
+    held: int  # replicas a running service has
+    leaves: bool  # its last worker is being stopped
+    started: float
+    gate: str
+
+
+_drafts = st.builds(
+    _Draft,
+    team=st.sampled_from([0, 0, 1, 1, 2, 3]),
+    kind=st.sampled_from([Kind.TRAINING, Kind.TRAINING, Kind.NOTEBOOK, Kind.INFERENCE]),
+    ask=_asks,
+    gang=_gangs,
+    require=st.sampled_from([None, None, None, Level.NODE, Level.RACK, Level.NVLINK]),
+    priority=st.sampled_from([0, 100, 0, 200]),
+    preemptible=st.sampled_from([True] * 5 + [False]),
+    phase=st.sampled_from([Phase.QUEUED] * 3 + [Phase.RUNNING] * 4 + [Phase.CHECKPOINTING, Phase.STARTING]),
+    held=st.integers(1, 3),
+    leaves=st.sampled_from([False, False, True]),
+    started=st.sampled_from([AT - 1000, AT - 50_000, AT - 5000, AT - 10]),
+    gate=st.sampled_from([""] * 10 + ["unmet", "not_before"]),
+)
+
+_quotas = st.tuples(
+    st.sampled_from([2, 1, 0, 3, 5]),
+    st.sampled_from([None, None, None, 0, 1, 2]),
+    st.sampled_from([None, None, None, 0, 1]),
+    st.sampled_from([True, True, True, False]),
+)
+
+
+@st.composite
+def worlds(draw: st.DrawFn, most_workloads: int = 12) -> Snapshot:
+    """A cluster of at most 3 nodes and 12 GPUs, a tree of teams with quotas, and work in every state.
+
+    What runs was placed first-fit, without regard to quota: teams may hold more than they may.
+    """
+    nodes = [
+        Node(
+            name=f"n{i}",
+            pool=model if gpus else "cpu",
+            model=model if gpus else "",
+            gpus=gpus,
+            gpu_memory=16_000 if model == "t4" else 40_000,
+            cpu_milli=SMALL_NODE_CORES,
+            memory=NODE_MEMORY,
+            rack=rack,
+            zone="z" if rack else "",
+            nvlink=nvlink,
+            ready=state != "down",
+            schedulable=state != "cordoned",
+            lost=tuple(index for index in lost if index < gpus),
+        )
+        for i, (gpus, model, rack, nvlink, lost, state) in enumerate(draw(st.lists(_nodes, min_size=1, max_size=3)))
+    ]
+    is_tree = draw(st.booleans())
+    teams = [Team("t0"), Team("t1"), Team("t2", "t0" if is_tree else None), Team("t3", "t0" if is_tree else None)]
+    quotas = []
+    for pool in sorted({n.pool for n in nodes if n.gpus}):
+        for team, (nominal, borrowing, lending, has_quota) in zip(
+            teams, draw(st.lists(_quotas, min_size=4, max_size=4)), strict=True
+        ):
+            if has_quota:
+                limits = [None if n is None else n * WHOLE for n in (borrowing, lending)]
+                quotas.append(Quota(team.name, pool, nominal * WHOLE, *limits))
+    floor = _Floor({n.name: n for n in nodes})
+    drafts = draw(st.lists(_drafts, min_size=min(7, most_workloads), max_size=most_workloads))
+    return Snapshot.build(AT, nodes, teams, quotas, [_workload(floor, i, d) for i, d in enumerate(drafts)])
+
+
+@dataclass
+class _Floor:
+    """First-fit bookkeeping of the strategy's own, independent of the code under test."""
+
+    nodes: dict[str, Node]
+    milli: dict[tuple[str, int], int] = field(default_factory=dict)
+    mib: dict[tuple[str, int], int] = field(default_factory=dict)
+    cores: dict[str, int] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
+
+    def take(self, ask: Ask) -> tuple[str, tuple[int, ...]] | None:
+        """A place for one worker, taken, or None."""
+        for name, node in self.nodes.items():
+            if self.cores.get(name, 0) + ask.cpu_milli > node.cpu_milli:
+                continue
+            if self.memory.get(name, 0) + ask.memory > node.memory or (ask.models and node.model not in ask.models):
+                continue
+            devices = self._devices(node, ask)
+            if devices is not None:
+                self.cores[name] = self.cores.get(name, 0) + ask.cpu_milli
+                self.memory[name] = self.memory.get(name, 0) + ask.memory
+                for index in devices:
+                    self.milli[name, index] = self.milli.get((name, index), 0) + (
+                        ask.share.guarantee if ask.share else WHOLE
+                    )
+                    self.mib[name, index] = self.mib.get((name, index), 0) + (ask.share.memory if ask.share else 0)
+                return name, devices
+        return None
+
+    def _devices(self, node: Node, ask: Ask) -> tuple[int, ...] | None:
+        count = ask.gpus or (1 if ask.share else 0)
+        milli, mib = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
+        fits = [
+            i
+            for i in range(node.gpus)
+            if i not in node.lost
+            and self.milli.get((node.name, i), 0) + milli <= WHOLE
+            and self.mib.get((node.name, i), 0) + mib <= node.gpu_memory
+        ]
+        return tuple(fits[:count]) if len(fits) >= count else None
+
+
+def _workload(floor: _Floor, number: int, draft: _Draft) -> Workload:
+    waiting = Workload(
+        id=f"w{number}",
+        name=f"w{number}",
+        team=f"t{draft.team}",
+        kind=draft.kind,
+        ask=draft.ask,
+        gang=draft.gang if draft.kind is not Kind.INFERENCE else replace(draft.gang, min=1),
+        topology=Topology(draft.require),
+        priority=draft.priority,
+        preemptible=draft.preemptible,
+        seq=number,
+        submitted_at=AT - 100 + number,
+        queued_at=AT - 100 + number,
+        unmet=("other",) if draft.gate == "unmet" else (),
+        not_before=AT + 60 if draft.gate == "not_before" else None,
+    )
+    if draft.phase == Phase.QUEUED:
+        return waiting
+    gang = waiting.gang
+    count = min(gang.count, draft.held) if draft.kind is Kind.INFERENCE else gang.min
+    places = [floor.take(draft.ask) for _ in range(count)]
+    got = [p for p in places if p is not None]
+    if not got or (draft.kind is not Kind.INFERENCE and len(got) < gang.min):
+        return waiting
+    is_leaving = draft.phase == Phase.CHECKPOINTING
+    shrinks = draft.kind is Kind.INFERENCE and draft.leaves
+    placement = tuple(
+        Assignment(rank, node, devices, leaving=is_leaving or (shrinks and rank == len(got) - 1))
+        for rank, (node, devices) in enumerate(got)
+    )
+    started = None if draft.phase == Phase.STARTING else draft.started
+    return replace(
+        waiting, phase=draft.phase, placement=placement, attempt=1, started_at=started, unmet=(), not_before=None
+    )
