@@ -104,10 +104,20 @@ def _spared(made: Round, by: Workload, victims: Sequence[Evict], most_left_out: 
     world = made.snapshot.after([d for d in before if not _is_about(d, by.id)])
     for left_out in range(1, min(len(victims), most_left_out) + 1):
         for subset in combinations(victims, len(victims) - left_out):
-            if fits_alone(made.schedule, world.after(subset), by.id, made.settings):
+            seen = world.after(subset)
+            if victims[0].reason == EvictReason.RECLAIMED:
+                seen = _only_owed(seen, by.team)
+            if fits_alone(made.schedule, seen, by.id, made.settings):
                 named = ", ".join(v.workload for v in subset) or "nobody"
                 yield Violation("S8", by.id, f"{len(victims)} have to leave for it, but it fits if {named} does.")
                 return
+
+
+def _only_owed(world: Snapshot, team: str) -> Snapshot:
+    """The same world in which the team may not borrow: a reclaim takes only what is owed, by all its ancestors too."""
+    line = _line(world, team)
+    quotas = [replace(q, borrowing=0) if q.team in line else q for q in world.quotas]
+    return Snapshot.build(world.at, world.inventory.nodes, world.teams, quotas, world.workloads.values())
 
 
 def _is_about(decision: Decision, uid: str) -> bool:

@@ -7,7 +7,7 @@ is over its lending limit, and nobody else may count on it, used or idle.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controlplane.invariants.footprint import Footprints, used
 from controlplane.invariants.state import State, Violation
@@ -51,10 +51,11 @@ def s3_quota(state: State) -> tuple[Violation, ...]:
 
 
 def _before(state: State, now: Standing) -> int:
-    """What the team had taken in the state before, promised or held; what it may keep while it is over."""
+    """What the team had taken in the state before, promised or held, by today's quotas: it may keep that while over."""
     if state.before is None:
         return 0
-    old = [s for when, _ in _MOMENTS for s in standings(state.before, when, Footprints())]
+    then = replace(state.snapshot, workloads=state.before.workloads)
+    old = [s for when, _ in _MOMENTS for s in standings(then, when, Footprints())]
     return max((s.taken for s in old if (s.team, s.pool) == (now.team, now.pool)), default=0)
 
 
@@ -74,7 +75,7 @@ def standings(snapshot: Snapshot, when: int, footprints: Footprints) -> Iterator
         yield from (standing for root in roots for standing in root.standings)
         held, taken = sum(r.standings[-1].held for r in roots), sum(r.taken for r in roots)
         # Quotas may promise more than there is: then what is kept back cannot all be kept, and only holds count.
-        is_promised_twice = sum(r.kept for r in roots) > capacity[pool]
+        is_promised_twice = sum(r.owned for r in roots) > capacity[pool]
         yield Standing("", pool, held, held if is_promised_twice else taken, capacity[pool])
 
 

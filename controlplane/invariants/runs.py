@@ -37,6 +37,8 @@ def _partly_up_too_long(state: State) -> Iterator[Violation]:
         workload = state.snapshot.workloads.get(uid)
         if workload is None or workload.phase not in ACTIVE or workload.kind == Kind.INFERENCE:
             continue
+        if all(a.leaving for a in workload.placement):
+            continue  # it broke and is on its way out
         seconds = state.snapshot.at - since
         if seconds > state.settings.gang_timeout_seconds:
             message = f"Fewer than {workload.gang.min} of its pods are up since {seconds:.0f} s ({workload.phase})."
@@ -81,13 +83,15 @@ def s6_placement(state: State) -> tuple[Violation, ...]:
     """Every worker is where its ask allows: node, model, device memory, device count, topology, health.
 
     Health and cordon are judged in the snapshot that the round saw, for what it places: a node may be lost
-    under a worker later. What cannot change (model, memory, count, topology) is judged for every placement.
+    under a worker later. So they are where a reservation becomes a hold, by what is known then. What cannot
+    change (model, memory, count, topology) is judged for every placement.
     """
     found: list[Violation] = []
     for workload in state.subjects():
         found += _misplaced(state.snapshot.inventory, workload, workload.placement)
+        found += _started_unfit(state, workload)
     if state.round is not None:
-        found += _unhealthy(state.round)
+        found += _placed_unfit(state.round)
     return tuple(found)
 
 
@@ -101,6 +105,19 @@ def _misplaced(inventory: Inventory, workload: Workload, workers: tuple[Assignme
     level = workload.topology.require
     if level is not None and len(domains := _domains(inventory, level, workers)) > 1:
         yield Violation("S6", workload.id, f"It must stay within one {level.name} but is in {len(domains)}.")
+
+
+def _started_unfit(state: State, workload: Workload) -> Iterator[Violation]:
+    """Reserved places that became bound just now although they are out of use by now."""
+    old = state.before.workloads.get(workload.id) if state.before else None
+    if old is None or workload.phase == Phase.RESERVED or not old.after:
+        return
+    promised = {a.rank for a in old.placement if a.reserved or old.phase == Phase.RESERVED}
+    inventory = state.snapshot.inventory
+    for worker in workload.placement:
+        if worker.rank in promised and not worker.reserved and not worker.leaving:
+            if why := _unhealthy(inventory, worker):
+                yield Violation("S6", workload.id, f"Rank {worker.rank} starts on {worker.node}: {why}.")
 
 
 def _refused(node: Node, ask: Ask, worker: Assignment) -> str:
@@ -131,17 +148,21 @@ def _domains(inventory: Inventory, level: Level, workers: tuple[Assignment, ...]
     return set()
 
 
-def _unhealthy(made: Round) -> Iterator[Violation]:
-    inventory = made.snapshot.inventory
+def _unhealthy(inventory: Inventory, worker: Assignment) -> str:
+    """Why nothing may start there now, or nothing."""
+    at = inventory.index.get(worker.node)
+    if at is None:
+        return "no such node"
+    if not inventory.nodes[at].is_usable:
+        return "the node is out of use"
+    lost = set(worker.gpus) & set(inventory.nodes[at].lost)
+    return f"devices {sorted(lost)} are lost" if lost else ""
+
+
+def _placed_unfit(made: Round) -> Iterator[Violation]:
     for place in made.decisions:
-        if not isinstance(place, Place):
-            continue
-        for worker in place.workers:
-            at = inventory.index.get(worker.node)
-            if at is None:
-                yield Violation("S6", place.workload, f"Rank {worker.rank} is placed on {worker.node}: no such node.")
-            elif not inventory.nodes[at].is_usable:
-                yield Violation("S6", place.workload, f"Rank {worker.rank} is placed on {worker.node}: out of use.")
-            elif lost := set(worker.gpus) & set(inventory.nodes[at].lost):
-                message = f"Rank {worker.rank} is placed on {worker.node}: devices {sorted(lost)} are lost."
-                yield Violation("S6", place.workload, message)
+        if isinstance(place, Place):
+            for worker in place.workers:
+                if why := _unhealthy(made.snapshot.inventory, worker):
+                    message = f"Rank {worker.rank} is placed on {worker.node}: {why}."
+                    yield Violation("S6", place.workload, message)

@@ -1,0 +1,58 @@
+"""A cluster seen through a bad line: observations come late, twice, out of order, or not at all."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from controlplane.cluster.port import Cluster, ClusterUnreachable, Observation, PodSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """How often each fault happens, per call, 0..1. old: an earlier observation is delivered again or late.
+
+    whole: the cursor is too old and everything is listed. lost_answer: a command takes effect, but its answer
+    is lost and it looks as if it had failed.
+    """
+
+    old: float = 0.15
+    whole: float = 0.05
+    unreachable: float = 0.03
+    lost_answer: float = 0.03
+
+
+class BadLine:
+    """The commands and observations of `cluster`, with faults drawn from `generator`."""
+
+    def __init__(self, cluster: Cluster, generator: np.random.Generator, odds: Odds) -> None:
+        self._cluster = cluster
+        self._generator = generator
+        self._odds = odds
+        self._delivered: deque[Observation] = deque(maxlen=6)
+
+    def observe(self, cursor: str | None) -> Observation:
+        """What changed since cursor, or something older. Raises ClusterUnreachable at times."""
+        self._maybe_unreachable(self._odds.unreachable)
+        if self._delivered and self._generator.random() < self._odds.old:
+            return self._delivered[int(self._generator.integers(len(self._delivered)))]
+        fresh = self._cluster.observe(None if self._generator.random() < self._odds.whole else cursor)
+        self._delivered.append(fresh)
+        return fresh
+
+    def start(self, pods: Sequence[PodSpec]) -> None:
+        """Create these pods. Raises ClusterUnreachable at times, before or after they are."""
+        self._maybe_unreachable(self._odds.unreachable)
+        self._cluster.start(pods)
+        self._maybe_unreachable(self._odds.lost_answer)
+
+    def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
+        """End these pods. Raises ClusterUnreachable at times, before or after it is done."""
+        self._maybe_unreachable(self._odds.unreachable)
+        self._cluster.stop(workload, attempt, ranks, grace_seconds)
+        self._maybe_unreachable(self._odds.lost_answer)
+
+    def _maybe_unreachable(self, odds: float) -> None:
+        if self._generator.random() < odds:
+            raise ClusterUnreachable("the line is bad")
