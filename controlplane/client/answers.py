@@ -97,7 +97,10 @@ class Preview(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation(Answer):
-    """Why a workload is where it is: one reason with its numbers."""
+    """Why a workload is where it is: one reason with its numbers, and each check.
+
+    A check is {name, status, message}; status is ok, fails, or unknown where it was not looked at.
+    """
 
     uid: str = ""
     phase: str = ""
@@ -108,6 +111,7 @@ class Explanation(Answer):
     position: int | None = None
     evicts: tuple[Json, ...] | list[Json] = ()
     will_start: bool | None = None
+    checks: tuple[Json, ...] | list[Json] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

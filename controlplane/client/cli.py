@@ -27,6 +27,7 @@ REFUSALS = frozenset(
         "RefusedByPolicy",
     }
 )
+CONFLICT = 409
 GLOBAL = ("--url", "--token", "--context")
 
 app = typer.Typer(
@@ -120,7 +121,8 @@ def tell(error: WeftError) -> None:
         output.error(str(error))
     for fault in named if error.status else ():
         place, field = error.where(fault.field) if error.where else ("", fault.field)
-        is_said = not field or field in fault.message
+        # Of a conflict, the field is the server's (`phase`), nothing that was written here.
+        is_said = not field or field in fault.message or error.status == CONFLICT
         output.error("".join([f"{place}: " if place else "", "" if is_said else f"{field}: ", fault.message]))
     if isinstance(error, NotSignedIn):
         output.note("Sign in with `weft login URL`, or set WEFT_TOKEN.")

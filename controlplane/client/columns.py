@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.client.answers import Json, Node, Workload
-from controlplane.client.output import Column, clock, gpus, since
+from controlplane.client.output import Column, clock, gpus, measured, since
 
 Table = tuple[Column, ...]
 
@@ -64,7 +64,7 @@ NODES: Table = (
     Column("GPU", lambda n: n.gpu_model or "-"),
     Column("GPUS", lambda n: str(n.gpu_count), right=True),
     Column("HELD", lambda n: gpus(n.held_milli), right=True),
-    Column("COMPUTING", lambda n: gpus(computing(n)), right=True),
+    Column("COMPUTING", lambda n: measured(computing(n)), right=True),
     Column("ZONE", lambda n: n.zone or "-", wide=True),
     Column("RACK", lambda n: n.rack or "-", wide=True),
     Column("UNHEALTHY", lambda n: _unhealthy(n), wide=True),
@@ -82,7 +82,7 @@ TEAMS: Table = (
     Column("NOMINAL", lambda t: gpus(t.nominal_milli), right=True),
     Column("HELD", lambda t: gpus(t.held_milli), right=True),
     Column("BORROWED", lambda t: gpus(t.borrowed_milli), right=True),
-    Column("COMPUTING", lambda t: gpus(t.computing_milli), right=True),
+    Column("COMPUTING", lambda t: measured(t.computing_milli), right=True),
     Column("RUNNING", lambda t: str(t.running), right=True),
     Column("WAITING", lambda t: str(t.waiting), right=True),
 )

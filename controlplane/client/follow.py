@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE = 0.25  # s: a short job's end is seen at once
 MOST_PAUSE = 3.0  # s: what a person still calls live
+MOST_LINES = 10_000  # of one answer
 PATIENCE = 300.0  # s without any answer before waiting is given up
 
 T = TypeVar("T")
@@ -182,7 +183,8 @@ def log_lines(
         if piece:
             yield from piece.lines
             since = piece.next_since if piece.next_since is not None else since
-            tail = None if since is not None else tail
+            # From now on all that is new, not the last few of it.
+            tail = MOST_LINES if since is not None else tail
         if workload and piece is not None and workload.has_ended and (not piece.lines or piece.next_since is None):
             return
         pace.rest(changed=bool(piece and piece.lines))

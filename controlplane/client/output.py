@@ -146,6 +146,11 @@ def gpus(milli: int | None) -> str:
     return "-" if milli is None else f"{milli / 1000:g}"
 
 
+def measured(milli: int | None) -> str:
+    """Return measured milli-GPU as GPUs, to the tenth that a measurement is good for."""
+    return "-" if milli is None else f"{milli / 1000:.1f}"
+
+
 def span(seconds: float | None) -> str:
     """Return a duration as people read it: 45s, 12m, 3h05m, 2d4h; - is not known."""
     if seconds is None:
@@ -178,9 +183,10 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def numbers(values: Mapping[str, Any]) -> str:
-    """Return the numbers of an explanation as `needs milli 4000, free milli 3000`."""
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items() if value is not None)
+def leaver(one: Mapping[str, Any]) -> str:
+    """Return who has to leave, and why; of other teams only the team is told."""
+    who = f"{one.get('team')}/{one['name']}" if one.get("name") else f"a workload of team {one.get('team')}"
+    return f"{who} ({one.get('reason')})"
 
 
 def _aligned(line: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:

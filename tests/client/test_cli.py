@@ -180,6 +180,16 @@ def test_a_dry_run_on_the_server_tells_what_would_happen(signed_in: Scripted, we
     assert not signed_in.sent("POST", "/workloads")
 
 
+def test_a_dry_run_of_a_pipeline_takes_its_own_steps_as_met(signed_in: Scripted, weft: Weft, shell: Path) -> None:
+    (shell / "p.yaml").write_text("name: prepare\nteam: nlp\n---\nname: train\nteam: nlp\nafter: [prepare, data]\n")
+    signed_in.on("POST", "/workloads:preview", {"will_start": True, "phase": "Admitted"})
+    assert weft("submit", "-f", "p.yaml", "--dry-run=server").out.splitlines() == [
+        "nlp/prepare: would start now.",
+        "nlp/train: after prepare, would start now.",
+    ]
+    assert [one.body.get("after") for one in signed_in.sent("POST", "/workloads:preview")] == [None, ["data"]]
+
+
 # --- waiting ---------------------------------------------------------------------------------
 
 
@@ -315,31 +325,23 @@ def test_why_shows_what_holds_and_what_was_not_looked_at(signed_in: Scripted, we
             "numbers": {"needs_milli": 4000, "free_milli": 2000},
             "since": "2026-01-01T00:06:00Z",
             "position": 3,
-            "evicts": [],
+            "will_start": False,
+            "evicts": [{"uid": None, "name": None, "team": "vision", "reason": "Reclaimed"}],
+            "checks": [
+                {"name": "Quota", "status": "ok", "message": "nlp may hold 4 more."},
+                {"name": "Order", "status": "fails", "message": "big goes first."},
+                {"name": "Placement", "status": "unknown", "message": ""},
+            ],
         },
     )
     assert weft("why", "hello").out.splitlines() == [
         "nlp/hello is Queued (WaitingForQuota), for 4m, place 3 in the queue.",
         "  Needs 4 GPUs; nlp may hold 2 more.",
-        "  ✓ Ready       nothing of its own keeps it back",
-        "  ✓ Machines    there are machines of the kind it asks for",
-        "  ✗ Quota       Needs 4 GPUs; nlp may hold 2 more.",
-        "  – Order       not looked at yet",
-        "  – Placement   not looked at yet",
-        "  ✓ Preemption  nobody has to leave first",
-        "  – Start       not looked at yet",
-        "  figures: needs milli 4000, free milli 2000",
+        "  ✓ Quota       nlp may hold 4 more.",
+        "  ✗ Order       big goes first.",
+        "  – Placement",
+        "  Takes the place of a workload of team vision (Reclaimed).",
     ]
-
-
-def test_the_order_of_checks_is_the_schedulers() -> None:
-    from controlplane.client.why import CHECKS, ORDER
-    from scheduler.decision import Reason
-
-    known = [reason.value for reason in Reason if reason.value in ORDER]
-    assert list(ORDER) == known
-    assert sorted(name for names in CHECKS.values() for name in names) == sorted(ORDER)
-    assert {reason.value for reason in Reason} - set(ORDER) <= {"PendingEvaluation", "Deactivated"}
 
 
 def test_logs_of_several_workers_name_the_rank(signed_in: Scripted, weft: Weft) -> None:
@@ -364,8 +366,8 @@ def test_following_a_log_ends_with_the_workload(signed_in: Scripted, weft: Weft)
     )
     ran = weft("logs", "-f", "hello")
     assert (ran.code, ran.out) == (0, "a\nb\nc\nd\n")
-    asked = [one.query.get("since") for one in signed_in.sent("GET", f"{AT}/logs")]
-    assert asked == [None, "1", "2", "3"]
+    asked = [(one.query.get("since"), one.query["tail"]) for one in signed_in.sent("GET", f"{AT}/logs")]
+    assert asked == [(None, "100"), ("1", "10000"), ("2", "10000"), ("3", "10000")]
 
 
 def test_describe_shows_spec_placement_and_events(signed_in: Scripted, weft: Weft) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="team/name, name or uid.")]
 Team = Annotated[str, typer.Option(help="Team of the name.")]
+OK_OF = {"ok": True, "fails": False}
 EVENTS = 15  # the newest, which say how it got where it is
 
 
@@ -39,8 +40,6 @@ def describe(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
 
 def why(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TABLE) -> None:
     """Say what a workload waits for, and what is in order."""
-    from controlplane.client.why import checks
-
     session: Session = ctx.obj
     workload = session.client.find(name, team=team)
     explanation = session.client.explanation(workload.uid)
@@ -49,12 +48,13 @@ def why(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TAB
         return
     now = str(session.client.cluster().get("now") or "")
     output.say(_headline(workload, explanation, now))
-    for ok, check, sentence in checks(workload, explanation):
-        output.say(f"  {output.mark(ok)} {check:<10}  {output.clean(sentence)}")
-    for one in explanation.evicts:
-        output.say(f"  takes the place of {one.get('team')}/{one.get('name')} ({one.get('reason')})")
-    if explanation.numbers:
-        output.say(f"  figures: {output.clean(output.numbers(explanation.numbers))}")
+    for check in explanation.checks:
+        name_and_why = f"{check.get('name'):<10}  {output.clean(check.get('message') or '')}"
+        output.say(f"  {output.mark(OK_OF.get(str(check.get('status'))))} {name_and_why}".rstrip())
+    if explanation.evicts:
+        output.say(f"  Takes the place of {', '.join(map(output.leaver, explanation.evicts))}.")
+    if explanation.will_start:
+        output.say("  Starts with the next round, if nothing else changes.")
 
 
 def logs(

@@ -207,27 +207,43 @@ def _try(session: Session, bodies: Sequence[dict[str, Any]], dry_run: DryRun, fo
             raise WeftError(f"type is {faults[0].get('type')!r}. Write {', '.join(jobs.TYPES)}.")
         output.dump(bodies[0] if len(bodies) == 1 else list(bodies), Format.YAML if form.is_text else form)
         return
-    previews = []
-    for number, body in enumerate(bodies):
-        try:
-            previews.append(session.client.preview(body))
-        except WeftError as error:
-            if len(bodies) > 1:
-                error.prefix(str(number))
-            raise
+    previews = [_preview(session, bodies, number) for number in range(len(bodies))]
     if not form.is_text:
         documents = [preview.document for preview in previews]
         output.dump(documents[0] if len(bodies) == 1 else documents, form)
         return
     for body, preview in zip(bodies, previews, strict=True):
-        output.say(f"{body.get('team', '')}/{body.get('name', '')}: {_verdict(preview)}")
+        first = ", ".join(_inner(body, bodies))
+        verdict = f"after {first}, {_verdict(preview)}" if first else _verdict(preview)
+        output.say(f"{body.get('team', '')}/{body.get('name', '')}: {verdict}")
+
+
+def _preview(session: Session, bodies: Sequence[dict[str, Any]], number: int) -> "Preview":
+    """Preview one of several jobs, as if those before it in the pipeline were met: the server knows none of them."""
+    body = bodies[number]
+    inner = _inner(body, bodies)
+    if inner:
+        body = {**body, "after": [name for name in body["after"] if name not in inner]}
+    try:
+        return session.client.preview(body)
+    except WeftError as error:
+        if len(bodies) > 1:
+            error.prefix(str(number))
+        raise
+
+
+def _inner(body: dict[str, Any], bodies: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the names in `after` that are jobs of the same submission."""
+    names = {one.get("name") for one in bodies if one.get("team") == body.get("team")}
+    after = body.get("after")
+    return [name for name in after if isinstance(name, str) and name in names] if isinstance(after, list) else []
 
 
 def _verdict(preview: "Preview") -> str:
     places = ", ".join(
         f"{place.get('node')} GPU {','.join(map(str, place.get('gpus', [])))}" for place in preview.placement
     )
-    leavers = ", ".join(f"{one.get('team')}/{one.get('name')} ({one.get('reason')})" for one in preview.evicts)
+    leavers = ", ".join(map(output.leaver, preview.evicts))
     if preview.will_start:
         after = f" after {leavers} has left" if leavers else " now"
         return f"would start{after}" + (f" on {places}" if places else "") + "."
