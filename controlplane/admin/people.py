@@ -1,0 +1,79 @@
+"""Accounts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
+from unfold.widgets import UnfoldAdminPasswordWidget
+
+from controlplane.admin.base import Kept, ReadOnly, ServiceForm
+from controlplane.models import Token, User
+from controlplane.services import people
+
+
+class UserForm(ServiceForm):
+    """One account."""
+
+    new_password = forms.CharField(
+        required=False, widget=UnfoldAdminPasswordWidget, help_text="At least 10 characters. Empty: stays as it is."
+    )
+
+    class Meta:
+        model = User
+        fields = ("username", "email", "is_active", "is_superuser")
+        labels = {"is_superuser": "Platform admin", "is_active": "May sign in"}
+        help_texts = {"is_superuser": "May do everything, quotas and this console included.", "is_active": ""}
+
+    def carry_out(self) -> tuple[Model, Sequence[str]]:
+        """Create or change the account."""
+        given = self.cleaned_data
+        if self.instance.pk is None:
+            made = people.create(
+                username=given["username"],
+                password=given["new_password"],
+                email=given["email"],
+                is_platform_admin=given["is_superuser"],
+                actor=self.actor,
+            )
+            return made, ()
+        changed = people.change(
+            user=self.instance,
+            email=given["email"],
+            is_active=given["is_active"],
+            is_platform_admin=given["is_superuser"],
+            password=given["new_password"],
+            actor=self.actor,
+        )
+        return changed, ()
+
+    def field_of(self, name: str) -> str:
+        """The password's field."""
+        return "new_password" if name == "password" else name
+
+
+@admin.register(User)
+class UserAdmin(Kept):
+    """People and CI accounts; what they may do in teams is in the memberships."""
+
+    form = UserForm
+    list_display = ("username", "email", "is_active", "is_superuser", "last_login")
+    list_filter = ("is_active", "is_superuser")
+    search_fields = ("username", "email")
+    ordering = ("username",)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """The log refers to the name."""
+        return ("username",) if obj else ()
+
+
+@admin.register(Token)
+class TokenAdmin(ReadOnly):
+    """API tokens: who has one, and when it was used. Never the token itself."""
+
+    list_display = ("name", "user", "prefix", "created_at", "expires_at", "last_used_at")
+    fields = list_display
+    list_select_related = ("user",)
+    search_fields = ("name", "user__username")

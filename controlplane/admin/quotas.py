@@ -1,0 +1,153 @@
+"""Quotas, priority classes and node pools. GPUs are entered as GPUs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
+
+from controlplane.admin.base import GpuField, Kept, ServiceAdmin, ServiceForm, gpus
+from controlplane.models import NodePool, PriorityClass, Quota
+from controlplane.queries import teams
+from controlplane.services import quotas
+from gpushare.gpu import WHOLE
+
+
+class QuotaForm(ServiceForm):
+    """One team in one pool."""
+
+    nominal = GpuField(label="Nominal, GPUs", help_text="What the team owns. It gets these back from whoever borrows.")
+    borrowing_limit = GpuField(
+        label="Borrowing limit, GPUs", required=False, help_text="Most it may hold beyond nominal. Empty: no limit."
+    )
+    lending_limit = GpuField(
+        label="Lending limit, GPUs", required=False, help_text="Most that others may borrow of it. Empty: all of it."
+    )
+    version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+
+    class Meta:
+        model = Quota
+        fields = ("team", "pool", "nominal", "borrowing_limit", "lending_limit", "weight", "version")
+
+    def carry_out(self) -> tuple[Model, Sequence[str]]:
+        """Set the quota, if it is still the one that was shown."""
+        given = self.cleaned_data
+        is_new = self.instance.pk is None
+        return quotas.save(
+            team=given.get("team") or self.instance.team,
+            pool=given.get("pool") or self.instance.pool,
+            nominal=given["nominal"],
+            borrowing_limit=given["borrowing_limit"],
+            lending_limit=given["lending_limit"],
+            weight=given["weight"],
+            actor=self.actor,
+            version=0 if is_new else given["version"],
+        )
+
+
+@admin.register(Quota)
+class QuotaAdmin(ServiceAdmin):
+    """Who owns how much."""
+
+    form = QuotaForm
+    nominal_gpus = gpus("nominal", "Nominal")
+    borrowing_gpus = gpus("borrowing_limit", "May borrow", "no limit")
+    lending_gpus = gpus("lending_limit", "Lends", "all")
+    list_display = ("team", "pool", "nominal_gpus", "borrowing_gpus", "lending_gpus", "weight", "balance")
+    list_filter = ("pool", "team")
+    list_select_related = ("team", "pool")
+    ordering = ("team__name", "pool__name")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Quota | None = None) -> tuple[str, ...]:
+        """A quota stays with its team and pool."""
+        return ("team", "pool", "balance") if obj else ()
+
+    def get_fields(self, request: HttpRequest, obj: Quota | None = None) -> list[Any]:
+        """The balance of the pool is shown beside what changes it."""
+        fields = ["team", "pool", "nominal", "borrowing_limit", "lending_limit", "weight", "version"]
+        return [*fields, "balance"] if obj else fields
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        """Rows, with the pools' sums asked for once."""
+        self._pools = {p.name: p for p in teams.pools()}
+        return super().get_queryset(request)
+
+    @admin.display(description="The pool")
+    def balance(self, row: Quota) -> str:
+        """What the pool has and what is promised of it."""
+        pool = self._pools[row.pool.name]
+        sentence = f"{pool.nominal / WHOLE:g} of {pool.capacity / WHOLE:g} GPUs owned"
+        if pool.promised_too_much:
+            sentence += f": nominal quotas exceed the pool by {pool.promised_too_much / WHOLE:g} GPUs"
+        return sentence
+
+    def delete_model(self, request: HttpRequest, obj: Quota) -> None:
+        """Take it away, through the service."""
+        quotas.remove(quota=obj, actor=request.user.get_username())
+
+
+class PriorityForm(ServiceForm):
+    """One class."""
+
+    class Meta:
+        model = PriorityClass
+        fields = ("name", "value", "preemptible", "is_default")
+
+    def carry_out(self) -> tuple[Model, Sequence[str]]:
+        """Create or change it; live workloads follow."""
+        given = self.cleaned_data
+        row = quotas.save_priority(
+            name=given.get("name") or self.instance.name,
+            value=given["value"],
+            preemptible=given["preemptible"],
+            is_default=given["is_default"],
+            actor=self.actor,
+        )
+        return row, ()
+
+
+@admin.register(PriorityClass)
+class PriorityAdmin(Kept):
+    """Named priorities."""
+
+    form = PriorityForm
+    list_display = ("name", "value", "preemptible", "is_default")
+    ordering = ("value",)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Job files refer to the name."""
+        return ("name",) if obj else ()
+
+
+class PoolForm(ServiceForm):
+    """One pool."""
+
+    class Meta:
+        model = NodePool
+        fields = ("name", "gpu_model", "price_per_gpu_hour")
+
+    def carry_out(self) -> tuple[Model, Sequence[str]]:
+        """Create or change it."""
+        given = self.cleaned_data
+        row = quotas.save_pool(
+            name=given.get("name") or self.instance.name,
+            gpu_model=given["gpu_model"],
+            price_per_gpu_hour=given["price_per_gpu_hour"],
+            actor=self.actor,
+        )
+        return row, quotas.warnings(pool=row)
+
+
+@admin.register(NodePool)
+class PoolAdmin(Kept):
+    """Nodes with one GPU model."""
+
+    form = PoolForm
+    list_display = ("name", "gpu_model", "price_per_gpu_hour")
+    ordering = ("name",)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Nodes and quotas refer to the name."""
+        return ("name",) if obj else ()

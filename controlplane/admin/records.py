@@ -1,0 +1,66 @@
+"""What happened: events, cycles, leases and the outbox, to read."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib import admin
+
+from controlplane.admin.base import ReadOnly
+from controlplane.models import Action, Cycle, Event, Lease, PolicyVersion
+
+
+@admin.display(description="Cluster clock")
+def cluster_time(row: Any) -> str:
+    """A moment of the cluster's clock, UTC."""
+    return f"{datetime.fromtimestamp(row.cluster_at, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnly):
+    """Append-only: a trigger refuses everything else."""
+
+    list_display = (cluster_time, "kind", "team", "name", "reason", "message", "actor")
+    list_filter = ("kind",)
+    search_fields = ("name", "actor")
+    search_help_text = "A workload's name, or who did it"
+    ordering = ("-id",)
+    fields = (
+        "at", "cluster_at", "actor", "kind", "team", "workload", "name", "phase", "reason", "message", "cycle", "data",
+    )  # fmt: skip
+
+
+@admin.register(Cycle)
+class CycleAdmin(ReadOnly):
+    """Rounds of the loops; `manage.py replay CYCLE` decides one again."""
+
+    list_display = ("id", cluster_time, "loop", "took_ms", "counts", "epoch")
+    list_filter = ("loop",)
+    ordering = ("-id",)
+    fields = ("loop", "at", "cluster_at", "took_ms", "epoch", "policy", "digest", "is_base", "counts", "decisions")
+
+
+@admin.register(Lease)
+class LeaseAdmin(ReadOnly):
+    """Who runs which loop."""
+
+    list_display = ("name", "holder", "epoch", "expires_at")
+    fields = list_display
+
+
+@admin.register(Action)
+class ActionAdmin(ReadOnly):
+    """Commands for the cluster, and how they fared."""
+
+    list_display = ("id", "verb", "workload", "attempt", "tries", "error", "done_at")
+    list_filter = ("verb",)
+    ordering = ("-id",)
+    fields = ("verb", "workload", "attempt", "payload", "created_at", "tries", "not_before", "error", "done_at")
+
+
+@admin.register(PolicyVersion)
+class PolicyAdmin(ReadOnly):
+    """The scheduling policy's versions; the newest is in force."""
+
+    list_display = ("id", "at", "author", "comment")
+    ordering = ("-id",)
+    fields = ("at", "author", "comment", "data")

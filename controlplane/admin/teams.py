@@ -1,0 +1,78 @@
+"""Teams and memberships."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
+
+from controlplane.admin.base import Kept, ServiceAdmin, ServiceForm
+from controlplane.models import Membership, Role, Team
+from controlplane.services import teams
+
+
+class TeamForm(ServiceForm):
+    """One team."""
+
+    class Meta:
+        model = Team
+        fields = ("name", "parent")
+
+    def carry_out(self) -> tuple[Model, Sequence[str]]:
+        """Create it, or move it in the tree."""
+        parent = self.cleaned_data["parent"]
+        if self.instance.pk is None:
+            return teams.create(name=self.cleaned_data["name"], parent=parent, actor=self.actor), ()
+        teams.move(team=self.instance, parent=parent, actor=self.actor)
+        return Team.objects.get(pk=self.instance.pk), ()
+
+
+@admin.register(Team)
+class TeamAdmin(Kept):
+    """The tree of teams."""
+
+    form = TeamForm
+    list_display = ("name", "parent")
+    list_select_related = ("parent",)
+    search_fields = ("name",)
+    ordering = ("name",)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Workloads and accounts refer to the name."""
+        return ("name",) if obj else ()
+
+
+class MembershipForm(ServiceForm):
+    """One person in one team."""
+
+    class Meta:
+        model = Membership
+        fields = ("user", "team", "role")
+
+    def carry_out(self) -> tuple[Model, Sequence[str]]:
+        """Let somebody in, or change the role."""
+        user = self.cleaned_data.get("user") or self.instance.user
+        team = self.cleaned_data.get("team") or self.instance.team
+        teams.add_member(team=team, user=user, role=Role(self.cleaned_data["role"]), actor=self.actor)
+        return Membership.objects.get(team=team, user=user), ()
+
+
+@admin.register(Membership)
+class MembershipAdmin(ServiceAdmin):
+    """Who may do what where."""
+
+    form = MembershipForm
+    list_display = ("user", "team", "role")
+    list_filter = ("team", "role")
+    list_select_related = ("user", "team")
+    search_fields = ("user__username",)
+    ordering = ("team__name", "user__username")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Another person or team is another membership."""
+        return ("user", "team") if obj else ()
+
+    def delete_model(self, request: HttpRequest, obj: Membership) -> None:
+        """Take somebody out, through the service."""
+        teams.remove_member(team=obj.team, user=obj.user, actor=request.user.get_username())

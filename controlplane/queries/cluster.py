@@ -1,0 +1,169 @@
+"""The machines: zones, racks, nodes, GPUs, and who holds which part of each."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Count
+
+from controlplane.cluster.port import PodPhase
+from controlplane.models import Gpu, Node, Placement, PlacementState
+from gpushare.gpu import WHOLE
+
+HELD = (PlacementState.BOUND, PlacementState.LEAVING)
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRow:
+    """One worker's hold on one GPU, milli-GPU. uid and name are empty where the viewer may not see the workload."""
+
+    team: str
+    colour: int
+    milli: int
+    uid: UUID | None
+    name: str
+    rank: int
+    is_leaving: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRow:
+    """One device: who holds it now, and its last measured use (None = not known)."""
+
+    index: int
+    healthy: bool
+    duty: float | None
+    memory_used: int | None
+    tenants: tuple[TenantRow, ...]
+
+    @property
+    def held(self) -> int:
+        """milli-GPU held."""
+        return min(WHOLE, sum(t.milli for t in self.tenants))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One machine. memory is MiB, cpu 1/1000 core."""
+
+    name: str
+    pool: str
+    gpu_model: str
+    gpu_memory: int
+    cpu_milli: int
+    memory: int
+    zone: str
+    rack: str
+    nvlink: int
+    ready: bool
+    schedulable: bool
+    gpus: tuple[GpuRow, ...]
+
+    @property
+    def held(self) -> int:
+        """milli-GPU held."""
+        return sum(g.held for g in self.gpus)
+
+    @property
+    def whole_free(self) -> int:
+        """GPUs on which nothing lies and something may."""
+        return sum(g.healthy and not g.tenants for g in self.gpus) if self.ready and self.schedulable else 0
+
+
+@dataclass(frozen=True, slots=True)
+class RackRow:
+    """The nodes of one rack."""
+
+    zone: str
+    name: str
+    nodes: tuple[NodeRow, ...]
+
+    @property
+    def whole_free(self) -> int:
+        """Free whole GPUs."""
+        return sum(n.whole_free for n in self.nodes)
+
+    @property
+    def gpus(self) -> int:
+        """All its GPUs."""
+        return sum(len(n.gpus) for n in self.nodes)
+
+
+def racks(visible: Collection[str] | None, pool: str = "") -> tuple[RackRow, ...]:
+    """All machines by zone and rack; tenants of teams outside `visible` (None: all) stay nameless. Three queries."""
+    found = Node.objects.select_related("pool")
+    by_rack: dict[tuple[str, str], list[NodeRow]] = defaultdict(list)
+    for row in _rows(found.filter(pool__name=pool) if pool else found, visible):
+        by_rack[row.zone, row.rack].append(row)
+    return tuple(RackRow(zone, rack, tuple(nodes)) for (zone, rack), nodes in sorted(by_rack.items()))
+
+
+def node(name: str, visible: Collection[str] | None) -> NodeRow | None:
+    """One machine, or None."""
+    return next(iter(_rows(Node.objects.filter(name=name).select_related("pool"), visible)), None)
+
+
+def hosts(names: Sequence[str], visible: Collection[str] | None) -> tuple[NodeRow, ...]:
+    """The machines of these names."""
+    return tuple(_rows(Node.objects.filter(name__in=names).select_related("pool"), visible))
+
+
+def running(uids: Collection[UUID]) -> dict[UUID, int]:
+    """How many workers of each of these workloads run."""
+    up = Placement.objects.filter(workload__in=uids, pod_phase=PodPhase.RUNNING.value)
+    counted = up.exclude(state=PlacementState.RELEASED).order_by().values_list("workload_id").annotate(n=Count("pk"))
+    return dict(counted)
+
+
+def _rows(nodes: Iterable[Node], visible: Collection[str] | None) -> Iterable[NodeRow]:
+    wanted = sorted(nodes, key=lambda n: n.name)
+    few = [n.name for n in wanted] if len(wanted) <= 50 else None  # all of them: no list of names is needed
+    tenants = _tenants(few, visible)
+    measured = Gpu.objects.values_list("node_id", "index", "duty", "memory_used")
+    if few is not None:
+        measured = measured.filter(node__name__in=few)
+    use = {(pk, index): (duty, memory) for pk, index, duty, memory in measured}
+    for n in wanted:
+        lost = set(n.lost_gpus)
+        gpus = tuple(
+            GpuRow(i, i not in lost, *use.get((n.pk, i), (None, None)), tuple(tenants.get((n.name, i), ())))
+            for i in range(n.gpu_count)
+        )
+        yield NodeRow(
+            n.name,
+            n.pool.name,
+            n.gpu_model,
+            n.gpu_memory,
+            n.cpu_milli,
+            n.memory,
+            n.zone,
+            n.rack,
+            n.nvlink,
+            n.ready,
+            n.schedulable,
+            gpus,
+        )
+
+
+def _tenants(nodes: Sequence[str] | None, visible: Collection[str] | None) -> dict[tuple[str, int], list[TenantRow]]:
+    live = Placement.objects.filter(state__in=HELD)
+    if nodes is not None:
+        live = live.filter(node__in=nodes)
+    columns = ("node", "gpus", "milli", "state", "rank", "workload_id", "workload__name")
+    found: dict[tuple[str, int], list[TenantRow]] = defaultdict(list)
+    rows = live.order_by("id").values_list(*columns, "workload__team__name", "workload__team__colour")
+    for name, gpus, milli, state, rank, uid, workload, team, colour in rows:
+        may_see = visible is None or team in visible
+        for index in gpus:
+            tenant = TenantRow(
+                team,
+                colour,
+                milli // len(gpus),
+                uid if may_see else None,
+                workload if may_see else "",
+                rank,
+                state == PlacementState.LEAVING,
+            )
+            found[name, index].append(tenant)
+    return found

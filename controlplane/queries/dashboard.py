@@ -1,0 +1,184 @@
+"""The dashboard: the clock, totals, history, decisions, what waits. milli-GPU and cluster-clock seconds."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from uuid import UUID
+
+from django.db.models import Avg, ExpressionWrapper, F, FloatField, IntegerField, Max, Sum, Window
+from django.db.models.functions import Cast, Floor, RowNumber
+
+from controlplane.models import ClusterState, Event, Node, TeamSample, Usage, Workload
+from controlplane.queries import teams
+from gpushare.gpu import WHOLE
+from scheduler.workload import WAITING
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+# What the feed tells: decisions and ends, not each step of a pod.
+DECIDED = (
+    "Admitted", "Reserved", "Evicted", "Waiting", "Scaled", "Shrunk", "Placed", "Succeeded", "Failed", "Expired",
+    "Stopped", "Suspended", "Held",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The cluster's clock and, when it is simulated, its pace. observed_at is the wall clock's."""
+
+    now: float
+    is_simulated: bool
+    speed: float
+    paused: bool
+    preset: str
+    observed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The cluster as a whole. computing is None before the first measurement."""
+
+    capacity: int
+    held: int
+    computing: int | None
+    waiting: int
+    wait_median: float | None
+    wait_longest: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wasted:
+    """milli-GPU seconds held and not computing in the last 24 h, and in the 24 h before those."""
+
+    held: int
+    idle: int
+    idle_before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One point of the history: milli-GPU by team name."""
+
+    at: float
+    held: dict[str, float]
+    computing: float
+    waiting: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One line of the decision feed."""
+
+    pk: int
+    at: float
+    kind: str
+    actor: str
+    team: str
+    workload: UUID | None
+    name: str
+    reason: str
+    message: str
+    data: dict[str, object]
+
+
+def clock() -> Clock:
+    """The cluster's clock as last observed; zero before anything was."""
+    row = ClusterState.objects.order_by("id").first()
+    if row is None:
+        return Clock(0.0, False, 0.0, False, "", None)
+    return Clock(row.now, row.is_simulated, row.speed, row.paused, row.preset, row.observed_at)
+
+
+def totals(at: float, rows: Collection[teams.TeamRow]) -> Totals:
+    """What the cluster has, holds and computes, and how long its queue is. Two queries."""
+    nodes = Node.objects.filter(ready=True).values_list("gpu_count", "lost_gpus")
+    queued = Workload.objects.filter(phase__in=[p.value for p in WAITING]).values_list("queued_at", flat=True)
+    waits = [max(0.0, at - since) for since in queued]
+    measured = [row.computing for row in rows if row.computing is not None]
+    return Totals(
+        capacity=sum((gpus - len(lost)) * WHOLE for gpus, lost in nodes),
+        held=sum(row.held for row in rows),
+        computing=sum(measured) if measured else None,
+        waiting=len(waits),
+        wait_median=median(waits) if waits else None,
+        wait_longest=max(waits, default=None),
+    )
+
+
+def waiting_count() -> int:
+    """How many workloads wait, in the whole cluster."""
+    return Workload.objects.filter(phase__in=[p.value for p in WAITING]).count()
+
+
+def wasted(at: float) -> Wasted:
+    """Held but idle GPU time of the last day, from the usage rows (full hours). Two queries."""
+    hour = int(at // HOUR * HOUR)
+    first, before = hour + int(HOUR) - int(DAY), hour + int(HOUR) - 2 * int(DAY)
+    held, computed = _used(first, hour + int(HOUR))
+    held_before, computed_before = _used(before, first)
+    return Wasted(held, held - computed, held_before - computed_before)
+
+
+def history(at: float, seconds: float, points: int) -> tuple[Moment, ...]:
+    """Means of equal steps of the last `seconds`, oldest first; steps without a sample are left out. Two queries."""
+    step = seconds / points
+    first = at - seconds
+    number = Cast(
+        Floor(ExpressionWrapper((F("at") - first) / step, output_field=FloatField())), output_field=IntegerField()
+    )
+    found = (
+        TeamSample.objects.filter(at__gt=first, at__lte=at)
+        .annotate(step=number)
+        .order_by("step")
+        .values_list("step", "team_id")
+        .annotate(held=Avg("held"), computing=Avg("computing"), waiting=Avg("waiting"))
+    )
+    names = teams.ids()
+    held: dict[int, dict[str, float]] = defaultdict(dict)
+    sums: dict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+    for index, team, mean_held, computing, waiting in found:
+        held[index][names[team]] = mean_held
+        sums[index] = (sums[index][0] + computing, sums[index][1] + waiting)
+    return tuple(Moment(first + (index + 0.5) * step, held[index], *sums[index]) for index in sorted(held))
+
+
+def decisions(names: Collection[str] | None, limit: int) -> tuple[Decided, ...]:
+    """The newest decisions about workloads of these teams (None: all)."""
+    found = Event.objects.filter(kind__in=DECIDED, workload__isnull=False).order_by("-id")
+    if names is not None:
+        found = found.filter(team__in=names)
+    return tuple(
+        Decided(e.pk, e.cluster_at, e.kind, e.actor, e.team, e.workload, e.name, e.reason, e.message, e.data)
+        for e in found[:limit]
+    )
+
+
+def queue(names: Collection[str] | None, limit: int, offset: int = 0) -> tuple[list[Workload], int]:
+    """What waits in these teams (None: all), in the order it is looked at, and how many there are.
+
+    Each has `position`, its place within its team. Two queries.
+    """
+    phases = [p.value for p in WAITING]
+    found = Workload.objects.filter(phase__in=phases).select_related("team", "priority_class")
+    if names is not None:
+        found = found.filter(team__name__in=names)
+    ordered = found.annotate(
+        position=Window(RowNumber(), partition_by=F("team_id"), order_by=(F("priority").desc(), F("seq").asc()))
+    ).order_by("-priority", "seq")
+    return list(ordered.defer("spec")[offset : offset + limit]), found.count()
+
+
+def versions() -> dict[str, object]:
+    """One cheap value for each part of the pages; another value means that the part has changed. Three queries."""
+    state = ClusterState.objects.order_by("id").values_list("now", "paused", "speed").first()
+    now, paused, speed = state if state is not None else (0.0, False, 0.0)
+    event = Event.objects.aggregate(last=Max("id"))["last"]
+    sample = TeamSample.objects.aggregate(last=Max("id"))["last"]
+    return {"clock": (now, paused, speed), "workloads": event, "usage": sample}
+
+
+def _used(first: int, end: int) -> tuple[int, int]:
+    sums = Usage.objects.filter(hour__gte=max(0, first), hour__lt=end).aggregate(h=Sum("held"), c=Sum("computed"))
+    return sums["h"] or 0, sums["c"] or 0

@@ -1,0 +1,173 @@
+"""How services stand against their objectives.
+
+A service's objective says: `availability` of its requests are answered within `p95_latency`, over `window`. What may
+go wrong is its error budget; `over` counts requests that were slower or failed. None = not known, which is never 0.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, Max, Q, Sum
+
+from controlplane.models import ServiceWindow, Workload
+from scheduler.workload import ENDED, Kind
+
+AT_RISK = 0.25  # part of the error budget left at which people want to know
+RECENT = 3600.0  # s: over which the present burn is told
+
+
+class Standing(StrEnum):
+    """How a service stands: a word for each state that needs another action."""
+
+    OK = "ok"
+    AT_RISK = "at risk"
+    VIOLATED = "violated"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRow:
+    """One service against its objective. attainment, target and budget_left are parts of 1; latencies seconds."""
+
+    uid: UUID
+    name: str
+    team: str
+    colour: int
+    phase: str
+    target: float | None
+    p95_target: float | None
+    window: float | None
+    requests: int
+    over: int
+    recent_requests: int
+    recent_over: int
+    p95: float | None
+    requests_per_second: float | None
+    replicas: int
+    wanted: int
+
+    @property
+    def attainment(self) -> float | None:
+        """Part of the requests that met the objective; None without requests."""
+        return 1 - self.over / self.requests if self.requests else None
+
+    @property
+    def budget_left(self) -> float | None:
+        """Part of the error budget that is left; below 0 when more went wrong than may."""
+        if not self.requests or self.target is None:
+            return None
+        return 1 - self.over / (self.requests * (1 - self.target))
+
+    @property
+    def burn_rate(self) -> float | None:
+        """How fast the last hour used the budget: 1 uses it up exactly by the end of the window."""
+        if not self.recent_requests or self.target is None:
+            return None
+        return self.recent_over / self.recent_requests / (1 - self.target)
+
+    @property
+    def standing(self) -> Standing:
+        """One word for it."""
+        left = self.budget_left
+        if left is None:
+            return Standing.UNKNOWN
+        if left < 0:
+            return Standing.VIOLATED
+        is_burning = self.burn_rate is not None and self.burn_rate > 1 / AT_RISK
+        return Standing.AT_RISK if left < AT_RISK or is_burning else Standing.OK
+
+
+def services(at: float, names: Collection[str] | None = None) -> tuple[ServiceRow, ...]:
+    """The services of these teams (None: all) that have not ended and have an objective, worst first. Four queries."""
+    found = Workload.objects.filter(kind=Kind.INFERENCE.value).exclude(phase__in=[p.value for p in ENDED])
+    if names is not None:
+        found = found.filter(team__name__in=names)
+    columns = ("pk", "name", "team__name", "team__colour", "phase", "spec", "workers")
+    live = [row for row in found.order_by("seq").values_list(*columns) if _objective(row[5])]
+    spans = {row[0]: float(_objective(row[5])["window_seconds"]) for row in live}
+    whole = _sums(at, spans)
+    recent = _sums(at, dict.fromkeys(spans, RECENT))
+    last = _last(spans)
+    rows = [_row(row, whole.get(row[0], (0, 0)), recent.get(row[0], (0, 0)), last.get(row[0], {})) for row in live]
+    return tuple(sorted(rows, key=lambda row: (row.budget_left is None, row.budget_left or 0.0, row.team, row.name)))
+
+
+def one(at: float, workload: Workload) -> ServiceRow | None:
+    """How one service stands; None when it has no objective."""
+    if workload.kind != Kind.INFERENCE.value or not _objective(workload.spec):
+        return None
+    spans = {workload.pk: float(_objective(workload.spec)["window_seconds"])}
+    team, recent = workload.team, _sums(at, {workload.pk: RECENT})
+    values = (workload.pk, workload.name, team.name, team.colour, workload.phase, workload.spec, workload.workers)
+    sums = _sums(at, spans)
+    return _row(
+        values, sums.get(workload.pk, (0, 0)), recent.get(workload.pk, (0, 0)), _last(spans).get(workload.pk, {})
+    )
+
+
+def latencies(at: float, uid: UUID, seconds: float = 6 * 3600.0) -> tuple[tuple[float, float | None], ...]:
+    """(cluster clock, p95 seconds) of a service's windows of the last hours, oldest first."""
+    mine = ServiceWindow.objects.filter(workload=uid, start__gte=at - seconds).order_by("start")
+    return tuple(mine.values_list("start", "p95_seconds"))
+
+
+def _objective(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (spec.get("normalised") or {}).get("objective") or {}
+
+
+def _sums(at: float, spans: Mapping[UUID, float]) -> dict[UUID, tuple[int, int]]:
+    """(requests, over) of each service over its own span, in one query."""
+    by_span: dict[float, list[UUID]] = {}
+    for uid, span in spans.items():
+        by_span.setdefault(span, []).append(uid)
+    if not by_span:
+        return {}
+    wanted = Q()
+    for span, uids in by_span.items():
+        wanted |= Q(workload__in=uids, start__gte=at - span)
+    sums = ServiceWindow.objects.filter(wanted).order_by().values_list("workload")
+    found = sums.annotate(r=Sum("requests"), o=Sum("over"))
+    return {uid: (requests or 0, over or 0) for uid, requests, over in found}
+
+
+def _last(uids: Collection[UUID]) -> dict[UUID, dict[str, Any]]:
+    """The newest window of each service."""
+    mine = ServiceWindow.objects.filter(workload__in=uids)
+    newest = dict(mine.order_by().values_list("workload").annotate(last=Max("start")))
+    if not newest:
+        return {}
+    wanted = Q()
+    for uid, start in newest.items():
+        wanted |= Q(workload=uid, start=start)
+    found = ServiceWindow.objects.filter(wanted).values(
+        "workload", "replicas", "wanted", p95=F("p95_seconds"), rate=F("requests_per_second")
+    )
+    return {row["workload"]: row for row in found}
+
+
+def _row(
+    values: tuple[Any, ...], whole: tuple[int, int], recent: tuple[int, int], last: Mapping[str, Any]
+) -> ServiceRow:
+    uid, name, team, colour, phase, spec, workers = values
+    objective = _objective(spec)
+    return ServiceRow(
+        uid=uid,
+        name=name,
+        team=team,
+        colour=colour,
+        phase=phase,
+        target=objective.get("availability"),
+        p95_target=objective.get("p95_seconds"),
+        window=objective.get("window_seconds"),
+        requests=whole[0],
+        over=whole[1],
+        recent_requests=recent[0],
+        recent_over=recent[1],
+        p95=last.get("p95"),
+        requests_per_second=last.get("rate"),
+        replicas=last.get("replicas", 0),
+        wanted=workers,
+    )

@@ -1,0 +1,103 @@
+"""What every page knows: the clock, who looks, where one can go."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+
+from controlplane.queries import access, dashboard
+from frontend import words
+
+THEMES = ("light", "dark")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One place to go; key is the letter after `g`."""
+
+    label: str
+    url: str
+    name: str
+    key: str = ""
+    count: int = 0
+
+
+class Page:
+    """Lazy, so that a swapped part pays only for what it shows."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+
+    @cached_property
+    def roles(self) -> dict[str, str]:
+        """The viewer's role by team."""
+        return {name: str(role) for name, role in access.roles(self._request.user).items()}
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the viewer is a platform admin."""
+        return access.is_platform_admin(self._request.user)
+
+    @cached_property
+    def may_submit(self) -> bool:
+        """Whether there is a team in which the viewer may submit."""
+        return bool(access.team_names(self._request.user, access.Verb.SUBMIT))
+
+    @property
+    def standing(self) -> str:
+        """The viewer's role in one line."""
+        if self.is_admin:
+            return "platform admin"
+        if not self.roles:
+            return "no team yet"
+        if len(self.roles) > 2:
+            return f"{len(self.roles)} teams"
+        return ", ".join(f"{team} · {role}" for team, role in self.roles.items())
+
+    @cached_property
+    def sections(self) -> list[tuple[str, list[Link]]]:
+        """The navigation; what a role cannot use is not shown."""
+        work = [
+            Link("Dashboard", reverse("frontend:dashboard"), "dashboard", "d"),
+            Link("Workloads", reverse("frontend:workloads"), "workloads", "w"),
+            Link("Queue", reverse("frontend:queue"), "queue", "q", dashboard.waiting_count()),
+        ]
+        if self.may_submit:
+            work.append(Link("Submit", reverse("frontend:submit"), "submit", "s"))
+        teams = [
+            Link("Teams & quotas", reverse("frontend:teams"), "teams", "t"),
+            Link("Usage", reverse("frontend:usage"), "usage", "u"),
+        ]
+        if self.is_admin:
+            teams.append(Link("Admin", reverse("admin:index"), "admin", "a"))
+        return [("Work", work), ("Cluster", [Link("Map", reverse("frontend:map"), "map", "m")]), ("Teams", teams)]
+
+    @property
+    def current(self) -> str:
+        """The navigation entry that this page belongs to."""
+        match = self._request.resolver_match
+        name = match.url_name if match else ""
+        belongs = {"workload": "workloads", "act": "workloads", "logs": "workloads", "node": "map"}
+        return belongs.get(name or "", name or "")
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether this is `manage.py up`."""
+        return bool(settings.EMBEDDED)
+
+
+def page(request: HttpRequest) -> dict[str, Any]:
+    """The context processor of settings.py."""
+    if request.path.startswith(("/admin/", "/api/")):
+        return {}
+    theme = request.COOKIES.get("weft_theme", "")
+    clock = dashboard.clock()
+    return {
+        "page": Page(request),
+        "clock": clock,
+        "clock_face": words.clock_time(clock.now),
+        "theme": theme if theme in THEMES else "",
+    }

@@ -1,0 +1,124 @@
+"""How the submit form is laid out: which field of the job file stands where, and what it is called there."""
+
+from collections.abc import Mapping, Sequence
+
+from scheduler.workload import Kind
+
+ABOUT = {
+    Kind.TRAINING: "One or more workers that start together and end. Preempted, it goes on from its checkpoint.",
+    Kind.NOTEBOOK: "An interactive session on a GPU or a part of one, with an address.",
+    Kind.INFERENCE: "A service with replicas, held to a latency objective.",
+}
+COMMON_MORE = (
+    "working_dir",
+    "resources.gpu_memory",
+    "resources.shared_memory",
+    "topology.prefer",
+    "max_duration",
+    "after",
+    "labels",
+)
+SHARE = ("resources.gpu_share.guarantee", "resources.gpu_share.limit", "resources.gpu_share.memory")
+MACHINE = ("resources.gpu_model", "resources.cpu", "resources.memory")
+LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
+    Kind.TRAINING: (
+        ("What runs", ("name", "team", "priority_class", "image", "command", "env")),
+        ("What each worker needs", ("resources.gpus", *MACHINE)),
+        ("How many workers", ("workers.count", "workers.min", "workers.max", "topology.require")),
+        ("Time and checkpoints", ("expected_duration", "checkpoint.interval", "checkpoint.grace", "retries")),
+        ("More", (*COMMON_MORE, "deadline", "args", *SHARE)),
+    ),
+    Kind.NOTEBOOK: (
+        ("What runs", ("name", "team", "priority_class", "image", "env")),
+        ("What it needs", (*SHARE, *MACHINE)),
+        ("When nobody uses it", ("idle.park_after",)),
+        ("More", (*COMMON_MORE, "resources.gpus", "expected_duration", "command", "args")),
+    ),
+    Kind.INFERENCE: (
+        ("What runs", ("name", "team", "priority_class", "image", "command", "env")),
+        ("What each replica needs", ("resources.gpus", *MACHINE)),
+        ("How it serves", ("port", "replicas.min", "replicas.max")),
+        ("What it promises", ("objective.p95_latency", "objective.availability", "objective.window")),
+        ("More", (*COMMON_MORE, "args", *SHARE)),
+    ),
+}
+LABELS = {
+    "name": "Name",
+    "team": "Team",
+    "priority_class": "Priority",
+    "image": "Image",
+    "command": "Command",
+    "args": "Arguments",
+    "env": "Environment",
+    "working_dir": "Working directory",
+    "resources.gpus": "GPUs",
+    "resources.gpu_model": "GPU model",
+    "resources.gpu_memory": "Least GPU memory",
+    "resources.cpu": "CPU",
+    "resources.memory": "Memory",
+    "resources.shared_memory": "Shared memory",
+    "resources.gpu_share.guarantee": "GPU share, guarantee",
+    "resources.gpu_share.limit": "GPU share, limit",
+    "resources.gpu_share.memory": "GPU share, memory",
+    "workers.count": "Workers",
+    "workers.min": "At least",
+    "workers.max": "At most",
+    "topology.require": "All within one",
+    "topology.prefer": "Preferably within one",
+    "expected_duration": "Expected duration",
+    "max_duration": "Longest duration",
+    "checkpoint.interval": "Checkpoint every",
+    "checkpoint.grace": "Time to leave",
+    "retries": "Retries",
+    "after": "After",
+    "deadline": "Deadline",
+    "labels": "Labels",
+    "idle.park_after": "Park after",
+    "port": "Port",
+    "replicas.min": "At least",
+    "replicas.max": "At most",
+    "objective.p95_latency": "p95 latency",
+    "objective.availability": "Availability",
+    "objective.window": "Over",
+}
+EXAMPLES = {
+    "name": "bert-base",
+    "image": "registry.example/bert:1.4",
+    "command": "torchrun train.py",
+    "env": "EPOCHS=3",
+    "resources.gpu_model": "A100, H100",
+    "resources.cpu": "8",
+    "resources.memory": "64Gi",
+    "workers.count": "1",
+    "expected_duration": "6h",
+    "checkpoint.interval": "10m",
+    "checkpoint.grace": "30s",
+    "max_duration": "12h",
+    "objective.p95_latency": "200ms",
+    "objective.availability": "99.9",
+    "objective.window": "28d",
+    "labels": "project=demo",
+    "after": "prepare-data",
+    "deadline": "2026-12-01T08:00:00Z",
+    "working_dir": "/work",
+    "idle.park_after": "30m",
+    "resources.gpu_share.guarantee": "0.25",
+    "resources.gpu_share.limit": "1.0",
+    "resources.gpu_share.memory": "10Gi",
+    "resources.gpu_memory": "40Gi",
+    "resources.shared_memory": "16Gi",
+}
+STARTING = {
+    Kind.TRAINING: {"resources.gpus": "1", "workers.count": "1"},
+    Kind.NOTEBOOK: {"resources.gpu_share.guarantee": "0.25", "resources.gpu_share.memory": "8Gi"},
+    Kind.INFERENCE: {"resources.gpus": "1", "replicas.min": "1", "replicas.max": "2"},
+}
+UNITS = {
+    "resources.cpu": "cores",
+    "objective.availability": "%",
+    "resources.gpus": "each",
+    "env": "NAME=value, one a line",
+}
+HALF = frozenset({"image", "command", "args"})
+THIRD = frozenset({"name", "team", "priority_class"})
+WIDTH = {4: "quarter", 1: "half"}  # of the fields of a group, by how many it has

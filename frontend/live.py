@@ -1,0 +1,111 @@
+"""What has changed, told to every open page: one thread of this process looks once a second, however many watch.
+
+A message names the parts that changed and carries the clock. It holds no data, so it may go to everybody: each page
+then fetches the parts it shows, within what its viewer may see. `STOP` ends all streams at once; whoever shuts the
+server down sets it.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from django.db import DatabaseError, close_old_connections, connection
+
+from controlplane.queries import dashboard
+from controlplane.wake import stopping
+
+PERIOD = 1.0  # s between two looks
+BEAT = 15.0  # s after which a silent stream says that it is alive
+LIFE = 600.0  # s after which a stream ends and is opened again, so that a role that has ended is noticed
+STOP = stopping
+
+log = structlog.get_logger(__name__)
+Queue = asyncio.Queue[str | None]
+
+
+@dataclass
+class Watch:
+    """The one watcher of a process; its thread lives as long as somebody listens."""
+
+    listeners: dict[Queue, asyncio.AbstractEventLoop] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    thread: threading.Thread | None = None
+
+    def join(self, queue: Queue) -> None:
+        """Tell this queue from now on."""
+        with self.lock:
+            self.listeners[queue] = asyncio.get_running_loop()
+            if self.thread is None:
+                self.thread = threading.Thread(target=self._run, name="live", daemon=True)
+                self.thread.start()
+
+    def leave(self, queue: Queue) -> None:
+        """Tell it no more."""
+        with self.lock:
+            self.listeners.pop(queue, None)
+
+    def _run(self) -> None:
+        seen: dict[str, Any] = {}
+        while not STOP.wait(PERIOD):
+            with self.lock:
+                if not self.listeners:
+                    self.thread = None
+                    break
+            try:
+                close_old_connections()
+                now = dashboard.versions()
+            except DatabaseError as error:  # a page says itself that it is stale; the next look may work
+                log.warning("live: no look", error=str(error))
+                continue
+            changed = sorted(part for part, version in now.items() if seen.get(part, version) != version)
+            if changed or not seen:
+                self._tell(message(changed, now))
+            seen = now
+        connection.close()
+        if STOP.is_set():
+            self._tell(None)
+
+    def _tell(self, text: str | None) -> None:
+        with self.lock:
+            for queue, loop in self.listeners.items():
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(_put, queue, text)
+
+
+WATCH = Watch()
+
+
+def message(changed: list[str], versions: dict[str, Any]) -> str:
+    """One server-sent event."""
+    now, paused, speed = versions["clock"]
+    body = {"parts": changed, "now": now, "paused": bool(paused), "speed": speed}
+    return f"event: change\ndata: {json.dumps(body)}\n\n"
+
+
+async def stream() -> AsyncIterator[str]:
+    """Messages until the server stops or the stream's life is over."""
+    queue: Queue = asyncio.Queue(maxsize=16)
+    WATCH.join(queue)
+    end = asyncio.get_running_loop().time() + LIFE
+    try:
+        yield "retry: 2000\n\n"
+        while not STOP.is_set() and asyncio.get_running_loop().time() < end:
+            try:
+                text = await asyncio.wait_for(queue.get(), BEAT)
+            except TimeoutError:
+                text = ": still here\n\n"
+            if text is None:
+                return
+            yield text
+    finally:
+        WATCH.leave(queue)
+
+
+def _put(queue: Queue, text: str | None) -> None:
+    if queue.full():  # a page that does not read: the newest message says all it needs
+        queue.get_nowait()
+    queue.put_nowait(text)

@@ -1,0 +1,151 @@
+"""What each tab of a workload's page shows."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+
+from controlplane.cluster.port import ClusterUnreachable
+from controlplane.queries import cluster, dashboard
+from controlplane.queries import workloads as queries
+from frontend import forms, words
+from scheduler.workload import ENDED, WAITING, Phase
+
+TABS = (("why", "Why"), ("timeline", "Timeline"), ("placement", "Placement"), ("logs", "Logs"), ("file", "Job file"))
+LATEST = 8
+MOST_EVENTS = 200
+TAIL = 500
+MARKS = {"ok": ("✓", "ok", "in order"), "fails": ("✕", "bad", "holds it"), "unknown": ("–", "dim", "not looked at yet")}
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """One phase on the timeline."""
+
+    phase: str
+    tone: str
+    start: float
+    seconds: float
+    x: str
+    width: str
+
+
+def with_seats(rows: Sequence[Any]) -> Sequence[Any]:
+    """Give each workload `running` and `sentence`. One query, however many there are."""
+    running = cluster.running([w.pk for w in rows])
+    for w in rows:
+        w.running = running.get(w.pk, 0)
+        w.sentence = words.standing(w.phase, w.reason, w.message, w.workers, w.running, w.exit_code)
+    return rows
+
+
+def context(tab: str, request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
+    """What the tab's template needs."""
+    return MAKERS[tab](request, w, seen) if tab in MAKERS else {}
+
+
+def checks(found: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The scheduler's checks with their marks."""
+    told = []
+    for check in found:
+        mark, tone, word = MARKS[check["status"]]
+        told.append({**check, "mark": mark, "tone": tone, "word": word})
+    return told
+
+
+def read_logs(w: Any, *, tail: int = TAIL, since: str = "") -> dict[str, Any]:
+    """The last lines, or the sentence why they cannot be read."""
+    try:
+        moment = float(since)
+    except ValueError:
+        moment = None
+    if moment is not None and moment != moment:  # NaN
+        moment = None
+    try:
+        found = queries.logs(w, tail=tail, since=moment)
+    except ClusterUnreachable as error:
+        return {"log_error": f"The cluster does not answer: {error}", "lines": [], "next_since": since}
+    lines = [{**line, "clock": words.clock_time(line["seconds"])} for line in found["lines"]]
+    return {"log_error": "", "lines": lines, "next_since": found["next_since"]}
+
+
+def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
+    found = queries.explanation(request.user, w)
+    with_seats([w])
+    return {
+        "is_waiting": Phase(w.phase) in WAITING,
+        "sentence": found["message"] or w.sentence,
+        "checks": checks(found["checks"]),
+        "evicts": found["evicts"],
+        "position": found["position"],
+        "in_queue": dashboard.waiting_count(),
+        "latest": _events(w, LATEST),
+    }
+
+
+def _timeline(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
+    events = _events(w, MOST_EVENTS)
+    end = w.ended_at or dashboard.clock().now
+    return {"events": events, "bands": _bands(list(reversed(events)), end), "end": end}
+
+
+def _placement(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
+    workers = queries.placement(w)["workers"]
+    live = [p for p in workers if p["state"] != "Released"]
+    names = list(dict.fromkeys(p["node"] for p in live))
+    if names:
+        nodes = cluster.hosts(names, seen)
+    elif Phase(w.phase) in ENDED:
+        nodes = ()
+    else:
+        models = set(w.gpu_models)
+        nodes = tuple(n for r in cluster.racks(seen) for n in r.nodes if not models or n.gpu_model in models)
+    there = {t.team: t.colour for n in nodes for g in n.gpus for t in g.tenants}
+    return {"workers": workers, "nodes": nodes, "teams": sorted(there.items())}
+
+
+def _logs(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
+    return {**read_logs(w), "is_live": Phase(w.phase) not in ENDED}
+
+
+def _file(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
+    hidden = ("normalised", "simulated")
+    job = {name: value for name, value in (w.spec or {}).items() if name not in hidden}
+    origin = f"{request.scheme}://{request.get_host()}"
+    return {"copies": forms.copies(job, origin)}
+
+
+MAKERS: dict[str, Callable[[HttpRequest, Any, Collection[str] | None], dict[str, Any]]] = {
+    "why": _why,
+    "timeline": _timeline,
+    "placement": _placement,
+    "logs": _logs,
+    "file": _file,
+}
+
+
+def _events(w: Any, most: int) -> list[Any]:
+    """The newest events first, each with its sentence."""
+    found = list(queries.events(w).order_by("-id")[:most])
+    for event in found:
+        event.person = "" if event.actor.startswith("loop:") else event.actor
+        event.sentence = words.event_sentence(event.kind, event.reason, event.message, event.data)
+    return found
+
+
+def _bands(events: Sequence[Any], end: float) -> list[Band]:
+    """Phases from the first event to `end`, as parts of the whole width."""
+    steps: list[tuple[str, float]] = []
+    for event in events:
+        if event.phase and (not steps or steps[-1][0] != event.phase):
+            steps.append((event.phase, event.cluster_at))
+    if not steps or end <= steps[0][1]:
+        return []
+    first, whole = steps[0][1], end - steps[0][1]
+    bands = []
+    for (phase, start), stop in zip(steps, [*(at for _, at in steps[1:]), end], strict=True):
+        if stop > start and Phase(phase) not in ENDED:
+            x, width = (f"{100 * part / whole:.2f}%" for part in (start - first, stop - start))
+            bands.append(Band(phase, words.tone(phase), start, stop - start, x, width))
+    return bands

@@ -1,0 +1,49 @@
+"""Signing in and out."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView
+from django.core.exceptions import ValidationError
+
+from controlplane.services import logins, presets
+from controlplane.services.errors import Refused
+
+ROLES = {"admin": "team admin", "member": "member", "viewer": "viewer: looks, changes nothing"}
+
+
+class PasswordForm(AuthenticationForm):
+    """Name and password, checked by the same service as the API's login, which counts failures."""
+
+    def clean(self) -> dict[str, Any]:
+        """Find the user; any failure reads the same."""
+        name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
+        address = self.request.META.get("REMOTE_ADDR", "") if self.request else ""
+        if not name or not password:
+            raise ValidationError("Give a user name and a password.")
+        try:
+            self.user_cache = logins.check(username=name, password=password, address=address)
+        except Refused as refused:
+            raise ValidationError(refused.message) from refused
+        except logins.TooMany as many:
+            wait = f"Too many attempts. Try again in {many.retry_after // 60} min."
+            raise ValidationError(wait) from many
+        self.confirm_login_allowed(self.user_cache)
+        return dict(self.cleaned_data)
+
+
+class Login(LoginView):
+    """The first page anybody sees; in the embedded mode it says who there is."""
+
+    template_name = "frontend/login.html"
+    authentication_form = PasswordForm
+    redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Add the demo's people."""
+        people: list[tuple[str, str]] = []
+        if settings.EMBEDDED and presets.loaded() is not None:
+            people = [(presets.ADMIN, "platform admin: everything, quotas too")]
+            people += [(name, ROLES[role.value]) for name, role in presets.PEOPLE.items()]
+        return {**super().get_context_data(**kwargs), "people": people}

@@ -1,0 +1,232 @@
+"""The dashboard, its parts, the charts' figures, the clock and the stream."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from controlplane.queries import access, dashboard, sla, teams
+from controlplane.services import presets
+from frontend import charts, live, words
+from frontend.views.answers import seen_teams
+
+RANGES = {"1h": 3600.0, "6h": 6 * 3600.0, "24h": 86_400.0, "7d": 7 * 86_400.0}
+POINTS = 120
+TABLE_POINTS = 24
+LISTED = 6  # rows of the feed and of the waiting table
+
+
+@login_required
+@require_GET
+def home(request: HttpRequest) -> HttpResponse:
+    """The dashboard."""
+    context: dict[str, Any] = {}
+    for part in PARTS.values():
+        context |= part(request)
+    return render(request, "frontend/dashboard.html", context | _history(request))
+
+
+@login_required
+@require_GET
+def part(request: HttpRequest, name: str) -> HttpResponse:
+    """One part of the dashboard, as it is now."""
+    if name not in PARTS:
+        raise Http404
+    return render(request, f"frontend/parts/{name}.html", PARTS[name](request))
+
+
+@login_required
+@require_GET
+def history(request: HttpRequest) -> HttpResponse:
+    """The panel with GPUs over time, as chart or table."""
+    response = render(request, "frontend/parts/chart.html", _history(request))
+    response["HX-Push-Url"] = f"/?{request.GET.urlencode()}" if request.GET else "/"
+    return response
+
+
+@login_required
+@require_GET
+def chart(request: HttpRequest) -> JsonResponse:
+    """The figure of GPUs over time."""
+    now = dashboard.clock().now
+    moments = dashboard.history(now, RANGES[_range(request)], POINTS)
+    rows = teams.rows()
+    figure = charts.gpus_over_time(moments, teams.colours(), dashboard.totals(now, rows).capacity)
+    return JsonResponse(figure)
+
+
+@login_required
+@require_GET
+def waiting_count(request: HttpRequest) -> HttpResponse:
+    """The number beside Queue."""
+    return render(request, "frontend/parts/count.html", {"count": dashboard.waiting_count()})
+
+
+@login_required
+@require_GET
+def clock(request: HttpRequest) -> HttpResponse:
+    """The simulated cluster's mark."""
+    return render(request, "frontend/parts/clock.html")
+
+
+@login_required
+@require_POST
+def pace(request: HttpRequest) -> HttpResponse:
+    """Pause or resume the simulated clock."""
+    state = dashboard.clock()
+    if not access.is_platform_admin(request.user) or not state.is_simulated:
+        raise PermissionDenied
+    presets.set_pace(paused=request.POST.get("paused") == "1")
+    return (
+        render(request, "frontend/parts/clock.html")
+        if request.headers.get("HX-Request")
+        else redirect("frontend:dashboard")
+    )
+
+
+async def stream(request: HttpRequest) -> HttpResponseBase:
+    """Server-sent events: which parts have changed."""
+    user = await request.auser()
+    if not user.is_authenticated:
+        return HttpResponse(status=401)
+    response = StreamingHttpResponse(_told(), content_type="text/event-stream")
+    response["Cache-Control"] = "no-cache, no-transform"
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+async def _told() -> AsyncIterator[str]:
+    async for text in live.stream():
+        yield text
+
+
+# --- parts ------------------------------------------------------------------------------------
+
+
+def _tiles(request: HttpRequest) -> dict[str, Any]:
+    now = dashboard.clock().now
+    rows = teams.rows()
+    totals = dashboard.totals(now, rows)
+    line = dashboard.history(now, RANGES["6h"], 40)
+    services = sla.services(now, seen_teams(request))
+    return {"tiles": [_computing(totals, line), _waiting(totals, line), _objectives(services), _idle(now, line)]}
+
+
+def _computing(totals: dashboard.Totals, line: Sequence[dashboard.Moment]) -> dict[str, Any]:
+    return _tile(
+        "GPUs computing",
+        "map",
+        whole(totals.computing),
+        f"of {whole(totals.held)} held · {whole(totals.capacity)} in the cluster",
+        [m.computing for m in line],
+    )
+
+
+def _waiting(totals: dashboard.Totals, line: Sequence[dashboard.Moment]) -> dict[str, Any]:
+    sentence = "nothing waits"
+    if totals.waiting:
+        sentence = f"median {words.rough(totals.wait_median)} · longest {words.rough(totals.wait_longest)}"
+    tone = "warn" if totals.waiting else ""
+    return _tile("Waiting", "queue", f"{totals.waiting:,}", sentence, [m.waiting for m in line], tone)
+
+
+def _objectives(services: Sequence[sla.ServiceRow]) -> dict[str, Any]:
+    known = [s for s in services if s.standing is not sla.Standing.UNKNOWN]
+    kept = [s for s in known if s.standing is not sla.Standing.VIOLATED]
+    risk = [s for s in known if s.standing is not sla.Standing.OK]
+    tile = _tile("Services in SLO", "workloads", f"{len(kept)} / {len(known)}", "no service has had requests yet", [])
+    tile["url"] += "?type=inference"
+    if not known:
+        return {**tile, "number": words.NOT_KNOWN}
+    tile["tone"] = "bad" if len(kept) < len(known) else "warn" if risk else "ok"
+    worst = known[0]
+    left = (
+        "has used its budget up"
+        if (worst.budget_left or 0) < 0
+        else f"{words.percent(worst.budget_left)} of budget left"
+    )
+    return {**tile, "sentence": f"{worst.name}: {left}"}
+
+
+def _idle(now: float, line: Sequence[dashboard.Moment]) -> dict[str, Any]:
+    wasted = dashboard.wasted(now)
+    part = words.percent(wasted.idle / wasted.held, 1) if wasted.held else ""
+    sentence = f"{part} of what was held, last 24 h" if part else "nothing was held in the last 24 h"
+    if wasted.idle_before:
+        change = wasted.idle / wasted.idle_before - 1
+        sentence = f"{part} of held · {change:+.0%} to the day before"
+    held = [sum(m.held.values()) - m.computing for m in line]
+    return _tile("Held but idle", "usage", f"{words.gpu_hours(wasted.idle)} GPU-h", sentence, held)
+
+
+def _tile(label: str, page: str, number: str, sentence: str, line: Sequence[float], tone: str = "") -> dict[str, Any]:
+    url = redirect(f"frontend:{page}").url
+    return {"label": label, "url": url, "number": number, "sentence": sentence, "line": line, "tone": tone}
+
+
+def whole(milli: float | None) -> str:
+    """milli-GPU as whole GPUs, for totals."""
+    return words.NOT_KNOWN if milli is None else f"{milli / 1000:,.0f}"
+
+
+def _teams(request: HttpRequest) -> dict[str, Any]:
+    rows = [row for row in teams.rows() if row.is_used]
+    return {"teams": rows, "scale": max([max(r.nominal, r.held) for r in rows], default=0) * 1.04}
+
+
+def _objectives_part(request: HttpRequest) -> dict[str, Any]:
+    return {"services": sla.services(dashboard.clock().now, seen_teams(request))[:LISTED]}
+
+
+def _decisions(request: HttpRequest) -> dict[str, Any]:
+    found = dashboard.decisions(seen_teams(request), LISTED)
+    return {"decisions": [_told_by(decided) for decided in found]}
+
+
+def _told_by(decided: dashboard.Decided) -> dict[str, Any]:
+    sentence = words.event_sentence(decided.kind, decided.reason, decided.message, decided.data)
+    row = {name: getattr(decided, name) for name in ("at", "kind", "reason", "workload", "team", "name")}
+    return {**row, "sentence": sentence}
+
+
+def _waiting_part(request: HttpRequest) -> dict[str, Any]:
+    waiting, total = dashboard.queue(seen_teams(request), LISTED)
+    return {"waiting": waiting, "waiting_total": total}
+
+
+PARTS: dict[str, Callable[[HttpRequest], dict[str, Any]]] = {
+    "tiles": _tiles,
+    "teams": _teams,
+    "objectives": _objectives_part,
+    "decisions": _decisions,
+    "waiting": _waiting_part,
+}
+
+
+def _range(request: HttpRequest) -> str:
+    wanted = request.GET.get("range", "6h")
+    return wanted if wanted in RANGES else "6h"
+
+
+def _history(request: HttpRequest) -> dict[str, Any]:
+    chosen, view = _range(request), request.GET.get("view", "")
+    is_table = view == "table"
+    moments = dashboard.history(dashboard.clock().now, RANGES[chosen], TABLE_POINTS if is_table else 1)
+    context: dict[str, Any] = {"range": chosen, "ranges": list(RANGES), "view": view, "moments": moments}
+    if is_table:
+        names = sorted({name for m in moments for name, held in m.held.items() if held})
+        table = [
+            {
+                "at": m.at,
+                "held": [m.held.get(n, 0) for n in names],
+                "total": sum(m.held.values()),
+                "computing": m.computing,
+            }
+            for m in reversed(moments)
+        ]
+        context |= {"names": names, "table": table}
+    return context

@@ -1,0 +1,196 @@
+"""The list of workloads, the queue, and one workload with its tabs and actions."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods
+
+from controlplane.queries import access, dashboard, sla
+from controlplane.queries import workloads as queries
+from controlplane.services import workloads as services
+from controlplane.services.errors import Refused
+from frontend import charts, tabs, words
+from frontend.views.answers import answer, link, number, seen_teams
+from scheduler.workload import ACTIVE, ENDED, LEAVING, WAITING, Kind, Phase
+
+PAGE = 50
+GROUPS = {"waiting": WAITING, "active": ACTIVE | LEAVING, "ended": ENDED}
+PHASES = [
+    ("waiting", "Waiting (any)"),
+    ("active", "Holding GPUs (any)"),
+    ("ended", "Ended (any)"),
+    *((p.value, p.value) for p in Phase if p not in (Phase.SUBMITTED, Phase.REJECTED)),
+]
+
+
+@login_required
+@require_GET
+def index(request: HttpRequest) -> HttpResponse:
+    """Workloads, newest first, narrowed down by what the URL says."""
+    given = {name: request.GET.get(name, "").replace("\x00", "")[:63] for name in ("q", "team", "type", "phase")}
+    found = queries.filtered(
+        queries.visible(request.user),
+        team=given["team"] or None,
+        kind=given["type"] or None,
+        phases=[p.value for p in GROUPS.get(given["phase"], ())] or ([given["phase"]] if given["phase"] else ()),
+        text=given["q"] or None,
+    )
+    before = number(request.GET.get("before"), 0, 10**9)
+    rows = list((found.filter(seq__lt=before) if before else found).defer("spec").order_by("-seq")[: PAGE + 1])
+    older = link(request, before=rows[PAGE - 1].seq) if len(rows) > PAGE else ""
+    context = {
+        **given,
+        "rows": tabs.with_seats(rows[:PAGE]),
+        "total": found.count(),
+        "older": older,
+        "newer": link(request, before=None) if before else "",
+        "is_filtered": any(given.values()),
+        "team_names": access.team_names(request.user),
+        "kinds": [k.value for k in Kind],
+        "phases": PHASES,
+    }
+    return answer(request, "workloads", "workload_rows", context)
+
+
+@login_required
+@require_GET
+def queue(request: HttpRequest) -> HttpResponse:
+    """What waits, in order."""
+    names = access.team_names(request.user)
+    team = request.GET.get("team", "")
+    chosen = [team] if team in names else seen_teams(request)
+    offset = number(request.GET.get("from"), 0)
+    waiting, total = dashboard.queue(chosen, PAGE, offset)
+    context = {
+        "waiting": waiting,
+        "total": total,
+        "team": team,
+        "team_names": names,
+        "older": link(request, **{"from": offset + PAGE}) if offset + PAGE < total else "",
+        "newer": link(request, **{"from": max(0, offset - PAGE)}) if offset else "",
+    }
+    return answer(request, "queue", "queue_rows", context)
+
+
+@login_required
+@require_GET
+def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """One workload; `tab` chooses what is shown below its head."""
+    w = _visible(request, uid)
+    if request.GET.get("part") == "head":
+        return render(request, "frontend/parts/workload_head.html", _head(request, w))
+    service = sla.one(dashboard.clock().now, w)
+    names = [*tabs.TABS, ("objective", "Objective")] if service else list(tabs.TABS)
+    default = "why" if Phase(w.phase) not in ENDED else "timeline"
+    wanted = request.GET.get("tab", default)
+    tab = wanted if wanted in dict(names) else default
+    context = tabs.context(tab, request, w, seen_teams(request)) | {
+        "w": w,
+        "tab": tab,
+        "tabs": names,
+        "service": service,
+    }
+    if request.GET.get("part") == "tab":
+        return render(request, f"frontend/parts/tab_{tab}.html", context)
+    template = f"frontend/parts/tab_{tab}.html"
+    return render(request, "frontend/workload.html", context | _head(request, w) | {"tab_template": template})
+
+
+@login_required
+@require_GET
+def by_name(request: HttpRequest, team: str, name: str) -> HttpResponse:
+    """The live workload of this name, else the newest."""
+    w = queries.get(request.user, f"{team}/{name}")
+    if w is None:
+        raise Http404
+    return redirect("frontend:workload", w.pk)
+
+
+@login_required
+@require_GET
+def logs(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """The lines since a moment, or all of them as a file."""
+    w = _visible(request, uid)
+    is_file = "download" in request.GET
+    found = tabs.read_logs(w, tail=10_000 if is_file else 500, since=request.GET.get("since", ""))
+    if found["log_error"]:
+        return HttpResponse(found["log_error"], status=503, content_type="text/plain; charset=utf-8")
+    if is_file:
+        text = "".join(f"{line['at']} [{line['rank']}] {line['text']}\n" for line in found["lines"])
+        response = HttpResponse(text, content_type="text/plain; charset=utf-8")
+        response["Content-Disposition"] = f'attachment; filename="{w.team.name}-{w.name}.log"'
+        return response
+    response = render(request, "frontend/parts/log_lines.html", found)
+    response["X-Next-Since"] = str(found["next_since"])
+    return response
+
+
+@login_required
+@require_GET
+def service_chart(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """The figure of a service's latency against its objective."""
+    w = _visible(request, uid)
+    now = dashboard.clock().now
+    service = sla.one(now, w)
+    if service is None or service.p95_target is None:
+        raise Http404
+    return JsonResponse(charts.objective_over_time(sla.latencies(now, w.pk), service.p95_target))
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def act(request: HttpRequest, uid: UUID, verb: str) -> HttpResponse:
+    """Say what an action would do; on POST do it."""
+    w = _visible(request, uid)
+    if verb not in words.LABELS:
+        raise Http404
+    if not access.can(request.user, access.Verb.ACT, w.team.name):
+        raise PermissionDenied
+    if request.method == "GET":
+        return answer(request, "confirm", "confirm", _question(w, verb))
+    try:
+        getattr(services, verb)(workload=w, actor=request.user.get_username())
+    except Refused as refused:
+        messages.error(request, refused.message, extra_tags="bad")
+    else:
+        messages.info(request, f"{words.DONE[verb]} {w.name}.")
+    return redirect("frontend:workload", uid)
+
+
+def _visible(request: HttpRequest, uid: UUID) -> Any:
+    w = queries.get(request.user, uid)
+    if w is None:
+        raise Http404
+    return w
+
+
+def _head(request: HttpRequest, w: Any) -> dict[str, Any]:
+    tabs.with_seats([w])
+    may_act = access.can(request.user, access.Verb.ACT, w.team.name)
+    return {
+        "w": w,
+        "sentence": w.sentence,
+        "progress_width": f"{100 * min(1.0, w.progress or 0):.1f}%",
+        "actions": [(verb, words.LABELS[verb]) for verb in words.actions(w.phase)] if may_act else [],
+    }
+
+
+def _question(w: Any, verb: str) -> dict[str, Any]:
+    now = dashboard.clock().now
+    saved = w.checkpointed_at or w.started_at
+    unsaved = now - saved if saved is not None and w.kind == Kind.TRAINING.value and w.checkpoint_interval else None
+    is_active = Phase(w.phase) in ACTIVE
+    return {
+        "w": w,
+        "verb": verb,
+        "label": words.LABELS[verb],
+        "question": f"{words.LABELS[verb]} {w.name}?",
+        "effect": words.effect(verb, is_active=is_active, workers=w.workers, unsaved=unsaved),
+        "action_url": reverse("frontend:act", args=[w.pk, verb]),
+    }

@@ -1,0 +1,274 @@
+"""How numbers, times and states read on pages. Pure: no database, no request."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from gpushare.gpu import WHOLE
+from scheduler.workload import ENDED, LEAVING, WAITING, Level, Phase
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+NOT_KNOWN = "–"  # what stands where a number is not known; never 0
+MILLI_SECONDS_PER_GPU_HOUR = WHOLE * 3600
+
+
+def gpus(milli: float | None) -> str:
+    """milli-GPU as GPUs: whole ones without decimals, shares with two at most."""
+    if milli is None:
+        return NOT_KNOWN
+    value = milli / WHOLE
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def gpu_hours(milli_seconds: float | None) -> str:
+    """milli-GPU seconds as GPU-hours."""
+    if milli_seconds is None:
+        return NOT_KNOWN
+    value = milli_seconds / MILLI_SECONDS_PER_GPU_HOUR
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}"
+
+
+def percent(part: float | None, digits: int = 0) -> str:
+    """A part of 1 as percent. Rounded down, so that 99.99 % is never told as 100."""
+    if part is None:
+        return NOT_KNOWN
+    scale = 10**digits
+    value = int(part * 100 * scale + 1e-9) / scale if part >= 0 else round(part * 100, digits)
+    return f"{value:.{digits}f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time in its two largest units."""
+    if seconds is None:
+        return NOT_KNOWN
+    seconds = max(0.0, seconds)
+    if seconds < 1 and seconds > 0:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < HOUR:
+        return f"{seconds // MINUTE:.0f} min"
+    if seconds < DAY:
+        hours, minutes = divmod(int(seconds // MINUTE), 60)
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(int(seconds // HOUR), 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def rough(seconds: float | None) -> str:
+    """A length of time in one unit, for tiles."""
+    if seconds is None or seconds < MINUTE:
+        return duration(seconds)
+    if seconds < 2 * HOUR:
+        return f"{seconds / MINUTE:.0f} min"
+    return f"{seconds / HOUR:.0f} h" if seconds < 2 * DAY else f"{seconds / DAY:.0f} d"
+
+
+def latency(seconds: float | None) -> str:
+    """A latency: milliseconds below ten seconds."""
+    if seconds is None:
+        return NOT_KNOWN
+    return f"{seconds * 1000:,.0f} ms" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def memory(mib: float | None) -> str:
+    """MiB in the unit that reads best."""
+    if mib is None:
+        return NOT_KNOWN
+    if mib < 1024:
+        return f"{mib:.0f} MiB"
+    return f"{mib / 1024:.1f}".rstrip("0").rstrip(".") + " GiB"
+
+
+def cores(milli: float | None) -> str:
+    """1/1000 cores as cores."""
+    return NOT_KNOWN if milli is None else f"{milli / 1000:g}"
+
+
+def exact(at: float) -> str:
+    """A moment in full, UTC."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def iso(at: float) -> str:
+    """A moment for machines."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def clock_time(at: float, now: float | None = None) -> str:
+    """The time of day, with the date when that is not today's."""
+    moment = datetime.fromtimestamp(at, UTC)
+    if now is None or moment.date() == datetime.fromtimestamp(now, UTC).date():
+        return f"{moment:%H:%M:%S}"
+    return f"{moment:%b %-d, %H:%M}"
+
+
+# --- states -----------------------------------------------------------------------------------
+
+_TONE_OF_PHASE = {
+    Phase.SUCCEEDED: "ok",
+    Phase.FAILED: "bad",
+    Phase.REJECTED: "bad",
+    Phase.EXPIRED: "bad",
+    Phase.DEGRADED: "bad",
+    Phase.RUNNING: "ok",
+    Phase.STOPPED: "dim",
+    Phase.SUSPENDED: "dim",
+    Phase.HELD: "dim",
+}
+_TONE_OF_KIND = {
+    "Admitted": ("ok", "placed"),
+    "Placed": ("ok", "placed"),
+    "Reserved": ("accent", "reserved"),
+    "Submitted": ("accent", "submitted"),
+    "Starting": ("accent", "starting"),
+    "Running": ("ok", "running"),
+    "Evicted": ("bad", "evicted"),
+    "Waiting": ("warn", "waits"),
+    "Scaled": ("accent", "scaled"),
+    "Scaling": ("accent", "scaling"),
+    "Shrunk": ("bad", "shrunk"),
+    "Succeeded": ("ok", "finished"),
+    "Failed": ("bad", "failed"),
+    "Expired": ("bad", "expired"),
+    "Degraded": ("bad", "degraded"),
+    "Preempted": ("warn", "left"),
+    "Checkpointing": ("warn", "saving"),
+    "Requeued": ("warn", "queued again"),
+    "Resumed": ("accent", "resumed"),
+    "Held": ("dim", "held"),
+    "Suspending": ("dim", "suspending"),
+    "Suspended": ("dim", "suspended"),
+    "Stopping": ("dim", "stopping"),
+    "Stopped": ("dim", "stopped"),
+    "Patched": ("dim", "changed"),
+}
+
+
+def tone(phase: str) -> str:
+    """The colour family of a phase: ok, warn, bad, accent or dim."""
+    known = Phase(phase)
+    if known in _TONE_OF_PHASE:
+        return _TONE_OF_PHASE[known]
+    return "warn" if known in WAITING | LEAVING | {Phase.PREEMPTED} else "accent"
+
+
+def event_word(kind: str, reason: str = "") -> tuple[str, str]:
+    """(tone, word) of an event: what happened, in the past or present tense."""
+    if kind == "Evicted" and reason:
+        return "bad", reason.lower()
+    return _TONE_OF_KIND.get(kind, ("dim", kind))
+
+
+def actions(phase: str) -> tuple[str, ...]:
+    """What a person can do with a workload in this phase."""
+    known = Phase(phase)
+    if known in ENDED or known == Phase.STOPPING:
+        return ()
+    if known in (Phase.HELD, Phase.SUSPENDED):
+        return ("resume", "stop")
+    if known in LEAVING or known == Phase.PREEMPTED:
+        return ("stop",)
+    if known == Phase.QUEUED:
+        return ("suspend", "stop")
+    return ("suspend", "requeue", "stop")
+
+
+# --- sentences --------------------------------------------------------------------------------
+
+
+def asks(values: Mapping[str, Any]) -> str:
+    """What a workload asks for, from its columns: "4 × 2 A100, one rack"."""
+    workers, models = int(values["workers"]), " or ".join(values["gpu_models"]) or "GPU"
+    if values["share_guarantee"]:
+        each = f"{gpus(values['share_guarantee'])} of a {models}"
+    elif values["gpus"]:
+        plural = "s" if models == "GPU" and values["gpus"] > 1 else ""
+        each = f"{values['gpus']} {models}{plural}"
+    else:
+        each = f"{cores(values['cpu_milli'])} cores"
+    sentence = each if workers == 1 else f"{workers} × {each}"
+    level = values["topology_require"]
+    if level is not None and Level(level) is not Level.CLUSTER and workers > 1:
+        sentence += f", one {Level(level).name.lower() if level else 'NVLink domain'}"
+    return sentence
+
+
+def plural(number: int, word: str) -> str:
+    """ "1 worker", "4 workers"."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """ "a, b and c", or "a, b, c and 5 more"."""
+    names = list(names)
+    if len(names) > most + 1:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def standing(phase: str, reason: str, message: str, workers: int, running: int, exit_code: int | None) -> str:
+    """What a workload is doing, as one sentence; the API's own one where there is one."""
+    if message:
+        return message
+    known = Phase(phase)
+    sentences = {
+        Phase.QUEUED: "Waits for the next round of the scheduler.",
+        Phase.RESERVED: "Its place is fixed; it starts when the work that lies there has left.",
+        Phase.ADMITTED: f"Has its place; {plural(workers, 'worker')} about to start.",
+        Phase.STARTING: f"{running} of {plural(workers, 'worker')} up; the rest pull their image and start.",
+        Phase.RUNNING: _running(workers, running),
+        Phase.SCALING: f"{running} of {plural(workers, 'worker')} running; the number is changing.",
+        Phase.DEGRADED: f"Only {running} of {plural(workers, 'worker')} running.",
+        Phase.CHECKPOINTING: "Saves its work and leaves; then it queues again.",
+        Phase.PREEMPTED: "Has left; it queues again with its checkpoint.",
+        Phase.SUSPENDING: "Saves its work and leaves.",
+        Phase.SUSPENDED: "Off the machines, its checkpoint kept. Resume queues it again.",
+        Phase.HELD: "Out of the queue. Resume queues it again.",
+        Phase.STOPPING: "Its workers are being ended.",
+        Phase.SUCCEEDED: "Finished with exit code 0.",
+        Phase.FAILED: f"Failed with exit code {exit_code}." if exit_code is not None else "Failed.",
+        Phase.STOPPED: "Stopped.",
+    }
+    return sentences.get(known, reason or phase)
+
+
+def _running(workers: int, running: int) -> str:
+    if running < workers:
+        return f"{running} of {plural(workers, 'worker')} running."
+    return "Its worker runs." if workers == 1 else f"All {workers} workers run."
+
+
+def event_sentence(kind: str, reason: str, message: str, data: Mapping[str, Any]) -> str:
+    """What an event says beside its label."""
+    if message:
+        return message
+    placed = data.get("workers")
+    if kind in ("Admitted", "Reserved", "Placed", "Scaling") and isinstance(placed, list) and placed:
+        nodes = list(dict.fromkeys(str(worker[1]) for worker in placed))
+        return f"{plural(len(placed), 'worker')} on {listed(nodes)}"
+    return reason
+
+
+LABELS = {"stop": "Stop", "suspend": "Suspend", "resume": "Resume", "requeue": "Requeue"}
+DONE = {"stop": "Stops", "suspend": "Suspends", "resume": "Queued again:", "requeue": "Queues again:"}
+
+
+def effect(verb: str, *, is_active: bool, workers: int, unsaved: float | None) -> str:
+    """What an action does to a workload, before it is confirmed. unsaved: seconds since the last checkpoint."""
+    loss = ""
+    if is_active and unsaved is not None:
+        who = f"{plural(workers, 'worker')} lose{'s' if workers == 1 else ''}"
+        loss = f"{who} at most {duration(unsaved)}, the time since the last checkpoint."
+    elif is_active:
+        loss = f"{plural(workers, 'worker')} end{'s' if workers == 1 else ''}; there is no checkpoint to go on from."
+    return {
+        "stop": f"It ends for good. {loss}" if is_active else "It leaves the queue for good.",
+        "suspend": f"It leaves the machines until it is resumed. {loss}"
+        if is_active
+        else "It leaves the queue until resumed.",
+        "requeue": f"This attempt ends and it queues again. {loss}",
+        "resume": "It queues again, behind those that waited meanwhile.",
+    }[verb].strip()
