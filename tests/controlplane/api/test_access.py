@@ -1,0 +1,189 @@
+"""Every route x method x role: the table below is written by hand, the routes come from the URLconf."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.urls import URLPattern, get_resolver
+
+from controlplane.api import urls
+from controlplane.models import Membership, Team, User, Workload
+from controlplane.queries import access
+from controlplane.services import tokens
+from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
+
+ROLES = ("nobody", "outsider", "blue_member", "blue_admin", "viewer", "member", "admin", "platform")
+OPEN = dict.fromkeys(ROLES, 200)
+SIGNED_IN = OPEN | {"nobody": 401}
+OF_TEAM_RED = SIGNED_IN | dict.fromkeys(("outsider", "blue_member", "blue_admin"), 404)
+MEMBERS = OF_TEAM_RED | {"viewer": 403}
+SUBMITTER_OR_ADMIN = MEMBERS  # the workload is the member's own; others are tried below
+PLATFORM = dict.fromkeys(ROLES, 403) | {"nobody": 401, "platform": 200}
+
+
+def created(expected: dict[str, int], status: int = 201) -> dict[str, int]:
+    return {role: status if code == 200 else code for role, code in expected.items()}
+
+
+QUOTA = {"nominal_milli": 4000}
+# (method, route) -> (what to send, who gets what). UID is a workload of team red, submitted by its member.
+MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
+    ("POST", "login"): ({"username": "none", "password": "wrong"}, dict.fromkeys(ROLES, 401)),
+    ("GET", "me"): (None, SIGNED_IN),
+    ("GET", "tokens"): (None, SIGNED_IN),
+    ("POST", "tokens"): ({"name": "ci"}, created(SIGNED_IN)),
+    ("DELETE", "tokens/TOKEN"): (None, dict.fromkeys(ROLES, 404) | {"nobody": 401, "member": 204}),
+    ("GET", "workloads"): (None, SIGNED_IN),
+    ("POST", "workloads"): (job("new"), created(MEMBERS)),
+    ("POST", "workloads:batch"): ([job("new")], created(MEMBERS)),
+    ("POST", "workloads:preview"): (job("new"), MEMBERS),
+    ("GET", "workloads/UID"): (None, OF_TEAM_RED),
+    ("PATCH", "workloads/UID"): ({"labels": {"a": "b"}}, SUBMITTER_OR_ADMIN),
+    ("DELETE", "workloads/UID"): (None, MEMBERS),
+    ("POST", "workloads/UID/suspend"): (None, MEMBERS),
+    ("POST", "workloads/UID/resume"): (None, MEMBERS),
+    ("POST", "workloads/UID/stop"): (None, MEMBERS),
+    ("POST", "workloads/UID/requeue"): (None, MEMBERS),
+    ("GET", "workloads/UID/events"): (None, OF_TEAM_RED),
+    ("GET", "workloads/UID/explanation"): (None, OF_TEAM_RED),
+    ("GET", "workloads/UID/logs"): (None, OF_TEAM_RED),
+    ("GET", "workloads/UID/placement"): (None, OF_TEAM_RED),
+    ("GET", "queue"): (None, SIGNED_IN),
+    ("GET", "teams"): (None, SIGNED_IN),
+    ("GET", "teams/red"): (None, OF_TEAM_RED),
+    ("GET", "teams/red/quotas"): (None, OF_TEAM_RED),
+    ("GET", "teams/red/quotas/main"): (None, OF_TEAM_RED),
+    ("PUT", "teams/red/quotas/main"): (QUOTA, PLATFORM),
+    ("PATCH", "teams/red/quotas/main"): (QUOTA, PLATFORM),
+    ("GET", "quotas"): (None, SIGNED_IN),
+    ("GET", "priority-classes"): (None, SIGNED_IN),
+    ("GET", "node-pools"): (None, SIGNED_IN),
+    ("GET", "nodes"): (None, SIGNED_IN),
+    ("GET", "nodes/a"): (None, SIGNED_IN),
+    ("POST", "nodes/a/cordon"): (None, PLATFORM),
+    ("POST", "nodes/a/uncordon"): (None, PLATFORM),
+    ("GET", "usage"): (None, SIGNED_IN),
+    ("GET", "cluster"): (None, SIGNED_IN),
+}
+EXAMPLES = {"<uuid:uid>": "UID", "<int:pk>": "TOKEN", "<slug:pool>": "main", "<slug:team>": "red"}
+
+
+def routes() -> Iterator[tuple[str, str]]:
+    """Each method of each route of the URLconf, with an example for its parameters."""
+    for pattern in urls.v1:
+        route = str(pattern.pattern).replace("teams/<slug:name>", "teams/red").replace("nodes/<str:name>", "nodes/a")
+        for parameter, example in EXAMPLES.items():
+            route = route.replace(parameter, example)
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            if hasattr(pattern.callback.view_class, method.lower()):
+                yield method, route
+
+
+def test_the_matrix_has_every_route_and_method_and_no_other() -> None:
+    assert set(routes()) == set(MATRIX)
+
+
+def test_every_address_under_api_is_a_route_of_the_matrix_or_open_to_all() -> None:
+    def flat(patterns: Any, prefix: str = "") -> Iterator[str]:
+        for one in patterns:
+            if isinstance(one, URLPattern):
+                yield prefix + str(one.pattern)
+            else:
+                yield from flat(one.url_patterns, prefix + str(one.pattern))
+
+    under = {route for route in flat(get_resolver().url_patterns) if route.startswith("api/")}
+    known = {f"api/v1/{pattern.pattern}" for pattern in urls.v1}
+    assert under - known == {"api/v1/schema", "api/docs", "api/^(?P<rest>.*)$"}
+
+
+@pytest.mark.parametrize(("method", "route"), MATRIX)
+def test_each_role_gets_what_the_matrix_says(api: People, method: str, route: str) -> None:
+    body, expected = MATRIX[method, route]
+    uid = body_of(api.member.post("/workloads", job("live")), 201)["uid"]
+    if route.endswith("resume"):
+        body_of(api.member.post(f"/workloads/{uid}/suspend"))
+    assert api.member.user is not None
+    token = tokens.create(user=api.member.user, name="other").token.pk
+    path = f"/{route}".replace("UID", uid).replace("TOKEN", str(token))
+    before = Workload.objects.values_list("phase", "version").get()
+    for role in ROLES:
+        with transaction.atomic():
+            answer = getattr(api, role).send(method, path, body)
+            assert (role, answer.status_code) == (role, expected[role]), answer.content.decode()
+            if expected[role] >= 400:
+                fields_of(answer, expected[role])
+                assert Workload.objects.values_list("phase", "version").get() == before
+            if role in ("nobody", "outsider", "blue_member", "blue_admin"):
+                assert uid.encode() not in answer.content
+                assert b'"live"' not in answer.content
+            transaction.set_rollback(True)
+
+
+def test_a_member_changes_own_workloads_and_an_admin_all_of_the_team(api: People) -> None:
+    other = body_of(api.admin.post("/workloads", job("other")), 201)["uid"]
+    change = {"labels": {"a": "b"}}
+    fields_of(api.member.send("PATCH", f"/workloads/{other}", change), 403)
+    body_of(api.member.post(f"/workloads/{other}/suspend"))
+    mine = body_of(api.member.post("/workloads", job("mine")), 201)["uid"]
+    body_of(api.admin.send("PATCH", f"/workloads/{mine}", change))
+    body_of(api.platform.send("PATCH", f"/workloads/{mine}", change))
+
+
+def test_who_submitted_and_left_the_team_sees_nothing_any_more(api: People) -> None:
+    uid = body_of(api.member.post("/workloads", job()), 201)["uid"]
+    Membership.objects.filter(user=api.member.user).delete()
+    fields_of(api.member.get(f"/workloads/{uid}"), 404)
+    fields_of(api.member.send("PATCH", f"/workloads/{uid}", {"labels": {}}), 404)
+    fields_of(api.member.post("/workloads", job("again")), 404)
+
+
+def test_who_submitted_and_is_now_a_viewer_changes_nothing(api: People) -> None:
+    uid = body_of(api.member.post("/workloads", job()), 201)["uid"]
+    Membership.objects.filter(user=api.member.user).update(role="viewer")
+    fields_of(api.member.send("PATCH", f"/workloads/{uid}", {"labels": {}}), 403)
+
+
+def test_a_role_holds_in_the_teams_below(api: People) -> None:
+    Team.objects.create(name="red-below", parent=Team.objects.get(name="red"))
+    uid = body_of(api.member.post("/workloads", job("deep", "red-below")), 201)["uid"]
+    body_of(api.viewer.get(f"/workloads/{uid}"))
+    fields_of(api.viewer.post(f"/workloads/{uid}/stop"), 403)
+    fields_of(api.blue_admin.get(f"/workloads/{uid}"), 404)
+
+
+def test_the_higher_of_two_roles_counts(db: None) -> None:
+    above = Team.objects.create(name="above")
+    below = Team.objects.create(name="below", parent=above)
+    user = User.objects.create(username="mia")
+    Membership.objects.create(user=user, team=above, role="admin")
+    Membership.objects.create(user=user, team=below, role="viewer")
+    assert access.roles(user) == {"above": "admin", "below": "admin"}
+    Membership.objects.filter(team=above).update(role="viewer")
+    Membership.objects.filter(team=below).update(role="member")
+    assert access.roles(user) == {"above": "viewer", "below": "member"}
+    assert access.can(user, "submit", "below")
+    assert not access.can(user, "submit", "above")
+    user.is_active = False
+    assert not access.roles(user)
+
+
+def test_teams_and_usage_show_only_what_is_yours(api: People) -> None:
+    def names(who: Caller) -> list[str]:
+        return [row["name"] for row in body_of(who.get("/teams"))["results"]]
+
+    assert (names(api.viewer), names(api.blue_member), names(api.outsider)) == (["red"], ["blue"], [])
+    assert names(api.platform) == ["blue", "red"]
+    assert {row["team"] for row in body_of(api.viewer.get("/quotas"))["results"]} == {"red"}
+
+
+def test_tenants_of_other_teams_stay_nameless_on_machines(api: People) -> None:
+    uid = body_of(api.member.post("/workloads", job("secret")), 201)["uid"]
+    api.world.run(Workload.objects.get(pk=uid), "a")
+
+    def tenant(who: Caller) -> Any:
+        (found,) = (gpu["tenants"] for gpu in body_of(who.get("/nodes/a"))["gpus"] if gpu["tenants"])
+        return found
+
+    assert tenant(api.viewer) == [{"team": "red", "workload": uid, "name": "secret", "milli": 1000}]
+    assert tenant(api.blue_admin) == [{"team": "red", "workload": None, "name": None, "milli": 1000}]
