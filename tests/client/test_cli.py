@@ -304,10 +304,10 @@ def test_top_keeps_held_and_computing_apart(signed_in: Scripted, weft: Weft) -> 
         "waiting": 3,
         "running": 4,
     }
-    signed_in.on("GET", "/teams", page({**team, "computing_milli": 7250}, {**team, "name": "vision"}))
+    signed_in.on("GET", "/teams", page({**team, "computing_milli": 7240}, {**team, "name": "vision"}))
     assert weft("top").out.splitlines() == [
         "NAME     NOMINAL   HELD   BORROWED   COMPUTING   RUNNING   WAITING",
-        "nlp            8     10          2        7.25         4         3",
+        "nlp            8     10          2         7.2         4         3",
         "vision         8     10          2           -         4         3",
     ]
 

@@ -249,7 +249,7 @@ def test_a_workload_is_suspended_resumed_and_requeued(crowd: People, client: Cli
     crowd.world.run(Workload.objects.get(pk=hello.uid), "a")
     assert client.wait(hello.uid, until="running", timeout=5).is_up
     assert client.placement(hello.uid)["workers"][0]["node"] == "a"
-    assert client.requeue(hello.uid).phase == "Checkpointing"
+    assert client.requeue(hello.uid).phase == "Suspending"
 
 
 def test_a_preview_is_typed(client: Client) -> None:
