@@ -60,8 +60,15 @@ def run_once(wiring: Wiring) -> Report:
 
 
 def _schedule(wiring: Wiring, lease: HeldLease) -> int:
-    keeper: SnapshotKeeper = wiring.kept.setdefault("keeper", SnapshotKeeper())
-    journal: Journal = wiring.kept.setdefault("journal", Journal())
+    # Taken out and put back: a round that breaks off anywhere leaves nothing half followed behind.
+    keeper: SnapshotKeeper = wiring.kept.pop("keeper", None) or SnapshotKeeper()
+    journal: Journal = wiring.kept.pop("journal", None) or Journal()
+    applied = _round(wiring, lease, keeper, journal)
+    wiring.kept.update(keeper=keeper, journal=journal)
+    return applied
+
+
+def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Journal) -> int:
     started = time.monotonic()
     settings, version = policy.current()
     taken = keeper.take(lease, wiring.cluster.now())

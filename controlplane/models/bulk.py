@@ -4,12 +4,16 @@ Values go through the fields' own preparation and conversion, so that JSON, UUID
 the ORM does on either database.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
+from uuid import UUID
 
 from django.db import connection, models
 
+Convert = Callable[[Any], Any]
+_PLAIN = (models.CharField, models.IntegerField, models.FloatField, models.BooleanField)
 CHUNK = 900  # values in one IN list; SQLite allows 999 where it was built with its old default
 
 
@@ -111,26 +115,71 @@ def _fields(model: type[models.Model], names: tuple[str, ...]) -> tuple[Any, ...
 @lru_cache(maxsize=256)
 def _reading(
     model: type[models.Model], names: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[tuple[int, Any, Any], ...]]:
+) -> tuple[tuple[str, ...], tuple[tuple[int, Convert], ...]]:
     """Column names, and what converts the values of those that are not stored as they are."""
-    found = []
-    for index, field in enumerate(_fields(model, names)):
-        column = field.get_col(model._meta.db_table)  # of a foreign key: with the type of what it points to
-        for convert in (*connection.ops.get_db_converters(column), *column.output_field.get_db_converters(connection)):
-            found.append((index, convert, column))
-    return tuple(f'"{field.column}"' for field in _fields(model, names)), tuple(found)
+    fields = _fields(model, names)
+    converters = ((index, _converter(model, field)) for index, field in enumerate(fields))
+    return tuple(f'"{field.column}"' for field in fields), tuple((i, c) for i, c in converters if c is not None)
 
 
-def _converted(row: tuple[Any, ...], converters: tuple[tuple[int, Any, Any], ...]) -> list[Any]:
+def _converter(model: type[models.Model], field: Any) -> Convert | None:
+    column = field.get_col(model._meta.db_table)  # of a foreign key: with the type of what it points to
+    if isinstance(column.output_field, models.JSONField):
+        return _from_json
+    found = (*connection.ops.get_db_converters(column), *column.output_field.get_db_converters(connection))
+    if not found:
+        return None
+    if isinstance(column.output_field, models.UUIDField):
+        return _from_hex
+
+    def convert(value: Any) -> Any:
+        for step in found:
+            value = step(value, column, connection)
+        return value
+
+    return convert
+
+
+def _from_json(value: str | None) -> Any:
+    return [] if value == "[]" else None if value is None else json.loads(value)
+
+
+def _from_hex(value: str | None) -> Any:
+    return None if value is None else UUID(value)
+
+
+def _converted(row: tuple[Any, ...], converters: tuple[tuple[int, Convert], ...]) -> list[Any]:
     values = list(row)
-    for index, convert, column in converters:
-        values[index] = convert(values[index], column, connection)
+    for index, convert in converters:
+        values[index] = convert(values[index])
     return values
 
 
+@lru_cache(maxsize=256)
+def _preparing(fields: tuple[Any, ...]) -> tuple[tuple[int, Any], ...]:
+    """Which values have to be prepared: numbers, texts and truth values go as they are."""
+    return tuple((i, f.get_db_prep_save) for i, f in enumerate(fields) if not isinstance(_target(f), _PLAIN))
+
+
+def _target(field: Any) -> Any:
+    return field.target_field if field.is_relation else field
+
+
+def _prepared(fields: tuple[Any, ...], rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+    preparing = _preparing(fields)
+    if not preparing:
+        return list(rows)
+    prepared: list[Sequence[Any]] = []
+    for row in rows:
+        values = list(row)
+        for index, prepare in preparing:
+            values[index] = prepare(values[index], connection)
+        prepared.append(values)
+    return prepared
+
+
 def _execute(statement: str, fields: tuple[Any, ...], rows: Sequence[Sequence[Any]]) -> int:
-    prepare = [field.get_db_prep_save for field in fields]
-    values = [tuple(p(value, connection) for p, value in zip(prepare, row, strict=True)) for row in rows]
+    values = _prepared(fields, rows)
     with connection.cursor() as cursor:
         if len(values) == 1:
             cursor.execute(statement, values[0])

@@ -1,12 +1,12 @@
 """What is observed of the machines: nodes, the clock, the use of each GPU."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db import connection
 
 from controlplane.cluster.port import GpuUse, Observation
-from controlplane.models import ClusterState, Gpu, Node, NodePool, bulk
+from controlplane.models import Action, ClusterState, Gpu, Node, NodePool, bulk
 from controlplane.services import changes, events
 from controlplane.services.clock import database_sql
 from scheduler.snapshot import Node as SeenNode
@@ -62,7 +62,11 @@ def sync(observation: Observation) -> bool:
         return False
     known = {values[0]: values for values in Node.objects.values_list(*_NODE)}
     pools = _pools(observation.nodes)
-    seen = {node.name: _values(node, pools[node.pool]) for node in observation.nodes}
+    cordons = _cordons_to_come()
+    seen = {
+        node.name: _values(replace(node, schedulable=cordons.get(node.name, node.schedulable)), pools[node.pool])
+        for node in observation.nodes
+    }
     gone = set(observation.gone_nodes)
     if observation.is_full:
         gone |= known.keys() - seen.keys()
@@ -98,6 +102,12 @@ def _pools(nodes: Iterable[SeenNode]) -> dict[str, int]:
     for name in sorted(models.keys() - known.keys()):
         known[name] = NodePool.objects.create(name=name, gpu_model=models[name]).pk
     return known
+
+
+def _cordons_to_come() -> dict[str, bool]:
+    """Nodes whose cordon the cluster has not been told yet, and whether they will be schedulable: we know better."""
+    rows = Action.objects.filter(verb="cordon", done_at__isnull=True).order_by("id").values_list("payload", flat=True)
+    return {payload["node"]: not payload["on"] for payload in rows}
 
 
 def _values(node: SeenNode, pool: int) -> tuple[object, ...]:

@@ -6,9 +6,7 @@ Counted on empty machines, ready or not: what is broken today may run tomorrow.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count
-
-from controlplane.models import Node
+from controlplane.models import Node, bulk
 from controlplane.services.errors import Refused
 from scheduler.workload import Ask, Level
 
@@ -30,8 +28,9 @@ class Machines:
 def machines() -> tuple[Machines, ...]:
     """All nodes by shape."""
     shape = ("zone", "rack", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory")
-    rows = Node.objects.order_by().values_list(*shape).annotate(n=Count("pk"))
-    return tuple(Machines(*row) for row in rows)
+    return tuple(
+        Machines(*row) for row in bulk.select(Node, shape, f"GROUP BY {', '.join(shape)}", extra=("COUNT(*)",))
+    )
 
 
 def check(*, ask: Ask, workers: int, require: Level | None, among: Sequence[Machines]) -> None:

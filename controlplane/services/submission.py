@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Max
 
 from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk
 from controlplane.quantities import iso
@@ -109,9 +108,10 @@ def _refuse_twins(submissions: Sequence[Submission], teams: Mapping[str, Team]) 
         if key in wanted:
             _refuse_twin(one.spec.team, one.spec.name)
         wanted.add(key)
+    here = f'"team_id" IN ({", ".join(str(team.pk) for team in teams.values())})'
     for part in bulk.chunks(sorted({name for _, name in wanted})):
-        taken = Workload.objects.filter(team__in={t.pk for t in teams.values()}, name__in=part)
-        for team, name in taken.exclude(phase__in=_ENDED).values_list("team_id", "name"):
+        live = f'WHERE "name" IN {bulk.marks(part)} AND "phase" NOT IN {bulk.marks(_ENDED)}'
+        for team, name in bulk.select(Workload, ("team_id", "name"), f"{live} AND {here}", (*part, *_ENDED)):
             if (team, name) in wanted:
                 _refuse_twin(next(t.name for t in teams.values() if t.pk == team), name)
 
@@ -126,7 +126,8 @@ def _next_seq() -> int:
     if connection.vendor == "postgresql":  # SQLite has one writer at a time anyway
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_SEQ_LOCK])
-    return int(Workload.objects.aggregate(last=Max("seq"))["last"] or 0) + 1
+    last = bulk.select(Workload, ("seq",), 'ORDER BY "seq" DESC LIMIT 1')
+    return int(last[0][0]) + 1 if last else 1
 
 
 def _workload(one: Submission, team: Team, priority: PriorityClass, seq: int, at: float) -> Workload:

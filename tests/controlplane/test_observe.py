@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.cluster.port import Observation, PodPhase, PodSeen
 from controlplane.models import Action, Event, Node, Placement, Workload
-from controlplane.services import observations, workloads
+from controlplane.services import nodes, observations, workloads
 from controlplane.services.outcomes import NOT_THE_JOBS_FAULT, backoff_seconds
 from scheduler.workload import ENDED, LEAVING, Phase, may_move
 from tests.controlplane.state import PodCluster, World, node, open_actions, phase, seen_by_scheduler, story
@@ -367,6 +367,14 @@ def test_nodes_are_written_as_they_are_seen(world):
     a, c = Node.objects.get(name="a"), Node.objects.get(name="c")
     assert (a.lost_gpus, a.ready, c.gpu_count, c.rack, c.pool.name) == ([3], False, 4, "r1", "main")
     assert set(Event.objects.values_list("kind", flat=True)) >= {"ClusterSeen", "NodeSeen", "NodeChanged"}
+
+
+def test_a_cordon_the_cluster_does_not_know_yet_is_not_undone_by_an_observation(world):
+    nodes.cordon(name="a", on=True, actor="root")
+    world.observe_all()
+    assert not Node.objects.get(name="a").schedulable
+    world.actuate()
+    assert ("cordon", "a") in world.cluster.calls
 
 
 def test_the_same_observation_twice_writes_no_event_and_moves_nothing(world):
