@@ -14,7 +14,7 @@ from scheduler.fit import MANY, allowed_nodes, per_link, per_node
 from scheduler.locality import capacity, levels, nodes_of, tightest
 from scheduler.plan import Free
 from scheduler.snapshot import COMPUTE, MEMORY, Flavor, Ints, Inventory
-from scheduler.workload import Ask, Assignment, Kind, Level, Topology, Workload
+from scheduler.workload import ACTIVE, Ask, Assignment, Kind, Level, Topology, Workload
 
 
 class Goal(NamedTuple):
@@ -128,12 +128,11 @@ def _fewest(room: Ints, idle: Ints, count: int) -> list[tuple[int, int]]:
 def _ranked(
     inventory: Inventory, workload: Workload, spots: list[tuple[int, tuple[int, ...]]]
 ) -> tuple[Assignment, ...]:
-    """Give the lowest rank numbers that no worker has, leaving ones included."""
-    used = {a.rank for a in workload.placement}
-    ranks = [rank for rank in range(len(spots) + len(used)) if rank not in used]
+    """Number them from the first rank that no worker of this attempt ever had: a pod's name is used once."""
+    ended = workload.next_rank if workload.phase in ACTIVE else 0
+    first = max([ended, *(a.rank + 1 for a in workload.placement)])
     return tuple(
-        Assignment(rank, inventory.nodes[node].name, devices)
-        for rank, (node, devices) in zip(ranks, spots, strict=False)
+        Assignment(rank, inventory.nodes[node].name, devices) for rank, (node, devices) in enumerate(spots, first)
     )
 
 
