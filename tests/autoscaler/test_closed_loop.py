@@ -1,0 +1,107 @@
+"""The autoscaler and a simulated service together: what users of the service get."""
+
+from dataclasses import replace
+from typing import Any
+
+from autoscaler.metrics import Metrics, Sample, ServiceMetrics
+from autoscaler.scale import scale
+from autoscaler.settings import Settings
+from autoscaler.sla import attained
+from controlplane.cluster.port import PodPhase, PodSeen, PodSpec
+from controlplane.cluster.simulated import START, SimulatedCluster
+from scheduler.snapshot import Node, Snapshot
+from scheduler.workload import Gang
+from tests.autoscaler.services import OBJECTIVE, SERVICE
+
+NODES = (
+    Node("a", "pool", "A100", 8, 81_920, 96_000, 1_048_576),
+    Node("b", "pool", "A100", 8, 81_920, 96_000, 1_048_576),
+)
+ROUND = 15.0
+
+
+class Loop:
+    """A service whose replicas start as soon as they are wanted; nobody competes for GPUs."""
+
+    def __init__(self, rate: dict[str, float], replicas: int, most: int) -> None:
+        self.cluster = SimulatedCluster(NODES)
+        self.file: dict[str, Any] = {
+            "type": "inference",
+            "objective": {"p95_latency": "250ms"},
+            "simulated": {"rate": rate},
+        }
+        self.gang = Gang(replicas, 1, most)
+        self.samples: list[Sample] = []
+        self.changes: list[tuple[float, int]] = []
+        self.next_rank = 0
+        self._start()
+
+    def run(self, seconds: float, is_scaling: bool = True) -> None:
+        """Rounds of a quarter of a minute."""
+        end = self.cluster.now() + seconds
+        while self.cluster.now() < end:
+            self.cluster.advance(self.cluster.now() + ROUND)
+            self._measure()
+            if is_scaling:
+                self._scale()
+
+    def _measure(self) -> None:
+        running = sum(p.phase == PodPhase.RUNNING for p in self.cluster.observe(None).pods)
+        for use in self.cluster.services(["s"]):
+            requests, over = use.requests, use.over_objective
+            seen = Sample(use.at, ROUND, running, use.requests_per_second, use.p95_seconds, requests, over, use.queue)
+            self.samples.append(seen)
+
+    def _scale(self) -> None:
+        at = self.cluster.now()
+        snapshot = Snapshot.build(at, (), (), (), (replace(SERVICE, gang=self.gang),))
+        changed = self.changes[-1][0] if self.changes else None
+        measured = ServiceMetrics("s", OBJECTIVE, tuple(self.samples), changed)
+        for decision in scale(snapshot, Metrics({"s": measured}), Settings()):
+            self.cluster.stop("s", 1, sorted(self.live)[decision.workers :], 5.0)
+            self.gang = replace(self.gang, count=decision.workers)
+            self.changes.append((at, decision.workers))
+            self._start()
+
+    @property
+    def live(self) -> dict[int, PodSeen]:
+        """Replicas that run or will, by rank."""
+        pods = self.cluster.observe(None).pods
+        return {p.rank: p for p in pods if p.phase in (PodPhase.PENDING, PodPhase.RUNNING)}
+
+    def _start(self) -> None:
+        taken = {(p.node, p.gpus[0]) for p in self.live.values()}
+        free = [(node, gpu) for node in "ab" for gpu in range(8) if (node, gpu) not in taken]
+        for node, gpu in free[: max(0, self.gang.count - len(taken))]:
+            pod = PodSpec("s", 1, self.next_rank, 1, node, (gpu,), 1000, 0, 0, 0, "nlp", self.file)
+            self.cluster.start([pod])
+            self.next_rank += 1  # a rank is never used twice
+
+
+RISING = {"base": 160.0, "amplitude": 0.9, "period": 7200.0, "burst_part": 0.0}  # a replica does 80 requests/s
+
+
+def test_a_service_follows_its_load_up_and_down_and_keeps_its_objective() -> None:
+    loop = Loop(RISING, replicas=2, most=12)
+    loop.run(7200.0)
+    numbers = [workers for _, workers in loop.changes]
+    assert max(numbers) >= 4
+    assert loop.gang.count < max(numbers)
+    attainment = attained(loop.samples, loop.cluster.now(), 7200.0)
+    assert attainment is not None
+    assert attainment > 0.97, numbers
+
+
+def test_without_scaling_the_same_service_breaks_its_objective() -> None:
+    loop = Loop(RISING, replicas=2, most=12)
+    loop.run(7200.0, is_scaling=False)
+    attainment = attained(loop.samples, loop.cluster.now(), 7200.0)
+    assert attainment is not None
+    assert attainment < 0.7
+
+
+def test_a_steady_service_is_left_alone() -> None:
+    loop = Loop({"base": 100.0, "amplitude": 0.0, "burst_part": 0.0}, replicas=2, most=12)
+    loop.run(3600.0)
+    assert len(loop.changes) <= 2, loop.changes
+    assert loop.cluster.now() > START
