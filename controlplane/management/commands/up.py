@@ -62,6 +62,7 @@ class Command(BaseCommand):
         if options["speed"] is not None and not 0 < options["speed"] <= 1e6:
             raise PresetError(f"SPEED is {options['speed']:g}. Use a number above 0; 60 makes a minute of a second.")
         self._say("Weft: preparing the database ...")
+        settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # looked for at start; files come from the finders
         call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
         world = presets.loaded()
         if world is None:
@@ -79,6 +80,12 @@ class Command(BaseCommand):
     def _serve(self, preset: Preset, listener: socket.socket) -> None:
         stop = threading.Event()
         loops = threading.Thread(target=run, args=(preset, stop), name="loops", daemon=True)
+        greeting = self._greeting(preset, listener)  # asks the database, which the server's thread may not
+
+        def ready() -> None:
+            self._say(greeting)
+            loops.start()
+
         server = Server(
             uvicorn.Config(
                 "controlplane.asgi:application",
@@ -87,7 +94,7 @@ class Command(BaseCommand):
                 lifespan="off",
                 timeout_graceful_shutdown=LONGEST_ANSWER,
             ),
-            ready=lambda: (self._tell(preset, listener), loops.start()),
+            ready=ready,
         )
         server.run(sockets=[listener])
         stop.set()
@@ -99,12 +106,12 @@ class Command(BaseCommand):
             sys.stdout.flush()
             os._exit(0)
 
-    def _tell(self, preset: Preset, listener: socket.socket) -> None:
+    def _greeting(self, preset: Preset, listener: socket.socket) -> str:
         address = f"http://{HOST}:{listener.getsockname()[1]}"
         users = ", ".join([presets.ADMIN, *presets.PEOPLE])
         speed = arrivals.pace()[0]
         size = f"{len(preset.nodes)} nodes, {preset.gpus} GPUs"
-        self._say(f"""
+        return f"""
 Weft runs at   {address}   (Ctrl-C stops it)
 
   simulated    {preset.identity}: {size}, at most {speed:g} times as fast as real time
@@ -112,7 +119,7 @@ Weft runs at   {address}   (Ctrl-C stops it)
   CLI          .venv/bin/weft login {address} --username mel
   data         {settings.DATA_DIR}
   start afresh make reset
-""")
+"""
 
     def _say(self, text: str) -> None:
         self.stdout.write(text)
