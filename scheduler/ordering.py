@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from scheduler.fit import least
 from scheduler.plan import Plan
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER
@@ -12,27 +13,47 @@ from scheduler.workload import Kind, Workload
 
 CLASS = {Kind.INFERENCE: 0, Kind.NOTEBOOK: 1, Kind.TRAINING: 2}
 Claim = tuple[tuple[float, int], ...]
+Turn = tuple[bool, Claim, str]
 
 
-def in_order(plan: Plan, settings: Settings) -> Iterator[Workload]:
-    """All claimants, one after the other; what the plan decides between two moves their teams back.
+def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
+    """All claimants and their shapes, one after the other; what the plan decides between two moves their teams back.
 
-    Teams furthest below their nominal quota first; within a team services before notebooks before
-    training, then priority with ageing, then submission.
+    Teams whose next claimant stays within what they own come before those that would borrow (Kueue's rule), then
+    those furthest below their nominal quota. Within a team services go before notebooks before training, then
+    priority with ageing, then submission. Services that the plan made leave are passed over.
     """
-    queues = _queues(plan, settings)
-    heap = [(claim_of(plan, team), team) for team in queues]
-    heapq.heapify(heap)
+    queues, shapes = _queues(plan, settings), plan.snapshot.shapes
+    turns: list[Turn] = [(False, claim_of(plan, team), team) for team in queues]
+    heapq.heapify(turns)
     decided = plan.mark()
-    while heap:
-        _, team = heapq.heappop(heap)
-        queue = queues[team]
+    while turns:
+        borrows, _, team = heapq.heappop(turns)
+        queue, own = queues[team], _owed(plan, team)
         while queue:
-            yield queue.pop()
+            workload = queue[-1]
+            known = shapes.get(workload.id)
+            if known is None or known[0] is not workload:
+                known = shapes[workload.id] = (workload, *shape_of(workload))
+            if (known[2] > own) is not borrows:
+                heapq.heappush(turns, (not borrows, claim_of(plan, team), team))
+                break
+            queue.pop()
+            if workload.placement and plan.workload(workload.id) is not workload:
+                continue
+            yield workload, known[1]
             if plan.mark() != decided:
                 decided = plan.mark()
-                heapq.heappush(heap, (claim_of(plan, team), team))
+                heapq.heappush(turns, (borrows, claim_of(plan, team), team))
                 break
+
+
+def _owed(plan: Plan, team: str) -> int:
+    """The most a team may still take in one pool without borrowing, in milli-GPU."""
+    usage = plan.usage
+    if team not in usage.tree.paths:
+        return 0
+    return max((usage.within_nominal(team, pool, LATER) for pool in usage.tree.pools), default=0)
 
 
 def claim_of(plan: Plan, team: str) -> Claim:
@@ -65,18 +86,16 @@ def within_team(workloads: list[Workload], at: float, settings: Settings) -> lis
     return [workloads[i] for i in order.tolist()]
 
 
-def shape_of(plan: Plan, workload: Workload) -> str:
-    """Equal for workloads of one team that ask the same in every way that placement and quota look at."""
-    shapes = plan.snapshot.shapes
-    known = shapes.get(workload.id)
-    if known is not None and known[0] is workload:
-        return known[1]
+def shape_of(workload: Workload) -> tuple[str, int]:
+    """A text that is equal for workloads of one team that ask the same in every way placement and quota look at.
+
+    With it the milli-GPU it needs at least.
+    """
     ask, gang, near = workload.ask, workload.gang, workload.topology
     is_service = workload.kind is Kind.INFERENCE
     size = (workload.missing,) if is_service else (gang.min, gang.count)
-    shape = repr((workload.team, is_service, size, ask, near.require, near.prefer, workload.preemptible))
-    shapes[workload.id] = (workload, shape)
-    return shape
+    shape = (workload.team, is_service, size, ask, near.require, near.prefer, workload.preemptible)
+    return repr(shape), ask.milli * least(workload)
 
 
 def asks_no_more(one: Workload, other: Workload) -> bool:

@@ -43,11 +43,11 @@ class Plan:
         self._log: list[tuple[Workload, Place | Evict | None]] = []
         for workload in snapshot.workloads.values():
             if workload.placement:
-                self.usage.count(workload)
                 self._sort_in(workload)
                 self.holding.append(workload)
             if workload.phase is Phase.QUEUED or (workload.kind is Kind.INFERENCE and workload.is_waiting):
                 self.waiting.append(workload)
+        self.usage.count_all(self.holding)
         self.free = self._all_free()
 
     # what is so now

@@ -6,7 +6,7 @@ Source: Kueue's resource node (pkg/cache/scheduler/resource_node.go), with one d
 parent's nominal quota includes its children's (Run:ai's department), it does not come on top.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -126,15 +126,29 @@ class Usage:
         self._changes = 0
         self._borrowers: dict[str, tuple[int, list[str]]] = {}  # by pool, as of that many changes
 
+    def count_all(self, workloads: Iterable[Workload]) -> None:
+        """Count many placements: what `count` does for each, summed before it is charged."""
+        sums: dict[tuple[str, bool, str, int], int] = {}
+        for workload in workloads:
+            if workload.ask.milli:
+                for (pool, when), milli in held(workload, self.pool_of).items():
+                    key = (workload.team, workload.preemptible, pool, when)
+                    sums[key] = sums.get(key, 0) + milli
+        for (team, is_preemptible, pool, when), milli in sums.items():
+            self._add(team, is_preemptible, pool, when, milli)
+
     def count(self, workload: Workload, sign: int = 1) -> None:
         """Count a workload's placement (sign -1: no longer)."""
         if not workload.placement or not workload.ask.milli:
             return
         for (pool, when), milli in held(workload, self.pool_of).items():
-            self.charge(workload.team, pool, when, sign * milli)
-            if not workload.preemptible:
-                for name in self.tree.path(workload.team):
-                    self.firm[when][name, pool] += sign * milli
+            self._add(workload.team, workload.preemptible, pool, when, sign * milli)
+
+    def _add(self, team: str, is_preemptible: bool, pool: str, when: int, milli: int) -> None:
+        self.charge(team, pool, when, milli)
+        if not is_preemptible:
+            for name in self.tree.path(team):
+                self.firm[when][name, pool] += milli
 
     def charge(self, team: str, pool: str, when: int, milli: int) -> None:
         """Add milli-GPU along the path of a team; negative takes away."""

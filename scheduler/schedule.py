@@ -10,7 +10,7 @@ from scheduler.actions.reclaim import reclaim
 from scheduler.decision import Decision, Wait
 from scheduler.evictable import Evictable
 from scheduler.fit import Refusal
-from scheduler.ordering import asks_no_more, in_order, shape_of
+from scheduler.ordering import asks_no_more, in_order
 from scheduler.plan import Plan
 from scheduler.reasons import PERMANENT, awaiting, behind, gate, permanent, why
 from scheduler.settings import Settings
@@ -50,40 +50,44 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     Whoever asks what an earlier one of its team was refused waits behind it without a search of its own:
     that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
     """
-    refused: dict[str, tuple[Workload, Refusal, Refusal]] = {}  # by shape: who, why, and what those behind it are told
-    waiting: defaultdict[str, list[Workload]] = defaultdict(list)  # by team: the first of each shape that was refused
-    shapes = plan.snapshot.shapes
+    refused = Refused()
     evictable = cache(lambda: Evictable(plan, settings))
-    for workload in in_order(plan, settings):
-        if plan.workload(workload.id) is not workload:
-            continue  # a service that wants more, made to leave by an earlier claimant of this round
-        if workload.placement and plan.workload(workload.id) is not workload:
-            continue  # a service that had to leave for an earlier claimant
-        if workload.unmet or workload.after or workload.not_before is not None:
-            held_back = gate(plan, workload)
-            if held_back is not None:
-                yield workload, held_back
-                continue
-        known = shapes.get(workload.id)
-        shape = known[1] if known is not None and known[0] is workload else shape_of(plan, workload)
-        first = refused.get(shape)
+    for workload, shape in in_order(plan, settings):
+        if (workload.unmet or workload.after or workload.not_before is not None) and (held := gate(plan, workload)):
+            yield workload, held
+            continue
+        first = refused.by_shape.get(shape)
         # Ageing may put a lower base priority first; a higher one may still preempt.
-        if first is not None and workload.priority <= first[0].priority:
-            yield workload, first[2]
+        if first is not None and workload.priority <= first[0]:
+            yield workload, first[1]
             continue
         mark = plan.mark()
         refusal = attempt(plan, workload, evictable, settings)
-        if refusal is None and (
-            overtaken := next((w for w in waiting[workload.team] if asks_no_more(w, workload)), None)
-        ):
+        if refusal is None and (overtaken := refused.before(workload)) is not None:
             plan.rollback(mark)  # what an eviction set free beyond its need goes to the first in line, next round
             refusal = behind(overtaken, "no more")
         if refusal is not None:
-            is_permanent = refusal.reason in PERMANENT
-            refused[shape] = (workload, refusal, refusal if is_permanent else behind(workload))
-            if not is_permanent:
-                waiting[workload.team].append(workload)
+            refused.add(workload, shape, refusal)
         yield workload, refusal
+
+
+class Refused:
+    """Who was refused in this round: the first of each shape, and what those behind it are told."""
+
+    def __init__(self) -> None:
+        self.by_shape: dict[str, tuple[int, Refusal]] = {}  # its priority, what the others are told
+        self._waiting: defaultdict[str, list[Workload]] = defaultdict(list)
+
+    def add(self, workload: Workload, shape: str, refusal: Refusal) -> None:
+        """Remember a refusal. A permanent one is told to each; it keeps nobody behind."""
+        is_permanent = refusal.reason in PERMANENT
+        self.by_shape[shape] = (workload.priority, refusal if is_permanent else behind(workload))
+        if not is_permanent:
+            self._waiting[workload.team].append(workload)
+
+    def before(self, workload: Workload) -> Workload | None:
+        """Who of its team waits and asks no more than this one, if any."""
+        return next((other for other in self._waiting[workload.team] if asks_no_more(other, workload)), None)
 
 
 def attempt(plan: Plan, workload: Workload, evictable: Callable[[], Evictable], settings: Settings) -> Refusal | None:

@@ -189,7 +189,7 @@ class Snapshot:
     workloads: Mapping[str, Workload]
     columns: Columns
     # Which workloads ask the same, kept from one snapshot to the next: see ordering.shape_of.
-    shapes: dict[str, tuple[Workload, str]] = field(default_factory=dict, repr=False, compare=False)
+    shapes: dict[str, tuple[Workload, str, int]] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
     def build(

@@ -11,9 +11,10 @@ from scheduler.decision import Decision, Evict, EvictReason, Place, Wait
 from scheduler.ordering import asks_no_more
 from scheduler.plan import Plan
 from scheduler.quota import Tree, Usage
+from scheduler.quota import held as holds
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
-from scheduler.snapshot import LATER, NOW, Snapshot
+from scheduler.snapshot import LATER, NOW, Snapshot, applied
 from scheduler.workload import ACTIVE, Kind, Level, Phase, Workload
 from tests.strategies import worlds
 
@@ -57,8 +58,7 @@ def test_every_round_keeps_every_invariant(world: Snapshot) -> None:
 
 def usage(world: Snapshot) -> Usage:
     out = Usage(Tree(world), {n.name: n.pool for n in world.inventory.nodes})
-    for workload in world.workloads.values():
-        out.count(workload)
+    out.count_all(world.workloads.values())
     return out
 
 
@@ -136,69 +136,43 @@ def _gangs_start_whole_close_enough_and_on_one_model(
 
 def _quota_is_respected_at_once_and_later(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
     old, new = usage(before), usage(after)
-    grown = {before.workloads[d.workload].team for d in decisions if isinstance(d, Place)}
     for (team, pool), pot in new.tree.pots.items():
         for when in (NOW, LATER):
             if pot.most is not None:
                 assert new.total[when][team, pool] <= max(pot.most, old.total[when][team, pool])
-    for team in grown:
-        for pool in new.tree.pools:
-            firm = new.firm[LATER][team, pool]
-            if firm > old.firm[LATER][team, pool]:
-                quota = next((p for n in new.tree.path(team) if (p := new.tree.pots[n, pool]).quota), None)
-                assert quota is not None
-                assert firm <= quota.nominal
+    for decision in decisions:
+        workload = before.workloads[decision.workload]
+        if isinstance(decision, Place) and workload.ask.milli and not workload.preemptible:
+            for pool in {new.pool_of[worker.node] for worker in decision.workers}:
+                pots = [(n, new.tree.pots[n, pool]) for n in new.tree.path(workload.team)]
+                name, pot = next((n, p) for n, p in pots if p.quota is not None)
+                assert new.firm[LATER][name, pool] <= pot.nominal
 
 
 def _victims_are_legal_and_waited_for(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
     placed = {d.workload: d for d in decisions if isinstance(d, Place)}
-    total = {k: v for k, v in usage(before).total[LATER].items()}
-    tree = Tree(before)
+    held, tree = usage(before), Tree(before)
     for decision in decisions:
-        if not isinstance(decision, Evict):
-            continue
-        event(decision.reason)
-        victim, claimant = before.workloads[decision.workload], before.workloads[decision.by]
-        assert victim.id in placed[claimant.id].after  # S9: what it frees is its claimant's
-        assert victim.preemptible
-        assert victim.phase in ACTIVE
-        assert victim.started_at is not None
-        assert before.at - victim.started_at >= RULES.min_runtime_seconds
-        assert not any(a.leaving for a in victim.placement) or victim.kind is Kind.INFERENCE
-        if decision.reason is EvictReason.PREEMPTED:
-            assert victim.team == claimant.team
-            assert victim.priority < claimant.priority
-        else:
-            pool_of = {n.name: n.pool for n in before.inventory.nodes}
-            pools = {pool_of[a.node] for a in victim.placement}
-            common = next(n for n in tree.path(claimant.team) if n in tree.path(victim.team))
-            for name in tree.path(victim.team)[: tree.path(victim.team).index(common)]:
-                for pool in pools:
-                    assert tree.pots[name, pool].quota is None or total[name, pool] > tree.pots[name, pool].nominal
-
-
-@some
-@given(worlds(most_workloads=7))
-def test_no_set_of_victims_could_be_smaller(world: Snapshot) -> None:
-    """Brute force: on the plan as it was at the claimant's turn, no proper subset of its victims suffices."""
-    decisions = schedule(world, RULES)
-    moves = [d for d in decisions if isinstance(d, Place | Evict)]
-    plan = Plan(world)
-    for position, decision in enumerate(moves):
         if isinstance(decision, Evict):
-            continue
-        mine = [d for d in moves[:position] if isinstance(d, Evict) and d.by == decision.workload]
-        claimant, is_owed = world.workloads[decision.workload], any(d.reason is EvictReason.RECLAIMED for d in mine)
-        for size in range(len(mine)):
-            for chosen in combinations(mine, size):
-                mark = plan.mark()
-                for one in chosen:
-                    plan.evict(world.workloads[one.workload], one.reason, one.by)
-                assert find(plan, claimant, LATER, is_owed) is None, (claimant.id, chosen)
-                plan.rollback(mark)
-        for one in mine:
-            plan.evict(world.workloads[one.workload], one.reason, one.by)
-        plan.place(claimant, decision.workers, decision.after)
+            event(decision.reason)
+            victim, claimant = before.workloads[decision.workload], before.workloads[decision.by]
+            assert victim.id in placed[claimant.id].after  # S9: what it frees is its claimant's
+            assert victim.preemptible
+            assert victim.phase in ACTIVE
+            assert victim.started_at is not None
+            assert before.at - victim.started_at >= RULES.min_runtime_seconds
+            if decision.reason is EvictReason.PREEMPTED:
+                assert victim.team == claimant.team
+                assert victim.priority < claimant.priority
+            else:
+                lenders = [n for n in tree.path(victim.team) if n not in tree.path(claimant.team)]
+                for (pool, _), milli in holds(victim, held.pool_of).items():
+                    for pot, name in ((tree.pots[n, pool], n) for n in lenders):
+                        assert pot.quota is None or held.total[LATER][name, pool] - milli >= pot.nominal
+            held.count(before.workloads[decision.workload], -1)
+        elif isinstance(decision, Place):
+            held.count(before.workloads[decision.workload], -1)
+            held.count(applied(before.workloads[decision.workload], decision, before.at))
 
 
 def _nobody_overtakes_an_earlier_equal_that_asks_no_more(
