@@ -72,10 +72,15 @@ class Frame:
         """The frame that `text` wrote."""
         nodes, teams, quotas = json.loads(text)
         return Frame(
-            tuple(Node(*values, lost=tuple(lost)) for *values, lost in nodes),
+            tuple(_node(values) for values in nodes),
             tuple(Team(*values) for values in teams),
             tuple(Quota(*values) for values in quotas),
         )
+
+
+def _node(values: list[Any]) -> Node:
+    named = dict(zip((f.name for f in fields(Node)), values, strict=True))
+    return Node(**{**named, "lost": tuple(named["lost"])})
 
 
 def _values(entity: Node | Team | Quota) -> list[Any]:

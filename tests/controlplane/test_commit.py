@@ -7,15 +7,19 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controlplane.models import Action, Change, Cycle, Event, Placement, Team, Workload
+from controlplane.models import Action, Cycle, Event, Placement, Workload
 from controlplane.queries.snapshot import SnapshotKeeper, full
 from controlplane.services import decisions
 from controlplane.services.cycles import CycleInput
-from controlplane.services.leases import LeaseLost
+from controlplane.services.leases import HeldLease, acquire
 from scheduler.decision import Evict, EvictReason, Place, Reason, Shrink, Wait
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import ACTIVE, LEAVING, Assignment, Kind, Phase
+from tests import strategies
 from tests.controlplane.state import World, open_actions, phase, seen_by_scheduler, story
+from tests.controlplane.stored import renamed, store
 
 pytestmark = pytest.mark.django_db
 
@@ -23,7 +27,7 @@ OTHER = "00000000-0000-0000-0000-00000000000f"  # a workload that is not in the 
 PHASES = (Phase.QUEUED, Phase.RESERVED, *sorted(ACTIVE), *sorted(LEAVING), Phase.HELD, Phase.SUSPENDED)
 
 
-class Undo(Exception):
+class Undo(Exception):  # noqa: N818
     """Rolls an example's transaction back."""
 
 
@@ -132,3 +136,117 @@ def test_commit_means_what_after_means(data, db):
             raise Undo
     except Undo:
         pass
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(world=strategies.worlds())
+def test_rounds_of_the_real_scheduler_leave_in_the_database_what_they_decided(world, db):
+    try:
+        with transaction.atomic():
+            wanted = renamed(world)
+            store(wanted)
+            lease = acquire(name="schedule", holder="test")
+            assert isinstance(lease, HeldLease)
+            keeper = SnapshotKeeper()
+            for step in range(3):
+                seen = keeper.take(lease, wanted.at).snapshot
+                assert dict(seen.workloads) == dict(wanted.workloads)
+                made = schedule(seen, Settings())
+                committed = decisions.commit(
+                    made, lease=lease, cycle=CycleInput("schedule", wanted.at), is_followed=True
+                )
+                assert not committed.stale, step
+                keeper.follow(committed.applied)
+                wanted = seen.after(made).replace(at=wanted.at + 120)
+                stored = full(wanted.at)
+                assert dict(stored.workloads) == dict(wanted.workloads)
+                assert (stored.columns.gpu == wanted.columns.gpu).all()
+            raise Undo
+    except Undo:
+        pass
+
+
+# --- what is stale ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_decision_on_an_older_version_is_stale_and_writes_nothing(world):
+    job = world.submit("job")
+    Workload.objects.filter(pk=job.pk).update(version=5)
+    made = world.decide(Place(str(job.pk), 1, (Assignment(0, "a", (0,)),)))
+    assert (len(made.applied), len(made.stale)) == (0, 1)
+    assert (phase(job), Placement.objects.count(), Action.objects.count()) == ("Queued", 0, 0)
+
+
+def test_a_claimant_is_not_placed_when_one_of_its_victims_is_stale(world):
+    victim, claimant, bystander = (world.submit(name) for name in ("victim", "claimant", "bystander"))
+    world.run(victim, "a")
+    victim.refresh_from_db()
+    evict = Evict(str(victim.pk), victim.version - 1, EvictReason.PREEMPTED, str(claimant.pk))
+    place = Place(str(claimant.pk), 1, (Assignment(0, "a", (0,)),), (str(victim.pk),))
+    other = Place(str(bystander.pk), 1, (Assignment(0, "b", (0,)),))
+    made = world.decide(evict, place, other)
+    assert (made.applied, set(made.stale)) == ((other,), {evict, place})
+    assert (phase(victim), phase(claimant), phase(bystander)) == ("Running", "Queued", "Admitted")
+
+
+def test_no_victim_is_evicted_for_a_claimant_that_has_gone(world):
+    one, two, claimant = (world.submit(name) for name in ("one", "two", "claimant"))
+    for victim in (one, two):
+        world.run(victim, "a")
+        victim.refresh_from_db()
+    Workload.objects.filter(pk=claimant.pk).update(phase="Stopped", version=2)
+    evictions = [Evict(str(v.pk), v.version, EvictReason.PREEMPTED, str(claimant.pk)) for v in (one, two)]
+    place = Place(str(claimant.pk), 1, (Assignment(0, "a", (0,)),), (str(one.pk), str(two.pk)))
+    made = world.decide(*evictions, place)
+    assert not made.applied
+    assert (phase(one), phase(two), open_actions(one)) == ("Running", "Running", [])
+
+
+def test_a_place_on_a_node_that_has_gone_is_stale(world):
+    job = world.submit("job")
+    made = world.decide(Place(str(job.pk), 1, (Assignment(0, "nowhere", (0,)),)))
+    assert len(made.stale) == 1
+
+
+# --- what else is written ---------------------------------------------------------------------
+
+
+def test_a_placed_job_has_a_start_action_an_event_with_the_places_and_the_cycle(world):
+    job = world.submit("job", workers=2)
+    world.place(job, "a", "b")
+    action = Action.objects.get()
+    assert (action.verb, action.attempt, action.payload) == ("start", 1, {"ranks": [0, 1]})
+    event = Event.objects.get(kind="Admitted")
+    assert event.data == {"workers": [[0, "a", [0]], [1, "b", [0]]], "attempt": 1}
+    assert event.cycle == Cycle.objects.get().pk
+    assert event.actor == "loop:schedule"
+
+
+def test_a_reason_is_news_once_and_its_numbers_are_refreshed_in_silence(world):
+    job = world.submit("job")
+    for number in (1, 2):
+        world.decide(Wait(str(job.pk), 1, Reason.FRAGMENTED, f"{number} free", (("free", number),)))
+    seen = seen_by_scheduler(job)
+    assert (seen.reason, seen.message, seen.version) == ("Fragmented", "2 free", 1)
+    assert story(job) == ["Submitted", "Waiting"]
+
+
+def test_a_round_without_decisions_writes_nothing(world, django_assert_num_queries):
+    lease = world.lease()
+    with django_assert_num_queries(0):
+        decisions.commit((), lease=lease, cycle=CycleInput("schedule", world.cluster.at))
+
+
+def test_the_number_of_statements_does_not_grow_with_the_number_of_decisions(world, django_assert_max_num_queries):
+    jobs = [world.submit(f"job-{n}", gpus=0) for n in range(60)]
+    made = [Place(str(j.pk), 1, (Assignment(0, "a"),)) for j in jobs[:30]]
+    made += [Wait(str(j.pk), 1, Reason.FRAGMENTED, "text") for j in jobs[30:]]
+    lease = world.lease()
+    with django_assert_max_num_queries(14):
+        committed = decisions.commit(made, lease=lease, cycle=CycleInput("schedule", world.cluster.at))
+    assert len(committed.applied) == 60
