@@ -1,7 +1,7 @@
 """Jobs from the flags of `weft submit`: the short form of the job file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from controlplane.client.errors import FieldError, WeftError
@@ -28,8 +28,8 @@ class Flags:
     cpu: str = ""
     memory: str = ""
     workers: int | None = None
-    least: int | None = None
-    most: int | None = None
+    min_workers: int | None = None
+    max_workers: int | None = None
     priority_class: str = ""
     port: int | None = None
     after: Sequence[str] = ()
@@ -37,6 +37,15 @@ class Flags:
     max_duration: str = ""
     checkpoint_interval: str = ""
     retries: int | None = None
+
+    @classmethod
+    def of(cls, words: Sequence[str], options: Mapping[str, Any]) -> "Flags":
+        """Read them from the options of the command and its words: the type, and the job's own command."""
+        given = {one.name: options[one.name] for one in fields(cls) if options.get(one.name) is not None}
+        plain: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
+        }
+        return cls(type="".join(words[:1]), command=tuple(words[1:]), **plain)
 
 
 def job(flags: Flags) -> dict[str, Any]:
@@ -94,10 +103,10 @@ def _size(flags: Flags) -> dict[str, Any]:
     """Return workers, or for a service its replicas."""
     if flags.type == "inference":
         count = flags.workers
-        least = flags.least if flags.least is not None else count
-        most = flags.most if flags.most is not None else count
+        least = flags.min_workers if flags.min_workers is not None else count
+        most = flags.max_workers if flags.max_workers is not None else count
         return {"replicas": _kept({"min": least, "max": most})}
-    return {"workers": _kept({"count": flags.workers, "min": flags.least, "max": flags.most})}
+    return {"workers": _kept({"count": flags.workers, "min": flags.min_workers, "max": flags.max_workers})}
 
 
 def _resources(flags: Flags) -> dict[str, Any]:
@@ -124,6 +133,6 @@ def _env(pairs: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
-def _kept(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that were given."""
-    return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
+    return {name: value for name, value in document.items() if value is not None and value not in ("", [], {})}

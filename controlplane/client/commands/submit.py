@@ -23,7 +23,7 @@ class DryRun(StrEnum):
     SERVER = "server"
 
 
-def submit(  # one argument for each flag: that is how typer declares them
+def submit(  # one argument for each flag, as typer wants them; jobs.Flags takes those of the job from ctx.params
     ctx: typer.Context,
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[TYPE] [-- COMMAND...]", help="training, notebook or inference.")
@@ -69,31 +69,7 @@ def submit(  # one argument for each flag: that is how typer declares them
     weft submit training --name hello --team nlp --image example/train:1 --gpus 1 -- python train.py
     """
     session: Session = ctx.obj
-    given = jobs.Flags(
-        type=(words or [""])[0],
-        name=name,
-        team=team,
-        image=image,
-        command=tuple((words or [])[1:]),
-        env=tuple(env or ()),
-        gpus=gpus,
-        gpu_model=tuple(gpu_model or ()),
-        gpu_share=gpu_share,
-        gpu_share_limit=gpu_share_limit,
-        gpu_memory=gpu_memory,
-        cpu=cpu,
-        memory=memory,
-        workers=workers,
-        least=min_workers,
-        most=max_workers,
-        priority_class=priority_class,
-        port=port,
-        after=tuple(after or ()),
-        expected_duration=expected_duration,
-        max_duration=max_duration,
-        checkpoint_interval=checkpoint_interval,
-        retries=retries,
-    )
+    given = jobs.Flags.of(words or (), ctx.params)
     limit = jobs.seconds(timeout) if timeout else None
     documents = _from_files(file, given) if file else []
     bodies = [dict(one.fields) for one in documents] if file else [jobs.job(given)]
