@@ -13,7 +13,7 @@ from scheduler.workload import Kind, Workload
 
 CLASS = {Kind.INFERENCE: 0, Kind.NOTEBOOK: 1, Kind.TRAINING: 2}
 Claim = tuple[tuple[float, int], ...]
-Turn = tuple[bool, Claim, str]
+Turn = tuple[bool, Claim, str]  # whether its next claimant borrows, how much it holds, the team
 
 
 def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
@@ -23,10 +23,10 @@ def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
     those furthest below their nominal quota. Within a team services go before notebooks before training, then
     priority with ageing, then submission. Services that the plan made leave are passed over.
     """
-    queues, shapes = _queues(plan, settings), plan.snapshot.shapes
+    queues, shapes, log = _queues(plan, settings), plan.snapshot.shapes, plan.log
     turns: list[Turn] = [(False, claim_of(plan, team), team) for team in queues]
     heapq.heapify(turns)
-    decided = plan.mark()
+    decided = len(log)
     while turns:
         borrows, _, team = heapq.heappop(turns)
         queue, own = queues[team], _owed(plan, team)
@@ -42,8 +42,8 @@ def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
             if workload.placement and plan.workload(workload.id) is not workload:
                 continue
             yield workload, known[1]
-            if plan.mark() != decided:
-                decided = plan.mark()
+            if len(log) != decided:
+                decided = len(log)
                 heapq.heappush(turns, (borrows, claim_of(plan, team), team))
                 break
 
@@ -65,13 +65,6 @@ def claim_of(plan: Plan, team: str) -> Claim:
         total = sum(usage.total[LATER][name, pool] for pool in tree.pools)
         out.append((total / owned if owned else float("inf"), total))
     return tuple(out)
-
-
-def aged(workload: Workload, at: float, settings: Settings) -> int:
-    """Priority with one point for each `ageing_seconds` waited."""
-    return workload.priority + min(
-        settings.ageing_most, int(max(0.0, at - workload.queued_at) / settings.ageing_seconds)
-    )
 
 
 def within_team(workloads: list[Workload], at: float, settings: Settings) -> list[Workload]:

@@ -40,7 +40,7 @@ class Plan:
         self.leaving: dict[str, Workload] = {}  # have workers that are being stopped
         self.hold_at_most: dict[Ask, tuple[int, int]] = {}  # workers the empty cluster takes: all nodes, usable ones
         self._view: dict[str, Workload] = {}
-        self._log: list[tuple[Workload, Place | Evict | None]] = []
+        self.log: list[tuple[Workload, Place | Evict | None]] = []  # what was before, and the decision
         for workload in snapshot.workloads.values():
             if workload.placement:
                 self._sort_in(workload)
@@ -59,7 +59,7 @@ class Plan:
     @property
     def decisions(self) -> tuple[Place | Evict, ...]:
         """What is decided so far, in order."""
-        return tuple(decision for _, decision in self._log if decision is not None)
+        return tuple(decision for _, decision in self.log if decision is not None)
 
     def changed(self) -> list[str]:
         """Workloads that are not as the snapshot has them."""
@@ -68,7 +68,7 @@ class Plan:
 
     def mark(self) -> int:
         """A point to roll back to."""
-        return len(self._log)
+        return len(self.log)
 
     # changes
 
@@ -82,18 +82,18 @@ class Plan:
 
     def restore(self, uid: str) -> None:
         """Take a tentative eviction back; the decision itself goes with the next rollback."""
-        self._log.append((self.workload(uid), None))
+        self.log.append((self.workload(uid), None))
         self._swap(self.snapshot.workloads[uid])
 
     def rollback(self, mark: int) -> None:
         """Undo everything since the mark."""
-        while len(self._log) > mark:
-            before, _ = self._log.pop()
+        while len(self.log) > mark:
+            before, _ = self.log.pop()
             self._swap(before)
 
     def _apply(self, decision: Place | Evict) -> None:
         before = self.workload(decision.workload)
-        self._log.append((before, decision))
+        self.log.append((before, decision))
         self._swap(applied(before, decision, self.snapshot.at))
 
     def _swap(self, new: Workload) -> None:

@@ -258,3 +258,8 @@ def _path(name: str, parent_of: dict[str, str | None]) -> tuple[str, ...]:
 def gpus_text(milli: int) -> str:
     """Milli-GPU as people say it: 2, 0.5."""
     return f"{milli / WHOLE:g}"
+
+
+def gpus_counted(milli: int) -> str:
+    """Milli-GPU with the noun: 1 GPU, 0.5 GPUs."""
+    return f"{gpus_text(milli)} GPU{'' if milli == WHOLE else 's'}"

@@ -10,7 +10,7 @@ from scheduler.decision import Reason
 from scheduler.fit import Refusal, allowed_nodes, ask_text, flavors, least, never, per_node
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Free, Plan, is_idle
-from scheduler.quota import Limit, gpus_text
+from scheduler.quota import Limit, gpus_counted, gpus_text
 from scheduler.snapshot import COMPUTE, LATER, NOW, Flavor
 from scheduler.workload import Topology, Workload
 
@@ -69,7 +69,7 @@ def permanent(plan: Plan, workload: Workload) -> Refusal | None:
         pool = max(most, key=lambda name: (most[name], name))
         return Refusal(
             Reason.EXCEEDS_MAX_QUOTA,
-            f"Needs {gpus_text(need)} GPUs; team {workload.team} may hold at most {gpus_text(most[pool])} in {pool}.",
+            f"Needs {gpus_counted(need)}; team {workload.team} may hold at most {gpus_text(most[pool])} in {pool}.",
             (("needs_milli", need), ("most_milli", most[pool]), ("pool", pool)),
         )
     return None
@@ -124,15 +124,15 @@ def _misconfigured(plan: Plan, workload: Workload) -> Refusal | None:
 
 
 def _over(workload: Workload, need: int, limit: Limit) -> Refusal:
-    held, most, wants = gpus_text(limit.held), gpus_text(limit.most), gpus_text(need)
+    held, most, wants = gpus_text(limit.held), gpus_text(limit.most), gpus_counted(need)
     sentence = {
-        Reason.NON_PREEMPTIBLE_OVER_QUOTA: f"Needs {wants} GPUs that may not be preempted; team {limit.team} holds "
+        Reason.NON_PREEMPTIBLE_OVER_QUOTA: f"Needs {wants} that may not be preempted; team {limit.team} holds "
         f"{held} such of the {most} it owns in {limit.pool}.",
-        Reason.WAITING_FOR_QUOTA: f"Needs {wants} GPUs; team {limit.team} holds {held} of the {most} it may hold in "
+        Reason.WAITING_FOR_QUOTA: f"Needs {wants}; team {limit.team} holds {held} of the {most} it may hold in "
         f"{limit.pool}.",
-        Reason.OVER_LIMIT: f"Needs {wants} GPUs; team {limit.team}, of which {workload.team} is a part, holds {held} "
+        Reason.OVER_LIMIT: f"Needs {wants}; team {limit.team}, of which {workload.team} is a part, holds {held} "
         f"of the {most} it may hold in {limit.pool}.",
-        Reason.FAIR_SHARE_EXCEEDED: f"Needs {wants} GPUs; team {limit.team} holds {held}, owns {most} in {limit.pool}, "
+        Reason.FAIR_SHARE_EXCEEDED: f"Needs {wants}; team {limit.team} holds {held}, owns {most} in {limit.pool}, "
         f"and nobody lends more now.",
     }[limit.reason]
     numbers = (("needs_milli", need), ("held_milli", limit.held), ("most_milli", limit.most))

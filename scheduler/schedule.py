@@ -51,12 +51,13 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
     """
     refused = Refused()
+    first_of = refused.by_shape.get
     evictable = cache(lambda: Evictable(plan, settings))
     for workload, shape in in_order(plan, settings):
         if (workload.unmet or workload.after or workload.not_before is not None) and (held := gate(plan, workload)):
             yield workload, held
             continue
-        first = refused.by_shape.get(shape)
+        first = first_of(shape)
         # Ageing may put a lower base priority first; a higher one may still preempt.
         if first is not None and workload.priority <= first[0]:
             yield workload, first[1]

@@ -6,7 +6,7 @@ from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
 from scheduler.fit import flavors, least
 from scheduler.plan import Plan
-from scheduler.quota import gpus_text
+from scheduler.quota import gpus_counted
 from scheduler.settings import Settings
 from scheduler.victims import Terms, make_room, search
 from scheduler.workload import Workload
@@ -32,8 +32,7 @@ def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
         return all(usage.spare(team, victim.team, p, need) >= milli for p, milli in usage.by_pool(victim).items())
 
     def message(victim: Workload) -> str:
-        gpus = gpus_text(victim.held_milli)
-        return f"Gives {gpus} borrowed GPU{'' if gpus == '1' else 's'} back to team {team} for {claimant.name}."
+        return f"Gives {gpus_counted(victim.held_milli)} of borrowed quota back to team {team} for {claimant.name}."
 
     terms = Terms(EvictReason.RECLAIMED, True, may_take, message)
     return make_room(search(plan, claimant, evictable, np.concatenate(chosen), terms, settings))

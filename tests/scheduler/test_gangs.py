@@ -12,9 +12,10 @@ RACKS = """
 
 
 def test_a_gang_waits_when_one_worker_does_not_fit() -> None:
-    world = parse(
-        "node a 2 gpus   node b 2 gpus   team red nominal 8   x red training 1 running a   r1 red training 1 x 4 pending"
-    )
+    world = parse("""
+        node a,b 2 gpus   team red nominal 8
+        x red training 1 running a   r1 red training 1 x 4 pending
+    """)
     decisions = schedule(world, Settings())
     assert moves(decisions) == []
     assert reasons(decisions) == {"r1": Reason.GANG_INCOMPLETE}
@@ -94,9 +95,10 @@ def test_a_gang_stays_on_one_model_even_if_it_allows_several() -> None:
 
 
 def test_a_gang_of_shares_is_placed_whole() -> None:
-    world = parse(
-        "node a 1 gpus   node b 1 gpus   team red nominal 4   r1 red training share 0.4 x 4 pending   r2 red training share 0.4 x 2 pending"
-    )
+    world = parse("""
+        node a,b 1 gpus   team red nominal 4
+        r1 red training share 0.4 x 4 pending   r2 red training share 0.4 x 2 pending
+    """)
     decisions = schedule(world, Settings())
     assert moves(decisions) == [place("r1", "a", "a", "b", "b")]
 

@@ -67,9 +67,10 @@ def test_equal_claims_go_in_the_order_of_submission() -> None:
 
 
 def test_smaller_work_may_pass_what_does_not_fit() -> None:
-    world = parse(
-        "node a 2 gpus   team red nominal 4   x red training 1 running a   big red training 2 pending   s red training 1 pending"
-    )
+    world = parse("""
+        node a 2 gpus   team red nominal 4
+        x red training 1 running a   big red training 2 pending   s red training 1 pending
+    """)
     assert moves(schedule(world, Settings())) == [place("s", "a")]
 
 

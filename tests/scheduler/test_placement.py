@@ -132,7 +132,8 @@ def test_a_workers_gpus_share_an_nvlink_domain_when_they_can() -> None:
 def test_a_required_nvlink_domain_is_kept() -> None:
     world = parse("""
         node a 8 gpus nvlink 4   team red nominal 8
-        x red training 3 running a:0,4,5   r1 red training 4 require nvlink pending   r2 red training 3 require nvlink pending
+        x red training 3 running a:0,4,5
+        r1 red training 4 require nvlink pending   r2 red training 3 require nvlink pending
     """)
     decisions = schedule(world, Settings())
     assert spots(world, "r2") == [("a", (1, 2, 3))]

@@ -105,7 +105,7 @@ def test_work_that_may_not_be_preempted_stays_within_nominal() -> None:
     assert moves(decisions) == [place("r3", "a")]
     assert reasons(decisions) == {"r2": Reason.NON_PREEMPTIBLE_OVER_QUOTA}
     assert messages(decisions)["r2"] == (
-        "Needs 1 GPUs that may not be preempted; team red holds 2 such of the 2 it owns in gpu."
+        "Needs 1 GPU that may not be preempted; team red holds 2 such of the 2 it owns in gpu."
     )
 
 

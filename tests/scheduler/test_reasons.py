@@ -5,7 +5,7 @@ import pytest
 from scheduler.decision import Reason, Wait
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
-from tests.worlds import messages, parse, place, moves, reasons
+from tests.worlds import messages, moves, parse, place, reasons
 
 BASE = "team red nominal 8\n"
 
@@ -57,15 +57,18 @@ WORLDS = {
         "Needs 2 GPUs; team blue holds 1 of the 2 it may hold in gpu.",
     ),
     Reason.FAIR_SHARE_EXCEEDED: (
-        "node a 10 gpus\nteam blue nominal 2\nx red training 8 running a\ny blue training 2 running a\nw blue training 1 pending",
-        "Needs 1 GPUs; team blue holds 2, owns 2 in gpu, and nobody lends more now.",
+        "node a 10 gpus\nteam blue nominal 2\n"
+        "x red training 8 running a\ny blue training 2 running a\nw blue training 1 pending",
+        "Needs 1 GPU; team blue holds 2, owns 2 in gpu, and nobody lends more now.",
     ),
     Reason.OVER_LIMIT: (
-        "node a 10 gpus\nteam org nominal 2 borrowing 0\nteam blue parent org\nx blue training 1 running a\nw blue training 2 pending",
+        "node a 10 gpus\nteam org nominal 2 borrowing 0\nteam blue parent org\n"
+        "x blue training 1 running a\nw blue training 2 pending",
         "Needs 2 GPUs; team org, of which blue is a part, holds 1 of the 2 it may hold in gpu.",
     ),
     Reason.RESERVED_FOR_LARGER_JOB: (
-        "node a 4 gpus\nx red training 3 leaving a:0,1,2\nbig red training 4 reserved a:0,1,2,3 after x\nw red training 1 pending",
+        "node a 4 gpus\nx red training 3 leaving a:0,1,2\n"
+        "big red training 4 reserved a:0,1,2,3 after x\nw red training 1 pending",
         "Would fit, but the room is kept for red/big.",
     ),
     Reason.TOPOLOGY_PLACEMENT_FAILED: (

@@ -1,0 +1,113 @@
+"""Explanations and previews say what the next round does."""
+
+import pytest
+
+from scheduler.decision import Place, Reason, Wait
+from scheduler.explain import Explanation, Status, explain, preview
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
+from scheduler.workload import Ask, Kind, Workload
+from tests.worlds import facts, parse, place
+
+
+def checks(explanation: Explanation) -> dict[str, tuple[str, str]]:
+    return {check.name: (check.status.value, check.message) for check in explanation.checks}
+
+
+def test_a_waiting_workload_is_explained_check_by_check() -> None:
+    world = parse("""
+        node a 4 gpus   team red nominal 4   team blue nominal 2
+        x red training 3 running a   w blue training 2 pending
+    """)
+    told = explain(world, "w", Settings())
+    assert (told.reason, told.message) == (
+        Reason.WAITING_FOR_CAPACITY,
+        "Needs 2 GPUs on one node; the best node has 1 free.",
+    )
+    assert checks(told) == {
+        "Quota": ("ok", "Team blue holds 0 of 2 in gpu; it may hold more."),
+        "Order": ("ok", "0 claimants go first, 0 of them of team blue."),
+        "Placement": ("fails", "Needs 2 GPUs on one node; the best node has 1 free."),
+        "Preemption": (
+            "fails",
+            "0 workloads of its team have lower priority and may be preempted; nobody borrows what its team owns.",
+        ),
+    }
+
+
+def test_who_waits_behind_another_fails_the_order_check() -> None:
+    world = parse("""
+        node a 1 gpus   team red nominal 4
+        x red training 1 running a   v red training 1 pending   w red training 1 pending
+    """)
+    assert checks(explain(world, "w", Settings()))["Order"] == ("fails", "Is behind red/v, which asks the same.")
+
+
+def test_what_can_never_start_leaves_the_other_checks_unknown() -> None:
+    world = parse("node a 1 gpus model t4   team red nominal 4   w red training 1 models h100 pending")
+    told = explain(world, "w", Settings())
+    assert {c.name: c.status for c in told.checks} == {
+        "Quota": Status.UNKNOWN,
+        "Order": Status.UNKNOWN,
+        "Placement": Status.FAILS,
+        "Preemption": Status.UNKNOWN,
+    }
+
+
+def test_who_would_be_placed_is_told_where_and_who_leaves() -> None:
+    world = parse("""
+        node a 1 gpus   team red nominal 4
+        x red training 1 running a   w red training 1 priority 100 pending
+    """)
+    told = explain(world, "w", Settings())
+    assert told.reason is None
+    assert told.message == "Gets its place on a in the next round."
+    assert [v.workload for v in told.victims] == ["x"]
+    assert facts([told.place]) == [place("w", "a", after=("x",))]  # type: ignore[list-item]
+
+
+def test_who_has_a_reservation_is_told_whom_it_waits_for() -> None:
+    world = parse(
+        "node a 1 gpus   team red nominal 4   x red training 1 leaving a   w red training 1 reserved a:0 after x"
+    )
+    assert explain(world, "w", Settings()).reason is Reason.WAITING_FOR_PREEMPTED_WORKLOADS
+
+
+def test_who_runs_waits_for_nothing() -> None:
+    world = parse("node a 1 gpus   team red nominal 4   x red training 1 running a")
+    assert explain(world, "x", Settings()) == Explanation("x", None, "Is Running.")
+
+
+def test_who_is_unknown_cannot_be_explained() -> None:
+    with pytest.raises(KeyError):
+        explain(parse("node a 1 gpus   team red nominal 1"), "nobody", Settings())
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 3])
+def test_a_preview_is_what_the_next_round_decides(gpus: int) -> None:
+    world = parse("""
+        node a 3 gpus   team red nominal 1   team blue nominal 2
+        r1 red training 1 x 2 running a   b1 blue training 2 pending
+    """)
+    new = Workload("new", "new", "red", Kind.TRAINING, Ask(gpus=gpus), seq=0)
+    seen = preview(world, new, Settings())
+    from dataclasses import replace
+
+    submitted = world.replace(changed=[replace(new, seq=99, queued_at=world.at)])
+    mine = [d for d in schedule(submitted, Settings()) if d.workload == "new"]
+    assert [seen.place or seen.wait] == mine
+    assert "new" not in world.workloads
+
+
+def test_a_preview_names_the_victims() -> None:
+    world = parse("node a 1 gpus   team red nominal 1   x red training 1 running a")
+    seen = preview(world, Workload("n", "n", "red", Kind.TRAINING, Ask(gpus=1), priority=9), Settings())
+    assert [v.workload for v in seen.victims] == ["x"]
+    assert isinstance(seen.place, Place)
+
+
+def test_a_preview_of_what_waits_says_why() -> None:
+    world = parse("node a 1 gpus   team red nominal 1   x red training 1 running a")
+    seen = preview(world, Workload("n", "n", "red", Kind.TRAINING, Ask(gpus=2)), Settings())
+    assert isinstance(seen.wait, Wait)
+    assert seen.wait.reason is Reason.NO_MATCHING_FLAVOR
