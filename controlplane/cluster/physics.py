@@ -82,21 +82,25 @@ class NotebookProfile:
 
 @dataclass(frozen=True, slots=True)
 class ServiceProfile:
-    """A model behind an address. service_seconds: of one request on a whole A100; parallel: requests at once.
+    """A model behind an address; its people sized it, so numbers are of the share and model that a replica asks for.
 
-    base_rate: requests per second at midday without bursts, for services that say nothing else.
+    service_seconds: of one request; parallel: requests at once in one replica. load: requests that come by and by, as
+    a part of what the most replicas can answer, for services that say nothing of their rate.
     """
 
     name: str
     service_seconds: float = 0.05
     parallel: int = 4
-    base_rate: float = 100.0
+    load: float = 0.35
     memory: int = 16_000
     speed: Mapping[str, float] = field(default_factory=dict)
 
-    def seconds_on(self, model: str, granted: float) -> float:
-        """Of one request on this part (0..1) of a device of this model."""
-        return self.service_seconds / self.speed.get(model, MODEL_SPEED.get(model, 1.0)) / granted
+    def seconds_on(self, model: str, reference: str, part: float) -> float:
+        """Of one request on a device of this model with this many times the compute that was asked for."""
+        return self.service_seconds * self._speed(reference) / self._speed(model) / part
+
+    def _speed(self, model: str) -> float:
+        return self.speed.get(model, MODEL_SPEED.get(model, 1.0))
 
 
 Profile = TrainingProfile | NotebookProfile | ServiceProfile

@@ -72,7 +72,7 @@ def capacity(world: World, pods: Iterable[Pod], work: Work) -> Capacity:
     """What a service's running replicas can serve from now on."""
     serving = [p for p in pods if p.phase == PodPhase.RUNNING and p.stopped_at is None]
     profile = work.service
-    each = [profile.seconds_on(world.machines[p.node].node.model, _serving_part(world, p, work)) for p in serving]
+    each = [_request_seconds(world, pod, work) for pod in serving]
     mean = sum(each) / len(each) if each else profile.service_seconds
     return Capacity(world.now, len(serving), len(serving) * profile.parallel, mean)
 
@@ -89,6 +89,13 @@ def level_of(nodes: list[Node], devices: int) -> Level:
 
 def _inside(node: Node, devices: int) -> Level:
     return Level.NVLINK if 0 < devices <= node.nvlink else Level.NODE
+
+
+def _request_seconds(world: World, pod: Pod, work: Work) -> float:
+    model = world.machines[pod.node].node.model
+    reference = work.reference_model or world.common_model or model
+    asked = physics.milli_part(pod.milli) if pod.gpus else 1.0
+    return work.service.seconds_on(model, reference, _serving_part(world, pod, work) / asked)
 
 
 def _serving_part(world: World, pod: Pod, work: Work) -> float:

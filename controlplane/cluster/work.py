@@ -12,7 +12,8 @@ The key `simulated` of a job file (presets and tests only; the API refuses it) m
     checkpoint       seconds to write a checkpoint; else the profile's
     reference_model  GPU model on which duration holds; else the first of resources.gpu_model, else the cluster's
                      most common one
-    rate             of requests to a service: {base, amplitude, period, burst, burst_part}; see load.Rate
+    rate             of requests to a service: {base, amplitude, period, burst, burst_part}; see load.Rate. Else a
+                     day's curve with bursts that replicas.max can answer nearly always
 """
 
 from collections.abc import Mapping, Sequence
@@ -100,7 +101,8 @@ def read(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) -> Wo
     if isinstance(profile, ServiceProfile):
         objective = _part(spec, "objective")
         work["objective"] = seconds(objective.get("p95_latency", objective.get("p95_seconds")))
-        work["rate"] = Rate.read(uid, seed, profile.base_rate, _part(truth, "rate"))
+        most = int(_part(spec, "replicas").get("max") or 1) * profile.parallel / profile.service_seconds
+        work["rate"] = Rate.read(uid, seed, profile.load * most, _part(truth, "rate"))
     return Work(**work)
 
 

@@ -49,10 +49,10 @@ NOTEBOOKS = (
     NotebookProfile("notebook-tuning", busy=0.7, active_part=0.35, session_seconds=10_800.0, memory=7_000),
 )
 SERVICES = (
-    ServiceProfile("chat-like", service_seconds=0.08, parallel=8, base_rate=110.0, memory=28_000),
-    ServiceProfile("vision-like", service_seconds=0.03, parallel=2, base_rate=55.0, memory=9_000),
-    ServiceProfile("ranker-like", service_seconds=0.02, parallel=1, base_rate=45.0, memory=6_000),
-    ServiceProfile("speech-like-service", service_seconds=0.06, parallel=4, base_rate=80.0, memory=14_000),
+    ServiceProfile("chat-like", service_seconds=0.06, parallel=8, load=0.3, memory=28_000),
+    ServiceProfile("vision-like", service_seconds=0.03, parallel=2, load=0.35, memory=9_000),
+    ServiceProfile("ranker-like", service_seconds=0.02, parallel=1, load=0.45, memory=6_000),
+    ServiceProfile("speech-like-service", service_seconds=0.06, parallel=4, load=0.4, memory=14_000),
 )
 PROFILES: Profiles = {Kind.TRAINING: TRAININGS, Kind.NOTEBOOK: NOTEBOOKS, Kind.INFERENCE: SERVICES}
 
