@@ -191,10 +191,10 @@ def _bind(batch: Batch, row: Row, places: list[Seat]) -> None:
     for seat in places:
         batch.bind(seat)
     if row.phase == Phase.RESERVED:
-        batch.change(row, reserved_after=[])
+        batch.change(row, reserved_after=[], reason="", message="")
         batch.move(row, Phase.ADMITTED)
     else:
-        batch.bump(row, reserved_after=[])
+        batch.bump(row, reserved_after=[], reason="", message="")
         batch.note(row, "Placed", data={"ranks": [seat.rank for seat in places]})
     if places:
         batch.act("start", row, [seat.rank for seat in places])

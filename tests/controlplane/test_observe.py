@@ -249,6 +249,14 @@ def test_a_claimant_starts_when_its_victims_have_left_and_not_before(world):
     assert (place.state, place.bound_at) == ("Bound", world.cluster.at)
 
 
+def test_a_claimant_that_got_its_place_no_longer_says_why_it_waited(world):
+    victim, claimant = reserve(world)
+    Workload.objects.filter(pk=claimant.pk).update(reason="WaitingForPreemptedWorkloads", message="Has its place.")
+    world.actuate()
+    world.pods(victim, GONE)
+    assert Workload.objects.values_list("phase", "reason", "message").get(pk=claimant.pk) == ("Admitted", "", "")
+
+
 def test_a_claimant_waits_for_all_of_its_victims(world):
     one, two, claimant = world.submit("one"), world.submit("two"), world.submit("claimant", gpus=2)
     for victim in (one, two):
