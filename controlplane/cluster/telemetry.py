@@ -20,6 +20,7 @@ NOTEBOOK_SECONDS = 60.0  # a person runs something in some minutes, and thinks i
 def gpus(world: World) -> tuple[GpuUse, ...]:
     """Duty and memory of every device that reports."""
     loads = {uid: _service_duty(world, uid) for uid in _serving(world)}
+    computing: dict[tuple[str, int], float] = {}  # by attempt: a gang's workers are in step
     out = []
     for machine in world.machines.values():
         node = machine.node
@@ -29,7 +30,7 @@ def gpus(world: World) -> tuple[GpuUse, ...]:
             if index in node.lost:
                 continue
             pods = world.running_on(node.name, index)
-            duty = min(1.0, sum(_duty(world, pod, loads) for pod in pods))
+            duty = min(1.0, sum(_duty(world, pod, loads, computing) for pod in pods))
             memory = min(node.gpu_memory, sum(_memory(world, pod, node.gpu_memory) for pod in pods))
             out.append(GpuUse(node.name, index, round(duty, 4), memory))
     return tuple(out)
@@ -125,7 +126,7 @@ def _service_duty(world: World, uid: str) -> float:
     return min(1.0, rate / service.history[-1].rate)
 
 
-def _duty(world: World, pod: Pod, loads: dict[str, float]) -> float:
+def _duty(world: World, pod: Pod, loads: dict[str, float], computing: dict[tuple[str, int], float]) -> float:
     """The part of the device's time in which this pod's kernels run."""
     attempt = world.attempts[pod.group]
     work = attempt.work
@@ -140,8 +141,10 @@ def _duty(world: World, pod: Pod, loads: dict[str, float]) -> float:
         return loads.get(pod.workload, 0.0) * (pod.milli / WHOLE)
     if attempt.speed <= 0:
         return 0.0
-    step = physics.step(work.training, speed.layout(world, attempt, work))
-    return part * step.compute / step.seconds
+    if pod.group not in computing:
+        step = physics.step(work.training, speed.layout(world, attempt, work))
+        computing[pod.group] = step.compute / step.seconds
+    return part * computing[pod.group]
 
 
 def _memory(world: World, pod: Pod, device: int) -> int:

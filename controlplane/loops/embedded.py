@@ -88,9 +88,12 @@ class Submissions:
 
 
 class Driver:
-    """Runs a preset on a simulated cluster. Not safe to use from two threads."""
+    """Runs a preset on a simulated cluster, in one thread.
 
-    def __init__(self, wiring: Wiring, preset: Preset, listen_to: Bell = bell) -> None:
+    `contain`: a loop that fails is logged and tried again, while the others go on; without it the failure is raised.
+    """
+
+    def __init__(self, wiring: Wiring, preset: Preset, listen_to: Bell = bell, *, contain: bool = True) -> None:
         if not isinstance(wiring.cluster, SimulatedCluster):
             raise TypeError("the embedded driver moves a clock, and only the simulated cluster has one to move")
         self.wiring = wiring
@@ -99,6 +102,7 @@ class Driver:
         self.rounds = 0
         self.health: dict[str, Health] = {}
         self._bell = listen_to
+        self._contain = contain
         self._schedule = Timer(preset.pace.net)
         self._scale = Timer(preset.pace.scale)
         self._account = Timer(preset.pace.account)
@@ -196,6 +200,8 @@ class Driver:
         try:
             run_once(self.wiring)
         except Exception:
+            if not self._contain:
+                raise
             health.failures += 1
             health.not_before = time.monotonic() + _backoff(health.failures)
             log.exception("loop failed", loop=name, failures=health.failures, at=self.now)

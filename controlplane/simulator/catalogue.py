@@ -15,7 +15,7 @@ OPENB_FILE, OPENB_NODES = "openb/pods_default.csv", "openb/nodes_gpu.csv"
 # Philly's jobs last hours and arrive minutes apart, and none of them is a service: ten hours of it in a minute.
 PHILLY_PACE = Pace(slot=30.0, scale=600.0, net=300.0, account=300.0, speed=600.0)
 # openb has two thousand jobs at a time, and a few pods that arrive or leave every second.
-OPENB_PACE = Pace(slot=15.0, scale=60.0, net=60.0, account=60.0, speed=30.0)
+OPENB_PACE = Pace(slot=15.0, scale=60.0, net=120.0, account=120.0, speed=30.0)
 # Two months at once, which nobody watches.
 REPLAY_PACE = Pace(slot=60.0, scale=3600.0, net=600.0, account=1800.0, speed=600.0)
 

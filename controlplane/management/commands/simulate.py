@@ -58,7 +58,7 @@ class Command(BaseCommand):
             self.stderr.write(str(error))
             sys.exit(2)
         presets.load(preset=preset, password=home.password(), speed=preset.pace.speed)
-        driver = Driver(wiring.simulated(preset, in_memory=options["replay"] is not None), preset)
+        driver = Driver(wiring.simulated(preset, in_memory=options["replay"] is not None), preset, contain=False)
         self._run(driver, options)
         self._summary(driver, time.monotonic() - began)
         claim.file.close()
@@ -113,7 +113,6 @@ class Command(BaseCommand):
             "phases": dict(sorted(phases.items())),
             "ended": sum(count for phase, count in phases.items() if phase in ENDED),
             "events": dict(Counter(Event.objects.values_list("kind", flat=True)).most_common()),
-            "failures": {name: health.failures for name, health in driver.health.items() if health.failures},
             "digest": of_history(),
         }
         self.stdout.write(json.dumps(summary, indent=None if self._json else 1))
