@@ -28,8 +28,8 @@ class Rate:
     base: float
     amplitude: float = 0.5
     period: float = DAY
-    burst: float = 2.0
-    burst_part: float = 0.05
+    burst: float = 1.6
+    burst_part: float = 0.02
 
     @staticmethod
     def read(uid: str, seed: int, base: float, given: Mapping[str, Any]) -> "Rate":
@@ -39,8 +39,8 @@ class Rate:
             base=float(given.get("base", base)),
             amplitude=float(given.get("amplitude", 0.5)),
             period=float(given.get("period", DAY)),
-            burst=float(given.get("burst", 2.0)),
-            burst_part=float(given.get("burst_part", 0.05)),
+            burst=float(given.get("burst", 1.6)),
+            burst_part=float(given.get("burst_part", 0.02)),
         )
 
     def at(self, at: float) -> float:
