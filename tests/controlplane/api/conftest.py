@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.http import HttpResponse
 from django.test import Client
 
@@ -108,6 +109,12 @@ def people() -> People:
         caller("root", is_superuser=True, is_staff=True),
         Caller(),
     )
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords_and_no_failures_yet(settings: Any) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    cache.clear()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 from datetime import timedelta
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 
 from controlplane.models import Event, Token, User
@@ -11,11 +10,6 @@ from controlplane.services.errors import Refused
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
 
 PASSWORD = "a long password"
-
-
-@pytest.fixture(autouse=True)
-def _no_failures_yet() -> None:
-    cache.clear()
 
 
 def login(password: str, username: str = "mia", **headers: str) -> tuple[int, dict[str, object]]:
