@@ -175,6 +175,30 @@ def _victims_are_legal_and_waited_for(before: Snapshot, decisions: tuple[Decisio
             held.count(applied(before.workloads[decision.workload], decision, before.at))
 
 
+@some
+@given(worlds(most_workloads=7))
+def test_no_set_of_victims_could_be_smaller(world: Snapshot) -> None:
+    """Brute force: on the plan as it was at the claimant's turn, no proper subset of its victims suffices."""
+    decisions = schedule(world, RULES)
+    moves = [d for d in decisions if isinstance(d, Place | Evict)]
+    plan = Plan(world)
+    for position, decision in enumerate(moves):
+        if isinstance(decision, Evict):
+            continue
+        mine = [d for d in moves[:position] if isinstance(d, Evict) and d.by == decision.workload]
+        claimant, is_owed = world.workloads[decision.workload], any(d.reason is EvictReason.RECLAIMED for d in mine)
+        for size in range(len(mine)):
+            for chosen in combinations(mine, size):
+                mark = plan.mark()
+                for one in chosen:
+                    plan.evict(world.workloads[one.workload], one.reason, one.by)
+                assert find(plan, claimant, LATER, is_owed) is None, (claimant.id, chosen)
+                plan.rollback(mark)
+        for one in mine:
+            plan.evict(world.workloads[one.workload], one.reason, one.by)
+        plan.place(claimant, decision.workers, decision.after)
+
+
 def _nobody_overtakes_an_earlier_equal_that_asks_no_more(
     before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot
 ) -> None:
