@@ -68,7 +68,7 @@ def endpoint(
 ) -> Callable[[Method], Method]:
     """Declare a view method. least is who may call it at all; roles in a team are checked on the object."""
     declared = Endpoint(least, tuple(parameters))
-    known = [400, 404, 406, 429, 503, *([] if least == ANYONE else [401, 403]), *problems]
+    known = [400, 404, 406, 411, 429, 503, *([] if least == ANYONE else [401, 403]), *problems]
     refusals = {(code, CONTENT_TYPE): OpenApiResponse(Problem, _TITLES.get(code, "")) for code in sorted({*known})}
 
     def declare(method: Method) -> Method:
@@ -83,6 +83,13 @@ def endpoint(
         )(method)
 
     return declare
+
+
+class LengthRequired(exceptions.APIException):  # noqa: N818 - reads as the fact it is
+    """A body of unknown length."""
+
+    status_code = 411
+    default_detail = "Send the body with Content-Length, not in chunks."
 
 
 class Declared(BasePermission):
@@ -102,7 +109,7 @@ class View(APIView):
     """A view whose methods are all declared; query parameters are read strictly into `self.given`."""
 
     permission_classes = [Declared]
-    metadata_class = None  # OPTIONS would describe views to anybody; the schema does that
+    http_method_names = [*VERBS, "head"]  # not OPTIONS: the schema describes views
     given: dict[str, Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -120,10 +127,19 @@ class View(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Check who asks and what for, before anything is done."""
         if self.declared(request) is None:
-            raise exceptions.MethodNotAllowed(str(request.method))
+            possible = " or ".join(name for name in self.allowed_methods if name != "HEAD")
+            raise exceptions.MethodNotAllowed(str(request.method), f"{request.method} is not for here. Use {possible}.")
+        if request.META.get("HTTP_TRANSFER_ENCODING") and not request.META.get("CONTENT_LENGTH"):
+            raise LengthRequired  # the framework would take the body for empty
         super().initial(request, *args, **kwargs)
         declared = self.declared(request)
         self.given = query(request, declared.parameters if declared else ())
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Keep answers out of shared caches: each is for one user."""
+        answer = super().finalize_response(request, response, *args, **kwargs)
+        answer.headers.setdefault("Cache-Control", "no-store")
+        return answer
 
     def may(self, verb: str, team: str, *, submitter: int | None = None) -> None:
         """Raise unless the user may do this in a team: 404 for a team not theirs, 403 for too low a role."""
@@ -217,6 +233,7 @@ _TITLES = {
     404: "There is no such thing, or none that you may see.",
     406: "Only JSON is offered.",
     409: "The present state does not allow this.",
+    411: "Content-Length is missing.",
     412: "It has changed since the version in If-Match.",
     413: "The body is too large.",
     415: "Send application/json.",

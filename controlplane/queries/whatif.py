@@ -47,7 +47,7 @@ def explanation(user: access.Person, workload: Workload) -> dict[str, Any]:
     known = {
         "uid": str(workload.pk),
         "phase": workload.phase,
-        "since": iso(workload.reason_at) if workload.reason else None,
+        "since": iso(workload.reason_at) if workload.reason and workload.reason_at else None,
     }
     stored = {**_told(None, workload.reason, workload.message, ()), "checks": [], "will_start": None, "evicts": []}
     if workload.phase in ENDED:

@@ -145,7 +145,7 @@ def _row(w: Workload, seats: tuple[int, int], in_full: bool) -> dict[str, Any]:
         "type": w.kind,
         "priority_class": w.priority_class.name,
         "created_by": w.created_by.username if w.created_by else "",
-        "reason_since": iso(w.reason_at) if w.reason else None,
+        "reason_since": iso(w.reason_at) if w.reason and w.reason_at else None,
         "workers": {
             "count": w.workers,
             "min": w.workers_min,

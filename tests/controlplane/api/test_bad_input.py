@@ -237,6 +237,7 @@ WHOLE_REQUESTS: dict[str, tuple[str, str, dict[str, str], int]] = {
     "TRACE": ("TRACE", "/workloads", {}, 405),
     "OPTIONS": ("OPTIONS", "/workloads", {}, 405),
     "method override": ("POST", "/workloads/UID", {"x_http_method_override": "DELETE"}, 405),
+    "a body in chunks": ("POST", "/workloads/UID/stop", {"transfer_encoding": "chunked"}, 411),
     "If-Match junk": ("PATCH", "/workloads/UID", {"if_match": "abc"}, 400),
     "key of 256 characters": ("POST", "/workloads", {"idempotency_key": "a" * 256}, 400),
     "key that is empty": ("POST", "/workloads", {"idempotency_key": ""}, 400),
