@@ -61,8 +61,8 @@ def s2_ledger(state: State) -> tuple[Violation, ...]:
     on exactly its node and devices. (A placement without a pod is normal: its start is under way.)
     """
     snapshot = state.snapshot
-    rows = state.footprints.of_workloads(snapshot.inventory, snapshot.workloads.values())
-    truth = recount(snapshot.inventory, rows)
+    held = state.footprints.of_workloads(snapshot.inventory, snapshot.workloads)
+    truth = recount(snapshot.inventory, [rows for _, rows in held])
     found = []
     for name in ("gpu", "node"):
         kept, summed = getattr(snapshot.columns, name), getattr(truth, name)
@@ -83,7 +83,9 @@ def _pods_without_placement(state: State) -> Iterator[Violation]:
             continue  # S5: no pod outlives its workload
         seats = {a.rank: a for a in workload.placement if not a.reserved and workload.phase != Phase.RESERVED}
         for pod in state.pods[uid]:
-            seat = seats.get(pod.rank) if pod.attempt == workload.attempt else None
+            seat = seats.get(pod.rank)
+            if pod.attempt != workload.attempt:
+                continue  # S5 as well: another attempt runs
             if seat is None:
                 why = "nothing is bound for it" if workload.phase in WAITING else "no placement of it is bound"
                 yield Violation("S2", pod.name, f"The cluster runs this pod, but {why} ({workload.phase}).")

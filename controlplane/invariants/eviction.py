@@ -19,8 +19,8 @@ def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violat
     """Every victim may be asked by its claimant, and every victim is needed.
 
     By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota
-    and the victim's team borrows. The victim is preemptible, has run for the least time, was not made to leave
-    too often. Needed: with any proper subset of the victims out of the way, the scheduler itself, asked about
+    and the victim's team borrows. The victim is preemptible and has run for the least time (how often it may be
+    asked is S10's). Needed: with any proper subset of the victims out of the way, the scheduler itself, asked about
     the claimant alone, finds no place for it. Tried on all subsets of up to 12 victims, or on those that leave
     at most `most_left_out` of them out; leaving out one is enough wherever room helps monotonously.
     """
@@ -58,9 +58,6 @@ def _illegal(world: Snapshot, by: Workload, victim: Workload, reason: EvictReaso
         return "it may not be preempted"
     if victim.started_at is None or world.at - victim.started_at < settings.min_runtime_seconds:
         return f"it has not run for {settings.min_runtime_seconds:g} s yet"
-    since = world.at - settings.preemption_window_seconds
-    if sum(at > since for at in victim.preempted_at) >= settings.max_preemptions:
-        return f"it was made to leave {settings.max_preemptions} times already"
     if reason == EvictReason.PREEMPTED:
         if victim.team != by.team:
             return f"it is of team {victim.team}, which only a reclaim may ask"
@@ -75,7 +72,7 @@ def _not_owed(world: Snapshot, by: Workload, victim: Workload) -> str:
     mine, theirs = _line(world, by.team), _line(world, victim.team)
     nominal = {(q.team, q.pool): q.nominal for q in world.quotas}
     pool_of = {node.name: node.pool for node in world.inventory.nodes}
-    held = {(s.team, s.pool): s.held for s in standings(world, LATER, Footprints())}
+    held = {(s.team, s.pool): s.held for s in standings(world, Footprints())[LATER]}
     pools = {pool_of[a.node] for a in victim.placement if a.node in pool_of}
     need = by.ask.milli * (1 if by.phase in ACTIVE else by.gang.min)
     for pool in sorted(pools):
@@ -150,6 +147,8 @@ def s9_no_useless_kill(state: State) -> tuple[Violation, ...]:
     """
     found = list(_unplaced_claimants(state.round)) if state.round else []
     for claim in state.claims:
+        if state.only is not None and state.only.isdisjoint((claim.claimant, *claim.victims)):
+            continue
         if why := _useless(state.snapshot, claim):
             found.append(Violation("S9", claim.claimant, f"{', '.join(claim.victims)} had to leave for it, but {why}."))
     return tuple(found)

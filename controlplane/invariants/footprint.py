@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from controlplane.cluster.port import PodSeen
 from gpushare.gpu import WHOLE
-from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Inventory, whens
+from scheduler.snapshot import COMPUTE, MEMORY, NOW, Columns, Inventory, whens
 from scheduler.workload import Ask, Assignment, Workload
 
 Ints = NDArray[np.int64]
@@ -37,19 +37,23 @@ class Footprints:
     inventory: Inventory | None = None
     workloads: dict[str, tuple[Workload, Rows]] = field(default_factory=dict)
     pods: dict[str, tuple[Sequence[PodSeen], Rows]] = field(default_factory=dict)
+    last: tuple[Mapping[str, Workload], list[tuple[Workload, Rows]]] | None = None
 
-    def of_workloads(self, inventory: Inventory, workloads: Iterable[Workload]) -> list[Rows]:
-        """The rows of every workload that holds or reserves something."""
+    def of_workloads(self, inventory: Inventory, workloads: Mapping[str, Workload]) -> list[tuple[Workload, Rows]]:
+        """Every workload that holds or reserves something, with its rows."""
         self._know(inventory)
+        if self.last is not None and self.last[0] is workloads:
+            return self.last[1]
         out = []
-        for workload in workloads:
+        for uid, workload in workloads.items():
             if not workload.placement:
                 continue
-            known = self.workloads.get(workload.id)
+            known = self.workloads.get(uid)
             if known is None or known[0] is not workload:
                 held = [(w, when) for w in workload.placement for when in whens(workload, w)]
-                known = self.workloads[workload.id] = (workload, _rows(inventory, workload.ask, held))
-            out.append(known[1])
+                known = self.workloads[uid] = (workload, _rows(inventory, workload.ask, held))
+            out.append(known)
+        self.last = (workloads, out)
         return out
 
     def of_pods(
@@ -70,11 +74,9 @@ class Footprints:
         return out
 
     def _know(self, inventory: Inventory) -> None:
-        if self.inventory is not inventory:
-            self.inventory = inventory
-            self.workloads.clear()
-            self.pods.clear()
-        elif len(self.workloads) > 10_000:  # ended ones are never asked for again
+        # Ended workloads are never asked for again: forget them at times.
+        if self.inventory is not inventory or len(self.workloads) > 10_000:
+            self.inventory, self.last = inventory, None
             self.workloads.clear()
             self.pods.clear()
 
@@ -116,12 +118,10 @@ def _summed(parts: list[Ints], size: int) -> Ints:
     return out
 
 
-def used(workloads: Sequence[Workload], rows: Sequence[Rows], when: int = LATER) -> Counter[tuple[str, str]]:
-    """Milli-GPU by (team, pool) that these workloads hold at that moment; rows as `of_workloads` gave them."""
-    out = Counter[tuple[str, str]]()
-    holders = (w for w in workloads if w.placement)
-    for workload, row in zip(holders, rows, strict=True):
-        for pool, moment, milli in row.pools:
-            if moment == when:
-                out[workload.team, pool] += milli
+def used(holders: Iterable[tuple[Workload, Rows]]) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
+    """Milli-GPU by (team, pool), now and later, that these workloads hold; as `of_workloads` gave them."""
+    out = (Counter[tuple[str, str]](), Counter[tuple[str, str]]())
+    for workload, rows in holders:
+        for pool, when, milli in rows.pools:
+            out[when][workload.team, pool] += milli
     return out

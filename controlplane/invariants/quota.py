@@ -12,16 +12,18 @@ from dataclasses import dataclass, replace
 from controlplane.invariants.footprint import Footprints, used
 from controlplane.invariants.state import State, Violation
 from gpushare.gpu import WHOLE
-from scheduler.snapshot import LATER, NOW, Snapshot
+from scheduler.snapshot import Snapshot
 from scheduler.team import Quota
 
-_CLUSTER = None  # parent of the root teams
-_MOMENTS = ((NOW, "bound or leaving"), (LATER, "bound or reserved"))
+_MOMENTS = ("bound or leaving", "bound or reserved")  # NOW, LATER
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One team in one pool, in milli-GPU: what its subtree holds, holds or keeps back, and may hold (None: any)."""
+    """One team in one pool, in milli-GPU: what its subtree holds, holds or keeps back, and may hold (None: any).
+
+    The cluster as a whole is the team without a name.
+    """
 
     team: str
     pool: str
@@ -38,15 +40,14 @@ def s3_quota(state: State) -> tuple[Violation, ...]:
     team over its limit (OverQuota): then it must not grow, which the state before tells.
     """
     found = []
-    for when, what in _MOMENTS:
-        for now in standings(state.snapshot, when, state.footprints):
-            if now.most is None or now.taken <= now.most:
+    for what, now in zip(_MOMENTS, standings(state.snapshot, state.footprints), strict=True):
+        for one in now:
+            if one.most is None or one.taken <= one.most or one.taken <= _before(state, one):
                 continue
-            if now.taken > max(now.most, _before(state, now)):
-                who = f"Team {now.team}" if now.team else "The cluster"
-                kept = f" (and {now.taken - now.held} are kept back)" if now.taken > now.held else ""
-                message = f"{who} holds {now.held} milli-GPU {what} in {now.pool}{kept}, the most is {now.most}."
-                found.append(Violation("S3", f"{now.team or 'cluster'}/{now.pool}", message))
+            who = f"Team {one.team}" if one.team else "The cluster"
+            kept = f" (and {one.taken - one.held} are kept back)" if one.taken > one.held else ""
+            message = f"{who} holds {one.held} milli-GPU {what} in {one.pool}{kept}, the most is {one.most}."
+            found.append(Violation("S3", f"{one.team or 'cluster'}/{one.pool}", message))
     return tuple(found)
 
 
@@ -55,54 +56,51 @@ def _before(state: State, now: Standing) -> int:
     if state.before is None:
         return 0
     then = replace(state.snapshot, workloads=state.before.workloads)
-    old = [s for when, _ in _MOMENTS for s in standings(then, when, Footprints())]
+    old = [standing for moment in standings(then, Footprints()) for standing in moment]
     return max((s.taken for s in old if (s.team, s.pool) == (now.team, now.pool)), default=0)
 
 
-def standings(snapshot: Snapshot, when: int, footprints: Footprints) -> Iterator[Standing]:
-    """How every team and the cluster stand in every pool, at one of the two moments."""
-    workloads = tuple(snapshot.workloads.values())
-    holds = used(workloads, footprints.of_workloads(snapshot.inventory, workloads), when)
+def standings(snapshot: Snapshot, footprints: Footprints) -> tuple[list[Standing], list[Standing]]:
+    """How every team and the cluster stand in every pool, now and later; children before their parents."""
+    holds = used(footprints.of_workloads(snapshot.inventory, snapshot.workloads))
     capacity = Counter[str]()
     for node in snapshot.inventory.nodes:
         capacity[node.pool] += node.gpus * WHOLE
-    children: dict[str | None, list[str]] = {}
-    for team in snapshot.teams:
-        children.setdefault(team.parent, []).append(team.name)
+    parents = {team.name: team.parent for team in snapshot.teams}
+    order = sorted(parents, key=lambda name: (-_depth(name, parents), name))
+    out: tuple[list[Standing], list[Standing]] = ([], [])
     for pool in sorted(capacity.keys() | {quota.pool for quota in snapshot.quotas}):
         quotas = {q.team: q for q in snapshot.quotas if q.pool == pool}
-        roots = [_subtree(name, pool, quotas, children, holds) for name in children.get(_CLUSTER, ())]
-        yield from (standing for root in roots for standing in root.standings)
-        held, taken = sum(r.standings[-1].held for r in roots), sum(r.taken for r in roots)
-        # Quotas may promise more than there is: then what is kept back cannot all be kept, and only holds count.
-        is_promised_twice = sum(r.owned for r in roots) > capacity[pool]
-        yield Standing("", pool, held, held if is_promised_twice else taken, capacity[pool])
+        for moment, hold in zip(out, holds, strict=True):
+            moment += _stand(pool, order, parents, quotas, hold, capacity[pool])
+    return out
 
 
-@dataclass(frozen=True, slots=True)
-class _Subtree:
-    """What a team owns and keeps back, what counts as taken of it, and its subtree's standings, its own last."""
-
-    owned: int
-    kept: int
-    taken: int
-    standings: tuple[Standing, ...]
+def _depth(name: str, parents: Mapping[str, str | None]) -> int:
+    above = parents.get(name)
+    return 0 if above is None else 1 + _depth(above, parents)
 
 
-def _subtree(
-    name: str,
+def _stand(
     pool: str,
+    order: list[str],
+    parents: Mapping[str, str | None],
     quotas: Mapping[str, Quota],
-    children: Mapping[str | None, list[str]],
-    holds: Mapping[tuple[str, str], int],
-) -> _Subtree:
-    parts = [_subtree(child, pool, quotas, children, holds) for child in children.get(name, ())]
-    quota = quotas.get(name)
-    owned = max(quota.nominal if quota else 0, sum(part.owned for part in parts))
-    own = holds.get((name, pool), 0)
-    held = own + sum(part.standings[-1].held for part in parts)
-    inside = own + sum(part.taken for part in parts)
-    most = owned + quota.borrowing if quota and quota.borrowing is not None else None
-    kept = max(0, owned - quota.lending) if quota and quota.lending is not None else 0
-    below = tuple(standing for part in parts for standing in part.standings)
-    return _Subtree(owned, kept, max(inside, kept), (*below, Standing(name, pool, held, inside, most)))
+    hold: Mapping[tuple[str, str], int],
+    capacity: int,
+) -> Iterator[Standing]:
+    """One pool at one moment. Sums over children are collected at their parent; the roots' parent is the cluster."""
+    owned, held, taken = Counter[str | None](), Counter[str | None](), Counter[str | None]()
+    for name in order:
+        quota = quotas.get(name)
+        own = max(quota.nominal if quota else 0, owned[name])
+        mine = hold.get((name, pool), 0)
+        most = own + quota.borrowing if quota and quota.borrowing is not None else None
+        yield Standing(name, pool, held[name] + mine, taken[name] + mine, most)
+        kept = max(0, own - quota.lending) if quota and quota.lending is not None else 0
+        owned[parents[name]] += own
+        held[parents[name]] += held[name] + mine
+        taken[parents[name]] += max(taken[name] + mine, kept)
+    # Quotas may promise more than there is: then what is kept back cannot all be kept, and only holds count.
+    is_promised_twice = owned[None] > capacity
+    yield Standing("", pool, held[None], held[None] if is_promised_twice else taken[None], capacity)

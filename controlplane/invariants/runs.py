@@ -73,8 +73,9 @@ def _pods_twice(state: State) -> Iterator[Violation]:
             ended = state.ended.get(uid)
             what = f"its workload ended as {ended}" if ended else "there is no such workload"
             yield Violation("S5", seen[0].name, f"The cluster runs this pod, but {what}.")
-        if len(attempts := {p.attempt for p in seen}) > 1:
-            yield Violation("S5", uid, f"Attempts {sorted(attempts)} run at the same time.")
+        elif others := {p.attempt for p in seen} - {state.snapshot.workloads[uid].attempt}:
+            current = state.snapshot.workloads[uid].attempt
+            yield Violation("S5", uid, f"Pods of attempt {sorted(others)} run, the current one is {current}.")
         if len({p.name for p in seen}) < len(seen):
             yield Violation("S5", uid, "Two pods run as one rank of one attempt.")
 
@@ -115,9 +116,9 @@ def _started_unfit(state: State, workload: Workload) -> Iterator[Violation]:
     promised = {a.rank for a in old.placement if a.reserved or old.phase == Phase.RESERVED}
     inventory = state.snapshot.inventory
     for worker in workload.placement:
-        if worker.rank in promised and not worker.reserved and not worker.leaving:
-            if why := _unhealthy(inventory, worker):
-                yield Violation("S6", workload.id, f"Rank {worker.rank} starts on {worker.node}: {why}.")
+        is_new = worker.rank in promised and not worker.reserved and not worker.leaving
+        if is_new and (why := _unhealthy(inventory, worker)):
+            yield Violation("S6", workload.id, f"Rank {worker.rank} starts on {worker.node}: {why}.")
 
 
 def _refused(node: Node, ask: Ask, worker: Assignment) -> str:

@@ -16,7 +16,7 @@ from scheduler.team import Quota
 from scheduler.workload import ENDED, Assignment, Phase, Workload, may_move
 
 
-class IllegalMove(Exception):
+class IllegalMove(Exception):  # noqa: N818  (what happened, not a mistake)
     """A step that the life cycle does not have."""
 
 

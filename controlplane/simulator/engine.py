@@ -10,7 +10,7 @@ any order; a round may be committed long after it was decided, by a leader that 
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,40 +25,51 @@ from controlplane.simulator import lifecycle, watching
 from controlplane.simulator.book import Action, Book, Record
 from controlplane.simulator.faults import BadLine, Odds
 from controlplane.simulator.lifecycle import Rescale
+from controlplane.simulator.mishaps import MISHAPS, ODDS, Scene
 from controlplane.simulator.mix import TEAMS, Mix, nodes, quotas
 from gpushare.gpu import WHOLE
 from scheduler.decision import Decision, Evict, Place, Shrink
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
 from scheduler.snapshot import Node, Snapshot
-from scheduler.workload import ACTIVE, Kind, Phase, Workload
+from scheduler.workload import ACTIVE, Assignment, Kind, Phase, Workload
 
 Commit = Callable[[Book, Sequence[Decision | Rescale], int, str], tuple[int, ...]]
 TIMELINE = 40  # events shown with a failure
-MOST_WAITING = 40  # arrivals pause then: rounds stay quick and queues stay interesting
+MOST_WAITING = 15  # arrivals pause then: rounds stay quick and queues stay interesting
 
 # How often each event is tried; those that find nothing to do are drawn again.
 WEIGHTS: Mapping[str, float] = {
-    "submit": 11,
-    "pass_time": 11,
+    "submit": 12,
+    "pass_time": 12,
     "observe": 16,
-    "decide": 13,
-    "commit": 15,
-    "perform": 26,
+    "decide": 6,
+    "commit": 10,
+    "perform": 34,
     "rescale": 3,
     "bill": 1,
-    "user_stops": 0.8,
-    "user_suspends": 0.6,
-    "user_resumes": 0.6,
-    "quota_changes": 0.15,
-    "node_is_lost": 0.12,
-    "node_returns": 0.12,
-    "gpu_is_lost": 0.1,
-    "node_is_removed": 0.03,
-    "node_is_added": 0.05,
-    "node_is_cordoned": 0.12,
     "leader_changes": 0.6,
+    **ODDS,
 }
+
+
+def pod_of(workload: Workload, worker: Assignment, record: Record) -> PodSpec:
+    """The pod of one worker."""
+    ask = workload.ask
+    return PodSpec(
+        workload=workload.id,
+        attempt=workload.attempt,
+        rank=worker.rank,
+        size=len(workload.placement),
+        node=worker.node,
+        gpus=worker.gpus,
+        milli=ask.share.guarantee if ask.share else WHOLE,
+        gpu_memory=ask.share.memory if ask.share else 0,
+        cpu_milli=ask.cpu_milli,
+        memory=ask.memory,
+        namespace=workload.team,
+        spec=record.spec,
+    )
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,7 @@ class Parts:
     commit: Commit = lifecycle.commit
     take_in: Callable[[Book, Observation], bool] = watching.take_in
     book: Callable[[Snapshot], Book] = Book
+    pod: Callable[[Workload, Assignment, Record], PodSpec] = pod_of
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,7 @@ class World:
     ask_again_every: int = 20
 
 
-class InvariantBroken(AssertionError):
+class InvariantBroken(AssertionError):  # noqa: N818  (what happened, not a mistake)
     """What broke, in which event of which seed, and what had happened before."""
 
     def __init__(self, seed: int, event: int, violations: Sequence[Violation], timeline: Sequence[str]) -> None:
@@ -114,6 +126,7 @@ class Runner:
         self.line = BadLine(self.cluster, self.rng, self.world.odds)
         quotas_ = quotas(self.world.nodes)
         self.book = self.parts.book(Snapshot.build(START, self.world.nodes, TEAMS, quotas_, ()))
+        self.scene = Scene(self.book, self.cluster, self.rng, quotas_)
         self.pods: dict[str, tuple[PodSeen, ...]] = {}
         self.partly_up: dict[str, float] = {}
         self.counts: Counter[str] = Counter()
@@ -147,7 +160,8 @@ class Runner:
         before = self.book.snapshot
         self.book.begin()
         self._made = None
-        told = getattr(self, f"_{name}")()
+        mishap = MISHAPS.get(name)
+        told = mishap(self.scene) if mishap else getattr(self, f"_{name}")()
         if told is None:
             return False
         self.book.flush()
@@ -181,6 +195,10 @@ class Runner:
         )
 
     def _check(self, before: Snapshot) -> None:
+        book = self.book
+        is_same = book.snapshot is before and not (book.touched or book.writes or self._made)
+        if is_same:
+            return  # nothing that an invariant looks at has changed
         state = self.state(before)
         found = check_these(state, ALWAYS)
         made = self._made
@@ -299,14 +317,12 @@ class Runner:
             return
         seats = [a for a in workload.placement if a.rank in action.ranks and not a.leaving and not a.reserved]
         record = self.book.records[workload.id]
-        self.line.start([pod_of(workload, a.rank, a.node, a.gpus, record) for a in seats])
+        self.line.start([self.parts.pod(workload, a, record) for a in seats])
         record.performed.update((a.rank, self.cluster.now()) for a in seats)
 
     def _rescale(self) -> str | None:
         """Another number of replicas for one service: what the autoscaler decides."""
-        services = [
-            w for w in self.book.snapshot.workloads.values() if w.kind == Kind.INFERENCE and w.phase in ACTIVE
-        ]
+        services = [w for w in self.book.snapshot.workloads.values() if w.kind == Kind.INFERENCE and w.phase in ACTIVE]
         if not services:
             return None
         w = services[int(self.rng.integers(len(services)))]
@@ -337,81 +353,6 @@ class Runner:
         self.book.epoch += 1
         return f"epoch {self.book.epoch}"
 
-    # --- people -------------------------------------------------------------------------------
-
-    def _anybody(self, *phases: Phase) -> Workload | None:
-        found = [w for w in self.book.snapshot.workloads.values() if not phases or w.phase in phases]
-        return found[int(self.rng.integers(len(found)))] if found else None
-
-    def _user_stops(self) -> str | None:
-        if (w := self._anybody()) is None:
-            return None
-        lifecycle.stop(self.book, w.id, "user")
-        return f"{w.id} ({w.phase})"
-
-    def _user_suspends(self) -> str | None:
-        if (w := self._anybody()) is None:
-            return None
-        lifecycle.suspend(self.book, w.id, "user")
-        return f"{w.id} ({w.phase})"
-
-    def _user_resumes(self) -> str | None:
-        if (w := self._anybody(Phase.HELD, Phase.SUSPENDED)) is None:
-            return None
-        lifecycle.resume(self.book, w.id, "user")
-        return w.id
-
-    def _quota_changes(self) -> str:
-        rows = list(self.book.snapshot.quotas)
-        at = int(self.rng.integers(len(rows)))
-        old = rows[at]
-        original = {(q.team, q.pool): q for q in quotas(self.world.nodes)}[old.team, old.pool]
-        nominal = int(original.nominal * self.rng.choice([0.5, 0.75, 1.0, 1.0])) // WHOLE * WHOLE
-        lending = None if original.lending is None else min(original.lending, nominal)
-        rows[at] = replace(original, nominal=nominal, lending=lending)
-        self.book.rebuild(quotas=rows)
-        return f"{old.team}/{old.pool}: {old.nominal} -> {nominal}"
-
-    # --- faults -------------------------------------------------------------------------------
-
-    def _machine(self, **is_: object) -> str | None:
-        found = [n for n in self.cluster.observe(None).nodes if all(getattr(n, k) == v for k, v in is_.items())]
-        return found[int(self.rng.integers(len(found)))].name if found else None
-
-    def _node_is_lost(self) -> str | None:
-        if (name := self._machine(ready=True)) is not None:
-            self.cluster.lose_node(name)
-        return name
-
-    def _node_returns(self) -> str | None:
-        if (name := self._machine(ready=False) or self._machine(schedulable=False)) is not None:
-            self.cluster.restore_node(name)
-            self.cluster.cordon(name, False)
-        return name
-
-    def _gpu_is_lost(self) -> str | None:
-        if (name := self._machine(ready=True)) is not None:
-            self.cluster.lose_gpu(name, int(self.rng.integers(self.world.nodes[0].gpus)))
-        return name
-
-    def _node_is_removed(self) -> str | None:
-        if (name := self._machine()) is not None:
-            self.cluster.remove_node(name)
-        return name
-
-    def _node_is_added(self) -> str | None:
-        there = {n.name for n in self.cluster.observe(None).nodes}
-        missing = [n for n in self.world.nodes if n.name not in there]
-        if not missing:
-            return None
-        self.cluster.add_nodes(missing[:1])
-        return missing[0].name
-
-    def _node_is_cordoned(self) -> str | None:
-        if (name := self._machine(ready=True, schedulable=True)) is not None:
-            self.cluster.cordon(name, True)
-        return name
-
 
 def kind_of(decision: Decision | Rescale) -> str:
     """A decision's kind as it is counted."""
@@ -420,22 +361,3 @@ def kind_of(decision: Decision | Rescale) -> str:
     if isinstance(decision, Evict):
         return f"Evict {decision.reason}"
     return "Scale" if isinstance(decision, Rescale) else type(decision).__name__
-
-
-def pod_of(workload: Workload, rank: int, node: str, gpus: tuple[int, ...], record: Record) -> PodSpec:
-    """The pod of one worker."""
-    ask = workload.ask
-    return PodSpec(
-        workload=workload.id,
-        attempt=workload.attempt,
-        rank=rank,
-        size=len(workload.placement),
-        node=node,
-        gpus=gpus,
-        milli=ask.share.guarantee if ask.share else WHOLE,
-        gpu_memory=ask.share.memory if ask.share else 0,
-        cpu_milli=ask.cpu_milli,
-        memory=ask.memory,
-        namespace=workload.team,
-        spec=record.spec,
-    )

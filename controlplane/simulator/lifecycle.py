@@ -257,12 +257,7 @@ def _run(book: Book, workload: Workload, ends: Sequence[End], actor: str) -> Non
     if bad and not record.intent:
         workload = _break(book, workload, bad, actor)
     if not workload.placement:
-        if record.intent == FAIL:
-            book.move(workload, Phase.FAILED, actor)
-        elif record.intent == REQUEUE:
-            requeue(book, workload, actor)
-        elif ends:
-            book.move(workload, Phase.SUCCEEDED, actor)
+        _has_ended(book, workload, ends, actor)
     elif record.intent:
         return  # waits for its last workers to leave
     elif all(record.seen.get(a.rank) == PodPhase.RUNNING for a in workload.placement):
@@ -270,6 +265,17 @@ def _run(book: Book, workload: Workload, ends: Sequence[End], actor: str) -> Non
             book.move(workload, Phase.RUNNING, actor, started_at=workload.started_at or book.at)
     elif workload.phase == Phase.ADMITTED and record.seen:
         book.move(workload, Phase.STARTING, actor)
+
+
+def _has_ended(book: Book, workload: Workload, ends: Sequence[End], actor: str) -> None:
+    """The last worker of an attempt has ended: well, or because the attempt broke."""
+    intent = book.records[workload.id].intent
+    if intent == FAIL:
+        book.move(workload, Phase.FAILED, actor)
+    elif intent == REQUEUE:
+        requeue(book, workload, actor)
+    elif ends:
+        book.move(workload, Phase.SUCCEEDED, actor)
 
 
 def _break(book: Book, workload: Workload, bad: Sequence[End], actor: str) -> Workload:

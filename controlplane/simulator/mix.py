@@ -106,7 +106,11 @@ class Mix:
         if fails:
             spec["simulated"] |= {"fail_at": float(self._rng.random()), "fail_attempts": int(self._rng.integers(1, 3))}
         workload = replace(
-            base, ask=ask, gang=Gang(count, least, count), topology=self._topology(count, gpus), expected_seconds=seconds
+            base,
+            ask=ask,
+            gang=Gang(count, least, count),
+            topology=self._topology(count, gpus),
+            expected_seconds=seconds,
         )
         return Job(workload, spec, int(self._rng.integers(0, 3)))
 

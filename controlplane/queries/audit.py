@@ -1,0 +1,166 @@
+"""Rows -> what the invariants look at: the self-audit of a live database (`manage.py audit`)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Sum
+
+from controlplane.cluster.port import PodSeen
+from controlplane.cycle import rebuild
+from controlplane.invariants.check import ALWAYS, INVARIANTS, check_these
+from controlplane.invariants.state import (
+    GONE,
+    Account,
+    Claim,
+    Interval,
+    Round,
+    Schedule,
+    State,
+    Transition,
+    Violation,
+    Write,
+)
+from controlplane.models import Cycle, Event, Placement, PlacementState, PolicyVersion, Usage
+from controlplane.models import Workload as WorkloadRow
+from controlplane.policy import Policy
+from controlplane.queries import snapshot as snapshots
+from scheduler.decision import Decision, Evict, EvictReason, Place, Reason, Shrink, Wait
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
+from scheduler.snapshot import Snapshot
+from scheduler.workload import ENDED, Assignment, Phase
+
+# A promised place is bound by the observe loop's sweep at the latest: two of its periods, cluster clock.
+ADMISSION_SECONDS = 60.0
+_RELEASED = PlacementState.RELEASED.value
+
+
+def violations(*, last_rounds: int = 20, pods: Sequence[PodSeen] | None = None) -> tuple[Violation, ...]:
+    """Every broken invariant of the database as it stands, and of the newest rounds.
+
+    pods: those that the cluster itself shows, if it was asked at this very moment. Quota (S3) is judged by what
+    rounds added: a team may stand over a quota that was lowered.
+    """
+    seen = state(pods=pods)
+    found = check_these(seen, {name: check for name, check in ALWAYS.items() if name != "S3"})
+    for made in rounds(last_rounds):
+        after = made.snapshot.after(made.decisions)
+        of_round = {name: INVARIANTS[name] for name in ("S1", "S3", "S6", "S8", "S9", "S14", "S17", "S18")}
+        found += check_these(State(after, before=made.snapshot, round=made, settings=made.settings), of_round)
+    return found
+
+
+def state(*, pods: Sequence[PodSeen] | None = None, before: Snapshot | None = None, made: Round | None = None) -> State:
+    """The state of the database. before: the snapshot of an earlier moment; made: the round since then."""
+    now = snapshots.full()
+    ended = {str(uid): Phase(phase) for uid, phase in _ended()}
+    return State(
+        snapshot=now,
+        before=before,
+        pods=None if pods is None else _live(pods),
+        ended=ended,
+        submitted={str(uid) for uid in Event.objects.filter(kind="Submitted").values_list("workload", flat=True)},
+        transitions=tuple(_transitions()) if before is None else None,
+        writes=tuple(_writes()),
+        accounts=_accounts(now.at),
+        rate=sum(w.ask.milli * sum(not a.reserved for a in w.placement) for w in now.workloads.values()),
+        claims=tuple(_claims(now)),
+        round=made,
+        settings=_settings(PolicyVersion.objects.order_by("-pk").values_list("pk", flat=True).first()),
+    )
+
+
+def rounds(last: int, decide: Schedule = schedule) -> Iterator[Round]:
+    """The newest rounds of the scheduler whose input is kept, oldest first; `decide` is how to decide again."""
+    kept = Cycle.objects.filter(loop="schedule", input__isnull=False)
+    newest = list(kept.order_by("-pk").values_list("pk", flat=True)[:last])
+    for number in reversed(newest):
+        base = kept.filter(is_base=True, pk__lte=number).order_by("-pk").values_list("pk", flat=True).first()
+        if base is None:
+            continue
+        inputs = kept.filter(pk__gte=base, pk__lte=number).order_by("pk").values_list("input", flat=True)
+        cycle = Cycle.objects.get(pk=number)
+        decisions = tuple(decision_of(document) for document in cycle.decisions)
+        yield Round(rebuild(bytes(packed) for packed in inputs if packed is not None), decisions, _settings(cycle.policy), decide)
+
+
+def decision_of(document: Mapping[str, Any]) -> Decision:
+    """A decision from the document that its Cycle row keeps."""
+    values = {name: value for name, value in document.items() if name != "kind"}
+    match document["kind"]:
+        case "Place":
+            workers = tuple(Assignment(**worker | {"gpus": tuple(worker["gpus"])}) for worker in values["workers"])
+            return Place(values["workload"], values["version"], workers, tuple(values["after"]))
+        case "Evict":
+            return Evict(**values | {"reason": EvictReason(values["reason"])})
+        case "Shrink":
+            return Shrink(**values | {"ranks": tuple(values["ranks"])})
+        case "Wait":
+            numbers = tuple((name, value) for name, value in values["numbers"])
+            return Wait(**values | {"reason": Reason(values["reason"]), "numbers": numbers})
+        case kind:
+            raise ValueError(f"unknown decision {kind}")
+
+
+def _settings(policy: int | None) -> Settings:
+    if policy is None:
+        return Settings()
+    return Policy.from_dict(PolicyVersion.objects.get(pk=policy).data).scheduling
+
+
+def _live(pods: Sequence[PodSeen]) -> dict[str, list[PodSeen]]:
+    found: dict[str, list[PodSeen]] = {}
+    for pod in pods:
+        if pod.phase not in GONE:
+            found.setdefault(pod.workload, []).append(pod)
+    return found
+
+
+def _ended() -> Iterator[tuple[UUID, str]]:
+    ended = sorted(phase.value for phase in ENDED)
+    yield from WorkloadRow.objects.filter(phase__in=ended).values_list("pk", "phase")
+
+
+def _transitions() -> Iterator[Transition]:
+    """Each workload's steps as its events tell them; an event that leaves the phase as it is is a note."""
+    told = Event.objects.filter(workload__isnull=False).exclude(phase="").order_by("id")
+    at: dict[UUID, Phase] = {}
+    for uid, phase, actor in told.values_list("workload", "phase", "actor"):
+        if uid is None or at.get(uid) == phase:
+            continue
+        yield Transition(str(uid), at.get(uid), Phase(phase), actor)
+        at[uid] = Phase(phase)
+
+
+def _writes() -> Iterator[Write]:
+    """Committed rounds in their order. Which epoch was current then is not kept: an older one shows by going back."""
+    for loop, epoch in Cycle.objects.order_by("pk").values_list("loop", "epoch"):
+        yield Write(loop, epoch, epoch)
+
+
+def _accounts(now: float) -> dict[str, Account]:
+    """What usage rows bill each workload, and the holds they must add up to, as far as these are accounted."""
+    billed = dict(Usage.objects.order_by().values_list("workload").annotate(total=Sum("held")))
+    holds: dict[UUID, list[Interval]] = {uid: [] for uid in billed}
+    rows = Placement.objects.filter(bound_at__isnull=False).values_list(
+        "workload_id", "attempt", "rank", "milli", "bound_at", "released_at", "accounted_to", "state"
+    )
+    for uid, attempt, rank, milli, bound_at, released_at, accounted_to, state_ in rows:
+        start = bound_at or 0.0
+        covered = start if accounted_to is None else accounted_to
+        end = min(covered, released_at) if state_ == _RELEASED and released_at is not None else covered
+        holds.setdefault(uid, []).append(Interval(attempt, rank, milli, start, end))
+    return {str(uid): Account(int(billed.get(uid) or 0), now, tuple(kept)) for uid, kept in holds.items()}
+
+
+def _claims(now: Snapshot) -> Iterator[Claim]:
+    """Places that are promised and whose victims left so long ago that the claimant should have started."""
+    for workload in now.workloads.values():
+        promised = tuple(a for a in workload.placement if a.reserved and not a.leaving)
+        if not workload.after or not promised:
+            continue
+        left = Placement.objects.filter(workload__in=[uid for uid in workload.after if uid != workload.id])
+        newest = left.filter(released_at__isnull=False).order_by("-released_at").values_list("released_at", flat=True)
+        if (newest.first() or now.at) < now.at - ADMISSION_SECONDS:
+            yield Claim(workload.id, workload.attempt, promised, workload.after)

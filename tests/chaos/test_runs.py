@@ -1,0 +1,78 @@
+"""Long runs of core and simulated cluster with faults: no invariant breaks, and everything that can happen does."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from controlplane.simulator.chaos import main
+from controlplane.simulator.engine import InvariantBroken, Parts, Runner, World
+from controlplane.simulator.mix import nodes
+from scheduler.decision import Decision, Place
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
+from scheduler.snapshot import Snapshot
+from tests.invariants.runs import SMALL
+
+SEEDS = (101, 102, 103, 104)
+EVENTS = 25_000  # of each seed: 10^5 in all
+KINDS = ("Place", "Place after", "Evict Preempted", "Evict Reclaimed", "Shrink", "Wait", "Scale")
+_seen: dict[int, Counter[str]] = {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_invariant_breaks_in_a_world_of_512_gpus(seed: int):
+    runner = Runner(seed)
+    snapshot = runner.book.snapshot
+    assert (len(snapshot.inventory.nodes), int(snapshot.inventory.offset[-1])) == (64, 512)
+    _seen[seed] = runner.run(EVENTS)
+    assert runner.events == EVENTS
+    assert runner.cluster.overcommits <= _seen[seed]["gpu_is_lost"] * 8  # a start on a device that is lost counts too
+
+
+@pytest.mark.slow
+def test_every_kind_of_decision_and_fault_happened_a_hundred_times():
+    if set(_seen) != set(SEEDS):
+        pytest.skip("needs the runs above in the same session")
+    total = sum(_seen.values(), Counter[str]())
+    assert {kind: total[kind] for kind in KINDS if total[kind] < 100} == {}
+    assert total["node_is_lost"] >= 50
+    assert total["gpu_is_lost"] >= 50
+    assert total["leader_changes"] >= 100
+
+
+def test_a_seed_gives_the_same_run_however_it_is_cut():
+    whole, parts = Runner(5, World(**SMALL)), Runner(5, World(**SMALL))
+    whole.run(600)
+    for _ in range(6):
+        parts.run(100)
+    assert whole.counts == parts.counts
+    assert whole.book.snapshot.workloads == parts.book.snapshot.workloads
+
+
+def test_a_failure_names_its_seed_and_replays():
+    def impatient(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        """Places gangs without their last worker."""
+        return tuple(
+            replace(d, workers=d.workers[:-1]) if isinstance(d, Place) and len(d.workers) > 1 else d
+            for d in schedule(snapshot, settings)
+        )
+
+    told = []
+    for _ in range(2):
+        with pytest.raises(InvariantBroken) as broken:
+            Runner(9, World(**SMALL), Parts(schedule=impatient)).run(5000)
+        told.append(str(broken.value))
+    assert told[0] == told[1]
+    assert told[0].startswith("seed 9, event ")
+    assert "decide: Place" in told[0]
+
+
+def test_the_night_run_is_one_command(capsys: pytest.CaptureFixture[str]):
+    assert main(["--seed", "3", "--events", "200", "--nodes", "8", "--gpus", "4"]) == 0
+    assert "seed 3: 200 events" in capsys.readouterr().out
+
+
+def test_worlds_have_the_size_asked_for():
+    assert sum(n.gpus for n in nodes(6, 2)) == 12

@@ -1,0 +1,243 @@
+"""Every invariant is an alarm, and every alarm is tested: a bug planted in a run trips exactly its own."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from controlplane.cluster.port import Observation, PodSpec
+from controlplane.invariants.check import check
+from controlplane.invariants.state import Round, Schedule, State
+from controlplane.simulator import lifecycle, watching
+from controlplane.simulator.book import Book, Record
+from controlplane.simulator.engine import WEIGHTS, Parts, Runner, World, pod_of
+from scheduler.decision import Decision, Evict, EvictReason, Place
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
+from scheduler.snapshot import Snapshot
+from scheduler.workload import ACTIVE, Assignment, Phase, Workload
+from tests.invariants.runs import SMALL, broken_by
+from tests.worlds import parse
+
+
+def test_nothing_trips_without_a_bug():
+    runner = Runner(1, World(**SMALL))
+    runner.run(1500)
+    assert runner.events == 1500
+
+
+def test_s1_trips_when_a_share_is_given_twice():
+    def generous(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        taken = {(a.node, a.gpus): w for w in snapshot.workloads.values() for a in w.placement if w.ask.share}
+        decisions = list(schedule(snapshot, settings))
+        for i, d in enumerate(decisions):
+            if (
+                isinstance(d, Place)
+                and not d.after
+                and snapshot.workloads[d.workload].ask.share
+                and len(d.workers) == 1
+            ):
+                share = snapshot.workloads[d.workload].ask.share
+                for (node, gpus), tenant in taken.items():
+                    there = tenant.ask.share
+                    if share and there and share.guarantee + there.guarantee > 1000:
+                        decisions[i] = replace(d, workers=(replace(d.workers[0], node=node, gpus=gpus),))
+                        return tuple(decisions[: i + 1])
+        return tuple(decisions)
+
+    assert broken_by(Parts(schedule=generous), ask_again_every=10_000, events=6000) == {"S1"}
+
+
+def test_s2_trips_when_the_running_total_forgets_what_ended():
+    class Forgetful(Book):
+        def flush(self, at: float | None = None) -> None:
+            before = self.snapshot
+            super().flush(at)
+            gone = [w for uid, w in before.workloads.items() if uid not in self.snapshot.workloads and w.placement]
+            for workload in gone:
+                self.snapshot.columns.add(self.snapshot.inventory, workload)
+
+    assert broken_by(Parts(book=Forgetful)) == {"S2"}
+
+
+def test_s3_trips_when_quotas_are_not_asked():
+    def boundless(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        free = [replace(q, borrowing=None, lending=None) for q in snapshot.quotas]
+        s = snapshot
+        return schedule(Snapshot.build(s.at, s.inventory.nodes, s.teams, free, s.workloads.values()), settings)
+
+    assert broken_by(Parts(schedule=boundless), ask_again_every=10_000) == {"S3"}
+
+
+def test_s4_trips_when_a_gang_starts_without_its_last_worker():
+    def impatient(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        return tuple(
+            replace(d, workers=d.workers[:-1]) if isinstance(d, Place) and len(d.workers) > 1 and not d.after else d
+            for d in schedule(snapshot, settings)
+        )
+
+    assert broken_by(Parts(schedule=impatient), ask_again_every=10_000) == {"S4"}
+
+
+def test_s5_trips_when_a_repeated_start_has_another_name():
+    calls = Counter[tuple[str, int]]()
+
+    def renamed(workload: Workload, worker: Assignment, record: Record) -> PodSpec:
+        calls[workload.id, worker.rank] += 1
+        spec = pod_of(workload, worker, record)
+        return replace(spec, attempt=workload.attempt + (calls[workload.id, worker.rank] > workload.attempt))
+
+    assert broken_by(Parts(pod=renamed), ask_again_every=10_000) == {"S5"}
+
+
+def test_s6_trips_when_cordons_are_not_seen():
+    def blind(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        well = [replace(n, ready=True, schedulable=True, lost=()) for n in snapshot.inventory.nodes]
+        s = snapshot
+        return schedule(Snapshot.build(s.at, well, s.teams, s.quotas, s.workloads.values()), settings)
+
+    weights = WEIGHTS | {"node_is_cordoned": 3.0}
+    assert broken_by(Parts(schedule=blind), ask_again_every=10_000, weights=weights) == {"S6"}
+
+
+def test_s7_trips_when_a_former_leader_may_write():
+    def unfenced(book: Book, decisions: Sequence[Any], epoch: int, loop: str = "schedule") -> tuple[int, ...]:
+        now, book.epoch = book.epoch, epoch
+        stale = lifecycle.commit(book, decisions, epoch, loop)
+        book.epoch = now
+        book.writes[-1:] = [replace(book.writes[-1], current=now)]
+        return stale
+
+    assert broken_by(Parts(commit=unfenced)) == {"S7"}
+
+
+def test_s8_trips_when_one_more_has_to_leave_than_needed():
+    def greedy(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        decisions = list(schedule(snapshot, settings))
+        first = next((d for d in decisions if isinstance(d, Evict) and d.reason == EvictReason.PREEMPTED), None)
+        if first is None:
+            return tuple(decisions)
+        named = {d.workload for d in decisions if not isinstance(d, Evict)} | {
+            d.workload for d in decisions if isinstance(d, Evict)
+        }
+        by = snapshot.workloads[first.by]
+        extra = next(
+            (
+                w
+                for w in snapshot.workloads.values()
+                if w.team == by.team and w.priority < by.priority and w.preemptible and w.phase == Phase.RUNNING
+                and w.id not in named and w.started_at is not None and snapshot.at - w.started_at > 60
+                and not w.preempted_at
+            ),
+            None,
+        )  # fmt: skip
+        if extra is None:
+            return tuple(decisions)
+        at = decisions.index(first)
+        decisions.insert(at, Evict(extra.id, extra.version, EvictReason.PREEMPTED, by.id))
+        return tuple(
+            replace(d, after=(*d.after, extra.id)) if isinstance(d, Place) and d.workload == by.id else d
+            for d in decisions
+        )
+
+    assert broken_by(Parts(schedule=greedy), ask_again_every=10_000, events=10_000) == {"S8"}
+
+
+def test_s9_trips_when_a_reservation_is_never_honoured():
+    def forgets_the_promised(book: Book, seen: Observation) -> bool:
+        hidden = {w.id: w.after for w in book.living() if w.after}
+        for uid in hidden:
+            book.put(replace(book.get(uid), after=()))
+        known = watching.take_in(book, seen)
+        for uid, after in hidden.items():
+            if (workload := book.get(uid)) is not None and workload.phase == Phase.RESERVED:
+                book.put(replace(workload, after=after))
+        return known
+
+    assert broken_by(Parts(take_in=forgets_the_promised), events=10_000) == {"S9"}
+
+
+def test_s10_trips_when_nobody_remembers_who_left_for_whom():
+    def forgetful(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        blank = [replace(w, preempted_at=(), preempted_by=()) for w in snapshot.workloads.values()]
+        return schedule(snapshot.replace(changed=blank), settings)
+
+    patient = Settings(min_runtime_seconds=5.0, max_preemptions=1)
+    assert broken_by(Parts(schedule=forgetful), events=20_000, settings=patient, ask_again_every=10_000) == {"S10"}
+
+
+def test_s12_trips_when_a_step_leaves_no_record():
+    class Silent(Book):
+        def move(self, workload: Workload, to: Phase, actor: str, **changes: Any) -> Workload:
+            moved = super().move(workload, to, actor, **changes)
+            if to == Phase.SUSPENDING:
+                self.transitions.pop()
+            return moved
+
+    assert broken_by(Parts(book=Silent)) == {"S12"}
+
+
+def test_s13_trips_when_a_hold_is_billed_twice():
+    class Greedy(Book):
+        def release(self, workload: Workload, worker: Assignment, at: float) -> Workload:
+            record = self.records[workload.id]
+            billed = record.billed
+            released = super().release(workload, worker, at)
+            record.billed += record.billed - billed
+            return released
+
+    assert broken_by(Parts(book=Greedy)) == {"S13"}
+
+
+def test_s13_trips_when_a_workload_vanishes():
+    class Leaky(Book):
+        def move(self, workload: Workload, to: Phase, actor: str, **changes: Any) -> Workload:
+            moved = super().move(workload, to, actor, **changes)
+            if to == Phase.SUCCEEDED:
+                del self.ended[workload.id]
+                self.transitions.pop()
+            return moved
+
+    assert broken_by(Parts(book=Leaky)) == {"S13"}
+
+
+def test_s14_trips_when_the_last_to_come_is_the_first_served():
+    def backwards(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        turned = [replace(w, seq=-w.seq) for w in snapshot.workloads.values()]
+        return schedule(snapshot.replace(changed=turned), settings)
+
+    world = parse("""
+        node a 2 gpus
+        team red nominal 2
+        r1 red training 1 pending   r2 red training 1 pending   r3 red training 1 pending
+    """)
+
+    def broken(with_: Schedule) -> set[str]:
+        made = Round(world, tuple(with_(world, Settings())), Settings(), with_)
+        return {v.name for v in check(State(world, round=made))}
+
+    assert broken(schedule) == set()
+    assert broken(backwards) == {"S14"}
+
+
+def test_s17_trips_when_a_round_never_settles():
+    def restless(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        decisions = schedule(snapshot, settings)
+        service = next((w for w in snapshot.workloads.values() if w.phase in ACTIVE and w.placement), None)
+        if service is None:
+            return decisions
+        leaver = Evict(service.id, service.version, EvictReason.PREEMPTED, service.id)
+        return decisions if any(isinstance(d, Place | Evict) for d in decisions) else (*decisions, leaver)
+
+    assert "S17" in broken_by(Parts(schedule=restless), ask_again_every=1)
+
+
+def test_s18_trips_when_a_round_depends_on_how_often_it_was_asked():
+    calls: list[int] = []
+
+    def moody(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        calls.append(1)
+        decisions = schedule(snapshot, settings)
+        return decisions if len(calls) % 2 else decisions[::-1]
+
+    assert broken_by(Parts(schedule=moody), ask_again_every=1) == {"S18"}
