@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import structlog
-from django.db import close_old_connections
+from django.db import close_old_connections, connection
 
 from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.loops import account, actuate, observe, scale, schedule, wiring
@@ -168,7 +168,7 @@ class Driver:
             except Exception:
                 failures += 1
                 log.exception("the embedded driver failed; it tries again", failures=failures)
-                close_old_connections()
+                _reconnect()
                 stop.wait(_backoff(failures))
 
     def _pace(self, stop: threading.Event) -> None:
@@ -205,7 +205,7 @@ class Driver:
             health.failures += 1
             health.not_before = time.monotonic() + _backoff(health.failures)
             log.exception("loop failed", loop=name, failures=health.failures, at=self.now)
-            close_old_connections()
+            _reconnect()
         else:
             health.failures = 0
 
@@ -220,6 +220,12 @@ def run(preset: Preset, stop: threading.Event) -> None:
             failures += 1
             log.exception("the loops could not start; they try again", failures=failures)
             stop.wait(_backoff(failures))
+
+
+def _reconnect() -> None:
+    """Have the next statement open a new connection if this one has broken."""
+    if not connection.in_atomic_block:
+        close_old_connections()
 
 
 def _backoff(failures: int) -> float:
