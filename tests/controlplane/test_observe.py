@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.cluster.port import Observation, PodPhase, PodSeen
 from controlplane.models import Action, Event, Node, Placement, Workload
-from controlplane.services import nodes, observations, workloads
+from controlplane.services import clusters, nodes, observations, workloads
 from controlplane.services.outcomes import NOT_THE_JOBS_FAULT, backoff_seconds
 from scheduler.workload import ENDED, LEAVING, Phase, may_move
 from tests.controlplane.state import PodCluster, World, node, open_actions, phase, seen_by_scheduler, story
@@ -492,6 +492,28 @@ def test_a_full_observation_that_is_late_takes_nothing_away(world):
     world.run(job, "a")
     tell(world, at=before, full=True)
     assert phase(job) == "Running"
+
+
+def test_a_late_full_observation_takes_no_node_away_and_does_not_turn_the_clock_back(world):
+    before, now = world.cluster.at, clusters.seen().now
+    world.later(100)
+    world.observe()
+    stale = Observation(before, "0", True, (), (world.cluster.nodes["a"],))
+    observations.apply(stale, lease=world.lease("observe"))
+    assert Node.objects.count() == 2
+    assert clusters.seen().now == now + 101
+
+
+def test_an_end_told_twice_in_one_observation_is_one_end(world):
+    job = world.submit("job", retries=5)
+    world.run(job, "a")
+    end = PodSeen(str(job.pk), 1, 0, "a", (0,), FAILED, ended_at=world.cluster.at, exit_code=1)
+    world.later(10)
+    tell(world, end, replace(end, ended_at=world.cluster.at), end)
+    job.refresh_from_db()
+    place = Placement.objects.get()
+    assert (job.phase, job.failures) == ("Queued", 1)
+    assert job.attained == 1000 * (place.released_at - place.bound_at)
 
 
 def test_the_order_in_which_pods_are_reported_does_not_matter(world):

@@ -88,7 +88,7 @@ def test_what_changed_is_what_a_replay_needs(world):
 def test_stored_rounds_decide_the_same_again(world):
     jobs = []
     for number in range(6):
-        jobs.append(world.submit(f"job-{number}", gpus=3 + number % 3, team=("red", "blue")[number % 2]))
+        jobs.append(world.submit(f"job-{number}", gpus=6 + number % 3, team=("red", "blue")[number % 2]))
         world.later(60)
         schedule.run_once(world.wiring)
         world.actuate()
