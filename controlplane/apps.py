@@ -12,6 +12,7 @@ class ControlplaneConfig(AppConfig):
     """Stores jobs and quotas, runs the loops."""
 
     name = "controlplane"
+    verbose_name = "Weft"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

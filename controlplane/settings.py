@@ -106,6 +106,17 @@ TEMPLATES = [
     }
 ]
 STATIC_URL = "static/"
+UNFOLD = {
+    "SITE_TITLE": "Weft",
+    "SITE_HEADER": "Weft",
+    "SITE_SUBHEADER": "Platform admin",
+    "SITE_URL": "/",
+    "SHOW_VIEW_ON_SITE": False,
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": f"/{STATIC_URL}frontend/logo.svg"}],
+    "SIDEBAR": {"navigation": "controlplane.admin.site.navigation"},
+    # The pages' accent (frontend/static/frontend/tokens.css) and its neighbours.
+    "COLORS": {"primary": {"400": "#8aa2ff", "500": "#5c7cfa", "600": "#3b5bdb", "700": "#364fc7"}},
+}
 STATIC_ROOT = DATA_DIR / "static"
 WHITENOISE_USE_FINDERS = EMBEDDED
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

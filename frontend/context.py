@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from controlplane.queries import access, dashboard
 from frontend import words
+from frontend.views import answers
 
 THEMES = ("light", "dark")
 
@@ -34,7 +35,7 @@ class Page:
     @cached_property
     def roles(self) -> dict[str, str]:
         """The viewer's role by team."""
-        return {name: str(role) for name, role in access.roles(self._request.user).items()}
+        return {name: str(role) for name, role in answers.roles(self._request).items()}
 
     @property
     def is_admin(self) -> bool:
@@ -44,7 +45,7 @@ class Page:
     @cached_property
     def may_submit(self) -> bool:
         """Whether there is a team in which the viewer may submit."""
-        return bool(access.team_names(self._request.user, access.Verb.SUBMIT))
+        return bool(answers.teams_for(self._request, access.Verb.SUBMIT))
 
     @property
     def standing(self) -> str:
@@ -94,7 +95,7 @@ def page(request: HttpRequest) -> dict[str, Any]:
     if request.path.startswith(("/admin/", "/api/")):
         return {}
     theme = request.COOKIES.get("weft_theme", "")
-    clock = dashboard.clock()
+    clock = answers.clock(request)
     return {
         "page": Page(request),
         "clock": clock,

@@ -10,6 +10,7 @@ from controlplane.cluster.port import ClusterUnreachable
 from controlplane.queries import cluster, dashboard
 from controlplane.queries import workloads as queries
 from frontend import forms, words
+from frontend.views import answers
 from scheduler.workload import ENDED, WAITING, Phase
 
 TABS = (("why", "Why"), ("timeline", "Timeline"), ("placement", "Placement"), ("logs", "Logs"), ("file", "Job file"))
@@ -86,7 +87,7 @@ def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str
 
 def _timeline(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
     events = _events(w, MOST_EVENTS)
-    end = w.ended_at or dashboard.clock().now
+    end = w.ended_at or answers.clock(request).now
     return {"events": events, "bands": _bands(list(reversed(events)), end), "end": end}
 
 
@@ -127,7 +128,7 @@ MAKERS: dict[str, Callable[[HttpRequest, Any, Collection[str] | None], dict[str,
 
 def _events(w: Any, most: int) -> list[Any]:
     """The newest events first, each with its sentence."""
-    found = list(queries.events(w).order_by("-id")[:most])
+    found: list[Any] = list(queries.events(w).order_by("-id")[:most])
     for event in found:
         event.person = "" if event.actor.startswith("loop:") else event.actor
         event.sentence = words.event_sentence(event.kind, event.reason, event.message, event.data)

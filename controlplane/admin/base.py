@@ -58,17 +58,20 @@ class ServiceForm(_Form):
 
     def save(self, commit: bool = True) -> Any:
         """Hand the instance on; `save_model` writes."""
-        self.save_m2m = lambda: None
+        self.save_m2m = _nothing  # type: ignore[method-assign]
         return self.instance
+
+
+def _nothing() -> None:
+    """There is nothing many-to-many to save."""
 
 
 class GpuField(forms.DecimalField):
     """GPUs with three decimals, kept as milli-GPU."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(min_value=Decimal(0), decimal_places=3, max_digits=12, **kwargs)
-        self.widget = UnfoldAdminTextInputWidget(attrs={"inputmode": "decimal", "placeholder": kwargs.get("label", "")})
-        self.widget.is_required = self.required
+    def __init__(self, empty: str = "", **kwargs: Any) -> None:
+        widget = UnfoldAdminTextInputWidget(attrs={"inputmode": "decimal", "placeholder": empty})
+        super().__init__(min_value=Decimal(0), decimal_places=3, max_digits=12, widget=widget, **kwargs)
 
     def prepare_value(self, value: Any) -> Any:
         """milli-GPU from the row as GPUs; what the user typed as typed."""

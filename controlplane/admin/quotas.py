@@ -20,10 +20,16 @@ class QuotaForm(ServiceForm):
 
     nominal = GpuField(label="Nominal, GPUs", help_text="What the team owns. It gets these back from whoever borrows.")
     borrowing_limit = GpuField(
-        label="Borrowing limit, GPUs", required=False, help_text="Most it may hold beyond nominal. Empty: no limit."
+        label="Borrowing limit, GPUs",
+        required=False,
+        empty="no limit",
+        help_text="Most it may hold beyond nominal. Empty: no limit.",
     )
     lending_limit = GpuField(
-        label="Lending limit, GPUs", required=False, help_text="Most that others may borrow of it. Empty: all of it."
+        label="Lending limit, GPUs",
+        required=False,
+        empty="all of it",
+        help_text="Most that others may borrow of it. Empty: all of it.",
     )
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 

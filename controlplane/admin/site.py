@@ -7,6 +7,7 @@ from django.contrib.auth.models import Group
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
 from controlplane.queries import access
 
@@ -21,7 +22,31 @@ def _login(request: HttpRequest, extra_context: dict[str, Any] | None = None) ->
     return redirect_to_login(request.GET.get("next") or request.path)
 
 
-admin.site.has_permission = _has_permission  # type: ignore[method-assign, assignment]
-admin.site.login = _login  # type: ignore[method-assign, assignment]
+admin.site.has_permission = _has_permission  # type: ignore[method-assign]
+admin.site.login = _login  # type: ignore[method-assign]
 admin.site.index_title = "Platform admin"
 admin.site.unregister(Group)  # roles are memberships of teams
+
+
+SECTIONS = (
+    ("Who owns what", ("quota", "nodepool", "priorityclass")),
+    ("People", ("team", "membership", "user", "token")),
+    ("What happened", ("event", "cycle", "action", "lease", "policyversion")),
+)
+
+
+def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+    """The console's side bar."""
+    shown = {model.__name__.lower(): model for model in admin.site._registry}
+    back = {"title": "Back to the pages", "link": reverse("frontend:teams")}
+    sections: list[dict[str, Any]] = [{"items": [back]}]
+    for title, names in SECTIONS:
+        items = [
+            {
+                "title": str(shown[name]._meta.verbose_name_plural).capitalize(),
+                "link": reverse(f"admin:controlplane_{name}_changelist"),
+            }
+            for name in names
+        ]
+        sections.append({"title": title, "separator": True, "items": items})
+    return sections

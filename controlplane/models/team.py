@@ -75,7 +75,7 @@ class Quota(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.team} in {self.pool}: {self.nominal}"
+        return f"{self.team} in {self.pool}"
 
 
 class PriorityClass(models.Model):

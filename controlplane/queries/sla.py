@@ -145,7 +145,7 @@ def _last(uids: Collection[UUID]) -> dict[UUID, dict[str, Any]]:
     found = ServiceWindow.objects.filter(wanted).values(
         "workload", "replicas", "wanted", p95=F("p95_seconds"), rate=F("requests_per_second")
     )
-    return {row["workload"]: row for row in found}
+    return {row["workload"]: dict(row) for row in found}
 
 
 def _row(

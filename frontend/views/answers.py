@@ -1,13 +1,18 @@
 """How views answer: whole pages and parts, and who may look."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.queries import access
+from controlplane.queries import access, dashboard, teams
+
+if TYPE_CHECKING:
+    from controlplane.models import User
+
+T = TypeVar("T")
 
 
 def answer(request: HttpRequest, page: str, part: str, context: Mapping[str, Any]) -> HttpResponse:
@@ -20,7 +25,42 @@ def answer(request: HttpRequest, page: str, part: str, context: Mapping[str, Any
 
 def seen_teams(request: HttpRequest) -> list[str] | None:
     """The teams whose workloads the viewer sees; None = all."""
-    return None if access.is_platform_admin(request.user) else access.team_names(request.user)
+    return None if access.is_platform_admin(request.user) else teams_for(request, access.Verb.READ)
+
+
+def teams_for(request: HttpRequest, verb: access.Verb) -> list[str]:
+    """The teams in which the viewer may do this."""
+    return sorted(name for name, role in roles(request).items() if access.allows(role, verb))
+
+
+def roles(request: HttpRequest) -> dict[str, Any]:
+    """The viewer's role by team."""
+    return once(request, "roles", lambda: access.roles(request.user))
+
+
+def clock(request: HttpRequest) -> dashboard.Clock:
+    """The cluster's clock: one moment for the whole page."""
+    return once(request, "clock", dashboard.clock)
+
+
+def team_rows(request: HttpRequest) -> tuple[teams.TeamRow, ...]:
+    """Every team, as several parts of a page show them."""
+    return once(request, "team_rows", teams.rows)
+
+
+def signed_in(request: HttpRequest) -> "User":
+    """The user of a view that asks for one."""
+    assert request.user.is_authenticated  # noqa: S101 - login_required has seen to it
+    return request.user
+
+
+def once(request: HttpRequest, name: str, make: Callable[[], T]) -> T:
+    """Ask the database once a request."""
+    kept: dict[str, Any] = request.__dict__.setdefault("weft_kept", {})
+    if name not in kept:
+        kept[name] = make()
+    found: T = kept[name]
+    return found
 
 
 def number(text: str | None, default: int, most: int = 10**6) -> int:

@@ -12,7 +12,8 @@ from django.views.decorators.http import require_GET, require_POST
 from controlplane.queries import access, dashboard, sla, teams
 from controlplane.services import presets
 from frontend import charts, live, words
-from frontend.views.answers import seen_teams
+from frontend.views import answers
+from frontend.views.answers import seen_teams, team_rows
 
 RANGES = {"1h": 3600.0, "6h": 6 * 3600.0, "24h": 86_400.0, "7d": 7 * 86_400.0}
 POINTS = 120
@@ -52,9 +53,9 @@ def history(request: HttpRequest) -> HttpResponse:
 @require_GET
 def chart(request: HttpRequest) -> JsonResponse:
     """The figure of GPUs over time."""
-    now = dashboard.clock().now
+    now = answers.clock(request).now
     moments = dashboard.history(now, RANGES[_range(request)], POINTS)
-    rows = teams.rows()
+    rows = team_rows(request)
     figure = charts.gpus_over_time(moments, teams.colours(), dashboard.totals(now, rows).capacity)
     return JsonResponse(figure)
 
@@ -77,7 +78,7 @@ def clock(request: HttpRequest) -> HttpResponse:
 @require_POST
 def pace(request: HttpRequest) -> HttpResponse:
     """Pause or resume the simulated clock."""
-    state = dashboard.clock()
+    state = answers.clock(request)
     if not access.is_platform_admin(request.user) or not state.is_simulated:
         raise PermissionDenied
     presets.set_pace(paused=request.POST.get("paused") == "1")
@@ -108,11 +109,11 @@ async def _told() -> AsyncIterator[str]:
 
 
 def _tiles(request: HttpRequest) -> dict[str, Any]:
-    now = dashboard.clock().now
-    rows = teams.rows()
+    now = answers.clock(request).now
+    rows = team_rows(request)
     totals = dashboard.totals(now, rows)
-    line = dashboard.history(now, RANGES["6h"], 40)
-    services = sla.services(now, seen_teams(request))
+    line = answers.once(request, "line", lambda: dashboard.history(now, RANGES["6h"], 40))
+    services = _services(request)
     return {"tiles": [_computing(totals, line), _waiting(totals, line), _objectives(services), _idle(now, line)]}
 
 
@@ -174,12 +175,17 @@ def whole(milli: float | None) -> str:
 
 
 def _teams(request: HttpRequest) -> dict[str, Any]:
-    rows = [row for row in teams.rows() if row.is_used]
+    rows = [row for row in team_rows(request) if row.is_used]
     return {"teams": rows, "scale": max([max(r.nominal, r.held) for r in rows], default=0) * 1.04}
 
 
 def _objectives_part(request: HttpRequest) -> dict[str, Any]:
-    return {"services": sla.services(dashboard.clock().now, seen_teams(request))[:LISTED]}
+    return {"services": _services(request)[:LISTED]}
+
+
+def _services(request: HttpRequest) -> Sequence[sla.ServiceRow]:
+    now = answers.clock(request).now
+    return answers.once(request, "services", lambda: sla.services(now, seen_teams(request)))
 
 
 def _decisions(request: HttpRequest) -> dict[str, Any]:
@@ -215,7 +221,7 @@ def _range(request: HttpRequest) -> str:
 def _history(request: HttpRequest) -> dict[str, Any]:
     chosen, view = _range(request), request.GET.get("view", "")
     is_table = view == "table"
-    moments = dashboard.history(dashboard.clock().now, RANGES[chosen], TABLE_POINTS if is_table else 1)
+    moments = dashboard.history(answers.clock(request).now, RANGES[chosen], TABLE_POINTS if is_table else 1)
     context: dict[str, Any] = {"range": chosen, "ranges": list(RANGES), "view": view, "moments": moments}
     if is_table:
         names = sorted({name for m in moments for name, held in m.held.items() if held})

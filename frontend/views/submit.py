@@ -10,13 +10,14 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from controlplane import spec
-from controlplane.queries import access, teams
+from controlplane.queries import access, dashboard, teams
 from controlplane.queries import workloads as queries
 from controlplane.services import workloads as services
 from controlplane.services.errors import Refused
 from controlplane.services.rehearsal import rehearse
 from controlplane.shapes import FieldError
-from frontend import forms, layout, tabs
+from frontend import forms, layout
+from frontend.views.answers import signed_in, teams_for
 from scheduler.workload import Kind
 
 
@@ -24,7 +25,7 @@ from scheduler.workload import Kind
 @require_http_methods(["GET", "POST"])
 def submit(request: HttpRequest) -> HttpResponse:
     """The form; on POST the submission, or the form with each fault at its field."""
-    names = access.team_names(request.user, access.Verb.SUBMIT)
+    names = teams_for(request, access.Verb.SUBMIT)
     if not names:
         raise PermissionDenied
     kind = _kind(request)
@@ -34,7 +35,7 @@ def submit(request: HttpRequest) -> HttpResponse:
     values = _given(request.POST)
     try:
         parsed = _parsed(request, kind, values, names)
-        made = services.submit(spec=parsed, user=request.user, actor=request.user.get_username())
+        made = services.submit(spec=parsed, user=signed_in(request), actor=request.user.get_username())
     except spec.SpecError as error:
         return render(request, "frontend/submit.html", _form(kind, values, error.errors, names), status=400)
     except Refused as refused:
@@ -48,15 +49,15 @@ def submit(request: HttpRequest) -> HttpResponse:
 @require_POST
 def preview(request: HttpRequest) -> HttpResponse:
     """What the next round would decide; nothing is submitted."""
-    names = access.team_names(request.user, access.Verb.SUBMIT)
+    names = teams_for(request, access.Verb.SUBMIT)
     kind, values = _kind(request), _given(request.POST)
     job = forms.document(kind, values)
     context: dict[str, Any] = {"copies": forms.copies(job, f"{request.scheme}://{request.get_host()}")}
     try:
         parsed = _parsed(request, kind, values, names)
-        unmet = rehearse(spec=parsed, user=request.user)
+        unmet = rehearse(spec=parsed, user=signed_in(request))
         found = queries.preview(request.user, parsed, unmet)
-        context["answer"] = {**found, "checks": tabs.checks(found.get("checks", ()))}
+        context |= {"answer": found, "in_queue": dashboard.waiting_count() + 1}
     except spec.SpecError as error:
         context["faults"] = error.errors
     except Refused as refused:

@@ -5,8 +5,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from controlplane.queries import dashboard, teams, usage
-from frontend.views.answers import answer, seen_teams
+from controlplane.queries import teams, usage
+from frontend.views.answers import answer, clock, seen_teams
 
 RANGES = {"24h": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0}
 HOUR = 3600.0
@@ -27,7 +27,7 @@ def used(request: HttpRequest) -> HttpResponse:
     """GPU-hours by team and, of one's own teams, by workload."""
     wanted = request.GET.get("range", "24h")
     chosen = wanted if wanted in RANGES else "24h"
-    until = dashboard.clock().now // HOUR * HOUR + HOUR
+    until = clock(request).now // HOUR * HOUR + HOUR
     since = until - RANGES[chosen]
     context = {
         "teams": usage.by_team(since, until),

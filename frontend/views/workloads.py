@@ -16,7 +16,7 @@ from controlplane.queries import workloads as queries
 from controlplane.services import workloads as services
 from controlplane.services.errors import Refused
 from frontend import charts, tabs, words
-from frontend.views.answers import answer, link, number, seen_teams
+from frontend.views.answers import answer, clock, link, number, seen_teams, teams_for
 from scheduler.workload import ACTIVE, ENDED, LEAVING, WAITING, Kind, Phase
 
 PAGE = 50
@@ -51,7 +51,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "older": older,
         "newer": link(request, before=None) if before else "",
         "is_filtered": any(given.values()),
-        "team_names": access.team_names(request.user),
+        "team_names": teams_for(request, access.Verb.READ),
         "kinds": [k.value for k in Kind],
         "phases": PHASES,
     }
@@ -62,7 +62,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_GET
 def queue(request: HttpRequest) -> HttpResponse:
     """What waits, in order."""
-    names = access.team_names(request.user)
+    names = teams_for(request, access.Verb.READ)
     team = request.GET.get("team", "")
     chosen = [team] if team in names else seen_teams(request)
     offset = number(request.GET.get("from"), 0)
@@ -85,7 +85,7 @@ def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
     w = _visible(request, uid)
     if request.GET.get("part") == "head":
         return render(request, "frontend/parts/workload_head.html", _head(request, w))
-    service = sla.one(dashboard.clock().now, w)
+    service = sla.one(clock(request).now, w)
     names = [*tabs.TABS, ("objective", "Objective")] if service else list(tabs.TABS)
     default = "why" if Phase(w.phase) not in ENDED else "timeline"
     wanted = request.GET.get("tab", default)
@@ -136,7 +136,7 @@ def logs(request: HttpRequest, uid: UUID) -> HttpResponse:
 def service_chart(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The figure of a service's latency against its objective."""
     w = _visible(request, uid)
-    now = dashboard.clock().now
+    now = clock(request).now
     service = sla.one(now, w)
     if service is None or service.p95_target is None:
         raise Http404
@@ -153,7 +153,7 @@ def act(request: HttpRequest, uid: UUID, verb: str) -> HttpResponse:
     if not access.can(request.user, access.Verb.ACT, w.team.name):
         raise PermissionDenied
     if request.method == "GET":
-        return answer(request, "confirm", "confirm", _question(w, verb))
+        return answer(request, "confirm", "confirm", _question(request, w, verb))
     try:
         getattr(services, verb)(workload=w, actor=request.user.get_username())
     except Refused as refused:
@@ -181,8 +181,8 @@ def _head(request: HttpRequest, w: Any) -> dict[str, Any]:
     }
 
 
-def _question(w: Any, verb: str) -> dict[str, Any]:
-    now = dashboard.clock().now
+def _question(request: HttpRequest, w: Any, verb: str) -> dict[str, Any]:
+    now = clock(request).now
     saved = w.checkpointed_at or w.started_at
     unsaved = now - saved if saved is not None and w.kind == Kind.TRAINING.value and w.checkpoint_interval else None
     is_active = Phase(w.phase) in ACTIVE

@@ -3,9 +3,11 @@
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import numpy as np
+from django.contrib.auth.hashers import make_password
 
 from controlplane.models import (
     ClusterState,
@@ -48,13 +50,18 @@ WHY = (
 NAMES = ("bert-base", "gpt-small", "eval-nightly", "tokenise", "sweep", "dlrm", "asr-ft", "detector-ft", "rank-v2")
 
 
+@cache
+def _hashed() -> str:
+    return make_password(PASSWORD)  # once: Argon2 is slow on purpose
+
+
 def make_team(name: str, colour: int = 0, parent: Team | None = None) -> Team:
     return Team.objects.create(name=name, colour=colour, parent=parent)
 
 
 def make_user(name: str, *, admin: bool = False, **roles: Role) -> User:
     """A user with a role in each of these teams."""
-    user = User.objects.create_user(name, password=PASSWORD, is_superuser=admin, is_staff=admin)
+    user = User.objects.create(username=name, password=_hashed(), is_superuser=admin, is_staff=admin)
     for team, role in roles.items():
         Membership.objects.create(user=user, team=Team.objects.get(name=team), role=role)
     return user
@@ -87,12 +94,13 @@ class World:
     seq: int = 0
     free: list[tuple[str, str, int]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    classes: dict[str, PriorityClass] = field(default_factory=dict)
 
     def base(self) -> "World":
         """Teams, people, pools, nodes and quotas; nothing submitted."""
         ClusterState.objects.create(preset="demo", is_simulated=True, now=NOW, speed=60, observed_at=datetime.now(UTC))
         for name, value in (("low", 100), ("normal", 200), ("high", 300), ("serving", 400)):
-            PriorityClass.objects.create(
+            self.classes[name] = PriorityClass.objects.create(
                 name=name, value=value, is_default=name == "normal", preemptible=name != "serving"
             )
         roots = {"research": make_team("research", 6), "product": make_team("product", 7)}
@@ -170,8 +178,8 @@ class World:
         has_run = phase in ACTIVE | LEAVING | ENDED | {Phase.SUSPENDED}
         reason, message = WHY[number % len(WHY)] if is_waiting else ("", "")
         row = Workload.objects.create(
-            seq=self.seq, team=Team.objects.get(name=spec.team), name=spec.name, kind=spec.type.value,
-            priority_class=PriorityClass.objects.get(name=spec.priority_class or "normal"), priority=200,
+            seq=self.seq, team=self.teams[spec.team], name=spec.name, kind=spec.type.value,
+            priority_class=self.classes[spec.priority_class or "normal"], priority=200,
             created_by=self.people.get("mel"), spec=spec.document(), gpus=ask.gpus,
             share_guarantee=ask.share.guarantee if ask.share else 0, share_limit=ask.share.limit if ask.share else 0,
             gpu_memory=ask.share.memory if ask.share else 0, cpu_milli=ask.cpu_milli, memory=ask.memory,

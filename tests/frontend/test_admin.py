@@ -1,0 +1,162 @@
+"""The console saves through the services: checked like REST, told in the log, in GPUs."""
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+
+from controlplane.models import Change, Event, Membership, NodePool, PriorityClass, Quota, Team, User, Workload
+from tests.frontend.conftest import Visit
+from tests.frontend.factory import PASSWORD, World, document
+
+ADD = "/admin/controlplane/{}/add/"
+
+
+def quota() -> Quota:
+    return Quota.objects.get(team__name="nlp", pool__name="a100")
+
+
+def change(row: Any) -> str:
+    return f"/admin/controlplane/{row._meta.model_name}/{row.pk}/change/"
+
+
+def form(row: Quota, **more: object) -> dict[str, object]:
+    return {"nominal": "29", "borrowing_limit": "", "lending_limit": "", "weight": "1", "version": row.version} | more
+
+
+def test_every_page_of_the_console_opens(world: World, visit: Visit) -> None:
+    client = visit("admin")
+    assert client.get("/admin/").status_code == 200
+    for model in admin.site._registry:
+        path = f"/admin/controlplane/{model._meta.model_name}/"
+        assert client.get(path).status_code == 200, path
+        row = model._default_manager.first()
+        if row is not None:
+            assert client.get(f"{path}{row.pk}/change/").status_code == 200, path
+
+
+@pytest.mark.parametrize("who", ["ada", "mel", "vic", "out"])
+def test_only_platform_admins_enter(world: World, visit: Visit, who: str) -> None:
+    User.objects.filter(username=who).update(is_staff=True)  # staff is not enough
+    assert visit(who).get("/admin/").status_code in (302, 403)
+    assert visit(who).get("/admin/", follow=True).status_code == 403
+
+
+def test_signing_in_is_the_pages_own(bare: World, visit: Visit) -> None:
+    answer = visit("").get("/admin/controlplane/quota/", follow=True)
+    assert answer.redirect_chain[-1][0].startswith("/login/?next=")
+
+
+def test_a_quota_is_entered_in_gpus(bare: World, visit: Visit) -> None:
+    row = quota()
+    visit("admin").post(change(row), form(row, nominal="30.5", borrowing_limit="8"))
+    row.refresh_from_db()
+    assert (row.nominal, row.borrowing_limit, row.version) == (30_500, 8_000, 2)
+    told = Event.objects.get(kind="QuotaChanged")
+    assert (told.actor, told.team) == ("admin", "nlp")
+    assert told.data["nominal"] == [29_000, 30_500]
+    assert Change.objects.filter(workload=None).exists()
+    assert 'value="30.5"' in visit("admin").get(change(row)).content.decode()
+
+
+def test_what_the_service_refuses_stands_at_the_field(bare: World, visit: Visit) -> None:
+    row = quota()
+    answer = visit("admin").post(change(row), form(row, lending_limit="40"))
+    assert "Set lending_limit to at most" in answer.content.decode()
+    row.refresh_from_db()
+    assert row.version == 1
+    assert not Event.objects.exists()
+
+
+def test_a_quota_that_another_changed_meanwhile_is_not_overwritten(bare: World, visit: Visit) -> None:
+    row = quota()
+    client, old = visit("admin"), form(row, nominal="10")
+    client.post(change(row), form(row, nominal="20"))
+    assert "was changed meanwhile" in client.post(change(row), old).content.decode()
+    assert quota().nominal == 20_000
+
+
+def test_too_much_promised_is_a_warning_not_a_refusal(bare: World, visit: Visit) -> None:
+    row = quota()
+    answer = visit("admin").post(change(row), form(row, nominal="41"), follow=True)
+    text = answer.content.decode()
+    assert "The teams own 91 GPUs of a100 together" in text
+    assert "nominal quotas exceed the pool by 12 GPUs" in text
+    assert quota().nominal == 41_000
+
+
+def test_a_quota_is_taken_away_through_the_service(bare: World, visit: Visit) -> None:
+    row = quota()
+    visit("admin").post(f"/admin/controlplane/quota/{row.pk}/delete/", {"post": "yes"})
+    assert not Quota.objects.filter(pk=row.pk).exists()
+    assert Event.objects.filter(kind="QuotaRemoved", team="nlp").exists()
+
+
+def test_live_workloads_follow_their_priority_class(bare: World, visit: Visit) -> None:
+    w = bare.add(document("training", "job", "nlp"))
+    row = PriorityClass.objects.get(name="normal")
+    visit("admin").post(change(row), {"value": "250", "preemptible": "on", "is_default": "on"})
+    assert Workload.objects.get(pk=w.pk).priority == 250
+
+
+def test_teams_are_made_moved_and_never_their_own_ancestor(bare: World, visit: Visit) -> None:
+    client = visit("admin")
+    client.post(ADD.format("team"), {"name": "audio", "parent": Team.objects.get(name="speech").pk})
+    made = Team.objects.get(name="audio")
+    assert made.parent is not None and made.parent.name == "speech"
+    answer = client.post(change(Team.objects.get(name="speech")), {"parent": made.pk})
+    assert "cannot be its own ancestor" in answer.content.decode()
+    taken = client.post(ADD.format("team"), {"name": "audio", "parent": ""})
+    assert "Choose another name" in taken.content.decode()
+
+
+def test_members_come_and_go_through_the_service(bare: World, visit: Visit) -> None:
+    client, vision = visit("admin"), Team.objects.get(name="vision")
+    client.post(ADD.format("membership"), {"user": bare.people["mel"].pk, "team": vision.pk, "role": "viewer"})
+    row = Membership.objects.get(user__username="mel", team=vision)
+    client.post(change(row), {"role": "admin"})
+    row.refresh_from_db()
+    assert row.role == "admin"
+    client.post(f"/admin/controlplane/membership/{row.pk}/delete/", {"post": "yes"})
+    kinds = list(Event.objects.order_by("id").values_list("kind", flat=True))
+    assert kinds == ["MemberAdded", "MemberChanged", "MemberRemoved"]
+
+
+def test_accounts_are_made_with_a_good_password_and_can_sign_in(bare: World, visit: Visit) -> None:
+    client, given = visit("admin"), {"username": "new", "email": "", "is_active": "on"}
+    weak = client.post(ADD.format("user"), {**given, "new_password": "short"})
+    assert "too short" in weak.content.decode()
+    assert not User.objects.filter(username="new").exists()
+    client.post(ADD.format("user"), {**given, "new_password": PASSWORD + "!"})
+    assert visit("").post("/login/", {"username": "new", "password": PASSWORD + "!"}).status_code == 302
+    assert PASSWORD not in str(list(Event.objects.values_list("data", flat=True)))
+
+
+def test_an_account_that_is_switched_off_is_out_at_once(bare: World, visit: Visit) -> None:
+    mel = visit("mel")
+    assert mel.get("/").status_code == 200
+    visit("admin").post(change(bare.people["mel"]), {"email": ""})
+    assert mel.get("/").status_code == 302
+
+
+def test_the_last_platform_admin_stays_one(bare: World, visit: Visit) -> None:
+    answer = visit("admin").post(change(bare.people["admin"]), {"email": "", "is_active": "on"})
+    assert "is the last platform admin" in answer.content.decode()
+    assert User.objects.get(username="admin").is_superuser
+
+
+def test_pools_keep_their_names(bare: World, visit: Visit) -> None:
+    row = NodePool.objects.get(name="a100")
+    visit("admin").post(change(row), {"name": "other", "gpu_model": "A100", "price_per_gpu_hour": "4.5"})
+    row.refresh_from_db()
+    assert (row.name, str(row.price_per_gpu_hour)) == ("a100", "4.500")
+
+
+@pytest.mark.parametrize("name", ["event", "cycle", "lease", "action", "policyversion", "token"])
+def test_logs_can_only_be_read(world: World, visit: Visit, name: str) -> None:
+    assert visit("admin").get(f"/admin/controlplane/{name}/add/").status_code == 403
+    if name == "event":
+        row = Event.objects.first()
+        assert row is not None
+        assert visit("admin").post(change(row), {"kind": "Other"}).status_code == 403
+        assert visit("admin").post(f"/admin/controlplane/event/{row.pk}/delete/", {"post": "yes"}).status_code == 403

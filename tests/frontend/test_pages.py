@@ -1,0 +1,237 @@
+from typing import Any
+
+import pytest
+from django.urls import URLPattern
+
+from controlplane.models import ClusterState, Membership, User, Workload
+from frontend import urls
+from scheduler.workload import Phase
+from tests.frontend.conftest import Visit
+from tests.frontend.factory import World, document
+
+PAGES = ("/", "/workloads/", "/queue/", "/map/", "/teams/", "/usage/", "/?view=table")
+PARTS = ("tiles", "teams", "objectives", "decisions", "waiting")
+TABS = ("why", "timeline", "placement", "logs", "file")
+
+
+@pytest.mark.parametrize("who", ["admin", "ada", "mel", "vic", "out"])
+@pytest.mark.parametrize("page", PAGES)
+def test_everyone_signed_in_sees_the_pages(world: World, visit: Visit, who: str, page: str) -> None:
+    assert visit(who).get(page).status_code == 200
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_of_an_empty_database_say_what_to_do(bare: World, visit: Visit, page: str) -> None:
+    answer = visit("mel").get(page)
+    assert answer.status_code == 200
+    assert "None" not in answer.content.decode()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_open_even_before_there_is_any_row(visit: Visit, page: str) -> None:
+    User.objects.create_user("first", password="x" * 12)
+    assert visit("first").get(page).status_code == 200
+
+
+def test_nobody_sees_anything_without_signing_in(world: World, visit: Visit) -> None:
+    client, w = visit(""), Workload.objects.first()
+    assert w is not None
+    ids = {"uid": w.pk, "verb": "stop", "name": "tiles", "team": "nlp"}
+    for pattern in urls.urlpatterns:
+        assert isinstance(pattern, URLPattern)
+        if pattern.name in ("login", "logout"):
+            continue
+        route = str(pattern.pattern)
+        for part in ("<uuid:uid>", "<slug:verb>", "<slug:name>", "<str:name>", "<slug:team>"):
+            route = route.replace(part, str(ids[part[1:-1].split(":")[1]]))
+        answer = client.get(f"/{route}")
+        assert answer.status_code in (302, 401), route
+        if answer.status_code == 302:
+            assert answer["Location"].startswith("/login/"), route
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_every_phase_has_every_tab(world: World, visit: Visit, tab: str) -> None:
+    client = visit("admin")
+    seen = {}
+    for w in Workload.objects.all():
+        seen.setdefault(w.phase, w.pk)
+    assert len(seen) >= 10
+    for phase, uid in seen.items():
+        assert client.get(f"/workloads/{uid}/?tab={tab}").status_code == 200, phase
+
+
+def test_a_service_shows_how_it_stands(world: World, visit: Visit) -> None:
+    chat = Workload.objects.get(name="chat")
+    page = visit("mel").get(f"/workloads/{chat.pk}/?tab=objective").content.decode()
+    assert "99.00 % within 200 ms" in page
+    figure = visit("mel").get(f"/workloads/{chat.pk}/latency").json()
+    assert {trace["name"] for trace in figure["data"]} == {"p95", "objective"}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_come_alone(world: World, visit: Visit, name: str) -> None:
+    answer = visit("mel").get(f"/parts/{name}", headers={"HX-Request": "true"})
+    assert answer.status_code == 200
+    assert "<html" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("path", ["/workloads/", "/queue/", "/map/", "/teams/"])
+def test_htmx_gets_only_the_part_that_is_swapped(world: World, visit: Visit, path: str) -> None:
+    answer = visit("mel").get(path, headers={"HX-Request": "true"})
+    assert "<html" not in answer.content.decode()
+    assert "HX-Request" in answer["Vary"]
+
+
+# --- scope ------------------------------------------------------------------------------------
+
+
+def test_another_teams_workload_does_not_exist(world: World, visit: Visit) -> None:
+    chat = Workload.objects.get(name="chat")
+    stranger = visit("out")
+    for path in (f"/workloads/{chat.pk}/", f"/workloads/{chat.pk}/logs", f"/workloads/{chat.pk}/stop"):
+        assert stranger.get(path).status_code == 404
+    assert stranger.post(f"/workloads/{chat.pk}/stop").status_code == 404
+    assert stranger.get("/workloads/nlp/chat").status_code == 404
+    chat.refresh_from_db()
+    assert chat.phase == Phase.RUNNING
+
+
+def test_other_teams_names_appear_on_no_page(world: World, visit: Visit) -> None:
+    mine = {w.name for w in Workload.objects.filter(team__name="speech")}
+    others = {w.name for w in Workload.objects.exclude(team__name="speech")} - mine
+    client = visit("out")
+    for page in (*PAGES, *(f"/map/{n}/" for n in ("a100-00", "a100-01", "l40s-01"))):
+        text = client.get(page).content.decode()
+        told = {n for n in others if f"/{n}<" in text or f"/{n} " in text}
+        assert not told, page
+
+
+def test_team_totals_are_for_everyone(world: World, visit: Visit) -> None:
+    text = visit("out").get("/").content.decode()
+    assert all(f"</i>{team}</a>" in text for team in ("nlp", "vision", "search", "speech"))
+
+
+def test_a_name_leads_to_the_live_workload(world: World, visit: Visit) -> None:
+    chat = Workload.objects.get(name="chat")
+    assert visit("mel").get("/workloads/nlp/chat")["Location"] == f"/workloads/{chat.pk}/"
+
+
+# --- filters ----------------------------------------------------------------------------------
+
+
+def rows(client: Any, query: str) -> int:
+    return int(client.get(f"/workloads/?{query}").context["total"])
+
+
+def test_filters_narrow_the_list_down(world: World, visit: Visit) -> None:
+    client, every = visit("admin"), Workload.objects.all()
+    assert rows(client, "") == every.count()
+    assert rows(client, "team=nlp") == every.filter(team__name="nlp").count()
+    assert rows(client, "type=notebook") == every.filter(kind="notebook").count()
+    assert rows(client, "phase=Queued") == every.filter(phase="Queued").count()
+    assert rows(client, "phase=waiting") == every.filter(phase__in=("Queued", "Held", "Reserved")).count()
+    assert rows(client, "q=bert") == every.filter(name__contains="bert").count()
+    assert rows(client, "q=nothing-has-this-name") == 0
+
+
+def test_pages_of_the_list_show_each_workload_once(bare: World, visit: Visit) -> None:
+    for i in range(120):
+        bare.add(document("training", f"job-{i}", "nlp"))
+    client, url, seen = visit("mel"), "/workloads/", []
+    while url:
+        context = client.get(url).context
+        seen += [w.name for w in context["rows"]]
+        url = context["older"]
+    assert len(seen) == len(set(seen)) == 120
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["before=x", "before=-1", "before=99999999999", "phase=None", "team=%00", "q=%00%ff", "type=🦆", "from=1e9"],
+)
+def test_odd_urls_are_answered(world: World, visit: Visit, query: str) -> None:
+    for page in ("/workloads/", "/queue/", "/map/", "/usage/", "/"):
+        assert visit("mel").get(f"{page}?{query}").status_code == 200
+
+
+# --- acting -----------------------------------------------------------------------------------
+
+
+def test_an_action_says_what_it_will_do_and_then_does_it(world: World, visit: Visit) -> None:
+    chat, client = Workload.objects.get(name="chat"), visit("mel")
+    asked = client.get(f"/workloads/{chat.pk}/stop", headers={"HX-Request": "true"}).content.decode()
+    assert "Stop chat?" in asked
+    assert "1 worker ends" in asked
+    answer = client.post(f"/workloads/{chat.pk}/stop", follow=True)
+    assert "Stops chat." in answer.content.decode()
+    chat.refresh_from_db()
+    assert chat.phase == Phase.STOPPING
+
+
+def test_a_training_says_what_it_loses(world: World, visit: Visit) -> None:
+    w = world.add(document("training", "long", "nlp", checkpoint={"interval": "10m"}), Phase.RUNNING, age=3000)
+    asked = visit("mel").get(f"/workloads/{w.pk}/stop").content.decode()
+    assert "1 worker loses at most 7 min, the time since the last checkpoint." in asked
+
+
+def test_a_viewer_may_look_and_not_act(world: World, visit: Visit) -> None:
+    chat, client = Workload.objects.get(name="chat"), visit("vic")
+    assert f"/workloads/{chat.pk}/stop" not in client.get(f"/workloads/{chat.pk}/").content.decode()
+    assert client.post(f"/workloads/{chat.pk}/stop").status_code == 403
+    assert client.get("/submit/").status_code == 403
+    assert ">Submit</a>" not in client.get("/").content.decode()
+
+
+def test_what_the_service_refuses_is_shown(world: World, visit: Visit) -> None:
+    ended = Workload.objects.filter(phase="Succeeded", team__name="nlp").first()
+    assert ended is not None
+    answer = visit("mel").post(f"/workloads/{ended.pk}/suspend", follow=True)
+    assert "cannot be suspended" in answer.content.decode()
+
+
+def test_only_a_platform_admin_pauses_the_clock(world: World, visit: Visit) -> None:
+    assert visit("ada").post("/pace", {"paused": "1"}).status_code == 403
+    assert "Pause" not in visit("ada").get("/").content.decode()
+    visit("admin").post("/pace", {"paused": "1"})
+    assert ClusterState.objects.get().paused
+    visit("admin").post("/pace", {"paused": "0"})
+    assert not ClusterState.objects.get().paused
+
+
+def test_a_role_that_ends_takes_the_pages_away_at_once(world: World, visit: Visit) -> None:
+    chat, client = Workload.objects.get(name="chat"), visit("mel")
+    assert client.get(f"/workloads/{chat.pk}/").status_code == 200
+    Membership.objects.filter(user__username="mel").delete()
+    assert client.get(f"/workloads/{chat.pk}/").status_code == 404
+
+
+# --- signing in -------------------------------------------------------------------------------
+
+
+def test_the_first_page_says_who_can_sign_in(bare: World, visit: Visit) -> None:
+    text = visit("").get("/login/").content.decode()
+    assert all(f"<b>{name}</b>" in text for name in ("admin", "ada", "mel", "vic"))
+
+
+def test_a_wrong_password_and_an_unknown_name_read_the_same(bare: World, visit: Visit) -> None:
+    texts = set()
+    for name in ("mel", "nobody"):
+        answer = visit("").post("/login/", {"username": name, "password": "wrong wrong wrong"})
+        texts.add(answer.content.decode().replace(name, "X").split('role="alert"')[1].split("</p>")[0])
+    assert len(texts) == 1
+
+
+def test_signing_in_leads_on_and_out_again(bare: World, visit: Visit) -> None:
+    client = visit("")
+    given = {"username": "mel", "password": "correct horse battery", "next": "/queue/"}
+    assert client.post("/login/", given)["Location"] == "/queue/"
+    assert client.get("/").status_code == 200
+    client.post("/logout/")
+    assert client.get("/").status_code == 302
+
+
+def test_next_never_leads_to_another_site(bare: World, visit: Visit) -> None:
+    given = {"username": "mel", "password": "correct horse battery", "next": "https://evil.example/"}
+    assert visit("").post("/login/", given)["Location"] == "/"
