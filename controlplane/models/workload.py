@@ -112,9 +112,7 @@ class Placement(models.Model):
     is_settled = models.BooleanField(default=False, help_text="Released, and usage rows cover all of it")
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["workload", "attempt", "rank"], name="one_placement_per_worker")
-        ]
+        constraints = [models.UniqueConstraint(fields=["workload", "attempt", "rank"], name="one_placement_per_worker")]
         indexes = [
             models.Index(fields=["state"], condition=~Q(state="Released"), name="placement_live"),
             models.Index(fields=["id"], condition=Q(is_settled=False), name="placement_unsettled"),
