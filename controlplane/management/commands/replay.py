@@ -8,9 +8,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from controlplane.cycle import digest_of, rebuild
+from controlplane.cycle import digest_of
 from controlplane.loops.schedule import record
 from controlplane.models import Cycle
+from controlplane.queries.cycles import InputGoneError, replayable, snapshot_of
 from controlplane.services import policy
 from scheduler.schedule import schedule
 
@@ -27,8 +28,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Decide again."""
-        cycle = self._find(options["cycle"])
-        snapshot = rebuild(_inputs(cycle))
+        try:
+            cycle = _find(options["cycle"])
+            snapshot = snapshot_of(cycle)
+        except InputGoneError as gone:
+            self.stderr.write(str(gone))
+            sys.exit(2)
         if (digest := digest_of(snapshot)) != cycle.digest:
             self.stderr.write(f"Cycle {cycle.pk} saw {cycle.digest}; its stored input has {digest}.")
             sys.exit(1)
@@ -39,24 +44,18 @@ class Command(BaseCommand):
                 self.stdout.write(line)
             sys.exit(1)
         self.stdout.write(
-            f"Cycle {cycle.pk}: {len(decided)} decisions on {len(snapshot.workloads)} workloads, the same."
+            f"Cycle {cycle.pk}: {len(decided)} decisions on {len(snapshot.workloads)} workloads, the same again."
         )
 
-    def _find(self, number: int | None) -> Cycle:
-        rounds = Cycle.objects.filter(loop="schedule", input__isnull=False).order_by("-pk")
-        found = rounds.first() if number is None else rounds.filter(pk=number).first()
-        if found is None:
-            which = "any round" if number is None else f"round {number}"
-            self.stderr.write(f"The database has no input of {which}. Name one of the newest rounds.")
-            sys.exit(2)
-        return found
 
-
-def _inputs(cycle: Cycle) -> list[bytes]:
-    """The stored inputs from the last base up to this round."""
-    rounds = Cycle.objects.filter(loop=cycle.loop, pk__lte=cycle.pk, input__isnull=False)
-    base = rounds.filter(is_base=True).order_by("-pk").values_list("pk", flat=True).first()
-    return [bytes(packed) for packed in rounds.filter(pk__gte=base).order_by("pk").values_list("input", flat=True)]
+def _find(number: int | None) -> Cycle:
+    """A round of the scheduler. Raises InputGoneError."""
+    if number is None:
+        number = next(iter(replayable()), 0)
+    found = Cycle.objects.filter(loop="schedule", pk=number, input__isnull=False).first()
+    if found is None:
+        raise InputGoneError(f"The database has no input of round {number or 'any'}. Name one of the newest rounds.")
+    return found
 
 
 def _text(decisions: Any) -> list[str]:
