@@ -16,8 +16,9 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from controlplane.api.errors import CONTENT_TYPE, Faulty
+from controlplane.api.errors import CONTENT_TYPE
 from controlplane.api.pagination import DEFAULT_SIZE, MOST_SIZE
+from controlplane.api.refusals import Faulty
 from controlplane.api.serializers.problem import Problem
 from controlplane.queries import access
 from controlplane.shapes import BAD, Faults, FieldError, Flag, Items, Shape, Text, Whole, shown

@@ -14,6 +14,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from controlplane.api.refusals import Faulty, Unavailable
 from controlplane.services.errors import Refused
 from controlplane.services.logins import TooMany
 from controlplane.shapes import FieldError
@@ -38,40 +39,6 @@ CODES = {
 log = structlog.get_logger(__name__)
 
 Described = tuple[dict[str, Any], dict[str, str]]  # a problem document and the headers that go with it
-
-
-class Faulty(Exception):  # noqa: N818 - reads as the fact it is
-    """A request with faults of its own: 400, or another status."""
-
-    status = 400
-
-    def __init__(self, errors: Iterable[FieldError]) -> None:
-        self.errors = tuple(errors)
-        super().__init__(" ".join(error.message for error in self.errors))
-
-
-class BadBody(Faulty):
-    """A body that cannot be read."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__([FieldError(field, message)])
-
-
-class TooLarge(Faulty):
-    """A body over the limit."""
-
-    status = 413
-
-    def __init__(self, message: str) -> None:
-        super().__init__([FieldError("", message)])
-
-
-class Unavailable(Exception):  # noqa: N818
-    """Something this needs does not answer: 503, with a code of its own."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def document(status: int, detail: str, *, code: str = "", errors: Iterable[FieldError] = ()) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from controlplane.api.errors import Faulty
+from controlplane.api.refusals import Faulty
 from controlplane.shapes import FieldError
 
 DEFAULT_SIZE = 50

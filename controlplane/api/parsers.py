@@ -7,7 +7,7 @@ from typing import IO, Any, NoReturn
 
 from rest_framework.parsers import BaseParser
 
-from controlplane.api.errors import BadBody, TooLarge
+from controlplane.api.refusals import BadBody, TooLarge
 from controlplane.shapes import FORBIDDEN
 
 MOST_BYTES = 256 * 1024

@@ -9,7 +9,7 @@ from drf_spectacular.plumbing import ResolvedComponent
 from rest_framework import serializers as s
 
 from controlplane import jobfile, spec
-from controlplane.api.errors import Faulty
+from controlplane.api.refusals import Faulty
 from controlplane.quantities import seconds
 from controlplane.shapes import BAD, REQUIRED, Faults, Field, Quantity, Record, Schema, Text, Whole
 

@@ -8,8 +8,8 @@ from rest_framework.response import Response
 
 from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, Parameter, View, endpoint
-from controlplane.api.errors import Unavailable
 from controlplane.api.pagination import page, part
+from controlplane.api.refusals import Unavailable
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.views.workloads import TAG, WorkloadView
 from controlplane.cluster.port import ClusterUnreachable

@@ -12,8 +12,8 @@ from rest_framework.response import Response
 
 from controlplane import jobfile, spec
 from controlplane.api.endpoint import PAGE, Parameter, View, endpoint, if_match, no_body
-from controlplane.api.errors import Faulty
 from controlplane.api.pagination import page
+from controlplane.api.refusals import Faulty
 from controlplane.api.serializers import requests
 from controlplane.api.serializers import workloads as answers
 from controlplane.queries import workloads as queries
