@@ -58,6 +58,9 @@ class Submissions:
 
     def __init__(self, preset: Preset) -> None:
         self._preset = preset
+        self._submitted = 0
+        self._rest: Iterator[Arrival] = iter(())
+        self._next: Arrival | None = None
         self._rewind()
 
     @property
@@ -83,8 +86,8 @@ class Submissions:
     def _rewind(self) -> None:
         """Go to the first arrival that is not in the database."""
         self._submitted = arrivals.submitted()
-        self._rest: Iterator[Arrival] = islice(iter(self._preset.arrivals), self._submitted, None)
-        self._next: Arrival | None = next(self._rest, None)
+        self._rest = islice(iter(self._preset.arrivals), self._submitted, None)
+        self._next = next(self._rest, None)
 
 
 class Driver:
@@ -119,7 +122,7 @@ class Driver:
     @property
     def next_round(self) -> float:
         """The next slot in which anything happens."""
-        moments = [self._schedule.due, self._scale.due, self._account.due]
+        moments: list[float | None] = [self._schedule.due, self._scale.due, self._account.due]
         moments += [self.cluster.next_event(), self._arrivals.next_at]
         soonest = min(moment for moment in moments if moment is not None)
         slot = self.preset.pace.slot

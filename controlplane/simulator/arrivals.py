@@ -92,7 +92,7 @@ class Repeated:
     def _warm(self) -> Iterator[Arrival]:
         for cycle, began in self._past(self.phase):
             for i in np.flatnonzero((began < 0) & (began + self._seconds > 1)):
-                item = self.items[i]
+                item = self.items[int(i)]
                 rest = math.ceil(float(began[i]) + item.seconds)
                 yield Arrival(START, (item.write(_numbered(item.name, cycle), rest),), self.actor)
 

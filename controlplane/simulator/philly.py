@@ -136,7 +136,7 @@ def expected_seconds(index: int, seconds: float) -> float | None:
     """What the user believes; None if the user says nothing."""
     if draw(index, "says") < SAYS_NOTHING:
         return None
-    return max(60.0, seconds * 2.0 ** (3 * draw(index, "belief") - 1))
+    return max(60.0, seconds * float(2.0 ** (3 * draw(index, "belief") - 1)))
 
 
 def resources(gpus: int) -> dict[str, object]:
