@@ -109,7 +109,7 @@ class Repeated:
     @cached_property
     def _offsets(self) -> NDArray[np.float64]:
         """When in the period each item arrives. A trace without a span of its own arrives evenly."""
-        at = np.array([item.at for item in self.items])
+        at = np.array([item.at for item in self.items], dtype=np.float64)
         if at[-1] <= at[0]:
             return np.linspace(0, self.period, len(at), endpoint=False)
         return (at - at[0]) / (at[-1] - at[0]) * self.period
