@@ -112,7 +112,8 @@ class Repeated:
         at = np.array([item.at for item in self.items], dtype=np.float64)
         if at[-1] <= at[0]:
             return np.linspace(0, self.period, len(at), endpoint=False)
-        return (at - at[0]) / (at[-1] - at[0]) * self.period
+        spread: NDArray[np.float64] = (at - at[0]) / (at[-1] - at[0]) * self.period
+        return spread
 
     @cached_property
     def _seconds(self) -> NDArray[np.float64]:
