@@ -17,10 +17,10 @@ COMPUTE, MEMORY = 0, 1
 
 def shares_that_fit(free: Ints, share: Share) -> Ints:
     """How many equal shares each device takes, by compute and by memory. Shape [D]."""
-    count: Ints = np.maximum(free[COMPUTE], 0) // share.guarantee
-    if share.memory:
-        count = np.minimum(count, np.maximum(free[MEMORY], 0) // share.memory)
-    return count
+    # A device may hold more than it has now, if it shrank: then it takes nothing, not even what asks no memory.
+    by_compute: Ints = np.maximum(free[COMPUTE], 0) // share.guarantee
+    by_memory = np.maximum(free[MEMORY], 0) // share.memory if share.memory else by_compute
+    return np.where(free[MEMORY] >= share.memory, np.minimum(by_compute, by_memory), 0)
 
 
 def best_device(free: Ints, share: Share, allowed: Bools, fresh_order: Ints) -> int | None:

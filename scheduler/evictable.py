@@ -51,7 +51,8 @@ class Evictable:
                 if node is None or worker.leaving:
                     continue
                 hosts.append((number, node, ask.cpu_milli, ask.memory, max(1, ask.milli)))
-                devices += [(number, offset[node] + device, milli, memory) for device in worker.gpus]
+                count = inventory.nodes[node].gpus  # a node may come back with fewer devices
+                devices += [(number, offset[node] + index, milli, memory) for index in worker.gpus if index < count]
                 pool = pools.index(inventory.nodes[node].pool)
                 if ask.milli and self.pool[number] != pool:
                     self.pool[number] = pool if self.pool[number] == -1 else -2

@@ -50,6 +50,11 @@ def test_a_lost_gpu_takes_no_share() -> None:
     assert shares_that_fit(devices((0, 0), (-300, -1)), Share(100, 100, 100)).tolist() == [0, 0]
 
 
+def test_a_gpu_that_holds_more_memory_than_it_has_takes_no_share_at_all() -> None:
+    assert best(devices((600, -2000)), Share(100, 1000, 0)) is None
+    assert shares_that_fit(devices((600, -2000)), Share(100, 1000, 0)).tolist() == [0]
+
+
 def test_a_gpu_that_is_not_allowed_takes_no_share() -> None:
     assert best(devices((500, 100), (1000, 100)), Share(500, 500, 0), allowed=[False, True]) == 1
 
@@ -87,7 +92,7 @@ def test_a_share_must_be_guaranteed_more_than_nothing_and_at_most_a_gpu() -> Non
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, WHOLE), st.integers(0, 16000)), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(-WHOLE, WHOLE), st.integers(-5000, 16000)), min_size=1, max_size=6),
     st.integers(1, WHOLE),
     st.integers(0, 16000),
 )
@@ -100,5 +105,5 @@ def test_packing_is_exact_whatever_is_free(free: list[tuple[int, int]], milli: i
         assert device is not None
         left[COMPUTE, device] -= milli
         left[MEMORY, device] -= memory
-    assert left.min() >= 0
+    assert (left >= np.minimum(devices(*free), 0)).all()
     assert best(left, share) is None

@@ -112,6 +112,14 @@ def test_work_without_gpus_preempts_for_cores() -> None:
     assert moves(schedule(world, Settings())) == [evict("low", PREEMPTED, "high"), place("high", "c", after=("low",))]
 
 
+def test_a_node_that_came_back_with_fewer_gpus_stops_no_round() -> None:
+    world = parse("""
+        node a 2 gpus   team red nominal 4
+        x red training 4 running a:0,1,2,3   high red training 2 priority 100 pending
+    """)
+    assert moves(schedule(world, Settings())) == [evict("x", PREEMPTED, "high"), place("high", "a", after=("x",))]
+
+
 def test_a_share_preempts_a_share() -> None:
     world = parse("""
         node a 1 gpus   team red nominal 1

@@ -262,7 +262,7 @@ def test_a_plan_rolled_back_is_the_plan_before(world: Snapshot) -> None:
             plan.evict(workload, EvictReason.PREEMPTED, "x")
     for workload in plan.waiting:
         places = find(plan, workload, LATER)
-        if places is not None:
+        if places is not None and plan.workload(workload.id) is workload:
             plan.place(workload, places, plan.leaving)
     plan.rollback(0)
     for mine, theirs in zip(plan.free, fresh.free, strict=True):
