@@ -82,7 +82,24 @@ def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str
         "position": found["position"],
         "in_queue": dashboard.waiting_count(),
         "latest": _events(w, LATEST),
+        "facts": [] if Phase(w.phase) in WAITING else _facts(w),
     }
+
+
+def _facts(w: Any) -> list[tuple[str, str]]:
+    """How one that does not wait got where it is."""
+    facts = []
+    if w.first_started_at is not None:
+        facts.append(("Waited", f"{words.duration(w.first_started_at - w.submitted_at)} until it first ran"))
+    live = [p for p in queries.placement(w)["workers"] if p["state"] != "Released"]
+    if live:
+        nodes = words.listed(list(dict.fromkeys(p["node"] for p in live)), 6)
+        facts.append(("Holds", f"{words.gpus(sum(p['milli'] for p in live))} GPU on {nodes}"))
+    if w.preempted_at:
+        facts.append(("Made room", f"{words.plural(len(w.preempted_at), 'time')} for other work"))
+    if w.failures:
+        facts.append(("Failed", f"{words.plural(w.failures, 'time')} of at most {w.retries + 1}"))
+    return facts
 
 
 def _timeline(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:

@@ -247,7 +247,7 @@ def event_sentence(kind: str, reason: str, message: str, data: Mapping[str, Any]
         return message
     placed = data.get("workers")
     if kind in ("Admitted", "Reserved", "Placed", "Scaling") and isinstance(placed, list) and placed:
-        nodes = list(dict.fromkeys(str(worker[1]) for worker in placed))
+        nodes = list(dict.fromkeys(str(worker[1]) for worker in placed if isinstance(worker, list) and len(worker) > 1))
         return f"{plural(len(placed), 'worker')} on {listed(nodes)}"
     return reason
 

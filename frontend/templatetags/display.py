@@ -35,6 +35,23 @@ def gpus_round(milli: float | None) -> str:
 
 
 @register.filter
+def count(number: int) -> str:
+    """A whole number, in groups of three."""
+    return f"{number:,}"
+
+
+@register.filter
+def budget_words(service: Any) -> str:
+    """What is left of a service's error budget, in words."""
+    left = service.budget_left
+    if left is None:
+        return "no requests yet"
+    if left < 0:
+        return f"budget used {1 - left:,.1f} times over" if left < -1 else "budget used up"
+    return f"{'at risk: ' if service.standing == 'at risk' else ''}{words.percent(left)} of budget left"
+
+
+@register.filter
 def plural(number: int, word: str) -> str:
     """ "4 workers"."""
     return words.plural(number, word)
