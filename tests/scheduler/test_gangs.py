@@ -79,9 +79,9 @@ def test_a_required_level_is_never_left() -> None:
 def test_a_gang_takes_the_fewest_nodes_in_its_domain() -> None:
     world = parse("""
         node a,b,c 4 gpus rack r   team red nominal 12
-        x red training 2 running a   r1 red training 1 x 6 pending
+        x red training 3 running a   y red training 2 running b   r1 red training 1 x 6 pending
     """)
-    assert sorted(_nodes(world)) == ["a", "a", "b", "b", "b", "b"]
+    assert sorted(_nodes(world)) == ["b", "b", "c", "c", "c", "c"]
 
 
 def test_a_gang_stays_on_one_model_even_if_it_allows_several() -> None:
