@@ -19,8 +19,8 @@ from scheduler.workload import ACTIVE, Kind, Level, Phase, Workload
 from tests.strategies import worlds
 
 RULES = Settings()
-many = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
-some = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def rounds(world: Snapshot) -> Iterator[tuple[Snapshot, tuple[Decision, ...], Snapshot]]:
