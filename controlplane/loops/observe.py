@@ -1,13 +1,20 @@
 """Ask the cluster what changed, and write it down."""
 
+import time
+from collections.abc import Mapping
+from typing import Any
+
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.services import clusters, observations, policy
+from controlplane.services import clusters, observations, policy, sweeps
 from controlplane.services.leases import HeldLease
 
 SWEEP_SECONDS = 30.0  # cluster clock; what time alone brings about is seen this late at most
-FULL_SECONDS = 600.0  # cluster clock; how long a missed change or an orphan may go unnoticed
+# A full observation finds missed changes and orphans. It moves nothing where nothing was missed, so it may go by two
+# clocks: once a minute of the cluster's, and in a replay, where that is a blink, not more often than this process's.
+FULL_SECONDS = 60.0
+FULL_REST_SECONDS = 10.0
 TICK_SECONDS = 5.0  # cluster clock; how far the stored clock may lag while nothing happens
 
 
@@ -20,20 +27,26 @@ def _observe(wiring: Wiring, lease: HeldLease) -> int:
     kept = wiring.kept
     seen = clusters.seen()
     now = wiring.cluster.now()
-    is_full = not seen.cursor or now - kept.get("full_at", now - FULL_SECONDS) >= FULL_SECONDS
-    observation = wiring.cluster.observe(None if is_full else seen.cursor)
-    is_sweep = observation.is_full or now - kept.get("sweep_at", 0.0) >= SWEEP_SECONDS
-    is_quiet = not (observation.pods or observation.nodes or observation.gone_nodes or is_sweep)
-    if is_quiet and observation.at - seen.now < TICK_SECONDS and not seen.is_first:
-        return 0
-    applied = observations.apply(
-        observation,
-        lease=lease,
-        sweep=is_sweep,
-        gang_timeout_seconds=policy.current()[0].scheduling.gang_timeout_seconds if is_sweep else 0.0,
-    )
+    observation = wiring.cluster.observe(seen.cursor if seen.cursor and not _is_full_due(kept, now) else None)
+    is_sweep = now - kept.get("sweep_at", 0.0) >= SWEEP_SECONDS
+    gang_timeout = policy.current()[0].scheduling.gang_timeout_seconds if is_sweep else 0.0
+    is_quiet = not (observation.pods or observation.nodes or observation.gone_nodes or observation.is_full)
+    if is_quiet and not (
+        is_sweep and sweeps.is_due(at=max(observation.at, seen.now), gang_timeout_seconds=gang_timeout)
+    ):
+        if observation.at - seen.now >= TICK_SECONDS or seen.is_first:
+            observations.tick(observation, lease=lease)
+    else:
+        observations.apply(observation, lease=lease, sweep=is_sweep, gang_timeout_seconds=gang_timeout)
     if is_sweep:
         kept["sweep_at"] = now
     if observation.is_full:
-        kept["full_at"] = now
-    return applied.pods
+        kept["full_at"] = now, time.monotonic()
+    return len(observation.pods)
+
+
+def _is_full_due(kept: Mapping[str, Any], now: float) -> bool:
+    if "full_at" not in kept:
+        return True
+    at, monotonic = kept["full_at"]
+    return bool(now - at >= FULL_SECONDS and time.monotonic() - monotonic >= FULL_REST_SECONDS)

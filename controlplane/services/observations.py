@@ -21,6 +21,9 @@ from controlplane.services.transitions import Batch
 from scheduler.workload import Phase
 
 ACTOR = "loop:observe"
+STOP_AGAIN_SECONDS = 60.0  # over its grace; then a worker that lives on is told to stop once more
+LONGEST_GRACE_SECONDS = 3600.0 + STOP_AGAIN_SECONDS  # as the job file allows
+STOPS_LOOKED_AT = 5000  # newest actions; one missed here is only told twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,13 @@ def apply(
         if not is_late:
             clusters.observed(at=observation.at, cursor=observation.cursor)
     return Applied(len(observation.pods), batch.moves, orphans)
+
+
+def tick(observation: Observation, *, lease: HeldLease) -> None:
+    """Note the time of an observation in which nothing changed."""
+    with transaction.atomic():
+        lease.check()
+        clusters.observed(at=observation.at, cursor=observation.cursor)
 
 
 def _by_workload(pods: Iterable[PodSeen]) -> dict[str, list[PodSeen]]:
@@ -128,9 +138,7 @@ def _started_lately(at: float, uids: set[UUID]) -> set[tuple[str, int]]:
 
 def _stop_strangers(observation: Observation, batch: Batch) -> int:
     """Stop live pods that no placement knows, and stop again those that were told to leave and did not."""
-    ordered = set(
-        Action.objects.filter(verb="stop", done_at__isnull=True).values_list("workload", "attempt").distinct()
-    )
+    ordered = _stopped_lately(observation.at)
     wanted: dict[tuple[UUID, int], list[int]] = {}
     strangers = 0
     for pod in observation.pods:
@@ -152,13 +160,27 @@ def _stop_strangers(observation: Observation, batch: Batch) -> int:
     return strangers
 
 
+def _stopped_lately(at: float) -> set[tuple[UUID, int]]:
+    """Attempts that were told to stop and still may take their time."""
+    stops = """WHERE "verb" = 'stop' AND ("done_at" IS NULL OR "done_at" > %s) AND "id" > %s"""
+    newest = bulk.select(Action, ("id",), 'ORDER BY "id" DESC LIMIT 1')
+    oldest = newest[0][0] - STOPS_LOOKED_AT if newest else 0
+    rows = bulk.select(
+        Action, ("workload", "attempt", "done_at", "payload"), stops, (at - LONGEST_GRACE_SECONDS, oldest)
+    )
+    return {
+        (uid, attempt)
+        for uid, attempt, done_at, payload in rows
+        if done_at is None or done_at > at - float(payload.get("grace", 0.0)) - STOP_AGAIN_SECONDS
+    }
+
+
 # --- places that were waited for --------------------------------------------------------------
 
 
 def _admit(batch: Batch) -> None:
     """Start what waited for others to leave, once they have; give up places on nodes that are out of use."""
-    reserved = """WHERE NOT "is_settled" AND "bound_at" IS NULL AND "state" IN ('Reserved', 'Leaving')"""
-    uids = list({uid for (uid,) in bulk.select(Placement, ("workload_id",), reserved)})
+    uids = list({uid for (uid,) in bulk.select(Placement, ("workload_id",), sweeps.PROMISED)})
     if not uids:
         return
     batch.lock(uids)

@@ -15,6 +15,8 @@ from scheduler.workload import ACTIVE, ENDED, LEAVING, Phase
 STALE_GANG_BACKOFF_SECONDS = 60.0
 _UNPLACED = (Phase.QUEUED, Phase.HELD, Phase.RESERVED)
 
+PROMISED = """WHERE NOT "is_settled" AND "bound_at" IS NULL AND "state" IN ('Reserved', 'Leaving')"""
+
 
 def _listed(phases: Iterable[Phase]) -> str:
     return ", ".join(f"'{phase.value}'" for phase in sorted(phases))
@@ -28,6 +30,15 @@ _DUE = f"""WHERE "phase" IN ({_listed(frozenset(Phase) - ENDED)}) AND (
 _LATE = f"""WHERE NOT "is_settled" AND "state" = 'Bound' AND "bound_at" <= %s AND "pod_phase" <> 'Running'
     AND EXISTS (SELECT 1 FROM "controlplane_workload" "w" WHERE "w"."uid" = "workload_id" AND "w"."intent" = ''
     AND "w"."kind" <> 'inference' AND "w"."phase" IN ({_listed((Phase.ADMITTED, Phase.STARTING))}))"""  # noqa: S608 - constants
+
+
+def is_due(*, at: float, gang_timeout_seconds: float) -> bool:
+    """Whether `enforce`, or admission to reserved places, has anything to look at; asked without a transaction."""
+    return bool(
+        bulk.select(Workload, ("uid",), f"{_DUE} LIMIT 1", (at, at))
+        or bulk.select(Placement, ("workload_id",), f"{_LATE} LIMIT 1", (at - gang_timeout_seconds,))
+        or bulk.select(Placement, ("workload_id",), f"{PROMISED} LIMIT 1")
+    )
 
 
 def enforce(batch: Batch, gang_timeout_seconds: float) -> None:

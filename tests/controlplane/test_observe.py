@@ -438,6 +438,10 @@ def test_a_worker_that_was_told_to_leave_and_did_not_is_told_again(world):
     world.actuate()
     world.observe_all()
     world.actuate()
+    assert world.cluster.calls.count(("stop", str(job.pk))) == 1  # its grace is not over
+    world.later(200)
+    world.observe_all()
+    world.actuate()
     assert world.cluster.calls.count(("stop", str(job.pk))) == 2
 
 
@@ -527,6 +531,17 @@ def test_the_order_in_which_pods_are_reported_does_not_matter(world):
     tell(world, *ends)
     job.refresh_from_db()
     assert (job.phase, job.failures, job.exit_code) == ("Queued", 1, 9)
+
+
+def test_a_round_in_which_nothing_happens_only_moves_the_clock(world, django_assert_max_num_queries):
+    job = world.submit("job")
+    world.run(job, "a")
+    world.later(40)
+    before = Event.objects.count()
+    with django_assert_max_num_queries(9):
+        world.observe()
+    assert clusters.seen().now == world.cluster.at
+    assert Event.objects.count() == before
 
 
 def test_an_unreachable_cluster_changes_nothing(world):
