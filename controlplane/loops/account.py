@@ -13,7 +13,7 @@ def run_once(wiring: Wiring) -> Report:
 
 
 def _account(wiring: Wiring, lease: HeldLease) -> int:
-    to = wiring.cluster.now()
+    to = clusters.seen().now  # not the cluster's clock: a pod may have ended since, and what is billed stays billed
     services = wiring.metrics.services(usage.serving())
     clusters.measure(wiring.metrics.gpus())
     count = usage.account(to=to, lease=lease, services=services)

@@ -95,6 +95,7 @@ def test_computed_time_is_the_measured_part_of_what_is_held(world):
     world.run(job, "a")
     start = Placement.objects.get().bound_at
     world.later(100)
+    world.observe()
     world.account()
     row = Usage.objects.get()
     assert row.held == 2000 * (int(world.cluster.at) - int(start))
@@ -132,3 +133,16 @@ def test_a_services_window_is_written_once(world):
     world.account()
     row = ServiceWindow.objects.get()
     assert (row.start, row.requests, row.over, row.replicas, row.wanted) == (at - 60, 720, 3, 1, 1)
+
+
+def test_nobody_is_billed_for_the_time_between_a_pods_end_and_its_being_seen(world):
+    job = world.submit("job")
+    world.run(job, "a")
+    world.later(10)
+    world.cluster.set(job, PodPhase.SUCCEEDED, exit_code=0)
+    world.later(60)
+    world.account()  # the cluster's clock is a minute ahead of what was observed
+    world.observe()
+    world.account()
+    place = Placement.objects.get()
+    assert held() == 1000 * (place.released_at - place.bound_at) == Workload.objects.get().attained
