@@ -6,6 +6,8 @@ from controlplane.loops.wiring import Wiring
 from controlplane.services import actions, clusters, usage
 from controlplane.services.leases import HeldLease
 
+PRUNE_SECONDS = 3600.0  # cluster clock; performed actions are dropped so often
+
 
 def run_once(wiring: Wiring) -> Report:
     """One round of the account loop."""
@@ -15,7 +17,10 @@ def run_once(wiring: Wiring) -> Report:
 def _account(wiring: Wiring, lease: HeldLease) -> int:
     to = clusters.seen().now  # not the cluster's clock: a pod may have ended since, and what is billed stays billed
     services = wiring.metrics.services(usage.serving())
-    clusters.measure(wiring.metrics.gpus())
-    count = usage.account(to=to, lease=lease, services=services)
-    actions.prune()
+    uses = wiring.metrics.gpus()
+    clusters.measure(uses)
+    count = usage.account(to=to, lease=lease, uses=uses, services=services)
+    if to - wiring.kept.get("pruned_at", 0.0) >= PRUNE_SECONDS:
+        actions.prune()
+        wiring.kept["pruned_at"] = to
     return count

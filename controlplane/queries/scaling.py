@@ -8,7 +8,7 @@ from django.db.models import Max
 
 from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
 from controlplane.cluster.port import ServiceUse
-from controlplane.models import Event, Placement, ServiceWindow, Workload
+from controlplane.models import Event, Placement, ServiceWindow, Workload, bulk
 from scheduler.workload import ACTIVE, Kind
 
 WINDOW_SECONDS = 60.0  # of a ServiceWindow row
@@ -17,8 +17,9 @@ WINDOW_SECONDS = 60.0  # of a ServiceWindow row
 def serving() -> dict[str, Any]:
     """The services that hold capacity: their ids, with the objective of each job file (None: without)."""
     phases = [phase.value for phase in ACTIVE]
-    rows = Workload.objects.filter(kind=Kind.INFERENCE.value, phase__in=phases).order_by("seq")
-    return {str(uid): spec["normalised"]["objective"] for uid, spec in rows.values_list("pk", "spec")}
+    up = f'WHERE "phase" IN {bulk.marks(phases)} AND "kind" = %s ORDER BY "seq"'
+    rows = bulk.select(Workload, ("uid", "spec"), up, (*phases, Kind.INFERENCE.value))
+    return {str(uid): spec["normalised"]["objective"] for uid, spec in rows}
 
 
 def metrics(services: Mapping[str, Any], uses: Iterable[ServiceUse], at: float, learn_seconds: float) -> Metrics:

@@ -84,16 +84,17 @@ def sync(observation: Observation) -> bool:
 
 
 def measure(uses: Sequence[GpuUse]) -> None:
-    """Write the last measured use of each GPU."""
-    nodes = dict(Node.objects.values_list("name", "pk"))
-    rows = {(nodes[u.node], u.index): u for u in uses if u.node in nodes}
-    known = set(Gpu.objects.values_list("node_id", "index"))
-    new = [(*key, u.duty, u.memory) for key, u in rows.items() if key not in known]
-    bulk.insert(Gpu, ("node_id", "index", "duty", "memory_used"), new)
-    old = [(u.duty, u.memory, *key) for key, u in rows.items() if key in known]
-    bulk.update(Gpu, ("duty", "memory_used"), ("node_id", "index"), old)
-    silent = known - rows.keys()
-    bulk.update(Gpu, ("duty", "memory_used"), ("node_id", "index"), [(None, None, *key) for key in sorted(silent)])
+    """Write the last measured use of each GPU; of one that does not report any more, that nothing is known."""
+    nodes = dict(bulk.select(Node, ("name", "id")))
+    rows = {(nodes[u.node], u.index): (u.duty, u.memory) for u in uses if u.node in nodes}
+    known = {(node, index): tuple(use) for node, index, *use in bulk.select(Gpu, _GPU)}
+    bulk.insert(Gpu, _GPU, [(*key, *use) for key, use in rows.items() if key not in known])
+    silent: dict[tuple[int, int], tuple[None, None]] = dict.fromkeys(known.keys() - rows.keys(), (None, None))
+    differing = [(*use, *key) for key, use in {**rows, **silent}.items() if key in known and use != known[key]]
+    bulk.update(Gpu, _GPU[2:], _GPU[:2], differing)
+
+
+_GPU = ("node_id", "index", "duty", "memory_used")
 
 
 def _pools(nodes: Iterable[SeenNode]) -> dict[str, int]:

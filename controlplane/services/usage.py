@@ -5,14 +5,15 @@ placement remembers how far it is accounted, in the same transaction, so that ru
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, F, Q
 
-from controlplane.cluster.port import ServiceUse
-from controlplane.models import Gpu, Placement, Quota, ServiceWindow, Team, TeamSample, Usage, Workload, bulk
+from controlplane.cluster.port import GpuUse, ServiceUse
+from controlplane.models import Placement, Quota, ServiceWindow, Team, TeamSample, Usage, Workload, bulk
 from controlplane.services.leases import HeldLease
 from controlplane.services.rows import RELEASED
 from scheduler.workload import ACTIVE, LEAVING, WAITING, Kind
@@ -22,15 +23,29 @@ HOUR = 3600
 Key = tuple[UUID, str, int]  # workload, pool, start of the hour
 
 
-def account(*, to: float, lease: HeldLease, services: Sequence[ServiceUse] = ()) -> int:
-    """Bring the usage rows up to `to`, cluster-clock seconds; tell how many placements that took."""
+def account(*, to: float, lease: HeldLease, uses: Sequence[GpuUse] = (), services: Sequence[ServiceUse] = ()) -> int:
+    """Bring the usage rows up to `to`, cluster-clock seconds, by the duty measured of each GPU since the last time.
+
+    Tells how many placements that took.
+    """
+    duties = {(use.node, use.index): min(1.0, max(0.0, use.duty)) for use in uses}
     with transaction.atomic():
         lease.check()
-        duties = _duties()
-        count = _account(int(to), duties)
-        _sample(to, duties)
+        shares = _account(int(to), duties)
+        _sample(to, shares)
         _windows(services)
-    return count
+    return len(shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What one placement holds that is not accounted yet, as a step of `account` sees it."""
+
+    workload: UUID
+    team: int
+    milli: int
+    duty: float  # 0..1, of its devices
+    is_over: bool
 
 
 def hours(start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -42,26 +57,33 @@ def hours(start: int, end: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _account(to: int, duties: Mapping[tuple[str, int], float]) -> int:
-    open_rows = Placement.objects.filter(is_settled=False, bound_at__isnull=False).order_by("id")
+_COLUMNS = ("id", "workload_id", "pool", "node", "gpus", "milli", "state", "bound_at", "released_at", "accounted_to")
+_OPEN = 'WHERE NOT "is_settled" AND "bound_at" IS NOT NULL ORDER BY "id"'
+
+
+def _account(to: int, duties: Mapping[tuple[str, int], float]) -> list[Interval]:
+    """Account every open interval up to `to`; tell all of them."""
+    rows = bulk.select(Placement, _COLUMNS, _OPEN)
+    whose = _whose({row[1] for row in rows})
     held: dict[Key, int] = {}
     computed: dict[Key, int] = {}
     done: list[tuple[Any, ...]] = []
-    columns = ("id", "workload_id", "pool", "node", "gpus", "milli", "state", "bound_at", "released_at", "accounted_to")
-    for pk, uid, pool, node, gpus, milli, state, bound_at, released_at, accounted_to in open_rows.values_list(*columns):
+    seen: list[Interval] = []
+    for pk, uid, pool, node, gpus, milli, state, bound_at, released_at, accounted_to in rows:
         start = int(bound_at if accounted_to is None else accounted_to)
         is_over = state == RELEASED and released_at is not None and int(released_at) <= to
         end = int(released_at) if is_over else to
         duty = _duty(node, gpus, duties)
+        seen.append(Interval(uid, whose[uid][0], milli, duty, is_over))
         for hour, seconds in hours(start, end):
             key = (uid, pool, hour)
             held[key] = held.get(key, 0) + milli * seconds
             computed[key] = computed.get(key, 0) + int(milli * seconds * duty)
         if is_over or end > start:
             done.append((float(max(start, end)), is_over, pk))
-    _add({key: value for key, value in held.items() if value}, computed)
+    _add({key: value for key, value in held.items() if value}, computed, whose)
     bulk.update(Placement, ("accounted_to", "is_settled"), ("id",), done)
-    return len(done)
+    return seen
 
 
 def _duty(node: str, gpus: Sequence[int], duties: Mapping[tuple[str, int], float]) -> float:
@@ -69,20 +91,12 @@ def _duty(node: str, gpus: Sequence[int], duties: Mapping[tuple[str, int], float
     return sum(duties.get((node, index), 0.0) for index in gpus) / len(gpus) if gpus else 0.0
 
 
-def _duties() -> dict[tuple[str, int], float]:
-    known = Gpu.objects.filter(duty__isnull=False).values_list("node__name", "index", "duty")
-    return {(node, index): min(1.0, max(0.0, duty or 0.0)) for node, index, duty in known}
-
-
-def _add(held: Mapping[Key, int], computed: Mapping[Key, int]) -> None:
+def _add(held: Mapping[Key, int], computed: Mapping[Key, int], whose: Mapping[UUID, tuple[int, str, str]]) -> None:
     """Add to the rows of these hours, creating those that are missing."""
-    if not held:
-        return
-    whose = _whose({uid for uid, _, _ in held})
+    names = ("team_id", "name", "user", "workload", "pool", "hour", "held", "computed")
     rows = [
         (*whose[uid], uid, pool, hour, value, computed[uid, pool, hour]) for (uid, pool, hour), value in held.items()
     ]
-    names = ("team_id", "name", "user", "workload", "pool", "hour", "held", "computed")
     table = Usage._meta.db_table
     again = (
         f'ON CONFLICT ("workload", "pool", "hour") DO UPDATE SET "held" = "{table}"."held" + excluded."held", '
@@ -91,43 +105,41 @@ def _add(held: Mapping[Key, int], computed: Mapping[Key, int]) -> None:
     bulk.insert(Usage, names, rows, again)
 
 
+_USER = '(SELECT "u"."username" FROM "controlplane_user" "u" WHERE "u"."id" = "created_by_id")'
+
+
 def _whose(uids: Iterable[UUID]) -> dict[UUID, tuple[int, str, str]]:
+    """Team, name and user of each workload."""
     whose: dict[UUID, tuple[int, str, str]] = {}
     for part in bulk.chunks(uids):
-        rows = Workload.objects.filter(pk__in=part).values_list("pk", "team_id", "name", "created_by__username")
-        whose.update((pk, (team, name, user or "")) for pk, team, name, user in rows)
+        keys = bulk.stored(Workload, "uid", part)
+        named = f'WHERE "uid" IN {bulk.marks(keys)}'
+        rows = bulk.select(Workload, ("uid", "team_id", "name"), named, keys, extra=(_USER,))
+        whose.update((uid, (team, name, user or "")) for uid, team, name, user in rows)
     return whose
 
 
 # --- history of teams -------------------------------------------------------------------------
 
+_SAMPLE = ("team_id", "at", "nominal", "held", "computing", "waiting")
+_WAITING = f"""WHERE "phase" IN ({", ".join(f"'{phase.value}'" for phase in sorted(WAITING))}) GROUP BY "team_id" """
 
-def _sample(at: float, duties: Mapping[tuple[str, int], float]) -> None:
+
+def _sample(at: float, intervals: Iterable[Interval]) -> None:
     """One row a team: what it owns, holds and keeps busy, and how many of its workloads wait."""
-    teams = list(Team.objects.order_by("id").values_list("id", flat=True))
-    nominal = dict(Quota.objects.order_by().values_list("team").annotate(total=Sum("nominal")))
-    live = Placement.objects.filter(is_settled=False, bound_at__isnull=False).exclude(state=RELEASED)
     held: dict[int, int] = {}
     busy: dict[int, float] = {}
-    for team, node, gpus, milli in live.values_list("workload__team_id", "node", "gpus", "milli"):
-        held[team] = held.get(team, 0) + milli
-        busy[team] = busy.get(team, 0.0) + milli * _duty(node, gpus, duties)
-    phases = [phase.value for phase in WAITING]
-    waiting = dict(Workload.objects.filter(phase__in=phases).order_by().values_list("team").annotate(n=Count("pk")))
-    TeamSample.objects.bulk_create(
-        [
-            TeamSample(
-                team_id=team,
-                at=at,
-                nominal=nominal.get(team, 0),
-                held=held.get(team, 0),
-                computing=int(busy.get(team, 0.0)),
-                waiting=waiting.get(team, 0),
-            )
-            for team in teams
-        ],
-        ignore_conflicts=True,
-    )
+    for one in intervals:
+        if not one.is_over:
+            held[one.team] = held.get(one.team, 0) + one.milli
+            busy[one.team] = busy.get(one.team, 0.0) + one.milli * one.duty
+    nominal = dict(bulk.select(Quota, ("team_id",), 'GROUP BY "team_id"', extra=('SUM("nominal")',)))
+    waiting = dict(bulk.select(Workload, ("team_id",), _WAITING, extra=("COUNT(*)",)))
+    rows = [
+        (team, at, int(nominal.get(team, 0)), held.get(team, 0), int(busy.get(team, 0.0)), waiting.get(team, 0))
+        for (team,) in bulk.select(Team, ("id",), 'ORDER BY "id"')
+    ]
+    bulk.insert(TeamSample, _SAMPLE, rows, "ON CONFLICT DO NOTHING")
 
 
 # --- services ---------------------------------------------------------------------------------
@@ -136,8 +148,8 @@ def _sample(at: float, duties: Mapping[tuple[str, int], float]) -> None:
 def serving() -> list[str]:
     """Ids of the services that hold capacity: the ones to ask metrics for."""
     phases = [phase.value for phase in (*ACTIVE, *LEAVING)]
-    rows = Workload.objects.filter(kind=Kind.INFERENCE.value, phase__in=phases).order_by("seq")
-    return [str(uid) for uid in rows.values_list("pk", flat=True)]
+    serving = f'WHERE "phase" IN {bulk.marks(phases)} AND "kind" = %s ORDER BY "seq"'
+    return [str(uid) for (uid,) in bulk.select(Workload, ("uid",), serving, (*phases, Kind.INFERENCE.value))]
 
 
 def _windows(services: Sequence[ServiceUse]) -> None:
