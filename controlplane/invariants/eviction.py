@@ -10,7 +10,7 @@ from controlplane.invariants.state import Claim, Round, Schedule, State, Violati
 from scheduler.decision import Decision, Evict, EvictReason, Place
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, Snapshot
-from scheduler.workload import ACTIVE, LEAVING, Phase, Workload
+from scheduler.workload import ACTIVE, LEAVING, Kind, Phase, Workload
 
 MOST_VICTIMS = 12  # more subsets than 2**12 are not tried
 
@@ -74,7 +74,7 @@ def _not_owed(world: Snapshot, by: Workload, victim: Workload) -> str:
     pool_of = {node.name: node.pool for node in world.inventory.nodes}
     held = {(s.team, s.pool): s.held for s in standings(world, Footprints())[LATER]}
     pools = {pool_of[a.node] for a in victim.placement if a.node in pool_of}
-    need = by.ask.milli * (1 if by.phase in ACTIVE else by.gang.min)
+    need = _least_milli(by)
     for pool in sorted(pools):
         owners = [t for t in mine if t not in theirs and (t, pool) in nominal]
         is_over = any(held[t, pool] + need > nominal[t, pool] for t in owners)
@@ -101,13 +101,33 @@ def _spared(made: Round, by: Workload, victims: Sequence[Evict], most_left_out: 
     world = made.snapshot.after([d for d in before if not _is_about(d, by.id)])
     for left_out in range(1, min(len(victims), most_left_out) + 1):
         for subset in combinations(victims, len(victims) - left_out):
-            seen = world.after(subset)
-            if victims[0].reason == EvictReason.RECLAIMED:
-                seen = _only_owed(seen, by.team)
-            if fits_alone(made.schedule, seen, by.id, made.settings):
+            if _is_enough(made, world.after(subset), by, victims[0].reason):
                 named = ", ".join(v.workload for v in subset) or "nobody"
                 yield Violation("S8", by.id, f"{len(victims)} have to leave for it, but it fits if {named} does.")
                 return
+
+
+def _is_enough(made: Round, world: Snapshot, by: Workload, reason: EvictReason) -> bool:
+    """Whether the claimant fits in this world on the terms on which it makes others leave."""
+    if made.schedule is None:
+        return False
+    if reason == EvictReason.PREEMPTED:
+        return place_alone(made.schedule, world, by.id, made.settings) is not None
+    place = place_alone(made.schedule, _only_owed(world, by.team), by.id, made.settings)
+    return place is not None and _is_owed(world, by, place)
+
+
+def _is_owed(world: Snapshot, by: Workload, place: Place) -> bool:
+    """Whether the claimant's team and all its ancestors stay within their nominal quotas with the least of it."""
+    nominal = {(q.team, q.pool): q.nominal for q in world.quotas}
+    held = {(s.team, s.pool): s.held for s in standings(world, Footprints())[LATER]}
+    node = world.inventory.nodes[world.inventory.index[place.workers[0].node]]
+    owners = [(team, node.pool) for team in _line(world, by.team) if (team, node.pool) in nominal]
+    return all(held[key] + _least_milli(by) <= nominal[key] for key in owners)
+
+
+def _least_milli(by: Workload) -> int:
+    return by.ask.milli * (1 if by.kind == Kind.INFERENCE else by.gang.min)
 
 
 def _only_owed(world: Snapshot, team: str) -> Snapshot:
@@ -121,8 +141,8 @@ def _is_about(decision: Decision, uid: str) -> bool:
     return decision.workload == uid
 
 
-def fits_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Settings) -> bool:
-    """Whether the scheduler places this workload when nobody else waits and nobody more may be made to leave."""
+def place_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Settings) -> Place | None:
+    """Where the scheduler places this workload when nobody else waits and nobody more may be made to leave."""
     changed, gone = [], []
     for workload in world.workloads.values():
         if workload.id == uid:
@@ -135,7 +155,7 @@ def fits_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Settings
             gang = replace(workload.gang, count=min(workload.gang.count, staying))
             changed.append(replace(workload, started_at=None, gang=gang))
     decisions = schedule(world.replace(changed=changed, gone=gone), settings)
-    return any(isinstance(d, Place) and d.workload == uid for d in decisions)
+    return next((d for d in decisions if isinstance(d, Place) and d.workload == uid), None)
 
 
 def s9_no_useless_kill(state: State) -> tuple[Violation, ...]:

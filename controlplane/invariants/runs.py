@@ -14,8 +14,8 @@ _STARTS = frozenset({Phase.RESERVED, Phase.ADMITTED})
 def s4_gang(state: State) -> tuple[Violation, ...]:
     """The workers of one attempt have places for at least `min` of them, or for none.
 
-    None: an attempt that broke, whose last workers are being stopped. A service is a gang only when it starts:
-    later its replicas come and go one by one (that is S11).
+    None: an attempt that broke, whose last workers are being stopped. A service is no gang: its replicas come and
+    go one by one, and how many there must be is S11's.
     In the cluster a training may have some but fewer than `min` pods while they start and stop or while the news
     of an ended one is under way, but not longer than the gang timeout.
     """
@@ -25,9 +25,10 @@ def s4_gang(state: State) -> tuple[Violation, ...]:
         if twice := [rank for rank, count in ranks.items() if count > 1]:
             found.append(Violation("S4", workload.id, f"Ranks {twice} have two places each."))
         placed = sum(not a.leaving for a in workload.placement)
-        runs = workload.phase in ACTIVE and workload.kind != Kind.INFERENCE and placed > 0
-        if (workload.phase in _STARTS or runs) and placed < workload.gang.min:
-            message = f"{placed} of at least {workload.gang.min} workers have a place ({workload.phase})."
+        least = 1 if workload.kind == Kind.INFERENCE else workload.gang.min
+        starts = workload.phase in _STARTS
+        if placed < least and (starts or (workload.phase in ACTIVE and placed > 0)):
+            message = f"{placed} of at least {least} workers have a place ({workload.phase})."
             found.append(Violation("S4", workload.id, message))
     return (*found, *_partly_up_too_long(state))
 

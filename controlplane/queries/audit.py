@@ -51,8 +51,17 @@ def violations(*, last_rounds: int = 20, pods: Sequence[PodSeen] | None = None) 
     return found
 
 
-def state(*, pods: Sequence[PodSeen] | None = None, before: Snapshot | None = None, made: Round | None = None) -> State:
-    """The state of the database. before: the snapshot of an earlier moment; made: the round since then."""
+def state(
+    *,
+    pods: Sequence[PodSeen] | None = None,
+    before: Snapshot | None = None,
+    after_event: int = 0,
+    made: Round | None = None,
+) -> State:
+    """The state of the database.
+
+    before: the snapshot of an earlier moment, when `after_event` was the newest event; made: the round since then.
+    """
     now = snapshots.full()
     ended = {str(uid): Phase(phase) for uid, phase in _ended()}
     return State(
@@ -61,7 +70,7 @@ def state(*, pods: Sequence[PodSeen] | None = None, before: Snapshot | None = No
         pods=None if pods is None else _live(pods),
         ended=ended,
         submitted={str(uid) for uid in Event.objects.filter(kind="Submitted").values_list("workload", flat=True)},
-        transitions=tuple(_transitions()) if before is None else None,
+        transitions=tuple(_transitions(before, after_event)),
         writes=tuple(_writes()),
         accounts=_accounts(now.at),
         rate=sum(w.ask.milli * sum(not a.reserved for a in w.placement) for w in now.workloads.values()),
@@ -82,7 +91,12 @@ def rounds(last: int, decide: Schedule = schedule) -> Iterator[Round]:
         inputs = kept.filter(pk__gte=base, pk__lte=number).order_by("pk").values_list("input", flat=True)
         cycle = Cycle.objects.get(pk=number)
         decisions = tuple(decision_of(document) for document in cycle.decisions)
-        yield Round(rebuild(bytes(packed) for packed in inputs if packed is not None), decisions, _settings(cycle.policy), decide)
+        yield Round(
+            rebuild(bytes(packed) for packed in inputs if packed is not None),
+            decisions,
+            _settings(cycle.policy),
+            decide,
+        )
 
 
 def decision_of(document: Mapping[str, Any]) -> Decision:
@@ -122,15 +136,15 @@ def _ended() -> Iterator[tuple[UUID, str]]:
     yield from WorkloadRow.objects.filter(phase__in=ended).values_list("pk", "phase")
 
 
-def _transitions() -> Iterator[Transition]:
+def _transitions(before: Snapshot | None, after_event: int) -> Iterator[Transition]:
     """Each workload's steps as its events tell them; an event that leaves the phase as it is is a note."""
-    told = Event.objects.filter(workload__isnull=False).exclude(phase="").order_by("id")
-    at: dict[UUID, Phase] = {}
-    for uid, phase, actor in told.values_list("workload", "phase", "actor"):
-        if uid is None or at.get(uid) == phase:
-            continue
-        yield Transition(str(uid), at.get(uid), Phase(phase), actor)
-        at[uid] = Phase(phase)
+    told = Event.objects.filter(workload__isnull=False, id__gt=after_event).exclude(phase="").order_by("id")
+    at = {uid: workload.phase for uid, workload in before.workloads.items()} if before else {}
+    for key, phase, actor in told.values_list("workload", "phase", "actor"):
+        uid = str(key)
+        if at.get(uid) != phase:
+            yield Transition(uid, at.get(uid), Phase(phase), actor)
+            at[uid] = Phase(phase)
 
 
 def _writes() -> Iterator[Write]:

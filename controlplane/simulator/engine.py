@@ -194,6 +194,10 @@ class Runner:
             footprints=self._footprints if partial else Footprints(),
         )
 
+    def violations(self) -> tuple[Violation, ...]:
+        """What is broken as things stand, everything looked at: what an audit would find."""
+        return check_these(self.state(), ALWAYS)
+
     def _check(self, before: Snapshot) -> None:
         book = self.book
         is_same = book.snapshot is before and not (book.touched or book.writes or self._made)
@@ -208,7 +212,7 @@ class Runner:
             if self._asks_again:
                 found += s17_idempotence(state) + s18_determinism(state)
         if not found and self.events % 1000 == 0:
-            found = check_these(self.state(), ALWAYS)  # everything, as an audit sees it
+            found = self.violations()
         if found:
             raise InvariantBroken(self.seed, self.events, found, self._timeline)
         self.book.claims = open_claims(self.book.claims, self.book.snapshot)

@@ -1,0 +1,279 @@
+"""Hypothesis drives the product through its database: services, loops, simulated cluster, faults; 2,000 steps.
+
+After every step the invariants hold, and the snapshot that is kept up to date by differences is the one read from
+scratch. Each example runs in one transaction that is rolled back, so all of them start from an empty database.
+"""
+
+from collections import Counter
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from django.db import connection, transaction
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from controlplane.cluster.simulated import Conditions, SimulatedCluster
+from controlplane.cycle import digest_of
+from controlplane.invariants.check import ALWAYS, check_these
+from controlplane.invariants.eviction import s8_legality
+from controlplane.invariants.rounds import s17_idempotence, s18_determinism
+from controlplane.loops import account, actuate, observe, scale, schedule
+from controlplane.loops.schedule import Journal
+from controlplane.loops.wiring import Wiring
+from controlplane.models import Cycle, Event, NodePool, PriorityClass, Team, Workload
+from controlplane.queries import audit, snapshot
+from controlplane.queries.snapshot import SnapshotKeeper
+from controlplane.services import clusters, quotas, submission, workloads
+from controlplane.services.errors import Refused
+from controlplane.services.submission import Submission
+from controlplane.simulator.faults import BadLine, Odds
+from controlplane.simulator.mix import MEMBERS, TEAMS, nodes
+from controlplane.simulator.mix import quotas as quotas_of
+from scheduler.workload import ENDED
+from tests.controlplane.state import job
+
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+
+EXAMPLES, STEPS = 25, 80
+WORLD = nodes(64, 8)
+LOOPS = {"observe": observe, "schedule": schedule, "scale": scale, "actuate": actuate, "account": account}
+PRIORITIES = {"low": 0, "normal": 100, "high": 200}
+ended = st.sampled_from(sorted(phase.value for phase in ENDED))
+
+
+class Line(BadLine):
+    """The bad line, with the rest of the two ports passed through."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+
+class Product(RuleBasedStateMachine):
+    """Teams, quotas and 64 x 8 GPUs in the database, and all loops over them."""
+
+    steps = 0
+    counts = Counter[str]()
+
+    @initialize(seed=st.integers(0, 2**32 - 1))
+    def begin(self, seed: int) -> None:
+        self.transaction = transaction.atomic()
+        self.transaction.__enter__()
+        self.cluster = SimulatedCluster(WORLD, Conditions(seed=seed))
+        self.line = Line(self.cluster, np.random.default_rng(seed), Odds())
+        self.restart()
+        self.count = 0
+        self.seen: Any = None
+        self.cycle = self.event = 0
+        for team in TEAMS:
+            Team.objects.create(name=team.name, parent=Team.objects.filter(name=team.parent or "").first())
+        for name, value in PRIORITIES.items():
+            PriorityClass.objects.create(name=name, value=value, is_default=name == "normal")
+        while clusters.seen().is_first:
+            observe.run_once(self.wiring)
+        for quota in quotas_of(WORLD):
+            self.save_quota(quota.team, quota.pool, 1.0)
+        self.fill()
+
+    def fill(self) -> None:
+        """The cluster is full of what may be preempted and reclaimed: one team borrows."""
+        for team, gangs in (("nlp", 4), ("vision", 2), ("search", 2)):
+            for i in range(gangs):
+                small = i == gangs - 1  # the last one's workers leave one by one
+                for _ in range(8 if small else 1):
+                    gang = {"workers": 1 if small else 8, "gpus": 8}
+                    self.submit("training", team, "low", simulated={"duration": 7200}, **gang)
+        for _ in range(4):
+            self.a_minute_passes_with_all_loops(60)
+
+    def save_quota(self, team: str, pool: str, part: float) -> None:
+        quota = next(q for q in quotas_of(WORLD) if (q.team, q.pool) == (team, pool))
+        nominal = int(quota.nominal * part)
+        quotas.save(
+            team=Team.objects.get(name=team),
+            pool=NodePool.objects.get(name=pool),
+            nominal=nominal,
+            borrowing_limit=quota.borrowing,
+            lending_limit=None if quota.lending is None else min(quota.lending, nominal),
+            actor="admin",
+        )
+
+    # --- people -------------------------------------------------------------------------------
+
+    @rule(
+        team=st.sampled_from(MEMBERS),
+        gpus=st.sampled_from((1, 2, 8)),
+        workers=st.sampled_from((1, 2, 4, 8, 16)),
+        least=st.floats(0.3, 1.0),
+        priority=st.sampled_from(sorted(PRIORITIES)),
+        minutes=st.integers(1, 40),
+        fails=st.booleans(),
+    )
+    def submit_training(
+        self, team: str, gpus: int, workers: int, least: float, priority: str, minutes: int, fails: bool
+    ) -> None:
+        truth: dict[str, Any] = {"duration": minutes * 60}
+        if fails:
+            truth |= {"fail_at": 0.5, "fail_attempts": 1}
+        gang = {"count": workers, "min": max(1, int(workers * least)), "max": workers}
+        self.submit("training", team, priority, gpus=gpus, workers=gang, simulated=truth, retries=1)
+
+    @rule(team=st.sampled_from(MEMBERS), tenths=st.integers(1, 9), minutes=st.integers(1, 40))
+    def submit_notebook(self, team: str, tenths: int, minutes: int) -> None:
+        share = {"guarantee": tenths / 10, "limit": 1.0, "memory": "8Gi"}
+        self.submit(
+            "notebook", team, "normal", resources={"gpu_share": share, "cpu": 1, "memory": "1Gi"},
+            simulated={"duration": minutes * 60},
+        )  # fmt: skip
+
+    @rule(team=st.sampled_from(MEMBERS), replicas=st.integers(1, 4), priority=st.sampled_from(sorted(PRIORITIES)))
+    def submit_service(self, team: str, replicas: int, priority: str) -> None:
+        self.submit("inference", team, priority, gpus=2, replicas={"min": replicas, "max": 8})
+
+    @rule(
+        how=st.sampled_from((workloads.stop, workloads.suspend, workloads.resume, workloads.requeue)),
+        at=st.floats(0, 1),
+    )
+    def a_user_changes_their_mind(self, how: Any, at: float) -> None:
+        alive = list(Workload.objects.exclude(phase__in=[phase.value for phase in ENDED]).order_by("seq"))
+        if alive:
+            try:
+                how(workload=alive[int(at * (len(alive) - 1))], actor="user")
+            except Refused:
+                return
+
+    @rule(quota=st.sampled_from([(q.team, q.pool) for q in quotas_of(WORLD)]), part=st.sampled_from((0.5, 0.75, 1.0)))
+    def an_admin_changes_a_quota(self, quota: tuple[str, str], part: float) -> None:
+        self.save_quota(*quota, part)
+
+    def submit(self, kind: str, team: str, priority: str, **asked: Any) -> None:
+        self.count += 1
+        spec = job(f"w{self.count}", team, kind, priority_class=priority, **asked)
+        submission.submit_all([Submission(spec, actor="user", at=clusters.seen().now)])
+
+    # --- loops --------------------------------------------------------------------------------
+
+    @rule(name=st.sampled_from(sorted(LOOPS)))
+    def a_loop_runs(self, name: str) -> None:
+        LOOPS[name].run_once(self.wiring)
+
+    @rule(seconds=st.integers(1, 300))
+    def a_minute_passes_with_all_loops(self, seconds: int) -> None:
+        self.cluster.advance(self.cluster.now() + seconds)
+        for name in ("observe", "schedule", "actuate"):
+            LOOPS[name].run_once(self.wiring)
+
+    @rule(seconds=st.integers(1, 900))
+    def time_passes(self, seconds: int) -> None:
+        self.cluster.advance(self.cluster.now() + seconds)
+
+    @rule()
+    def restart(self) -> None:
+        """The process is killed; the next one has kept nothing."""
+        self.wiring = Wiring(self.line, self.cluster, "test")
+
+    @rule()
+    def everything_is_listed_anew(self) -> None:
+        clusters.forget_cursor()
+        observe.run_once(self.wiring)
+
+    # --- machines -----------------------------------------------------------------------------
+
+    @rule(
+        node=st.sampled_from([n.name for n in WORLD]),
+        what=st.sampled_from(("lose", "restore", "gpu", "cordon")),
+        index=st.integers(0, 7),
+    )
+    def something_happens_to_a_node(self, node: str, what: str, index: int) -> None:
+        match what:
+            case "lose":
+                self.cluster.lose_node(node)
+            case "restore":
+                self.cluster.restore_node(node)
+                self.cluster.cordon(node, False)
+            case "gpu":
+                self.cluster.lose_gpu(node, index)
+            case _:
+                self.cluster.cordon(node, True)
+
+    # --- what must hold -----------------------------------------------------------------------
+
+    @precondition(lambda self: hasattr(self, "wiring"))
+    @invariant()
+    def every_invariant_holds(self) -> None:
+        Product.steps += 1
+        made = self.newest_round()
+        pods = self.cluster.observe(None).pods
+        state = audit.state(pods=pods, before=self.seen, after_event=self.event, made=made)
+        found = check_these(state, ALWAYS)
+        if made is not None:
+            found += s8_legality(state, most_left_out=1) + s17_idempotence(state) + s18_determinism(state)
+        assert not found, "\n".join(f"{v.name} {v.subject}: {v.message}" for v in found)
+        self.seen = state.snapshot
+        self.event = Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
+
+    @precondition(lambda self: hasattr(self, "wiring"))
+    @invariant()
+    def the_kept_snapshot_is_the_one_from_scratch(self) -> None:
+        keeper: SnapshotKeeper = self.wiring.kept.setdefault("keeper", SnapshotKeeper())
+        journal: Journal = self.wiring.kept.setdefault("journal", Journal())
+        lease = schedule.rounds.leases.of(self.wiring, "schedule").hold()
+        assert lease is not None
+        taken = keeper.take(lease, self.cluster.now())
+        journal.add(taken)
+        whole = snapshot.full(self.cluster.now())
+        assert taken.snapshot.workloads == whole.workloads
+        assert np.array_equal(taken.snapshot.columns.gpu, whole.columns.gpu)
+        assert np.array_equal(taken.snapshot.columns.node, whole.columns.node)
+        assert taken.digest == digest_of(whole)
+
+    def newest_round(self) -> Any:
+        """The round that was committed in this step, rebuilt from what its Cycle row keeps."""
+        newest = Cycle.objects.filter(loop="schedule", input__isnull=False).order_by("-pk").first()
+        if newest is None or newest.pk == self.cycle:
+            return None
+        self.cycle = newest.pk
+        (made,) = audit.rounds(1)
+        assert digest_of(made.snapshot) == newest.digest
+        return made
+
+    def teardown(self) -> None:
+        if not hasattr(self, "transaction"):
+            return
+        try:
+            if not connection.needs_rollback:
+                assert not (found := audit.violations(last_rounds=3)), found
+                for counts in Cycle.objects.values_list("counts", flat=True):
+                    Product.counts.update(counts)
+                Product.counts.update(Event.objects.values_list("kind", flat=True))
+        finally:
+            transaction.set_rollback(True)
+            self.transaction.__exit__(None, None, None)
+
+
+@pytest.mark.timeout(900)
+def test_the_product_keeps_its_promises_through_the_database():
+    Product.steps = 0
+    run_state_machine_as_test(
+        Product,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            phases=[Phase.generate],  # to shrink a failure, which takes minutes, add Phase.shrink
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+    assert Product.steps >= 0.9 * EXAMPLES * STEPS
+    happened = ("Place", "Wait", "Evict", "Evicted", "Reserved", "Succeeded", "Requeued", "Suspended", "QuotaChanged")
+    assert {kind: Product.counts[kind] for kind in happened if Product.counts[kind] < 10} == {}, Product.counts
