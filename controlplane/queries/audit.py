@@ -7,7 +7,6 @@ from uuid import UUID
 from django.db.models import Sum
 
 from controlplane.cluster.port import PodSeen
-from controlplane.cycle import rebuild
 from controlplane.invariants.check import ALWAYS, INVARIANTS, check_these
 from controlplane.invariants.state import (
     GONE,
@@ -25,6 +24,7 @@ from controlplane.models import Cycle, Event, Placement, PlacementState, PolicyV
 from controlplane.models import Workload as WorkloadRow
 from controlplane.policy import Policy
 from controlplane.queries import snapshot as snapshots
+from controlplane.queries.cycles import replayable, snapshot_of
 from scheduler.decision import Decision, Evict, EvictReason, Place, Reason, Shrink, Wait
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
@@ -82,21 +82,10 @@ def state(
 
 def rounds(last: int, decide: Schedule = schedule) -> Iterator[Round]:
     """The newest rounds of the scheduler whose input is kept, oldest first; `decide` is how to decide again."""
-    kept = Cycle.objects.filter(loop="schedule", input__isnull=False)
-    newest = list(kept.order_by("-pk").values_list("pk", flat=True)[:last])
-    for number in reversed(newest):
-        base = kept.filter(is_base=True, pk__lte=number).order_by("-pk").values_list("pk", flat=True).first()
-        if base is None:
-            continue
-        inputs = kept.filter(pk__gte=base, pk__lte=number).order_by("pk").values_list("input", flat=True)
-        cycle = Cycle.objects.get(pk=number)
+    newest = Cycle.objects.filter(pk__in=replayable()[:last]).order_by("pk")
+    for cycle in newest:
         decisions = tuple(decision_of(document) for document in cycle.decisions)
-        yield Round(
-            rebuild(bytes(packed) for packed in inputs if packed is not None),
-            decisions,
-            _settings(cycle.policy),
-            decide,
-        )
+        yield Round(snapshot_of(cycle), decisions, _settings(cycle.policy), decide)
 
 
 def decision_of(document: Mapping[str, Any]) -> Decision:

@@ -4,7 +4,7 @@ Level-triggered: a full observation alone leads to the right state from any stat
 incremental ones in between only make it quicker.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -188,16 +188,24 @@ def _admit(batch: Batch) -> None:
     awaited = {other for row in rows for other in row.reserved_after}
     staying = Placement.objects.filter(workload__in=uuids(awaited), state=LEAVING, is_settled=False)
     leaving = {str(uid) for uid in staying.values_list("workload", flat=True)}
-    nodes = {seat.node for row in rows for seat in batch.live(row)}
-    usable = set(Node.objects.filter(name__in=nodes, ready=True, schedulable=True).values_list("name", flat=True))
+    lost = _out_of_use([seat for row in rows for seat in batch.live(row) if seat.state == RESERVED])
     for row in rows:
-        _admit_one(batch, row, leaving, usable)
+        _admit_one(batch, row, leaving, lost)
 
 
-def _admit_one(batch: Batch, row: Row, leaving: set[str], usable: set[str]) -> None:
+def _out_of_use(places: Sequence[Seat]) -> set[int]:
+    """Keys of the places whose node or devices are out of use."""
+    nodes = Node.objects.filter(name__in={seat.node for seat in places}, ready=True, schedulable=True)
+    broken = {name: set(lost) for name, lost in nodes.values_list("name", "lost_gpus")}
+    near = [seat.pk for seat in places if broken.get(seat.node)]
+    devices = dict(Placement.objects.filter(pk__in=near).values_list("pk", "gpus")) if near else {}
+    return {s.pk for s in places if s.node not in broken or broken[s.node].intersection(devices.get(s.pk, ()))}
+
+
+def _admit_one(batch: Batch, row: Row, leaving: set[str], out_of_use: set[int]) -> None:
     settle(batch, row, ())
     places = [seat for seat in batch.live(row) if seat.state == RESERVED]
-    lost = [seat for seat in places if seat.node not in usable]
+    lost = [seat for seat in places if seat.pk in out_of_use]
     if lost and row.phase == Phase.RESERVED:
         for seat in places:
             batch.release(row, seat)

@@ -602,3 +602,24 @@ def test_no_phase_that_ended_or_leaves_is_reported_as_waiting(world):
         seen = seen_by_scheduler(job)
         assert seen is None or not seen.is_waiting
     assert isinstance(world.cluster, PodCluster)
+
+
+def test_a_promised_place_on_a_device_that_is_lost_is_given_up(world):
+    victim, claimant = world.submit("victim", gpus=8), world.submit("claimant", gpus=2)
+    world.run(victim, "a")
+    world.evict(victim, claimant)
+    world.place(claimant, "a", after=[victim])
+    world.cluster.change("a", lost=(1,))
+    world.observe()
+    assert phase(claimant) == "Queued"
+    assert not Placement.objects.exclude(state="Released").filter(workload=claimant).exists()
+
+
+def test_a_promised_place_beside_a_device_that_is_lost_is_kept(world):
+    victim, claimant = world.submit("victim", gpus=8), world.submit("claimant", gpus=2)
+    world.run(victim, "a")
+    world.evict(victim, claimant)
+    world.place(claimant, "a", after=[victim])
+    world.cluster.change("a", lost=(5,))
+    world.observe()
+    assert phase(claimant) == "Reserved"
