@@ -32,11 +32,18 @@ def _secret_key() -> str:
     from django.core.management.utils import get_random_secret_key
 
     path = DATA_DIR / "secret_key"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(get_random_secret_key())
-        path.chmod(0o600)
-    return path.read_text()
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            path.write_text(get_random_secret_key())
+        return path.read_text()
+    except OSError as error:
+        sys.stderr.write(
+            f"Weft keeps its data in {DATA_DIR}, which cannot be used ({error.strerror}). Mend its permissions, or name "
+            "another folder: WEFT_HOME=FOLDER make up.\n"
+        )
+        sys.exit(2)
 
 
 SECRET_KEY = _secret_key()
