@@ -255,6 +255,8 @@ def event_sentence(kind: str, reason: str, message: str, data: Mapping[str, Any]
 LABELS = {"stop": "Stop", "suspend": "Suspend", "resume": "Resume", "requeue": "Requeue"}
 DONE = {"stop": "Stops", "suspend": "Suspends", "resume": "Queued again:", "requeue": "Queues again:"}
 
+UNDO = {"suspend": "resume", "resume": "suspend"}
+
 
 def effect(verb: str, *, is_active: bool, workers: int, unsaved: float | None) -> str:
     """What an action does to a workload, before it is confirmed. unsaved: seconds since the last checkpoint."""

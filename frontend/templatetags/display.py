@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django import template
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -73,6 +74,13 @@ def get(mapping: Mapping[str, Any], key: str) -> Any:
 def pretty(value: object) -> str:
     """JSON to be read."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@register.filter
+def undo(message: Any) -> str:
+    """Where the way back of a toast leads: its tag is `undo VERB UID`."""
+    _, verb, uid = (str(message.extra_tags or "").split() + ["", "", ""])[:3]
+    return reverse("frontend:act", args=[uid, verb]) if uid else ""
 
 
 @register.simple_tag(takes_context=True)

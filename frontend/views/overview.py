@@ -18,7 +18,8 @@ from frontend.views.answers import seen_teams, team_rows
 RANGES = {"1h": 3600.0, "6h": 6 * 3600.0, "24h": 86_400.0, "7d": 7 * 86_400.0}
 POINTS = 120
 TABLE_POINTS = 24
-LISTED = 6  # rows of the feed and of the waiting table
+LISTED = 6  # services, and rows of the waiting table
+FEED = 10
 
 
 @login_required
@@ -189,7 +190,7 @@ def _services(request: HttpRequest) -> Sequence[sla.ServiceRow]:
 
 
 def _decisions(request: HttpRequest) -> dict[str, Any]:
-    found = dashboard.decisions(seen_teams(request), LISTED)
+    found = dashboard.decisions(seen_teams(request), FEED)
     return {"decisions": [_told_by(decided) for decided in found]}
 
 

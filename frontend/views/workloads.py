@@ -157,9 +157,10 @@ def act(request: HttpRequest, uid: UUID, verb: str) -> HttpResponse:
     try:
         getattr(services, verb)(workload=w, actor=request.user.get_username())
     except Refused as refused:
-        messages.error(request, refused.message, extra_tags="bad")
+        messages.error(request, refused.message)
     else:
-        messages.info(request, f"{words.DONE[verb]} {w.name}.")
+        back = f"undo {words.UNDO[verb]} {uid}" if verb in words.UNDO else ""
+        messages.info(request, f"{words.DONE[verb]} {w.name}.", extra_tags=back)
     return redirect("frontend:workload", uid)
 
 

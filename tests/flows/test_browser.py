@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from axe_playwright_python.sync_playwright import Axe
+
 from tests.flows.processes import up
 
 SECONDS = 1000  # Playwright counts milliseconds
@@ -31,10 +33,16 @@ def fill_in(page: Any, name: str, **fields: str) -> None:
         page.get_by_label(label.replace("_", " "), exact=True).fill(text)
 
 
+def assert_accessible(page: Any) -> None:
+    found = Axe().run(page).response["violations"]
+    assert not [(v["id"], [node["html"] for node in v["nodes"]]) for v in found], page.url
+
+
 def submit_and_watch_it_run(page: Any) -> None:
     fill_in(page, "mine")
     page.get_by_label("Priority", exact=True).select_option("high")
     page.locator("#preview .headline").wait_for(timeout=LONG)  # the answer to "will it start?"
+    assert_accessible(page)
     assert "name: mine" in page.locator("#as-yaml").inner_text()
     page.locator("#job").get_by_role("button", name="Submit").click()
     page.get_by_role("heading", name="mine").wait_for()
@@ -54,6 +62,7 @@ def see_why_another_waits_and_stop_it(page: Any) -> None:
     page.locator("#job").get_by_role("button", name="Submit").click()
     page.locator("#head .state", has_text="Queued").wait_for()
     page.locator("#tab .checks .mark.bad").first.wait_for(timeout=LONG)  # what holds it
+    assert_accessible(page)
     said = page.locator("#tab .checks li", has=page.locator(".mark.bad")).first.inner_text()
     assert any(figure.isdigit() for figure in said), said  # with numbers
     page.locator("#head").get_by_role("link", name="Stop").click()
@@ -83,7 +92,9 @@ def test_a_person_submits_watches_understands_stops_and_an_admin_changes_a_quota
         password = (home / "password").read_text().strip()
         page.goto(weft.url)
         assert "First time here?" in page.inner_text("main")
+        assert_accessible(page)
         sign_in(page, weft.url, "mel", password)
+        assert_accessible(page)
         submit_and_watch_it_run(page)
         see_why_another_waits_and_stop_it(page)
         team = page.locator(".crumbs a").last.inner_text()

@@ -184,6 +184,15 @@ def test_a_viewer_may_look_and_not_act(world: World, visit: Visit) -> None:
     assert ">Submit</a>" not in client.get("/").content.decode()
 
 
+def test_what_can_be_undone_offers_it(bare: World, visit: Visit) -> None:
+    w, client = bare.add(document("training", "job", "nlp")), visit("mel")
+    page = client.post(f"/workloads/{w.pk}/suspend", follow=True).content.decode()
+    assert f'action="/workloads/{w.pk}/resume"' in page[page.index('class="toast') :]
+    client.post(f"/workloads/{w.pk}/resume")
+    w.refresh_from_db()
+    assert w.phase == Phase.QUEUED
+
+
 def test_what_the_service_refuses_is_shown(world: World, visit: Visit) -> None:
     ended = Workload.objects.filter(phase="Succeeded", team__name="nlp").first()
     assert ended is not None

@@ -5,13 +5,14 @@
   const mark = document.getElementById("live");
   if (!mark) return;
   const PARTS = ["clock", "workloads", "usage"];
-  const POLL = 5000, STALE = 30000;
+  const POLL = 5000, STALE = 8000;
   let last = Date.now(), poll = 0, source = null, clockAt = 0, clock = 0, speed = 0, paused = true;
 
   const say = (state, text) => { if (mark.dataset.state !== state || mark.textContent !== text) { mark.dataset.state = state; mark.textContent = text; } };
   const time = (at) => new Date(at).toTimeString().slice(0, 8);
   const tell = (part) => htmx.trigger(document.body, `live-${part}`);
 
+  const lost = () => Date.now() - last > STALE ? say("stale", `last update ${time(last)}`) : say("waiting", "reconnecting");
   const open = () => {
     source = new EventSource(mark.dataset.url);
     source.onopen = () => { clearInterval(poll); poll = 0; last = Date.now(); say("live", "live"); };
@@ -23,7 +24,7 @@
       if (!document.hidden) body.parts.forEach(tell);
     });
     source.onerror = () => {
-      say("waiting", "reconnecting");
+      lost();
       if (source.readyState === EventSource.CLOSED) setTimeout(open, POLL);
       if (!poll) poll = setInterval(() => { if (!document.hidden) { PARTS.forEach(tell); } }, POLL);
     };
@@ -31,9 +32,8 @@
   document.addEventListener("htmx:afterRequest", (event) => {
     if (!poll) return;
     if (event.detail.successful) { last = Date.now(); say("polling", `every ${POLL / 1000} s`); }
-    else if (Date.now() - last > STALE || event.detail.failed) say("stale", `last update ${time(last)}`);
+    else lost();
   });
-  document.addEventListener("htmx:sendError", () => say("stale", `last update ${time(last)}`));
   document.addEventListener("visibilitychange", () => { if (!document.hidden) PARTS.forEach(tell); });
   addEventListener("pagehide", () => source && source.close());
   addEventListener("pageshow", (event) => { if (event.persisted) open(); });

@@ -87,5 +87,5 @@
   document.addEventListener("submit", (event) => {
     if (event.target.matches("form[data-auto]")) for (const input of event.target.elements) if (!input.value) input.disabled = true;
   });
-  for (const toast of document.querySelectorAll(".toast:not(.bad)")) setTimeout(() => toast.remove(), 8000);
+  for (const toast of document.querySelectorAll(".toast:not(.error)")) setTimeout(() => toast.remove(), 8000);
 })();
