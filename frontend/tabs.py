@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from controlplane.cluster.port import ClusterUnreachable
-from controlplane.queries import cluster, dashboard
+from controlplane.queries import cluster, dashboard, sla
 from controlplane.queries import workloads as queries
 from frontend import forms, words
 from frontend.views import answers
@@ -17,6 +17,7 @@ TABS = (("why", "Why"), ("timeline", "Timeline"), ("placement", "Placement"), ("
 LATEST = 8
 MOST_EVENTS = 200
 TAIL = 500
+MOST_WINDOWS = 60  # rows of the table beside the latency chart
 MARKS = {"ok": ("✓", "ok", "in order"), "fails": ("✕", "bad", "holds it"), "unknown": ("–", "dim", "not looked at yet")}
 
 
@@ -134,12 +135,17 @@ def _file(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[st
     return {"copies": forms.copies(job, origin)}
 
 
+def _objective(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
+    return {"windows": tuple(reversed(sla.latencies(answers.clock(request).now, w.pk)))[:MOST_WINDOWS]}
+
+
 MAKERS: dict[str, Callable[[HttpRequest, Any, Collection[str] | None], dict[str, Any]]] = {
     "why": _why,
     "timeline": _timeline,
     "placement": _placement,
     "logs": _logs,
     "file": _file,
+    "objective": _objective,
 }
 
 

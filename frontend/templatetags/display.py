@@ -43,13 +43,13 @@ def count(number: int) -> str:
 
 @register.filter
 def budget_words(service: Any) -> str:
-    """What is left of a service's error budget, in words."""
+    """What is left of a service's error budget, in words that fit a narrow column."""
     left = service.budget_left
     if left is None:
         return "no requests yet"
     if left < 0:
-        return f"budget used {1 - left:,.1f} times over" if left < -1 else "budget used up"
-    return f"{'at risk: ' if service.standing == 'at risk' else ''}{words.percent(left)} of budget left"
+        return f"budget used {1 - left:,.1f} ×" if left < -1 else "budget used up"
+    return f"{'at risk: ' if service.standing == 'at risk' else ''}budget {words.percent(left)}"
 
 
 @register.filter
