@@ -59,6 +59,22 @@ def _migrated_template(postgres_url: str, tmp_path_factory: pytest.TempPathFacto
     return name
 
 
+def _wait_for_slow_tests(connection: Any, **_: Any) -> None:
+    """A test holds its transaction open while it makes input; production's limit on idle ones is not for it."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET idle_in_transaction_session_timeout = 0")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient_database() -> Iterator[None]:
+    from django.db.backends.signals import connection_created
+
+    connection_created.connect(_wait_for_slow_tests)
+    yield
+    connection_created.disconnect(_wait_for_slow_tests)
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """Let Django empty the tables after a test with real transactions: on SQLite it deletes rows, events too."""
