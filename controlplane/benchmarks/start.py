@@ -22,7 +22,7 @@ def run(options: Options, progress: Progress) -> Result:
         with weft.sign_in() as client:
             alive = _alive(weft, client)
             progress(0.8, f"alive after {alive:.1f} s; stopping with a page open")
-            with client.stream("GET", "/events/") as _:  # the page's own stream, which never ends by itself
+            with client.stream("GET", "/stream") as _:  # the page's own stream, which never ends by itself
                 stop = weft.stop()
         code = weft.process.returncode
     if code != 0:
@@ -46,6 +46,6 @@ def _alive(weft: processes.Weft, client: httpx.Client) -> float:
 
 
 def _any(client: httpx.Client, phase: str) -> bool:
-    answer = client.get("/api/v1/workloads", params={"phase": phase, "limit": 1})
+    answer = client.get("/api/v1/workloads", params={"phase": phase, "page_size": 1})
     answer.raise_for_status()
-    return bool(answer.json()["items"])
+    return bool(answer.json()["results"])

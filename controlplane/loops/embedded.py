@@ -9,8 +9,8 @@ between rounds; they wake the driver.
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import structlog
@@ -74,6 +74,16 @@ class Submissions:
         while self._next is not None and self._next.at <= at:
             due.append(self._next)
             self._next = next(self._rest, None)
+        self._submit(due)
+        return bool(due)
+
+    def submit_early(self, count: int, at: float) -> None:
+        """Submit the next so many now, as if everybody had hurried."""
+        early = [arrival for arrival in (self._next, *islice(self._rest, count - 1)) if arrival is not None]
+        self._next = next(self._rest, None)
+        self._submit([replace(arrival, at=at) for arrival in early])
+
+    def _submit(self, due: Sequence[Arrival]) -> None:
         try:
             for first in range(0, len(due), BATCH):
                 batch, world = due[first : first + BATCH], self._preset.identity
@@ -81,7 +91,6 @@ class Submissions:
         except Exception:
             self._rewind()
             raise
-        return bool(due)
 
     def _rewind(self) -> None:
         """Go to the first arrival that is not in the database."""
@@ -142,6 +151,11 @@ class Driver:
         self._run("actuate", actuate.run_once)
         if self._account.is_due(at):
             self._run("account", account.run_once)
+
+    def crowd(self, count: int) -> None:
+        """Submit the next so many arrivals at once and run a round: for benchmarks of full lists."""
+        self._arrivals.submit_early(count, self.now)
+        self.round(self.now)
 
     def run_to(self, at: float, progress: Callable[[float], None] = lambda _: None) -> None:
         """Run every round up to this moment of the cluster's clock, as fast as it goes."""

@@ -26,6 +26,7 @@ HOUR, DAY = 3600.0, 86_400.0
 REPORT_SECONDS = 1.0  # of real time between two lines of progress
 LONGEST_DAYS = 400.0  # of the cluster's clock: a world that has not come to rest by then never will
 STEP_SECONDS = 6 * HOUR
+CROWD = 500  # arrivals at once
 
 
 class Command(BaseCommand):
@@ -40,7 +41,7 @@ class Command(BaseCommand):
         parser.add_argument("--load", type=float, default=catalogue.DEFAULT_LOAD)
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--hours", type=float, default=2.0, help="of the cluster's clock (2)")
-        parser.add_argument("--workloads", type=int, help="run until so many are submitted, then stop the clock")
+        parser.add_argument("--workloads", type=int, help="an hour of the demo, then so many in all")
         parser.add_argument("--replay", type=int, metavar="JOBS", help="the first JOBS of Philly, until all have ended")
         parser.add_argument("--json", action="store_true", help="progress and summary as one JSON object a line")
 
@@ -88,10 +89,11 @@ class Command(BaseCommand):
         driver.run_to(driver.now + HOUR)
 
     def _run_until(self, driver: Driver, wanted: int) -> None:
-        """Until so many workloads were submitted; the clock then stands still."""
+        """Let the world live for an hour, then have so many workloads in all submitted and stop the clock."""
+        driver.run_to(START + HOUR, lambda at: self._progress((at - START) / HOUR / 2, _clock(at)))
         while (count := Workload.objects.count()) < wanted and not driver.is_over:
-            self._progress(count / wanted, f"{count} of {wanted} workloads, {_clock(driver.now)}")
-            driver.run_to(driver.now + driver.preset.pace.slot * 5)
+            self._progress(0.5 + count / wanted / 2, f"{count} of {wanted} workloads")
+            driver.crowd(CROWD)
         presets.set_pace(paused=True)
 
     def _progress(self, part: float, text: str) -> None:
