@@ -40,8 +40,8 @@ def _secret_key() -> str:
         return path.read_text()
     except OSError as error:
         sys.stderr.write(
-            f"Weft keeps its data in {DATA_DIR}, which cannot be used ({error.strerror}). Mend its permissions, or name "
-            "another folder: WEFT_HOME=FOLDER make up.\n"
+            f"Weft keeps its data in {DATA_DIR}, which cannot be used ({error.strerror}). Mend its permissions, or "
+            "name another folder: WEFT_HOME=FOLDER make up.\n"
         )
         sys.exit(2)
 
