@@ -3,6 +3,7 @@
 import statistics
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -28,7 +29,7 @@ def run(options: Options, progress: Progress) -> Result:
                 filled = line
         with processes.weft(PORT, home=home) as weft:
             weft.ready()
-            with weft.sign_in() as client:
+            with closing(weft.sign_in()) as client:
                 times = {name: _median(client, path) for name, path in PAGES.items()}
             weft.stop()
     figures = tuple(

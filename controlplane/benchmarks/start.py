@@ -1,6 +1,7 @@
 """`start`: from `manage.py up` on an empty folder to a page, to a cluster at work, and back to nothing."""
 
 import time
+from contextlib import closing
 
 import httpx
 
@@ -19,7 +20,7 @@ def run(options: Options, progress: Progress) -> Result:
     with processes.weft(PORT, "--seed", str(options.seeds[0])) as weft:
         ready = weft.ready()
         progress(0.3, f"first page after {ready:.1f} s; waiting for jobs that run, wait and have ended")
-        with weft.sign_in() as client:
+        with closing(weft.sign_in()) as client:
             alive = _alive(weft, client)
             progress(0.8, f"alive after {alive:.1f} s; stopping with a page open")
             with client.stream("GET", "/stream") as _:  # the page's own stream, which never ends by itself
