@@ -1,0 +1,58 @@
+"""What our objects are called in Kubernetes: namespaces, labels, annotations, Services. Nothing else spells them.
+
+`weft.dev/*` is for people and their tools to select by; `internal.weft.dev/*` is the scheduler's own state, which the
+admission policy lets nobody else write.
+"""
+
+import re
+
+SCHEDULER_NAME = "weft"  # of every pod of ours; kube-scheduler leaves such pods alone
+SYSTEM_NAMESPACE = "weft"  # of the control plane; no team's, as those have a prefix that ends in "-"
+CONTAINER = "main"  # the one container of a pod
+
+# Labels.
+WORKLOAD = "weft.dev/workload"  # uid
+TEAM = "weft.dev/team"  # also on the team's namespace, which is how policies find it
+NAME = "weft.dev/name"  # the workload's name
+KIND = "weft.dev/kind"  # training, notebook, inference
+ATTEMPT = "internal.weft.dev/attempt"
+RANK = "internal.weft.dev/rank"
+
+# Annotations.
+GPUS = "internal.weft.dev/gpus"  # device indices, "0,3"; set by the Binding together with the node
+MILLI = "internal.weft.dev/milli"  # milli-GPU of each of those devices
+GPU_MEMORY = "internal.weft.dev/gpu-memory"  # MiB of each of those devices; 0 = all of it
+
+INTERNAL = "internal.weft.dev/"
+GPU_RESOURCE = "nvidia.com/gpu"
+TOLERATED_TAINTS = (GPU_RESOURCE,)  # taint keys that pods of ours with a GPU tolerate; others keep us away
+
+_FRIENDLY = re.compile(r"(?!w-)[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def namespace(team: str, prefix: str = "weft-") -> str:
+    """The team's namespace; prefix is the setting WEFT_NAMESPACE_PREFIX."""
+    return f"{prefix}{team}"
+
+
+def gang_service(workload: str) -> str:
+    """The headless Service through which the workers of a gang find each other."""
+    return f"w-{workload}"
+
+
+def address_service(workload: str, name: str) -> str:
+    """The Service of a notebook or an inference workload: its own name, where that can name a Service.
+
+    A Service's name begins with a letter; `w-` is kept for names made of a uid, so that no two are ever the same.
+    """
+    return name if _FRIENDLY.fullmatch(name) else f"w-{workload}"
+
+
+def gpus_text(gpus: tuple[int, ...]) -> str:
+    """Device indices as the annotation has them."""
+    return ",".join(map(str, gpus))
+
+
+def gpus_of(text: str) -> tuple[int, ...]:
+    """Device indices from the annotation. Raises ValueError when somebody else wrote it."""
+    return tuple(int(part) for part in text.split(",") if part)

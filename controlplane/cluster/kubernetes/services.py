@@ -1,0 +1,42 @@
+"""Services: one without an address for a gang, one with an address for a notebook or an inference workload."""
+
+from typing import Any
+
+from controlplane.cluster.kubernetes import distributed, names, pods
+from controlplane.cluster.port import PodSpec
+from scheduler.workload import Kind
+
+Json = dict[str, Any]
+
+
+def build(pod: PodSpec, *, namespace: str) -> Json | None:
+    """The Service of this pod's workload, the same whichever of its pods is given; None when it needs none."""
+    kind = pod.spec.get("type")
+    if kind in (Kind.NOTEBOOK, Kind.INFERENCE):
+        name = names.address_service(pod.workload, str(pod.spec.get("name", "")))
+        return _service(pod, namespace, name, {"type": "ClusterIP", "ports": _ports(pods.ports(pod.spec))})
+    if not distributed.is_gang(pod):
+        return None
+    listening = [distributed.MASTER_PORT, *pods.ports(pod.spec)]
+    # Workers find each other while they start; ready they are only afterwards.
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "ports": _ports(listening)}
+    return _service(pod, namespace, names.gang_service(pod.workload), spec)
+
+
+def _service(pod: PodSpec, namespace: str, name: str, spec: Json) -> Json:
+    labels = {
+        names.WORKLOAD: pod.workload,
+        names.TEAM: pod.namespace,
+        names.NAME: str(pod.spec.get("name", "")),
+        names.KIND: str(pod.spec.get("type", "")),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"selector": {names.WORKLOAD: pod.workload}, **spec},
+    }
+
+
+def _ports(numbers: list[int]) -> list[Json]:
+    return [{"name": f"p{n}", "port": n, "targetPort": n, "protocol": "TCP"} for n in dict.fromkeys(numbers)]
