@@ -111,7 +111,8 @@ class World:
     def _derive(self) -> None:
         for pod in self.pods.values():
             self.attempts[pod.group].pods[pod.rank] = pod
-        over = sorted((p for p in self.pods.values() if p.is_over), key=lambda p: (p.ended_at, p.name))
+        # Its end is a pod's last change, so this is the order in which they ended, within a second too.
+        over = sorted((p for p in self.pods.values() if p.is_over), key=lambda p: p.revision)
         self.ended = {pod.name: pod for pod in over}
         for pod in sorted(self.pods.values(), key=lambda p: (p.created_at, p.name)):
             if not pod.is_over:
@@ -215,7 +216,8 @@ class World:
     def running_on(self, node: str, index: int) -> list[Pod]:
         """Pods that use this device now."""
         there = self.occupants.get((node, index), ())
-        return [p for p in there if p.phase == PodPhase.RUNNING and p.stopped_at is None]
+        running = (p for p in there if p.phase == PodPhase.RUNNING and p.stopped_at is None)
+        return sorted(running, key=lambda pod: pod.name)  # the order of a sum of floats must not depend on history
 
     # --- nodes and forgetting ----------------------------------------------------------------
 

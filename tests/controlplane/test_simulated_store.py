@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from controlplane.cluster.port import ClusterUnreachable, PodPhase
@@ -114,7 +114,11 @@ def test_it_does_not_matter_in_which_steps_time_passes(plan: list[Step]) -> None
     assert whole(worlds[0]) == whole(worlds[1])
 
 
+FORGOTTEN_AT_ONCE = [("start", 0, 79), ("start", 0, 120), ("lose", 1, 120), ("gang", 0, 0), ("start", 0, 20)]
+
+
 @given(steps)
+@example(FORGOTTEN_AT_ONCE + 4 * [("start", 0, 120)])  # two that ended in one second: which is forgotten first?
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_two_that_share_a_file_are_one_cluster(tmp_path_factory: pytest.TempPathFactory, plan: list[Step]) -> None:
     path = tmp_path_factory.mktemp("shared") / "cluster.sqlite3"
