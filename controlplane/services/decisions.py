@@ -12,12 +12,13 @@ from typing import Any, Protocol
 from django.db import transaction
 
 from controlplane.models import Node, bulk
-from controlplane.services import cycles
+from controlplane.services import clusters, cycles
 from controlplane.services.cycles import CycleInput
 from controlplane.services.leases import HeldLease
 from controlplane.services.rows import BOUND, RESERVED, Row, Seat, as_data, uuids
 from controlplane.services.rows import LEAVING as LEAVING_SEAT
 from controlplane.services.transitions import Batch
+from controlplane.wake import wake
 from scheduler.decision import Decision, Evict, Place, Shrink, Wait
 from scheduler.workload import ACTIVE, LEAVING, Phase, may_move
 
@@ -61,6 +62,10 @@ def commit(decisions: Sequence[Any], *, lease: HeldLease, cycle: CycleInput, is_
         for decision in applied:
             _apply(batch, batch.rows[decision.workload], decision, pools)
         batch.write(touch=not is_followed)
+        if any(isinstance(d, Place) and d.after and not _is_awaiting(batch, d) for d in applied):
+            # Those it waits for have left since the snapshot: no pod's end will tell observe to let it start.
+            clusters.forget_cursor()
+            wake("observe")
     return Committed(tuple(applied), tuple(decisions[i] for i in sorted(stale)), number)
 
 
@@ -80,6 +85,12 @@ def _pools(decisions: Iterable[Any]) -> dict[str, str]:
         return {}
     listed = sorted(names)
     return dict(bulk.select(Node, ("name",), f'WHERE "name" IN {bulk.marks(listed)}', listed, extra=(_POOL,)))
+
+
+def _is_awaiting(batch: Batch, decision: Place) -> bool:
+    """Whether any of those that a placed workload waits for still has to leave."""
+    rows = (batch.rows[uid] for uid in decision.after if uid in batch.rows)
+    return any(seat.state == LEAVING_SEAT for row in rows for seat in batch.live(row))
 
 
 # --- what is stale ----------------------------------------------------------------------------

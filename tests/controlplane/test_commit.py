@@ -7,6 +7,7 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from controlplane.cluster.port import PodPhase
 from controlplane.models import Action, Cycle, Event, Placement, Workload
 from controlplane.queries.snapshot import SnapshotKeeper, full
 from controlplane.services import decisions
@@ -211,6 +212,19 @@ def test_a_place_on_a_node_that_has_gone_is_stale(world):
     job = world.submit("job")
     made = world.decide(Place(str(job.pk), 1, (Assignment(0, "nowhere", (0,)),)))
     assert len(made.stale) == 1
+
+
+def test_a_claimant_whose_victims_have_left_meanwhile_starts_with_the_next_observation(world):
+    victim, claimant = (world.submit(name) for name in ("victim", "claimant"))
+    world.run(victim, "a")
+    world.evict(victim, by=claimant)
+    place = Place(str(claimant.pk), 1, (Assignment(0, "a", (0,)),), (str(victim.pk),))
+    world.actuate()
+    world.pods(victim, PodPhase.SUCCEEDED, 0)  # gone before the round that counted on it is committed
+    assert len(world.decide(place).applied) == 1
+    assert phase(claimant) == "Reserved"
+    world.observe()
+    assert phase(claimant) == "Admitted"
 
 
 # --- what else is written ---------------------------------------------------------------------
