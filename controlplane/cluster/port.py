@@ -4,7 +4,7 @@ Times are seconds of the cluster's clock (Unix time; the simulated cluster has a
 Every command is idempotent: a pod's name says which worker of which attempt it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -162,6 +162,19 @@ class ServiceUse:
     queue: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class PodUse:
+    """One pod over the last minutes. None = not known, as the duty is of a pod on a device that others share."""
+
+    workload: str
+    attempt: int
+    rank: int
+    duty: float | None  # of its devices, 0..1 of compute time
+    cpu_milli: int | None
+    memory: int | None  # MiB
+    throttled_part: float | None  # of the time in which its CPU limit held it back, 0..1
+
+
 class Metrics(Protocol):
     """What Prometheus knows. Each answer may be partial; what is missing is not known."""
 
@@ -171,5 +184,8 @@ class Metrics(Protocol):
     def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
         """Step times of these jobs."""
 
-    def services(self, workloads: Sequence[str]) -> tuple[ServiceUse, ...]:
-        """Load and latency of these services."""
+    def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
+        """Load and latency of these services, each with the p95 in seconds that it promises (None: nothing)."""
+
+    def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
+        """What the pods of these workloads use."""

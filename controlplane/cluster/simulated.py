@@ -20,6 +20,7 @@ from controlplane.cluster.port import (
     Observation,
     PodSeen,
     PodSpec,
+    PodUse,
     ServiceUse,
     TrainingUse,
     pod_name,
@@ -177,9 +178,13 @@ class SimulatedCluster:
         """Step times of these jobs; a job that makes no steps now has None, one that is not known is left out."""
         return telemetry.training(self._read(), workloads)
 
-    def services(self, workloads: Sequence[str]) -> tuple[ServiceUse, ...]:
-        """Load and latency of these services; a service that never answered is left out."""
-        return telemetry.services(self._read(), workloads)
+    def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
+        """Load and latency of these services; one that never answered is left out. Objectives are the job files'."""
+        return telemetry.services(self._read(), objectives)
+
+    def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
+        """What the running pods of these workloads use."""
+        return telemetry.pods(self._read(), workloads)
 
     # --- what only a simulated cluster can do ------------------------------------------------
 

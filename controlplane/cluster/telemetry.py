@@ -1,11 +1,11 @@
 """What Prometheus would say of the simulated cluster: computed when asked, the same whoever asks and how often."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from controlplane.cluster import draws, load, physics, speed
 from controlplane.cluster.entities import Attempt, Pod
-from controlplane.cluster.port import GpuUse, PodPhase, ServiceUse, TrainingUse
+from controlplane.cluster.port import GpuUse, PodPhase, PodUse, ServiceUse, TrainingUse
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
 from gpushare.gpu import WHOLE
@@ -15,6 +15,8 @@ WINDOW_SECONDS = 60.0
 NOISE_SECONDS = 60.0  # measured step times of each minute
 STEP_NOISE = 0.03  # are off by about that part
 NOTEBOOK_SECONDS = 60.0  # a person runs something in some minutes, and thinks in others
+CPU_AT_REST, CPU_AT_WORK = 8, 1_000  # 1/1000 cores: a program that waits, and one core that feeds a device
+MEMORY_PART = 0.6  # of what was asked for
 
 
 def gpus(world: World) -> tuple[GpuUse, ...]:
@@ -51,7 +53,7 @@ def training(world: World, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
     return tuple(out)
 
 
-def services(world: World, workloads: Sequence[str]) -> tuple[ServiceUse, ...]:
+def services(world: World, workloads: Iterable[str]) -> tuple[ServiceUse, ...]:
     """Load and latency of these services over the last minute."""
     out = []
     for uid in workloads:
@@ -72,6 +74,37 @@ def services(world: World, workloads: Sequence[str]) -> tuple[ServiceUse, ...]:
             )  # fmt: skip
         )
     return tuple(out)
+
+
+def pods(world: World, workloads: Sequence[str]) -> tuple[PodUse, ...]:
+    """What these workloads' running pods use. As with DCGM, the duty of a part of a device is not known."""
+    wanted = set(workloads)
+    loads = {uid: _service_duty(world, uid) for uid in _serving(world) if uid in wanted}
+    computing: dict[tuple[str, int], float] = {}
+    out = []
+    for pod in world.pods.values():
+        if pod.workload in wanted and pod.phase == PodPhase.RUNNING:
+            duty = min(1.0, _duty(world, pod, loads, computing))
+            is_whole = bool(pod.gpus) and pod.milli >= WHOLE
+            cpu, throttled = _cpu(world, pod, duty)
+            memory = round(MEMORY_PART * pod.memory)
+            out.append(
+                PodUse(
+                    pod.workload, pod.attempt, pod.rank, round(duty, 4) if is_whole else None, cpu, memory, throttled
+                )
+            )
+    return tuple(out)
+
+
+def _cpu(world: World, pod: Pod, duty: float) -> tuple[int, float]:
+    """(1/1000 cores, part of the time in which the limit held it back)."""
+    attempt = world.attempts[pod.group]
+    work, used, throttled = attempt.work, CPU_AT_REST + CPU_AT_WORK * duty, 0.0
+    if work is not None and work.kind == Kind.TRAINING and attempt.speed > 0:
+        step = physics.step(work.training, speed.layout(world, attempt, work))
+        used += 1000 * len(pod.gpus) * work.training.input_core_seconds / step.seconds
+        throttled = step.data_wait / step.seconds
+    return round(min(used, pod.cpu_milli) if pod.cpu_milli else used), round(throttled, 4)
 
 
 def steps_done(attempt: Attempt, work: Work, reference_seconds: float, at: float) -> int:

@@ -25,9 +25,9 @@ def _scale(wiring: Wiring, lease: HeldLease) -> int:
     services = scaling.serving()
     if not services:
         return 0
-    at = wiring.cluster.now()
     settings, version = policy.current()
-    uses = wiring.metrics.services(tuple(services))
+    uses = wiring.metrics.services({uid: (promise or {}).get("p95_seconds") for uid, promise in services.items()})
+    at = wiring.cluster.now()  # after the metrics: what was measured by now is not of the future
     metrics = scaling.metrics(services, uses, at, settings.scaling.learn_seconds)
     seen = snapshot.some(map(UUID, services), at)
     decided = scale(seen, metrics, settings.scaling)

@@ -145,11 +145,12 @@ def _sample(at: float, intervals: Iterable[Interval]) -> None:
 # --- services ---------------------------------------------------------------------------------
 
 
-def serving() -> list[str]:
-    """Ids of the services that hold capacity: the ones to ask metrics for."""
+def serving() -> dict[str, float | None]:
+    """The services that hold capacity, the ones to ask metrics for, with the p95 seconds that each promises."""
     phases = [phase.value for phase in (*ACTIVE, *LEAVING)]
     serving = f'WHERE "phase" IN {bulk.marks(phases)} AND "kind" = %s ORDER BY "seq"'
-    return [str(uid) for (uid,) in bulk.select(Workload, ("uid",), serving, (*phases, Kind.INFERENCE.value))]
+    rows = bulk.select(Workload, ("uid", "spec"), serving, (*phases, Kind.INFERENCE.value))
+    return {str(uid): (spec["normalised"].get("objective") or {}).get("p95_seconds") for uid, spec in rows}
 
 
 def _windows(services: Sequence[ServiceUse]) -> None:

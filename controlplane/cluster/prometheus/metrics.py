@@ -1,0 +1,219 @@
+"""The port `Metrics` over Prometheus. What it does not say, or says wrongly, is not known; nothing is made up or held.
+
+One instance may be shared by threads: connections are pooled, and the rest is a moment at which to ask again.
+"""
+
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from controlplane.cluster.port import GpuUse, PodUse, ServiceUse, TrainingUse
+from controlplane.cluster.prometheus import histogram, queries
+from controlplane.cluster.prometheus.connection import Answer, Connection, Key, Limits, Unanswered
+from controlplane.cluster.prometheus.queries import Query
+
+REST_SECONDS = 10.0  # after a failure: a round of the loops must not wait for one time-out after another
+MOST_INDEX = 1024  # devices of one node
+_POD = re.compile(r"(.+)-(\d{1,9})-(\d{1,9})", re.ASCII)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where Prometheus is and how it scrapes. window_seconds: what rates are taken over, four scrapes or more."""
+
+    url: str
+    token_file: Path | None = None
+    ca: Path | None = None
+    window_seconds: float = queries.WINDOW_SECONDS
+    limits: Limits = Limits()
+
+
+class PrometheusMetrics:
+    """Asks Prometheus. A call whose queries are not all answered says what the others said, or nothing."""
+
+    def __init__(self, settings: Settings, now: Callable[[], float] = time.time) -> None:
+        self._settings = settings
+        self._now = now
+        self._connection = Connection(
+            settings.url, token_file=settings.token_file, ca=settings.ca, limits=settings.limits
+        )
+        self._not_before = -math.inf
+        self.trouble = ""  # why the newest query was not answered; empty = it was
+
+    # --- Metrics -----------------------------------------------------------------------------
+
+    def gpus(self) -> tuple[GpuUse, ...]:
+        """Every device that reports both duty and memory."""
+        duty = self._values(queries.GPU_DUTY)
+        memory = self._values(queries.GPU_MEMORY) if duty else {}
+        out = []
+        for (node, text), part in duty.items():
+            used = memory.get((node, text))
+            if part is not None and used is not None and _is_small(text, MOST_INDEX):
+                out.append(GpuUse(node, int(text), min(1.0, part), round(used)))
+        return tuple(sorted(out, key=lambda use: (use.node, use.index)))
+
+    def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
+        """Step times of these jobs' newest attempts; a job whose programs report no steps is left out."""
+        asked = (queries.STEP, queries.STEP_SECONDS, queries.SAMPLES, queries.DATA_WAIT, queries.SYNC)
+        step, seconds, samples, wait, sync = (self._of(query, workloads) for query in asked)
+        newest: dict[str, str] = {}
+        for uid, attempt in step:
+            if _is_small(attempt, 10**9) and int(attempt) > int(newest.get(uid, "0")):
+                newest[uid] = attempt
+        out = []
+        for uid in workloads:
+            if uid in newest:
+                key = (uid, newest[uid])
+                out.append(
+                    TrainingUse(
+                        uid, int(newest[uid]), _rounded(step[key]),
+                        seconds.get(key), samples.get(key), wait.get(key), sync.get(key),
+                    )  # fmt: skip
+                )
+        return tuple(out)
+
+    def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
+        """Load and latency of these services; one that no request reached in the window is left out."""
+        now, window = self._now(), self._settings.window_seconds
+        out: list[ServiceUse] = []
+        for chunk in queries.chunks(objectives):
+            requests = self._ask(queries.REQUESTS, chunk)
+            if requests is None or not requests.values:
+                continue
+            good = self._ask(queries.GOOD_WITHIN, chunk, requests.at)
+            queue = self._ask(queries.QUEUE, chunk, requests.at)
+            for uid in chunk:
+                count = _Requests.read(uid, requests.values)
+                if count is not None:
+                    buckets = _buckets(uid, good.values) if good is not None else None
+                    waiting = queue.values.get((uid,)) if queue is not None else None
+                    out.append(_service(uid, now, window, count, buckets, objectives[uid], waiting))
+        return tuple(out)
+
+    def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
+        """What the pods of these workloads use; a pod of which nothing is known is left out."""
+        asked = (queries.POD_CPU, queries.POD_MEMORY, queries.POD_THROTTLED, queries.POD_DUTY)
+        cpu, memory, throttled, duty = (self._of(query, workloads) for query in asked)
+        out = []
+        for (name,) in sorted(cpu.keys() | memory.keys() | duty.keys()):
+            found = _POD.fullmatch(name)
+            if found is not None:
+                key = (name,)
+                out.append(
+                    PodUse(
+                        found[1],
+                        int(found[2]),
+                        int(found[3]),
+                        _part(duty.get(key)),
+                        _rounded(cpu.get(key)),
+                        _rounded(memory.get(key)),
+                        _part(throttled.get(key)),
+                    )  # fmt: skip
+                )
+        return tuple(out)
+
+    # --- asking ------------------------------------------------------------------------------
+
+    def _values(self, query: Query, workloads: Iterable[str] = ()) -> Mapping[Key, float | None]:
+        answer = self._ask(query, workloads)
+        return {} if answer is None else answer.values
+
+    def _of(self, query: Query, workloads: Sequence[str]) -> Mapping[Key, float | None]:
+        """Rows of these workloads, however many they are."""
+        out: dict[Key, float | None] = {}
+        for chunk in queries.chunks(workloads):
+            out.update(self._values(query, chunk))
+        return out
+
+    def _ask(self, query: Query, workloads: Iterable[str], at: float | None = None) -> Answer | None:
+        """The answer, None for none; after a failure nobody is asked for a while."""
+        if time.monotonic() < self._not_before:
+            return None
+        try:
+            answer = self._connection.ask(query, queries.text(query, workloads, self._settings.window_seconds), at)
+        except Unanswered as error:
+            self._not_before = time.monotonic() + REST_SECONDS
+            if not self.trouble:
+                log.warning("prometheus does not answer; what it knows is unknown", why=str(error))
+            self.trouble = str(error)
+            return None
+        if self.trouble:
+            log.info("prometheus answers again")
+        self.trouble = ""
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """Requests of one service in the window, and those of them that failed."""
+
+    total: float
+    failed: float
+
+    @staticmethod
+    def read(uid: str, values: Mapping[Key, float | None]) -> "_Requests | None":
+        """None when there were none, or one of the numbers is not known."""
+        mine = {code: value for (of, code), value in values.items() if of == uid}
+        known = {code: value for code, value in mine.items() if value is not None}
+        if not mine or len(known) < len(mine):
+            return None
+        failed = sum(value for code, value in known.items() if re.fullmatch(queries.FAILED, code))
+        return _Requests(sum(known.values()), failed)
+
+
+def _service(
+    uid: str, at: float, window: float, count: _Requests, buckets: "tuple[histogram.Bucket, ...] | None",
+    objective: float | None, queue: float | None,
+) -> ServiceUse:  # fmt: skip
+    requests = round(count.total)
+    p95 = histogram.quantile(buckets, 0.95) if buckets else None
+    over: int | None = None
+    good = max(0.0, count.total - count.failed)
+    within = 1.0 if objective is None else histogram.part_within(buckets, 1000 * objective) if buckets else None
+    if within is not None:
+        over = min(requests, round(count.failed + good * (1 - within)))
+    elif round(good) == 0:
+        over = min(requests, round(count.failed))
+    return ServiceUse(
+        uid, at, window, count.total / window, None if p95 is None else p95 / 1000, over, requests, _rounded(queue)
+    )
+
+
+def _buckets(uid: str, values: Mapping[Key, float | None]) -> "tuple[histogram.Bucket, ...] | None":
+    """A service's buckets; None when one of them is not known."""
+    counts: dict[float, float] = {}
+    for (of, le), value in values.items():
+        if of == uid:
+            bound = _bound(le)
+            if bound is None or value is None:
+                return None
+            counts[bound] = value
+    return histogram.cumulative(counts)
+
+
+def _bound(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if value > 0 else None
+
+
+def _is_small(text: str, most: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9 and int(text) < most
+
+
+def _part(value: float | None) -> float | None:
+    return None if value is None else min(1.0, value)
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)

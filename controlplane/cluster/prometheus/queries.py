@@ -1,0 +1,158 @@
+"""What is asked of Prometheus: every query in one table, named, with its source, unit and bounds.
+
+docs/metrics.md is this table for people, with the scrape configuration that gives series the labels used here:
+`workload` and `attempt` come from the pod's labels by relabelling, so that a program cannot claim to be another's;
+`pod` is the name `workload-attempt-rank` that Weft gives its pods.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from string import Template
+
+SCRAPE_SECONDS = 15.0  # what Prometheus is set to here; `scrape_interval`
+WINDOW_SECONDS = 60.0  # four scrapes: a rate needs two, and one may fail
+LONG = 4.0  # windows for cAdvisor: kubelets sample a container every 10 to 30 s, whatever Prometheus is set to
+CHUNK = 200  # workloads named in one query: 8 KiB of a URL
+
+# Ids go into regular expressions; ours are UUIDs, and anything else is not asked for.
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question.
+
+    labels: what each row is known by, the whole set. A value outside least..most is not known. `$workloads` stands
+    for the ids asked for, `$window` and `$long` for what a rate is taken over, `$stale` for how many seconds old a
+    sample may be.
+    """
+
+    name: str
+    source: str
+    unit: str
+    labels: tuple[str, ...]
+    text: str
+    most: float
+    least: float = 0.0
+
+
+def _fresh(series: str) -> str:
+    """Series whose newest sample is not stale: Prometheus itself answers with one of five minutes ago."""
+    return f"({series} and (time() - timestamp({series}) <= $stale))"
+
+
+_DUTY = f"(1 * {_fresh('DCGM_FI_PROF_GR_ENGINE_ACTIVE')} or 0.01 * {_fresh('DCGM_FI_DEV_GPU_UTIL')})"
+_POD = 'pod=~"($workloads)-[0-9]+-[0-9]+"'
+_CONTAINER = f'container!="",container!="POD",{_POD}'
+_OF = 'workload=~"$workloads"'
+FAILED = "5..|0"  # response codes; 0: the connection broke before there was an answer
+_GOOD = f'response_code!~"{FAILED}"'
+_DESTINATION = f'reporter="destination",{_OF}'
+
+GPU_DUTY = Query(
+    "gpu_duty", "DCGM exporter", "part of the time in which kernels ran, 0..1", ("Hostname", "gpu"),
+    f"max by (Hostname, gpu) {_DUTY}", most=1.05,  # a hair above 1 is how it is measured, more is a lie
+)  # fmt: skip
+GPU_MEMORY = Query(
+    "gpu_memory", "DCGM exporter", "MiB", ("Hostname", "gpu"),
+    f"max by (Hostname, gpu) {_fresh('DCGM_FI_DEV_FB_USED')}", most=16_777_216,  # 16 TiB
+)  # fmt: skip
+
+POD_DUTY = Query(
+    "pod_duty", "DCGM exporter", "part of the time in which kernels ran, 0..1; whole devices only", ("pod",),
+    "avg by (pod) (" + _DUTY.replace("ACTIVE", f"ACTIVE{{{_POD}}}").replace("UTIL", f"UTIL{{{_POD}}}") + ")", most=1.05,
+)  # fmt: skip
+POD_CPU = Query(
+    "pod_cpu", "cAdvisor", "1/1000 cores", ("pod",),
+    f"1000 * sum by (pod) (rate(container_cpu_usage_seconds_total{{{_CONTAINER}}}[$long]))", most=10_000_000,
+)  # fmt: skip
+POD_MEMORY = Query(
+    "pod_memory", "cAdvisor", "MiB", ("pod",),
+    f"sum by (pod) {_fresh(f'container_memory_working_set_bytes{{{_CONTAINER}}}')} / 1048576", most=1_073_741_824,
+)  # fmt: skip
+POD_THROTTLED = Query(
+    "pod_throttled", "cAdvisor", "part of the periods in which a limit held the pod back, 0..1", ("pod",),
+    f"sum by (pod) (rate(container_cpu_cfs_throttled_periods_total{{{_CONTAINER}}}[$long]))"
+    f" / sum by (pod) (rate(container_cpu_cfs_periods_total{{{_CONTAINER}}}[$long]))", most=1.05,
+)  # fmt: skip
+
+STEP = Query(
+    "step", "the program", "number of the last step", ("workload", "attempt"),
+    f"max by (workload, attempt) {_fresh(f'weft_training_step{{{_OF}}}')}", most=1e15,
+)  # fmt: skip
+STEP_SECONDS = Query(
+    "step_seconds", "the program", "s", ("workload", "attempt"),
+    f"sum by (workload, attempt) (rate(weft_training_step_seconds_total{{{_OF}}}[$window]))"
+    f" / sum by (workload, attempt) (rate(weft_training_steps_total{{{_OF}}}[$window]))", most=86_400.0, least=1e-6,
+)  # fmt: skip
+SAMPLES = Query(
+    "samples_per_second", "the program", "1/s", ("workload", "attempt"),
+    f"sum by (workload, attempt) (rate(weft_training_samples_total{{{_OF}}}[$window]))", most=1e12,
+)  # fmt: skip
+
+
+def _part_of_step(what: str) -> str:
+    return (
+        f"sum by (workload, attempt) (rate(weft_training_{what}_seconds_total{{{_OF}}}[$window]))"
+        f" / sum by (workload, attempt) (rate(weft_training_step_seconds_total{{{_OF}}}[$window]))"
+    )
+
+
+DATA_WAIT = Query(
+    "data_wait_part", "the program", "part of a step, 0..1", ("workload", "attempt"), _part_of_step("data_wait"), 1.0
+)
+SYNC = Query("sync_part", "the program", "part of a step, 0..1", ("workload", "attempt"), _part_of_step("sync"), 1.0)
+
+REQUESTS = Query(
+    "requests", "Istio", "requests in the window", ("workload", "response_code"),
+    f"sum by (workload, response_code) (increase(istio_requests_total{{{_DESTINATION}}}[$window]))", most=1e12,
+)  # fmt: skip
+GOOD_WITHIN = Query(
+    "good_within", "Istio", "requests in the window answered without an error within le milliseconds",
+    ("workload", "le"),
+    "sum by (workload, le)"
+    f" (increase(istio_request_duration_milliseconds_bucket{{{_DESTINATION},{_GOOD}}}[$window]))", most=1e12,
+)  # fmt: skip
+QUEUE = Query(
+    "queue", "the program (weft_service_queue), vLLM or Triton", "requests that wait", ("workload",),
+    "sum by (workload) ("
+    + " or ".join(
+        _fresh(f"{series}{{{_OF}}}")
+        for series in ("weft_service_queue", "vllm:num_requests_waiting", "nv_inference_pending_request_count")
+    )
+    + ")", most=1e9,
+)  # fmt: skip
+
+TABLE = (
+    GPU_DUTY, GPU_MEMORY, POD_DUTY, POD_CPU, POD_MEMORY, POD_THROTTLED,
+    STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, REQUESTS, GOOD_WITHIN, QUEUE,
+)  # fmt: skip
+
+
+def text(query: Query, workloads: Iterable[str] = (), window_seconds: float = WINDOW_SECONDS) -> str:
+    """The PromQL of a query for these workloads. Ids that are none of ours raise ValueError."""
+    ids = tuple(workloads)
+    for uid in ids:
+        if not is_id(uid):
+            raise ValueError(f"{uid!r} is no id of a workload")
+    window = _milliseconds(window_seconds)
+    return Template(query.text).substitute(
+        workloads="|".join(ids), window=window, long=_milliseconds(LONG * window_seconds), stale=f"{window_seconds:g}"
+    )
+
+
+def is_id(uid: str) -> bool:
+    """Whether this may stand in a query."""
+    return _ID.fullmatch(uid) is not None
+
+
+def chunks(workloads: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Ids that may be asked for, as many at a time as one query names."""
+    ids = sorted({uid for uid in workloads if is_id(uid)})
+    for first in range(0, len(ids), CHUNK):
+        yield tuple(ids[first : first + CHUNK])
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{round(seconds * 1000)}ms"
