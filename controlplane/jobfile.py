@@ -24,6 +24,7 @@ RESERVED_ENV = re.compile(
     re.IGNORECASE,
 )
 RESERVED_PATHS = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/usr/local/nvidia", "/usr/local/cuda")
+GPU_DOMAINS = ("nvidia.com", "amd.com", "gpu.intel.com", "habana.ai")
 NOTEBOOK_IMAGE = "quay.io/jupyter/base-notebook"
 MOST_WORKERS = 4096
 MOST_GPUS = 1024  # on one node; far above any machine
@@ -46,6 +47,15 @@ def _path(value: str) -> str:
         return ", which holds `..`. Write the path without it."
     if value.rstrip("/") == "" or any(value == p or value.startswith(f"{p}/") for p in RESERVED_PATHS):
         return ", which is the system's. Choose a path such as /data."
+    return ""
+
+
+def _extra(value: str) -> str:
+    domain = value.partition("/")[0]
+    if domain in GPU_DOMAINS:
+        return ", which is a GPU. Write gpus or gpu_share, so that it is counted."
+    if domain.endswith("kubernetes.io"):
+        return ", which is Kubernetes' own. Use cpu, memory or shared_memory."
     return ""
 
 
@@ -73,6 +83,7 @@ SECRET_KEY = Text(253, "[A-Za-z0-9._-]+", "Use letters, digits, `.`, _ and -.")
 OBJECT_NAME = Text(253, rf"{LABEL}(?:\.{LABEL})*", LABEL_RULE)
 LABEL_TEXT = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 LABEL_FIX = "Use letters, digits, `.`, _ and -, beginning and ending with a letter or digit."
+EXTRA_NAME = Text(128, rf"{LABEL}(?:\.{LABEL})*/{LABEL_TEXT}", "Write domain/name, such as rdma/hca.", check=_extra)
 PORT = Whole(1, 65_535)
 LEVELS = Choice(tuple(level.name.lower() for level in Level if level is not Level.CLUSTER))
 
@@ -101,6 +112,11 @@ RESOURCES = Record(
         ),
         Field("memory", _memory("64Gi"), "Main memory of each worker.", "2Gi"),
         Field("shared_memory", _memory("16Gi"), "Size of /dev/shm; part of memory."),
+        Field(
+            "extra",
+            Pairs(EXTRA_NAME, Whole(1, MOST_GPUS), 10),
+            "Other devices of each worker that the platform allows, such as {rdma/hca: 1}.",
+        ),
     ),
     {"gpu": "Write gpus: 1 for whole GPUs, or gpu_share for a part of one."},
 )
@@ -113,12 +129,15 @@ SECRET = Record(
 )
 VOLUME = Record(
     (
-        Field("claim", OBJECT_NAME, "Name of a volume claim of the team.", REQUIRED),
+        Field("claim", OBJECT_NAME, "Name of a volume claim of the team."),
+        Field(
+            "scratch", _memory("50Gi"), "In place of a claim: empty space of at most this size, gone with the worker."
+        ),
         Field("path", PATH, "Where it is mounted.", REQUIRED),
         Field("read_only", Flag(), "Whether it can only be read.", False),
     ),
     {
-        other: "Volumes are given by claim only: {claim: datasets, path: /data}."
+        other: "A volume is a claim or scratch space: {claim: datasets, path: /data}."
         for other in ("host_path", "hostPath", "nfs", "name", "sub_path", "subPath", "secret")
     },
 )
@@ -175,7 +194,11 @@ BODY = (
     Field("env", Pairs(VARIABLE, Text(8192, has_lines=True, may_be_empty=True), 200), "Environment variables."),
     Field("working_dir", Text(1024, "/[^\n]*", "Give an absolute path, beginning with /."), "Directory to start in."),
     Field("secrets", Items(SECRET, 50), "Values of the team's secrets, as variables."),
-    Field("volumes", Items(VOLUME, 20), "The team's volumes."),
+    Field("volumes", Items(VOLUME, 20), "The team's volumes, and scratch space."),
+    Field("pull_secrets", Items(OBJECT_NAME, 10, is_unique=True), "The team's secrets for private registries."),
+    Field(
+        "run_as_user", Whole(0, 2**31 - 1), "User id that runs it; the image's user if absent, which may not be root."
+    ),
     Field("resources", RESOURCES, "What each worker needs, such as {gpus: 1}.", REQUIRED),
     Field("topology", TOPOLOGY, "How close together the workers are: nvlink, node, rack or zone."),
     Field("max_duration", _duration("12h"), "Ends it after so long a running time."),
@@ -198,6 +221,11 @@ OWN = {
         ),
         Field("retries", Whole(0, 100), "How often it is tried again after a failure.", 0),
         PORTS,
+        Field(
+            "framework",
+            Choice(("pytorch", "tensorflow")),
+            "tensorflow adds TF_CONFIG to the environment that every gang has.",
+        ),
     ),
     Kind.NOTEBOOK: (
         Field("image", IMAGE_FIELD, "Container image.", NOTEBOOK_IMAGE),

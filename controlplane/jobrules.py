@@ -7,10 +7,12 @@ from controlplane.shapes import BAD, Faults
 from gpushare.gpu import WHOLE
 from scheduler.workload import Level
 
+MOST_TENSORFLOW = 1000
+
 
 def check(values: Mapping[str, Any], faults: Faults) -> None:
     """Note what is wrong between the fields of a file that has been read; parts that could not be read are BAD."""
-    for rule in (_resources, _gang, _topology, _times, _names):
+    for rule in (_resources, _gang, _topology, _times, _names, _volumes, _framework):
         rule(values, faults)
 
 
@@ -97,7 +99,17 @@ def _names(values: Mapping[str, Any], faults: Faults) -> None:
         "is set twice",
         faults,
     )
+
+
+def _volumes(values: Mapping[str, Any], faults: Faults) -> None:
     volumes = values["volumes"] if values["volumes"] not in (None, BAD) else ()
+    for i, volume in enumerate(volumes):
+        at, has = f"volumes.{i}", [name for name in ("claim", "scratch") if volume[name] is not None]
+        if len(has) != 1:
+            problem = f"{at} has both claim and scratch" if has else f"{at} has neither claim nor scratch"
+            faults.add(at, f"{problem}. Give claim: NAME for a volume of the team, or scratch: 50Gi for empty space.")
+        elif has == ["scratch"] and volume["read_only"] is True:
+            faults.add(f"{at}.read_only", f"{at} is scratch space, which begins empty. Remove read_only.")
     _unique(
         [
             (f"volumes.{i}.path", v["path"] if v["path"] is BAD else v["path"].rstrip("/"))
@@ -106,6 +118,15 @@ def _names(values: Mapping[str, Any], faults: Faults) -> None:
         "is mounted twice",
         faults,
     )
+
+
+def _framework(values: Mapping[str, Any], faults: Faults) -> None:
+    """TF_CONFIG names every worker to every worker, and one variable holds 128 KiB."""
+    workers = values.get("workers")
+    most = (workers["max"] or workers["count"]) if workers not in (None, BAD) else 0
+    if values.get("framework") == "tensorflow" and most is not BAD and most > MOST_TENSORFLOW:
+        fix = f"Set it to at most {MOST_TENSORFLOW}, or remove framework."
+        faults.add("workers.max", f"workers.max is {most}, but TF_CONFIG has no room for so many. {fix}")
 
 
 def _unique(pairs: Iterable[tuple[str, Any]], problem: str, faults: Faults) -> None:

@@ -16,6 +16,7 @@ from scheduler.workload import Ask, Gang, Kind, Level, Topology
 __all__ = ["Checkpoint", "FieldError", "Objective", "Spec", "SpecError", "amended", "is_amendable", "parse", "schemas"]
 
 AMENDABLE = ("priority_class", "workers", "replicas", "expected_duration", "max_duration", "labels")
+LISTS = ("command", "args", "secrets", "volumes", "pull_secrets", "after")
 REMOVABLE = ("expected_duration", "max_duration", "labels")  # null in a change takes them away
 
 
@@ -74,6 +75,10 @@ class Spec:
     secrets: tuple[Mapping[str, str], ...] = ()
     volumes: tuple[Mapping[str, Any], ...] = ()
     shared_memory: int = 0
+    extra: Mapping[str, int] = field(default_factory=dict)  # other devices of each worker, by resource name
+    pull_secrets: tuple[str, ...] = ()
+    run_as_user: int | None = None
+    framework: str = ""
     checkpoint: Checkpoint = Checkpoint()
     expected_duration: float | None = None
     max_duration: float | None = None
@@ -229,7 +234,7 @@ def _text(filled: dict[str, Any]) -> dict[str, Any]:
 def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping[str, Any] | None) -> Spec:
     kind = Kind(values["type"])
     checkpoint, idle, objective = values.get("checkpoint"), values.get("idle"), values.get("objective")
-    lists: dict[str, Any] = {name: values[name] or () for name in ("command", "args", "secrets", "volumes", "after")}
+    lists: dict[str, Any] = {name: values[name] or () for name in LISTS}
     return Spec(
         type=kind,
         name=values["name"],
@@ -243,6 +248,9 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         working_dir=values["working_dir"] or "",
         ports=(values["port"],) if kind is Kind.INFERENCE else values["ports"] or (),
         shared_memory=values["resources"]["shared_memory"] or 0,
+        extra=values["resources"]["extra"] or {},
+        run_as_user=values["run_as_user"],
+        framework=values.get("framework") or "",
         checkpoint=Checkpoint(checkpoint["interval"], checkpoint["grace"]) if checkpoint else Checkpoint(),
         expected_duration=values.get("expected_duration"),
         max_duration=values["max_duration"],

@@ -16,6 +16,8 @@ COMMON_MORE = (
     "topology.prefer",
     "max_duration",
     "after",
+    "pull_secrets",
+    "run_as_user",
     "labels",
 )
 SHARE = ("resources.gpu_share.guarantee", "resources.gpu_share.limit", "resources.gpu_share.memory")
@@ -26,7 +28,7 @@ LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
         ("What each worker needs", ("resources.gpus", *MACHINE)),
         ("How many workers", ("workers.count", "workers.min", "workers.max", "topology.require")),
         ("Time and checkpoints", ("expected_duration", "checkpoint.interval", "checkpoint.grace", "retries")),
-        ("More", (*COMMON_MORE, "deadline", "args", *SHARE)),
+        ("More", (*COMMON_MORE, "deadline", "framework", "args", *SHARE)),
     ),
     Kind.NOTEBOOK: (
         ("What runs", ("name", "team", "priority_class", "image", "env")),
@@ -72,6 +74,9 @@ LABELS = {
     "retries": "Retries",
     "after": "After",
     "deadline": "Deadline",
+    "pull_secrets": "Registry secrets",
+    "run_as_user": "Run as user",
+    "framework": "Framework",
     "labels": "Labels",
     "idle.park_after": "Park after",
     "port": "Port",

@@ -99,9 +99,31 @@ def test_a_field_of_another_type_is_said_to_be_one() -> None:
     assert message == "replicas is not a field of the job file. It belongs to inference; this is training. Remove it."
 
 
-def test_volumes_are_by_claim_only() -> None:
+def test_volumes_are_by_claim_or_scratch_only() -> None:
     named = faults({**HELLO, "volumes": [{"host_path": "/", "path": "/data"}]})
-    assert named["volumes.0.host_path"].endswith("Volumes are given by claim only: {claim: datasets, path: /data}.")
+    hint = "A volume is a claim or scratch space: {claim: datasets, path: /data}."
+    assert named["volumes.0.host_path"].endswith(hint)
+    volumes = [{"path": "/a"}, {"claim": "c", "scratch": "1Gi", "path": "/b"}]
+    named = faults({**HELLO, "volumes": [*volumes, {"scratch": "1Gi", "path": "/c", "read_only": True}]})
+    assert named["volumes.0"].startswith("volumes.0 has neither claim nor scratch. Give claim: NAME")
+    assert named["volumes.1"].startswith("volumes.1 has both claim and scratch.")
+    assert named["volumes.2.read_only"] == "volumes.2 is scratch space, which begins empty. Remove read_only."
+
+
+def test_other_devices_are_named_by_domain_and_never_gpus() -> None:
+    spec = parse({**HELLO, "resources": {"gpus": 1, "extra": {"rdma/hca": 1}}})
+    assert spec.extra == {"rdma/hca": 1}
+    for name in ("nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "kubernetes.io/x", "hca", "memory"):
+        assert set(faults({**HELLO, "resources": {"extra": {name: 1}}})) == {f"resources.extra.{name}"}
+
+
+def test_tf_config_has_room_for_so_many_workers() -> None:
+    many = {**HELLO, "workers": {"count": 2, "max": 1001}}
+    assert parse(many).framework == ""
+    assert faults({**many, "framework": "tensorflow"}) == {
+        "workers.max": "workers.max is 1001, but TF_CONFIG has no room for so many. "
+        "Set it to at most 1000, or remove framework."
+    }
 
 
 @pytest.mark.parametrize(("limit", "expected"), [({}, Share(300, 300, 1024)), ({"limit": 1}, Share(300, 1000, 1024))])
