@@ -1,0 +1,144 @@
+"""What a tenant's pod may hold (reliability.md 6.3), said a second time and independently of the builder.
+
+Everything is an allow-list of paths with a check each: what is not named here is a violation.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+QUANTITY = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+FORBIDDEN_ENV = re.compile(r"NVIDIA_.*|CUDA_.*|GPU_DEVICE_ORDINAL|ROCR?_.*|HIP_.*|LD_.*|KUBERNETES_.*|WEFT_.*", re.I)
+DNS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,61})?[A-Za-z0-9]|")
+
+
+def violations(pod: dict[str, Any], *, team: str, namespace: str) -> list[str]:
+    """The paths of the pod that may not be there, or not like this."""
+    found = [path for path, value in _leaves(pod) if not _is_allowed(path, value)]
+    spec, meta = pod["spec"], pod["metadata"]
+    main = spec["containers"][0]
+    demands = {
+        "namespace": meta["namespace"] == namespace,
+        "team": meta["labels"]["weft.dev/team"] == team,
+        "scheduler": spec["schedulerName"] == "weft",
+        "one container": len(spec["containers"]) == 1,
+        "limits": main["resources"]["limits"] == main["resources"]["requests"],
+        "cpu and memory": {"cpu", "memory"} <= main["resources"]["limits"].keys(),
+        "token": spec["automountServiceAccountToken"] is False,
+        "account": spec["serviceAccountName"] == "default",
+        "root": spec["securityContext"]["runAsNonRoot"] is (spec["securityContext"].get("runAsUser") != 0),
+        "seccomp": spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"},
+        "escalation": main["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "pull": main["imagePullPolicy"] == "Always",
+        "mounts": {m["name"] for m in main.get("volumeMounts", ())} == {v["name"] for v in spec["volumes"]},
+        "devices": _devices_are_right(main),
+        "variables": len(names := [v["name"] for v in main.get("env", ())]) == len(set(names)),
+    }
+    return found + [name for name, is_met in demands.items() if not is_met]
+
+
+def _devices_are_right(main: dict[str, Any]) -> bool:
+    """Without whole GPUs the variable is ours: `void`, or what the pod was bound to."""
+    variables = [v for v in main.get("env", ()) if FORBIDDEN_ENV.fullmatch(v["name"])]
+    if "nvidia.com/gpu" in main["resources"]["limits"]:
+        return not variables
+    bound = {"fieldRef": {"fieldPath": "metadata.annotations['internal.weft.dev/gpus']"}}
+    return variables in (
+        [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
+        [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": bound}],
+    )
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}>{key}")
+    elif isinstance(value, list) and value:
+        for inner in value:
+            yield from _leaves(inner, f"{path}[]")
+    else:
+        yield path, value
+
+
+def _is_allowed(path: str, value: Any) -> bool:
+    return any(re.fullmatch(pattern, path) and check(value) for pattern, check in RULES)
+
+
+def _one_of(*values: Any) -> Callable[[Any], bool]:
+    return lambda value: any(value == one and type(value) is type(one) for one in values)
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and bool(pattern.fullmatch(value))
+
+
+def _in(least: int, most: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and least <= value <= most
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_path(value: Any) -> bool:
+    banned = ("/proc", "/sys", "/etc", "/run", "/var/run", "/usr/local/nvidia", "/usr/local/cuda")
+    is_shm = value == "/dev/shm"
+    inside = any(value == p or value.startswith(p + "/") for p in (*banned, "/dev"))
+    return isinstance(value, str) and value.startswith("/") and ".." not in value.split("/") and (is_shm or not inside)
+
+
+_empty = _one_of([], {})
+_main = r">spec>containers\[\]"
+RULES: list[tuple[str, Callable[[Any], bool]]] = [
+    (">apiVersion", _one_of("v1")),
+    (">kind", _one_of("Pod")),
+    (">metadata>(name|namespace)", _matches(DNS)),
+    (
+        r">metadata>labels>(weft\.dev/(workload|team|name|kind)|internal\.weft\.dev/(attempt|rank)|[^/]+)",
+        _matches(LABEL),
+    ),
+    (r">metadata>annotations>internal\.weft\.dev/(milli|gpu-memory)", _matches(re.compile("[0-9]+"))),
+    (">metadata>annotations", _empty),
+    (">spec>schedulerName", _one_of("weft")),
+    (">spec>restartPolicy", _one_of("Never")),
+    (">spec>serviceAccountName", _one_of("default")),
+    (">spec>(automountServiceAccountToken|enableServiceLinks)", _one_of(False)),
+    (">spec>terminationGracePeriodSeconds", _in(1, 3600)),
+    (">spec>securityContext>runAsNonRoot", lambda value: isinstance(value, bool)),
+    (">spec>securityContext>runAsUser", _in(0, 2**31 - 1)),
+    (">spec>securityContext>fsGroup", _one_of(1000)),
+    (">spec>securityContext>fsGroupChangePolicy", _one_of("OnRootMismatch")),
+    (">spec>securityContext>seccompProfile>type", _one_of("RuntimeDefault")),
+    (r">spec>securityContext>sysctls\[\]>name", _one_of("net.ipv4.ip_unprivileged_port_start")),
+    (r">spec>securityContext>sysctls\[\]>value", _one_of("0")),
+    (r">spec>(volumes|imagePullSecrets|tolerations)", _empty),
+    (r">spec>volumes\[\]>(name|persistentVolumeClaim>claimName)", _matches(DNS)),
+    (r">spec>volumes\[\]>emptyDir>sizeLimit", _matches(QUANTITY)),
+    (r">spec>volumes\[\]>emptyDir>medium", _one_of("Memory")),
+    (r">spec>imagePullSecrets\[\]>name", _matches(DNS)),
+    (r">spec>tolerations\[\]>key", _one_of("nvidia.com/gpu")),
+    (r">spec>tolerations\[\]>operator", _one_of("Exists")),
+    (r">spec>tolerations\[\]>effect", _one_of("NoSchedule")),
+    (">spec>(hostname|subdomain)", _matches(re.compile("[a-z0-9-]{1,63}"))),
+    (f"{_main}>name", _one_of("main")),
+    (f"{_main}>(image|workingDir)", _is_text),
+    (f"{_main}>imagePullPolicy", _one_of("Always")),
+    (rf"{_main}>(command|args)\[\]", _is_text),
+    (rf"{_main}>env\[\]>name", _is_text),
+    (rf"{_main}>env\[\]>value", _is_text),
+    (rf"{_main}>env\[\]>valueFrom>secretKeyRef>(name|key)", _is_text),
+    (
+        rf"{_main}>env\[\]>valueFrom>fieldRef>fieldPath",
+        _one_of("metadata.annotations['internal.weft.dev/gpus']"),
+    ),
+    (rf"{_main}>ports\[\]>containerPort", _in(1, 65_535)),
+    (rf"{_main}>ports\[\]>protocol", _one_of("TCP")),
+    (rf"{_main}>resources>(requests|limits)>(cpu|memory|nvidia\.com/gpu|rdma/hca)", _matches(QUANTITY)),
+    (rf"{_main}>volumeMounts\[\]>name", _matches(DNS)),
+    (rf"{_main}>volumeMounts\[\]>mountPath", _is_path),
+    (rf"{_main}>volumeMounts\[\]>readOnly", _one_of(True)),
+    (rf"{_main}>securityContext>allowPrivilegeEscalation", _one_of(False)),
+    (rf"{_main}>securityContext>capabilities>drop\[\]", _one_of("ALL")),
+    (f"{_main}>terminationMessagePolicy", _one_of("FallbackToLogsOnError")),
+]

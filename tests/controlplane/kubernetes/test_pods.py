@@ -1,0 +1,222 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from controlplane.cluster.kubernetes import names, services
+from controlplane.cluster.kubernetes import pods as builder
+from controlplane.cluster.port import PodSpec
+from tests.controlplane.kubernetes.allowed import violations
+from tests.controlplane.kubernetes.jobs import UID, job, pod_of, pods
+
+
+def built(**changes: Any) -> dict[str, Any]:
+    return builder.build(pod_of(job(**changes)), namespace="weft-nlp")
+
+
+def main(pod: dict[str, Any]) -> dict[str, Any]:
+    (container,) = pod["spec"]["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+def env(pod: dict[str, Any]) -> dict[str, Any]:
+    return {one["name"]: one.get("value", one.get("valueFrom")) for one in main(pod)["env"]}
+
+
+@given(pods())
+def test_every_job_file_becomes_a_pod_that_is_allowed(pod: PodSpec) -> None:
+    made = builder.build(pod, namespace=names.namespace(pod.namespace))
+    assert violations(made, team=pod.namespace, namespace=f"weft-{pod.namespace}") == []
+
+
+@pytest.mark.nightly
+@settings(max_examples=100_000)
+@given(pods())
+def test_every_job_file_of_100_000_becomes_a_pod_that_is_allowed(pod: PodSpec) -> None:
+    made = builder.build(pod, namespace=names.namespace(pod.namespace))
+    assert violations(made, team=pod.namespace, namespace=f"weft-{pod.namespace}") == []
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"hostNetwork": True},
+        {"nodeName": "a"},
+        {"priorityClassName": "system-node-critical"},
+        {"initContainers": [{"name": "x"}]},
+        {"volumes": [{"name": "x", "hostPath": {"path": "/"}}]},
+        {"schedulerName": "default-scheduler"},
+    ],
+)
+def test_the_oracle_of_allowed_pods_sees_what_is_not(extra: dict[str, Any]) -> None:
+    pod = built()
+    assert violations(pod, team="nlp", namespace="weft-nlp") == []
+    assert violations({**pod, "spec": {**pod["spec"], **extra}}, team="nlp", namespace="weft-nlp")
+
+
+def test_what_a_stored_job_file_holds_beside_the_known_fields_stays_out_of_the_pod() -> None:
+    pod = pod_of(job())
+    smuggled = {
+        "hostNetwork": True,
+        "env": {"NVIDIA_VISIBLE_DEVICES": "all", "LD_PRELOAD": "/x.so", "FINE": "1"},
+        "labels": {"internal.weft.dev/rank": "7", "mine": "1"},
+    }
+    made = builder.build(replace(pod, spec={**pod.spec, **smuggled}), namespace="weft-nlp")
+    assert violations(made, team="nlp", namespace="weft-nlp") == []
+    assert (env(made)["FINE"], made["metadata"]["labels"]["mine"]) == ("1", "1")
+    assert made["metadata"]["labels"]["internal.weft.dev/rank"] == "0"
+
+
+def test_whole_gpus_are_asked_of_the_device_plugin() -> None:
+    pod = built(resources={"gpus": 2, "cpu": "500m", "memory": "1Gi", "extra": {"rdma/hca": 1}})
+    wanted = {"cpu": "500m", "memory": "1024Mi", "nvidia.com/gpu": "2", "rdma/hca": "1"}
+    assert main(pod)["resources"] == {"requests": wanted, "limits": wanted}
+    assert "NVIDIA_VISIBLE_DEVICES" not in env(pod)
+    assert pod["spec"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def test_a_share_sees_the_device_it_is_bound_to_and_its_part_is_an_annotation() -> None:
+    pod = built(resources={"gpu_share": {"guarantee": 0.3, "memory": "10Gi"}})
+    assert "nvidia.com/gpu" not in main(pod)["resources"]["limits"]
+    where = {"fieldRef": {"fieldPath": "metadata.annotations['internal.weft.dev/gpus']"}}
+    assert env(pod)["NVIDIA_VISIBLE_DEVICES"] == where
+    assert pod["metadata"]["annotations"] == {"internal.weft.dev/milli": "300", "internal.weft.dev/gpu-memory": "10240"}
+
+
+def test_a_worker_without_a_gpu_sees_none() -> None:
+    pod = built(resources={"cpu": 4})
+    assert env(pod)["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert (pod["spec"]["tolerations"], pod["metadata"]["annotations"]) == ([], {})
+
+
+def test_only_who_asks_to_run_as_root_does() -> None:
+    assert built()["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert "runAsUser" not in built()["spec"]["securityContext"]
+    user = built(run_as_user=1000)["spec"]["securityContext"]
+    assert (user["runAsNonRoot"], user["runAsUser"]) == (True, 1000)
+    root = built(run_as_user=0)["spec"]["securityContext"]
+    assert (root["runAsNonRoot"], root["runAsUser"]) == (False, 0)
+
+
+def test_volumes_are_claims_scratch_space_and_shared_memory() -> None:
+    pod = built(
+        volumes=[
+            {"claim": "data", "path": "/data", "read_only": True},
+            {"scratch": "5Gi", "path": "/tmp/x"},
+            {"claim": "data", "path": "/again"},
+        ],
+        resources={"gpus": 1, "shared_memory": "512Mi"},
+    )
+    assert pod["spec"]["volumes"] == [
+        {"name": "claim-0", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "scratch-1", "emptyDir": {"sizeLimit": "5Gi"}},
+        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "512Mi"}},
+    ]
+    assert main(pod)["volumeMounts"] == [
+        {"name": "claim-0", "mountPath": "/data", "readOnly": True},
+        {"name": "scratch-1", "mountPath": "/tmp/x"},
+        {"name": "claim-0", "mountPath": "/again"},
+        {"name": "shared-memory", "mountPath": "/dev/shm"},
+    ]
+
+
+def test_secrets_are_named_and_never_read() -> None:
+    pod = built(secrets=[{"name": "tracker", "key": "token", "env": "TOKEN"}], pull_secrets=["registry"])
+    assert env(pod)["TOKEN"] == {"secretKeyRef": {"name": "tracker", "key": "token"}}
+    assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+
+
+def gang(rank: int, **changes: Any) -> dict[str, Any]:
+    pod = pod_of(job(workers={"count": 4}, **changes), rank=rank, size=4, attempt=2)
+    return builder.build(pod, namespace="weft-nlp")
+
+
+def test_a_gang_finds_each_other_by_the_usual_variables() -> None:
+    pod = gang(3, resources={"gpus": 8})
+    master = f"{UID}-2-0.w-{UID}"
+    found = env(pod)
+    assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == (master, "29500")
+    assert (found["RANK"], found["WORLD_SIZE"], found["LOCAL_RANK"]) == ("3", "4", "0")
+    assert (found["PET_NNODES"], found["PET_NODE_RANK"], found["PET_NPROC_PER_NODE"]) == ("4", "3", "8")
+    assert (found["PET_MASTER_ADDR"], found["PET_MASTER_PORT"]) == (master, "29500")
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == (f"{UID}-2-3", f"w-{UID}")
+    assert "TF_CONFIG" not in found
+
+
+def test_an_elastic_gang_meets_at_rank_0() -> None:
+    pod = pod_of(job(workers={"count": 4, "min": 2, "max": 8}), rank=1, size=4)
+    found = env(builder.build(pod, namespace="weft-nlp"))
+    assert (found["PET_NNODES"], found["PET_RDZV_BACKEND"]) == ("2:8", "c10d")
+    assert (found["PET_RDZV_ENDPOINT"], found["PET_RDZV_ID"]) == (f"{UID}-1-0.w-{UID}:29500", f"{UID}-1")
+    assert "PET_NODE_RANK" not in found
+
+
+def test_a_worker_that_joins_later_counts_those_before_it() -> None:
+    pod = pod_of(job(workers={"count": 4, "min": 2, "max": 8}), rank=5, size=2)
+    assert env(builder.build(pod, namespace="weft-nlp"))["WORLD_SIZE"] == "6"
+
+
+def test_tf_config_names_all_workers_and_which_one_this_is() -> None:
+    config = json.loads(env(gang(1, framework="tensorflow"))["TF_CONFIG"])
+    assert config["task"] == {"type": "worker", "index": 1}
+    assert config["cluster"]["worker"] == [f"{UID}-2-{rank}.w-{UID}:2222" for rank in range(4)]
+
+
+def test_what_a_person_sets_of_the_gang_stays_as_set() -> None:
+    found = [
+        one for one in main(gang(0, env={"PET_NPROC_PER_NODE": "1"}))["env"] if one["name"].startswith("PET_NPROC")
+    ]
+    assert found == [{"name": "PET_NPROC_PER_NODE", "value": "1"}]
+
+
+def test_one_worker_alone_is_its_own_master() -> None:
+    pod = built()
+    assert env(pod)["MASTER_ADDR"] == "localhost"
+    assert "subdomain" not in pod["spec"]
+    assert services.build(pod_of(job()), namespace="weft-nlp") is None
+
+
+def test_a_gang_has_a_service_without_an_address() -> None:
+    for rank in range(4):
+        service = services.build(pod_of(job(workers={"count": 4}), rank=rank, size=4), namespace="weft-nlp")
+        assert service is not None
+        assert service["metadata"]["name"] == f"w-{UID}"
+        assert service["metadata"]["namespace"] == "weft-nlp"
+        assert service["spec"]["clusterIP"] == "None"
+        assert service["spec"]["publishNotReadyAddresses"] is True
+        assert service["spec"]["selector"] == {"weft.dev/workload": UID}
+        assert [port["port"] for port in service["spec"]["ports"]] == [29_500]
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "port"),
+    [
+        ({"type": "inference", "name": "chat", "port": 8080}, "chat", 8080),
+        ({"type": "notebook", "name": "explore"}, "explore", 8888),
+        ({"type": "notebook", "name": "explore", "ports": [9000, 22]}, "explore", 9000),
+        ({"type": "inference", "name": "7b"}, f"w-{UID}", 8000),
+        ({"type": "inference", "name": "w-x"}, f"w-{UID}", 8000),
+    ],
+)
+def test_a_notebook_or_service_is_reached_by_its_name(changes: dict[str, Any], name: str, port: int) -> None:
+    service = services.build(pod_of(job(**changes)), namespace="weft-nlp")
+    assert service is not None
+    assert service["metadata"]["name"] == name
+    assert service["spec"]["type"] == "ClusterIP"
+    assert service["spec"]["ports"][0]["targetPort"] == port
+
+
+def test_ports_below_1024_open_without_root() -> None:
+    context = built(type="inference", port=80)["spec"]["securityContext"]
+    assert context["sysctls"] == [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]
+    assert "sysctls" not in built(type="inference", port=8000)["spec"]["securityContext"]
+
+
+def test_devices_survive_the_way_through_the_annotation() -> None:
+    for gpus in ((), (0,), (0, 3, 11)):
+        assert names.gpus_of(names.gpus_text(gpus)) == gpus
+    with pytest.raises(ValueError, match="invalid literal"):
+        names.gpus_of("all")
