@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from controlplane.cluster.port import Cluster, ClusterUnreachable, LogLine, Observation, PodSpec
+from controlplane.cluster.port import Cluster, ClusterUnreachable, LogLine, Note, Observation, PodSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,12 @@ class FaultyCluster:
 
     def start(self, pods: Sequence[PodSpec]) -> None:
         self._command(lambda: self.cluster.start(pods))
+
+    def prepare(self, pods: Sequence[PodSpec]) -> None:
+        self._command(lambda: self.cluster.prepare(pods))
+
+    def tell(self, notes: Sequence[Note]) -> None:
+        self._command(lambda: self.cluster.tell(notes))
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
         self._command(lambda: self.cluster.stop(workload, attempt, ranks, grace_seconds))

@@ -94,6 +94,17 @@ class LogLine:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One decision about a workload, to be shown by the cluster's own tools (`kubectl describe pod`)."""
+
+    workload: str
+    namespace: str  # the team's
+    reason: str  # one word in CamelCase
+    message: str  # a sentence
+    is_warning: bool = False
+
+
 class ClusterUnreachable(Exception):  # noqa: N818 - named for what is so, as the cluster's users say it
     """The cluster did not answer; nothing is known to have happened."""
 
@@ -109,6 +120,15 @@ class Cluster(Protocol):
 
     def start(self, pods: Sequence[PodSpec]) -> None:
         """Create these pods; those that exist already are left alone."""
+
+    def prepare(self, pods: Sequence[PodSpec]) -> None:
+        """Let these pods exist without a place (their node and gpus do not count), so that starting them is one write.
+
+        Best effort: no observation shows them, and `start` works without it.
+        """
+
+    def tell(self, notes: Sequence[Note]) -> None:
+        """Show these decisions beside the workloads' pods. Best effort: what is not shown is not tried again."""
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
         """End these pods with a chance to checkpoint; those that are gone are done."""

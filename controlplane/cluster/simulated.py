@@ -17,6 +17,7 @@ from controlplane.cluster.lifecycle import Lifecycle
 from controlplane.cluster.port import (
     GpuUse,
     LogLine,
+    Note,
     Observation,
     PodSeen,
     PodSpec,
@@ -134,6 +135,12 @@ class SimulatedCluster:
         with self._writing():
             for pod in pods:
                 self._life.create(pod)
+
+    def prepare(self, pods: Sequence[PodSpec]) -> None:
+        """Nothing: a pod is created and placed in one step here."""
+
+    def tell(self, notes: Sequence[Note]) -> None:
+        """Nothing: nobody describes the pods of a simulated cluster."""
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
         """End these pods with a chance to checkpoint; those that are gone are done."""

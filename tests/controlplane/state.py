@@ -69,6 +69,12 @@ class PodCluster:
                 seen = PodSeen(pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, PodPhase.PENDING)
                 self._put(pod.name, seen)
 
+    def prepare(self, pods: Sequence[PodSpec]) -> None:
+        self.calls += [("prepare", pod.workload) for pod in pods]
+
+    def tell(self, notes: Sequence[Note]) -> None:
+        self.calls += [("tell", note.workload) for note in notes]
+
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
         self._answer()
         self.calls.append(("stop", workload))
