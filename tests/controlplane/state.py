@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controlplane.cluster.port import ClusterUnreachable, LogLine, Observation, PodPhase, PodSeen, PodSpec
+from controlplane.cluster.port import ClusterUnreachable, LogLine, Note, Observation, PodPhase, PodSeen, PodSpec
 from controlplane.loops import account, actuate, observe
 from controlplane.loops.lease import Lease
 from controlplane.loops.wiring import Wiring
