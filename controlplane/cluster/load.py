@@ -5,7 +5,7 @@ how often, or when.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ NOISE_SECONDS, NOISE = 10.0, 0.05  # the rate of each ten seconds is off by abou
 STEP_SECONDS = 5.0  # of the queue's integration
 WARM_SECONDS = 120.0  # before a window, so that a queue that stands has been built
 FULLEST = 0.98  # of capacity in the waiting formula; beyond it the queue that builds up says how long one waits
+ROLLOUT_SECONDS = 600.0  # in which a service that comes out gets its traffic, step by step
 PATIENCE = 30.0  # seconds until a client gives up: bounds the queue
 
 
@@ -77,17 +78,38 @@ class Window:
     queue: int
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What became of the requests of some time, as expected numbers: `within` counts by bound, seconds."""
+
+    requests: float
+    within: tuple[float, ...]
+
+
+def answered(rate: Rate, history: Sequence[Capacity], since: float, until: float, bounds: Sequence[float]) -> Answered:
+    """The requests that replicas took in [since, until), and how many were answered within each bound.
+
+    Times that follow each other add up, wherever they are cut. Requests that found no replica are nobody's.
+    """
+    taken = 0.0
+    within = [0.0] * len(bounds)
+    first = math.floor((since - WARM_SECONDS) / STEP_SECONDS) * STEP_SECONDS
+    for at, arriving, serving, queue in _flow(rate, history, first, until):
+        seconds = min(until, at + STEP_SECONDS) - max(since, at)
+        if seconds <= 0 or not serving.servers:
+            continue
+        count = arriving * seconds
+        taken += count
+        for number, bound in enumerate(bounds):
+            within[number] += count * (1.0 - over_part(arriving, serving, queue, bound))
+    return Answered(taken, tuple(within))
+
+
 def window(rate: Rate, history: Sequence[Capacity], until: float, seconds: float, objective: float | None) -> Window:
-    """What the last `seconds` before `until` were like; history in order of time."""
+    """What the last `seconds` before `until` were like; history in order of time, from the service's first replica."""
     queue, total, over = 0.0, 0.0, 0.0
     latencies: list[tuple[float, float]] = []  # (p95 of a step, requests in it)
-    first = until - seconds - WARM_SECONDS
-    for number in range(math.ceil((until - first) / STEP_SECONDS)):
-        at = first + number * STEP_SECONDS
-        serving, arriving = _serving(history, at), rate.at(at)
-        if serving is None:  # nobody had asked for the service yet
-            continue
-        queue = min(max(0.0, queue + (arriving - serving.rate) * STEP_SECONDS), max(serving.rate, arriving) * PATIENCE)
+    for at, arriving, serving, queue in _flow(rate, history, until - seconds - WARM_SECONDS, until):
         if at < until - seconds:
             continue
         count = arriving * STEP_SECONDS
@@ -96,6 +118,21 @@ def window(rate: Rate, history: Sequence[Capacity], until: float, seconds: float
         if serving.servers:
             latencies.append((p95_seconds(arriving, serving, queue), count))
     return Window(round(total), round(over), total / seconds, _percentile(latencies, 0.95), round(queue))
+
+
+def _flow(
+    rate: Rate, history: Sequence[Capacity], first: float, until: float
+) -> Iterator[tuple[float, float, Capacity, float]]:
+    """(start, requests per second, what serves, queue at the end) of each step of the time in which anybody asked."""
+    queue = 0.0
+    for number in range(math.ceil((until - first) / STEP_SECONDS)):
+        at = first + number * STEP_SECONDS
+        serving, arriving = _serving(history, at), rate.at(at)
+        if serving is None:  # nobody had asked for the service yet
+            continue
+        arriving *= min(1.0, (at - history[0].at) / ROLLOUT_SECONDS)
+        queue = min(max(0.0, queue + (arriving - serving.rate) * STEP_SECONDS), max(serving.rate, arriving) * PATIENCE)
+        yield at, arriving, serving, queue
 
 
 def p95_seconds(arriving: float, serving: Capacity, queue: float = 0.0) -> float:

@@ -14,6 +14,7 @@ from typing import Protocol
 from controlplane.cluster import podlogs, telemetry
 from controlplane.cluster.entities import Entity, Machine, Pod
 from controlplane.cluster.lifecycle import Lifecycle
+from controlplane.cluster.load import Answered
 from controlplane.cluster.port import (
     GpuUse,
     LogLine,
@@ -194,6 +195,10 @@ class SimulatedCluster:
         return telemetry.pods(self._read(), workloads)
 
     # --- what only a simulated cluster can do ------------------------------------------------
+
+    def answered(self, since: float, bounds: Sequence[float]) -> dict[str, Answered]:
+        """What became of each service's requests since then: how many were answered within each bound, seconds."""
+        return telemetry.answered(self._read(), since, bounds)
 
     @property
     def overcommits(self) -> int:

@@ -76,6 +76,15 @@ def services(world: World, workloads: Iterable[str]) -> tuple[ServiceUse, ...]:
     return tuple(out)
 
 
+def answered(world: World, since: float, bounds: Sequence[float]) -> dict[str, load.Answered]:
+    """What became of the requests that each service's replicas took since then; bounds are seconds."""
+    return {
+        uid: load.answered(service.work.rate, service.history, since, world.now, bounds)
+        for uid, service in world.services.items()
+        if service.work is not None and service.work.rate is not None
+    }
+
+
 def pods(world: World, workloads: Sequence[str]) -> tuple[PodUse, ...]:
     """What these workloads' running pods use. As with DCGM, the duty of a part of a device is not known."""
     wanted = set(workloads)

@@ -1,17 +1,40 @@
 """What the port `Metrics` promises, whatever is behind it."""
 
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
 from controlplane.cluster.port import PodPhase
+from controlplane.cluster.simulated import SimulatedCluster
+from controlplane.cluster.store import ClusterStore
+from controlplane.simulator.profiles import PROFILES
 from scheduler.workload import Kind
-from tests.contract.drive import Drive, gang, phase, pod, run
+from tests.contract.drive import NODES, gang, phase, pod, run
+from tests.contract.measured import AtOnce, Measured, scraped
 
 
-def test_every_device_reports_and_idle_ones_report_nothing_used(drive: Drive) -> None:
+@pytest.fixture(params=["simulated", "simulated-in-a-file", "prometheus"])
+def drive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Measured]:
+    """One cluster of three nodes behind the two ports."""
+    if request.param == "simulated":
+        yield AtOnce(SimulatedCluster(NODES, profiles=PROFILES))
+    elif request.param == "simulated-in-a-file":
+        with closing(ClusterStore(tmp_path / "cluster.sqlite3")) as store:
+            yield AtOnce(SimulatedCluster(NODES, profiles=PROFILES, store=store))
+    else:
+        with scraped(tmp_path, request.getfixturevalue("prometheus")) as one:
+            yield one
+
+
+def test_every_device_reports_and_idle_ones_report_nothing_used(drive: Measured) -> None:
     uses = drive.metrics.gpus()
     assert sorted((u.node, u.index) for u in uses) == [(n, i) for n in "abc" for i in range(8)]
     assert all(u.duty == 0 and u.memory == 0 for u in uses)
 
 
-def test_devices_in_use_report_duty_and_memory(drive: Drive) -> None:
+def test_devices_in_use_report_duty_and_memory(drive: Measured) -> None:
     run(drive, gang(drive, 2))
     drive.wait(60)
     uses = {(u.node, u.index): u for u in drive.metrics.gpus()}
@@ -21,12 +44,13 @@ def test_devices_in_use_report_duty_and_memory(drive: Drive) -> None:
         assert (0 < use.memory <= 81_920) == is_used
 
 
-def test_devices_of_a_lost_node_do_not_report(drive: Drive) -> None:
+def test_devices_of_a_lost_node_do_not_report(drive: Measured) -> None:
     drive.lose_node("b")
+    drive.scraped()
     assert {u.node for u in drive.metrics.gpus()} == {"a", "c"}
 
 
-def test_a_training_reports_its_steps(drive: Drive) -> None:
+def test_a_training_reports_its_steps(drive: Measured) -> None:
     run(drive, gang(drive, 2))
     drive.wait(60)
     (use,) = drive.metrics.training(["w"])
@@ -44,7 +68,7 @@ def test_a_training_reports_its_steps(drive: Drive) -> None:
         assert 0 <= part < 1
 
 
-def test_a_job_that_does_not_run_has_unknown_steps(drive: Drive) -> None:
+def test_a_job_that_does_not_run_has_unknown_steps(drive: Measured) -> None:
     drive.cluster.start([pod(drive)])
     assert phase(drive, "w-1-0") == PodPhase.PENDING
     for use in drive.metrics.training(["w", "nobody"]):
@@ -52,11 +76,11 @@ def test_a_job_that_does_not_run_has_unknown_steps(drive: Drive) -> None:
         assert (use.data_wait_part, use.sync_part) == (None, None)
 
 
-def test_a_service_reports_load_and_latency(drive: Drive) -> None:
+def test_a_service_reports_load_and_latency(drive: Measured) -> None:
     file = drive.job_file(Kind.INFERENCE)
     run(drive, [pod(drive, rank=rank, size=4, spec=file) for rank in range(4)])
     drive.wait(120)
-    (use,) = drive.metrics.services(["w"])
+    (use,) = drive.metrics.services({"w": 0.25})
     assert use.workload == "w"
     assert use.at - use.window_seconds <= drive.cluster.now()
     assert use.requests_per_second is not None
@@ -68,13 +92,38 @@ def test_a_service_reports_load_and_latency(drive: Drive) -> None:
     assert 0 <= use.over_objective <= use.requests
 
 
-def test_a_service_that_never_answered_is_not_known_rather_than_0(drive: Drive) -> None:
+def test_a_service_that_never_answered_is_not_known_rather_than_0(drive: Measured) -> None:
     drive.cluster.start([pod(drive, spec=drive.job_file(Kind.INFERENCE))])
-    for use in drive.metrics.services(["w", "nobody"]):
+    for use in drive.metrics.services({"w": 0.25, "nobody": None}):
         assert (use.requests_per_second, use.p95_seconds, use.requests, use.queue) == (None, None, None, None)
 
 
-def test_nothing_is_asked_nothing_is_answered(drive: Drive) -> None:
+def test_nothing_is_asked_nothing_is_answered(drive: Measured) -> None:
     run(drive, [pod(drive)])
     assert drive.metrics.training([]) == ()
-    assert drive.metrics.services([]) == ()
+    assert drive.metrics.services({}) == ()
+
+
+def test_pods_report_cpu_and_memory_and_their_duty_where_a_device_is_theirs(drive: Measured) -> None:
+    share = pod(drive, "share", node="b", milli=500, gpu_memory=8_192, spec=drive.job_file(Kind.NOTEBOOK))
+    run(drive, [*gang(drive, 2, "whole"), share])
+    drive.wait(60)
+    uses = {(use.workload, use.rank): use for use in drive.metrics.pods(["whole", "share", "nobody"])}
+    assert set(uses) == {("whole", 0), ("whole", 1), ("share", 0)}
+    for use in uses.values():
+        assert use.attempt == 1
+        assert use.cpu_milli is not None
+        assert use.cpu_milli > 0
+        assert use.memory is not None
+        assert 0 < use.memory <= 16_384
+    duty = uses["whole", 0].duty
+    assert duty is not None
+    assert 0 < duty <= 1
+    assert uses["share", 0].duty is None
+
+
+def test_pods_that_do_not_run_are_not_known(drive: Measured) -> None:
+    drive.cluster.start([pod(drive, "pending")])
+    drive.scraped()
+    assert drive.metrics.pods(["pending"]) == ()
+    assert drive.metrics.pods([]) == ()

@@ -6,11 +6,13 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
+import urllib3
 from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
 from urllib3.util.retry import Retry
@@ -31,11 +33,15 @@ class Unanswered(Exception):  # noqa: N818 - named for what is so, like ClusterU
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long one query may take, in seconds: to connect, between two parts of the answer, in all."""
+    """How long one query may take, in seconds: to connect, between two parts of the answer, in all.
+
+    rest: how long nobody asks after a failure, so that a round of a loop does not wait for one time-out after another.
+    """
 
     connect: float = 1.0
     silence: float = 2.0
     whole: float = 3.0  # a round of a loop has 8, and asks up to six times
+    rest: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ class Connection:
             return read(query, rows)
         except PrometheusApiClientException as error:
             raise Unanswered(f"{query.name}: {_first_words(error)}") from error
-        except (requests.RequestException, OSError) as error:
+        except (requests.RequestException, urllib3.exceptions.HTTPError, HTTPException, OSError) as error:
             # The library's words hold the whole address, with a password if it has one.
             raise Unanswered(f"{query.name}: {type(error).__name__}") from error
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:

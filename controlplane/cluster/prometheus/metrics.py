@@ -17,7 +17,6 @@ from controlplane.cluster.prometheus import histogram, queries
 from controlplane.cluster.prometheus.connection import Answer, Connection, Key, Limits, Unanswered
 from controlplane.cluster.prometheus.queries import Query
 
-REST_SECONDS = 10.0  # after a failure: a round of the loops must not wait for one time-out after another
 MOST_INDEX = 1024  # devices of one node
 _POD = re.compile(r"(.+)-(\d{1,9})-(\d{1,9})", re.ASCII)
 
@@ -74,8 +73,13 @@ class PrometheusMetrics:
                 key = (uid, newest[uid])
                 out.append(
                     TrainingUse(
-                        uid, int(newest[uid]), _rounded(step[key]),
-                        seconds.get(key), samples.get(key), wait.get(key), sync.get(key),
+                        uid,
+                        int(newest[uid]),
+                        _rounded(step[key]),
+                        seconds.get(key),
+                        samples.get(key),
+                        wait.get(key),
+                        sync.get(key),
                     )  # fmt: skip
                 )
         return tuple(out)
@@ -140,7 +144,7 @@ class PrometheusMetrics:
         try:
             answer = self._connection.ask(query, queries.text(query, workloads, self._settings.window_seconds), at)
         except Unanswered as error:
-            self._not_before = time.monotonic() + REST_SECONDS
+            self._not_before = time.monotonic() + self._settings.limits.rest
             if not self.trouble:
                 log.warning("prometheus does not answer; what it knows is unknown", why=str(error))
             self.trouble = str(error)

@@ -1,0 +1,135 @@
+"""What exporters on a simulated cluster's nodes would say: DCGM, cAdvisor, Istio and the programs themselves.
+
+One page for all of them, in Prometheus' own format and with the labels of docs/metrics.md. Counters begin when the
+exporter does and grow with the simulated clock: a rate is per second of that clock only where it runs at speed 1.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from controlplane.cluster.port import PodPhase, PodSeen, PodUse, TrainingUse
+from controlplane.cluster.simulated import SimulatedCluster
+
+# Istio's own, in milliseconds: what a service's latencies are counted by where nobody configured anything.
+BOUNDS = (0.5, 1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000)
+PERIODS = 10.0  # per second: in which the kernel gives out CPU time
+MIB = 1_048_576
+
+Labels = tuple[str, ...]
+_JOB, _POD, _SERVICE = ("workload", "attempt"), ("pod", "container"), ("reporter", "workload", "response_code")
+
+
+class Exporter:
+    """Collects for a prometheus_client registry. One instance belongs to one thread, as the cluster does."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._at = cluster.now()
+        self._counts: dict[str, dict[Labels, float]] = defaultdict(lambda: defaultdict(float))
+        self._within: dict[str, list[float]] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """Every series at the cluster's time."""
+        now = self._cluster.now()
+        since, self._at = self._at, now
+        running = [pod for pod in self._cluster.observe(None).pods if pod.phase == PodPhase.RUNNING]
+        uids = sorted({pod.workload for pod in running})
+        pods = {(use.workload, use.attempt, use.rank): use for use in self._cluster.pods(uids)}
+        yield from self._devices([pod for pod in running if _has_whole_devices(pods, pod)])
+        yield from self._containers(pods.values(), now - since)
+        live = {(pod.workload, pod.attempt) for pod in running}
+        jobs = [use for use in self._cluster.training(uids) if (use.workload, use.attempt) in live]
+        yield from self._programs(jobs, now - since)
+        yield from self._services({pod.workload for pod in running}, since)
+
+    def _devices(self, alone: Iterable[PodSeen]) -> Iterator[Metric]:
+        """As the DCGM exporter: one series a device, with the name of the pod that has the whole of it."""
+        whole = {(pod.node, index): pod.name for pod in alone for index in pod.gpus}
+        names = ("Hostname", "gpu", "UUID", "pod")
+        duty = GaugeMetricFamily("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", labels=names)
+        memory = GaugeMetricFamily("DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", labels=names)
+        for use in self._cluster.gpus():
+            labels = (use.node, str(use.index), f"GPU-{use.node}-{use.index}", whole.get((use.node, use.index), ""))
+            duty.add_metric(labels, 100 * use.duty)
+            memory.add_metric(labels, use.memory)
+        yield from (duty, memory)
+
+    def _containers(self, pods: Iterable[PodUse], seconds: float) -> Iterator[Metric]:
+        """As cAdvisor."""
+        memory = GaugeMetricFamily("container_memory_working_set_bytes", "Current working set.", labels=_POD)
+        live: list[Labels] = []
+        for use in pods:
+            labels = (f"{use.workload}-{use.attempt}-{use.rank}", "main")
+            live.append(labels)
+            memory.add_metric(labels, MIB * (use.memory or 0))
+            self._add("container_cpu_usage_seconds", labels, seconds * (use.cpu_milli or 0) / 1000)
+            self._add("container_cpu_cfs_periods", labels, seconds * PERIODS)
+            self._add("container_cpu_cfs_throttled_periods", labels, seconds * PERIODS * (use.throttled_part or 0))
+        yield memory
+        yield self._counter("container_cpu_usage_seconds", "CPU time consumed.", _POD, live)
+        yield self._counter("container_cpu_cfs_periods", "Elapsed enforcement periods.", _POD, live)
+        yield self._counter("container_cpu_cfs_throttled_periods", "Throttled periods.", _POD, live)
+
+    def _programs(self, jobs: Iterable[TrainingUse], seconds: float) -> Iterator[Metric]:
+        """As training programs that count their steps."""
+        step = GaugeMetricFamily("weft_training_step", "Number of the last step.", labels=_JOB)
+        live: list[Labels] = []
+        for use in jobs:
+            if use.step is None or not use.step_seconds:
+                continue
+            labels = (use.workload, str(use.attempt))
+            live.append(labels)
+            step.add_metric(labels, use.step)
+            self._add("weft_training_steps", labels, seconds / use.step_seconds)
+            self._add("weft_training_step_seconds", labels, seconds)
+            self._add("weft_training_samples", labels, seconds * (use.samples_per_second or 0))
+            self._add("weft_training_data_wait_seconds", labels, seconds * (use.data_wait_part or 0))
+            self._add("weft_training_sync_seconds", labels, seconds * (use.sync_part or 0))
+        yield step
+        yield self._counter("weft_training_steps", "Steps done.", _JOB, live)
+        yield self._counter("weft_training_step_seconds", "Time of those steps.", _JOB, live)
+        yield self._counter("weft_training_samples", "Samples of those steps.", _JOB, live)
+        yield self._counter("weft_training_data_wait_seconds", "Of it, time without input.", _JOB, live)
+        yield self._counter("weft_training_sync_seconds", "Of it, time to exchange gradients.", _JOB, live)
+
+    def _services(self, live: set[str], since: float) -> Iterator[Metric]:
+        """As Istio's proxies at the replicas, and a queue as the program's own."""
+        took = HistogramMetricFamily("istio_request_duration_milliseconds", "Request durations.", labels=_SERVICE)
+        queue = GaugeMetricFamily("weft_service_queue", "Requests that wait.", labels=("workload",))
+        counted: list[Labels] = []
+        self._within = {uid: within for uid, within in self._within.items() if uid in live}
+        answered = self._cluster.answered(since, [bound / 1000 for bound in BOUNDS])
+        for uid in sorted(live & answered.keys()):
+            labels = ("destination", uid, "200")
+            counted.append(labels)
+            self._add("istio_requests", labels, answered[uid].requests)
+            within = self._within.setdefault(uid, [0.0] * len(BOUNDS))
+            for number, more in enumerate(answered[uid].within):
+                within[number] += more
+            buckets = [(str(float(bound)), count) for bound, count in zip(BOUNDS, within, strict=True)]
+            total = self._counts["istio_requests"][labels]
+            took.add_metric(labels, [*buckets, ("+Inf", total)], sum_value=None)
+        for use in self._cluster.services(dict.fromkeys(live)):
+            queue.add_metric((use.workload,), use.queue or 0)
+        yield self._counter("istio_requests", "Requests.", _SERVICE, counted)
+        yield from (took, queue)
+
+    def _add(self, name: str, labels: Labels, more: float) -> None:
+        self._counts[name][labels] += more
+
+    def _counter(self, name: str, what: str, names: Labels, live: Iterable[Labels]) -> Metric:
+        """A counter's series of what still runs; the others are forgotten."""
+        counts: Mapping[Labels, float] = self._counts[name]
+        family = CounterMetricFamily(name, what, labels=names)
+        kept = defaultdict(float, {labels: counts[labels] for labels in live})
+        self._counts[name] = kept
+        for labels, value in kept.items():
+            family.add_metric(labels, value)
+        return family
+
+
+def _has_whole_devices(uses: Mapping[tuple[str, int, int], PodUse], pod: PodSeen) -> bool:
+    use = uses.get((pod.workload, pod.attempt, pod.rank))
+    return use is not None and use.duty is not None
