@@ -10,6 +10,8 @@ from pathlib import Path
 
 import environ
 
+from controlplane.logformat import logging_of
+
 env = environ.FileAwareEnv()
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -153,16 +155,28 @@ CLUSTER = env.str("CLUSTER", "simulated")  # simulated | kubernetes
 PROMETHEUS_URL = env.str("PROMETHEUS_URL", "")
 SIMULATED_STORE = Path(env.str("WEFT_SIMULATED_STORE", str(DATA_DIR / "cluster.sqlite3")))
 
+# --- tenants (docs/kubernetes.md); `manage.py manifests` writes the same into the cluster's policy -----------
+NAMESPACE_PREFIX = env.str("WEFT_NAMESPACE_PREFIX", "weft-")
+REGISTRIES = tuple(f"{r.rstrip('/')}/" for r in env.list("WEFT_REGISTRIES", default=[]))  # empty: any
+EXTRA_RESOURCES = tuple(env.list("WEFT_EXTRA_RESOURCES", default=["rdma/"]))  # prefixes of resource names
+
+# --- logs and metrics: one JSON object a line in production ------------------------------------
+LOGGING = logging_of(json=env.bool("WEFT_LOG_JSON", default=not EMBEDDED), level=env.str("WEFT_LOG_LEVEL", "INFO"))
+METRICS_TOKEN = env.str("METRICS_TOKEN", "")  # what Prometheus shows to read /metrics; empty: off, but open if embedded
+WORKER_METRICS_PORT = env.int("WEFT_WORKER_METRICS_PORT", default=0)  # 0: none
+WORKER_METRICS_ADDRESS = env.str("WEFT_WORKER_METRICS_ADDRESS", "127.0.0.1")
+
 # --- Celery: a message is only a hint, truth is in the database (reliability.md 0.1) ----------
 REDIS_URL = env.str("REDIS_URL", "")
 CELERY_BROKER_URL = REDIS_URL or "memory://"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_TASK_ACKS_LATE = True
-CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_ACKS_LATE = False  # a hint that is delivered again is worth nothing, and each worker has its own copy
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # for ever: without hints the loops go by their periods
 CELERY_BROKER_TRANSPORT_OPTIONS = (
     {
         "visibility_timeout": 60,

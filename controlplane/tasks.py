@@ -1,50 +1,59 @@
-"""Celery: one task a loop, and the beat table. A message is a hint; the loops hold leases and read the database."""
+"""Celery: one task a loop, and the beat table.
+
+A message is a hint and carries nothing: it wakes the loop's thread in each worker process, and that one reads what
+there is to do from the database (loops/threads.py). So losing or doubling messages is harmless, tasks take
+microseconds, and beat only repeats what the threads' own periods would do.
+"""
+
+from typing import Any
 
 from celery import current_app, shared_task
+from celery.utils.nodenames import anon_nodename
 
-from controlplane.loops import account as account_loop
-from controlplane.loops import actuate as actuate_loop
-from controlplane.loops import following, wiring
-from controlplane.loops import observe as observe_loop
-from controlplane.loops import scale as scale_loop
-from controlplane.loops import schedule as schedule_loop
-
-SOFT_LIMIT = 8  # seconds; a lease lasts 10, so a round that takes too long ends itself before another may begin
-PERIODS = {"observe": 5, "schedule": 10, "actuate": 5, "scale": 15, "account": 60}  # seconds; wake-ups come between
+from controlplane import wake
+from controlplane.loops.threads import PERIODS
 
 
-@shared_task(ignore_result=True, soft_time_limit=SOFT_LIMIT)
-def observe() -> None:
+def _hint(task: Any, loop: str) -> None:
+    if task.request.origin != anon_nodename():  # what this process sent has rung here already
+        wake.bells[loop].set()
+
+
+@shared_task(bind=True, ignore_result=True)
+def observe(self: Any) -> None:
     """Read what changed in the cluster."""
-    following.follow(wiring.get())
-    observe_loop.run_once(wiring.get())
+    _hint(self, "observe")
 
 
-@shared_task(ignore_result=True, soft_time_limit=SOFT_LIMIT)
-def schedule() -> None:
+@shared_task(bind=True, ignore_result=True)
+def schedule(self: Any) -> None:
     """Decide who runs where."""
-    schedule_loop.run_once(wiring.get())
+    _hint(self, "schedule")
 
 
-@shared_task(ignore_result=True, soft_time_limit=SOFT_LIMIT)
-def actuate() -> None:
+@shared_task(bind=True, ignore_result=True)
+def actuate(self: Any) -> None:
     """Have the cluster do what was decided."""
-    actuate_loop.run_once(wiring.get())
+    _hint(self, "actuate")
 
 
-@shared_task(ignore_result=True, soft_time_limit=SOFT_LIMIT)
-def scale() -> None:
+@shared_task(bind=True, ignore_result=True)
+def scale(self: Any) -> None:
     """Decide how much each service should have."""
-    scale_loop.run_once(wiring.get())
+    _hint(self, "scale")
 
 
-@shared_task(ignore_result=True, soft_time_limit=SOFT_LIMIT)
-def account() -> None:
+@shared_task(bind=True, ignore_result=True)
+def account(self: Any) -> None:
     """Add up what was used."""
-    account_loop.run_once(wiring.get())
+    _hint(self, "account")
 
 
 current_app.conf.beat_schedule = {
-    name: {"task": f"controlplane.tasks.{name}", "schedule": period, "options": {"expires": period}}
+    name: {
+        "task": f"controlplane.tasks.{name}",
+        "schedule": period,
+        "options": {"expires": period, "declare": [wake.HINTS]},
+    }
     for name, period in PERIODS.items()
 }

@@ -3,11 +3,12 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from controlplane.api.views.health import healthz, readyz
+from controlplane.api.views.health import healthz, prometheus, readyz
 
 urlpatterns = [
     path("healthz", healthz),
     path("readyz", readyz),
+    path("metrics", prometheus),
     path("api/", include("controlplane.api.urls")),
     path("admin/", admin.site.urls),
     path("", include("frontend.urls")),

@@ -1,17 +1,22 @@
 """Wake a loop after the current transaction, instead of polling faster.
 
 A wake-up is a hint: it may be lost or doubled, and every loop also runs by its period (reliability.md 0.1). In the
-embedded mode it sets an event of this process, else it sends the loop's Celery task by name.
+embedded mode it sets an event of this process. In production every worker process gets it, since only one of them
+holds the loop's lease and the sender does not know which: the others look at the lease and go on waiting.
 """
 
 import threading
 import time
+from collections import defaultdict
 
 import structlog
 from celery import current_app
 from django.conf import settings
 from django.db import transaction
+from kombu import Exchange
 
+# Redis' transport takes an exchange for a direct one until it is declared: then hints pile up in lists nobody reads.
+HINTS = Exchange("hints", type="fanout")
 EXPIRES_SECONDS = 10  # a hint older than the schedule loop's period says nothing new
 SILENCE_SECONDS = 5.0  # after a failed send, so that a dead broker costs one request its time-out, not every one
 
@@ -46,6 +51,9 @@ class Bell:
 
 
 bell = Bell()
+# What the loops of a worker process wait on, by loop; nobody waits in a web process. A ring that comes while its loop
+# runs stays, so the loop runs once more: a hint is never older than what the next round reads.
+bells: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 # Set when this process is asked to stop: whoever streams an endless answer ends it then.
 stopping = threading.Event()
 _silent_until = 0.0  # monotonic seconds of this process
@@ -53,15 +61,19 @@ _silent_until = 0.0  # monotonic seconds of this process
 
 def wake(loop: str) -> None:
     """Wake the loop (`schedule`, `actuate`, ...) once the current transaction is committed."""
-    transaction.on_commit(bell.ring if settings.EMBEDDED else lambda: _send(loop), robust=True)
+    transaction.on_commit(bell.ring if settings.EMBEDDED else lambda: broadcast(loop), robust=True)
 
 
-def _send(loop: str) -> None:
+def broadcast(loop: str) -> None:
+    """Wake the loop now, wherever its lease is held: in this process without the broker, in the others through it."""
     global _silent_until
+    bells[loop].set()
     if not settings.REDIS_URL or time.monotonic() < _silent_until:
         return
     try:
-        current_app.send_task(f"controlplane.tasks.{loop}", expires=EXPIRES_SECONDS, ignore_result=True, retry=False)
+        current_app.send_task(
+            f"controlplane.tasks.{loop}", expires=EXPIRES_SECONDS, ignore_result=True, retry=False, declare=[HINTS]
+        )
     except Exception as error:  # whatever the broker's client raises: the period will do what the hint would have
         _silent_until = time.monotonic() + SILENCE_SECONDS
         log.warning("wake failed", loop=loop, error=str(error))

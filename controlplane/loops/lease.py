@@ -16,6 +16,7 @@ class Report:
     did: int = 0
     took: float = 0.0  # seconds of this process
     skipped: str = ""
+    is_standby: bool = False  # skipped because another process runs this loop
 
 
 class Lease:
@@ -40,6 +41,12 @@ class Lease:
             self._held = leases.acquire(name=self.name, holder=self.holder, ttl=self.ttl)
         self._until_renewal = asked + self.ttl / 3
         return self._held
+
+    def renew_held(self) -> None:
+        """Put the expiry off while a round takes long; from any thread. One that is another's by now stays so."""
+        held = self._held
+        if held is not None:
+            leases.renew(lease=held, ttl=self.ttl)
 
     def lost(self) -> None:
         """Forget it: a check said that it is another's."""

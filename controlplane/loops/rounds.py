@@ -21,7 +21,7 @@ def run(loop: str, wiring: Wiring, work: Callable[[Wiring, HeldLease], int]) -> 
     lease = leases.of(wiring, loop)
     held = lease.hold()
     if held is None:
-        return Report(loop, skipped="another process holds the lease")
+        return Report(loop, skipped="another process holds the lease", is_standby=True)
     try:
         did = work(wiring, held)
     except LeaseLost:

@@ -1,10 +1,10 @@
 """Tables and constraints, no rules: writes are in services, reads in queries."""
 
 from controlplane.models.cluster import ClusterState, Gpu, Node
-from controlplane.models.cycle import Cycle, Lease, PolicyVersion
+from controlplane.models.cycle import Cycle, Heartbeat, Lease, PolicyVersion
 from controlplane.models.event import Event
 from controlplane.models.outbox import Action, Change, IdempotencyKey
-from controlplane.models.team import Membership, NodePool, PriorityClass, Quota, Role, Team, Token, User
+from controlplane.models.team import Membership, NodePool, PodSecurity, PriorityClass, Quota, Role, Team, Token, User
 from controlplane.models.usage import ServiceWindow, TeamSample, Usage
 from controlplane.models.workload import Dependency, Placement, PlacementState, Workload
 
@@ -16,6 +16,7 @@ __all__ = [
     "Dependency",
     "Event",
     "Gpu",
+    "Heartbeat",
     "IdempotencyKey",
     "Lease",
     "Membership",
@@ -23,6 +24,7 @@ __all__ = [
     "NodePool",
     "Placement",
     "PlacementState",
+    "PodSecurity",
     "PolicyVersion",
     "PriorityClass",
     "Quota",

@@ -15,6 +15,19 @@ class Lease(models.Model):
         return f"{self.name} by {self.holder} ({self.epoch})"
 
 
+class Heartbeat(models.Model):
+    """How one loop fares, whoever runs it: the last round that was complete, and what failed since."""
+
+    loop = models.CharField(max_length=40, primary_key=True)
+    at = models.DateTimeField(null=True, help_text="Database clock of the last complete round")
+    holder = models.CharField(max_length=120, blank=True)
+    took_ms = models.FloatField(default=0)
+    error = models.CharField(max_length=400, blank=True, help_text="Why the newest round was not complete")
+
+    def __str__(self) -> str:
+        return f"{self.loop} at {self.at}"
+
+
 class PolicyVersion(models.Model):
     """The cores' settings, one append-only row a version; the newest is in force."""
 

@@ -1,9 +1,16 @@
-"""For load balancers and supervisors: no sign-in, no data."""
+"""For load balancers, supervisors and Prometheus: no sign-in, and no data but what they need."""
 
+import hmac
+
+from django.conf import settings
 from django.db import DatabaseError, connection
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from controlplane.api import metrics
+from controlplane.queries import health
 
 
 @require_safe
@@ -16,10 +23,43 @@ def healthz(request: HttpRequest) -> JsonResponse:
 @require_safe
 @never_cache
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Tell whether requests can be served: the database answers and has our tables."""
+    """Tell whether all works: the database answers and has our tables, and every loop makes progress.
+
+    `?exclude=loops` asks about this process alone. That is for a load balancer: submissions are accepted, and kept,
+    while no worker runs.
+    """
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1 FROM controlplane_clusterstate WHERE 1 = 0")
+        stalled = {} if settings.EMBEDDED or request.GET.get("exclude") == "loops" else _stalled()
     except DatabaseError:
         return JsonResponse({"status": "unready", "checks": {"database": "does not answer"}}, status=503)
+    if stalled:
+        return JsonResponse({"status": "unready", "checks": stalled}, status=503)
     return JsonResponse({"status": "ok"})
+
+
+@require_safe
+@never_cache
+def prometheus(request: HttpRequest) -> HttpResponse:
+    """What Prometheus scrapes. In production it shows METRICS_TOKEN; without one set there is nothing here."""
+    if not settings.EMBEDDED and not _may_scrape(request):
+        return HttpResponse(status=401 if settings.METRICS_TOKEN else 404)
+    try:
+        text = generate_latest(metrics.registry())
+    except DatabaseError:
+        return HttpResponse(status=503)
+    return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
+
+
+def _stalled() -> dict[str, str]:
+    return {
+        f"loop {loop.name}": "never came round" if loop.age_seconds is None else f"stalled for {loop.age_seconds:.0f} s"
+        for loop in health.loops()
+        if loop.is_stalled
+    }
+
+
+def _may_scrape(request: HttpRequest) -> bool:
+    shown = request.headers.get("Authorization", "").encode()
+    return bool(settings.METRICS_TOKEN) and hmac.compare_digest(shown, f"Bearer {settings.METRICS_TOKEN}".encode())

@@ -1,0 +1,75 @@
+"""The state of the whole installation in Prometheus' text format, read from the database at each scrape.
+
+Any web process gives the same answer. What only one process knows (how long its rounds take) each worker tells itself.
+"""
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from controlplane.queries import health, metering
+
+
+class Installation:
+    """A collector: asked by the registry once a scrape."""
+
+    def collect(self) -> Iterator[Metric]:
+        """All families."""
+        yield from _loops()
+        yield from _work()
+        yield from _gpus()
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: describing must not ask the database."""
+        yield from ()
+
+
+def registry() -> CollectorRegistry:
+    """A registry with the installation and nothing of this process."""
+    made = CollectorRegistry(auto_describe=False)
+    made.register(Installation())
+    return made
+
+
+def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"weft_{name}", text, labels=labels)
+
+
+def _loops() -> Iterator[Metric]:
+    age = _gauge("loop_age_seconds", "Since the loop's last complete round; NaN before the first", "loop")
+    took = _gauge("loop_last_round_seconds", "How long the loop's last round took", "loop")
+    stalled = _gauge("loop_stalled", "1 if the loop makes no progress", "loop")
+    for loop in health.loops():
+        age.add_metric([loop.name], float("nan") if loop.age_seconds is None else loop.age_seconds)
+        took.add_metric([loop.name], loop.took_ms / 1000)
+        stalled.add_metric([loop.name], float(loop.is_stalled))
+    observed = _gauge("observation_age_seconds", "Since the cluster was last seen; NaN before the first time")
+    seen = health.observation_age_seconds()
+    observed.add_metric([], float("nan") if seen is None else seen)
+    yield from (age, took, stalled, observed)
+
+
+def _work() -> Iterator[Metric]:
+    phases = _gauge("workloads", "Workloads by team and phase; ended ones are not counted", "team", "phase")
+    for team, phase, count in metering.workloads():
+        phases.add_metric([team, phase], count)
+    queue = metering.queue()
+    length = _gauge("queue_length", "Workloads that wait for a place")
+    length.add_metric([], queue.length)
+    oldest = _gauge("queue_oldest_seconds", "How long the oldest of them has waited, by the cluster's clock")
+    oldest.add_metric([], queue.oldest_seconds)
+    actions = _gauge("actions_open", "Commands for the cluster that are not performed yet")
+    actions.add_metric([], queue.actions)
+    yield from (phases, length, oldest, actions)
+
+
+def _gpus() -> Iterator[Metric]:
+    total = _gauge("gpus", "GPUs of nodes that are ready and in use, by pool", "pool")
+    held = _gauge("gpus_held", "GPUs held by workloads, by pool and team", "pool", "team")
+    for pool, count in metering.gpus():
+        total.add_metric([pool], count)
+    for pool, team, milli in metering.held():
+        held.add_metric([pool, team], milli / 1000)
+    yield from (total, held)

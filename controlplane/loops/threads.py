@@ -1,0 +1,207 @@
+"""The loops of a production process: one thread each, woken by hints and by their periods.
+
+A thread has its own wiring, database connection and lease, so a loop never runs twice at once in a process, and no
+loop waits for another. A round that fails is logged and tried again soon; a round that takes long has its lease
+renewed meanwhile, up to a limit: whoever hangs loses it, and the process says so (`is_turning`).
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+from django.db import close_old_connections, connection
+
+from controlplane import wake
+from controlplane.loops import account, actuate, following, observe, scale, schedule, wiring
+from controlplane.loops import lease as leases
+from controlplane.loops.lease import Report
+from controlplane.loops.wiring import Wiring
+from controlplane.services import heartbeats
+
+PERIODS = {"observe": 5, "schedule": 5, "actuate": 5, "scale": 15, "account": 60}  # seconds; hints come between
+REST_SECONDS = 0.05  # after a round, so that hints that come in a burst are answered by one round
+BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 5.0  # after a failure
+LONGEST_ROUND_SECONDS = 120.0  # a round that is not over by then hangs: its lease is not renewed any more
+RENEW_SECONDS = 2.0
+STANDBY_SECONDS = 1.0  # another process holds the lease: look again so soon, as that one may be gone
+MISSED_PERIODS = 3  # a thread that has not come round for so long is stuck (reliability.md L8)
+LEAST_PATIENCE_SECONDS = 30.0
+
+log = structlog.get_logger(__name__)
+
+
+def _observe(wired: Wiring) -> Report:
+    following.follow(wired)
+    return observe.run_once(wired)
+
+
+LOOPS: Mapping[str, Callable[[Wiring], Report]] = {
+    "observe": _observe,
+    "schedule": schedule.run_once,
+    "actuate": actuate.run_once,
+    "scale": scale.run_once,
+    "account": account.run_once,
+}
+
+
+@dataclass
+class Turning:
+    """How one loop's thread fares. Times are monotonic seconds."""
+
+    came_round_at: float = field(default_factory=time.monotonic)
+    began_at: float | None = None  # of the round in progress
+    failures: int = 0  # in a row
+    is_standby: bool = False  # another process runs this loop
+
+
+class LoopThread:
+    """Runs one loop until it is told to stop, then gives its lease back."""
+
+    def __init__(
+        self, name: str, run_once: Callable[[Wiring], Report], tell: Callable[[str, str, float], None] | None = None
+    ) -> None:
+        self.name = name
+        self.turning = Turning()
+        self.lease: leases.Lease | None = None
+        self._run_once = run_once
+        self._tell = tell or (lambda loop, result, seconds: None)
+        self._stop = threading.Event()
+        self._bell = wake.bells[name]
+        self._thread = threading.Thread(target=self._run, name=f"loop-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Start turning."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask it to end after the round in progress; do not wait."""
+        self._stop.set()
+        self._bell.set()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the end; tell whether it came."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    @property
+    def is_turning(self) -> bool:
+        """Whether rounds come and go. One that fails counts: a restart would not mend the database."""
+        patience = max(MISSED_PERIODS * PERIODS[self.name], LEAST_PATIENCE_SECONDS)
+        if self.turning.began_at is not None:
+            patience = max(patience, LONGEST_ROUND_SECONDS)
+        return self._thread.is_alive() and time.monotonic() - self.turning.came_round_at < patience
+
+    def renew(self) -> None:
+        """Put the lease's expiry off if a round is in progress and not hanging; called by the keeper's thread."""
+        began = self.turning.began_at
+        if self.lease is None or began is None:
+            return
+        if RENEW_SECONDS <= time.monotonic() - began <= LONGEST_ROUND_SECONDS:
+            self.lease.renew_held()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._bell.clear()  # before the round reads: a hint that comes from here on is for the next one
+            self._round()
+            if self.turning.failures:
+                self._stop.wait(min(BACKOFF_SECONDS * 2 ** (self.turning.failures - 1), MOST_BACKOFF_SECONDS))
+            elif not self._stop.wait(REST_SECONDS):
+                self._bell.wait(STANDBY_SECONDS if self.turning.is_standby else PERIODS[self.name])
+        self._leave()
+
+    def _round(self) -> None:
+        turning, began = self.turning, time.monotonic()
+        turning.began_at = began
+        try:
+            wired = wiring.get()
+            self.lease = leases.of(wired, self.name)
+            report = self._run_once(wired)
+            turning.is_standby = report.is_standby
+            if not report.is_standby:
+                heartbeats.beat(loop=self.name, holder=wired.holder, took=report.took, error=report.skipped)
+            turning.failures = 0
+            result = "standby" if report.is_standby else "skipped" if report.skipped else "done"
+        except Exception as error:  # whatever it is, the others must go on, and so must this one
+            turning.failures += 1
+            result = "failed"
+            log.exception("loop failed", loop=self.name, failures=turning.failures, error=str(error))
+            _reconnect()
+            self._tell_failure(f"{type(error).__name__}: {error}")
+        turning.began_at, turning.came_round_at = None, time.monotonic()
+        self._tell(self.name, result, turning.came_round_at - began)
+
+    def _tell_failure(self, error: str) -> None:
+        try:
+            heartbeats.beat(loop=self.name, holder=wiring.get().holder, took=0.0, error=error)
+        except Exception:  # the database itself: then the heartbeat's age tells
+            _reconnect()
+
+    def _leave(self) -> None:
+        """Release the lease and wake the others: one of them may have taken this loop's hint for ours."""
+        try:
+            leases.release_all(wiring.get())
+            wake.broadcast(self.name)
+        except Exception as error:
+            log.warning("lease not released", loop=self.name, error=str(error))
+        finally:
+            connection.close()
+
+
+class Loops:
+    """All loops of this process, and the thread that keeps their leases while rounds take long."""
+
+    def __init__(
+        self,
+        tell: Callable[[str, str, float], None] | None = None,
+        alive: Callable[[], None] = lambda: None,
+        loops: Mapping[str, Callable[[Wiring], Report]] = LOOPS,
+    ) -> None:
+        self.threads = [LoopThread(name, run_once, tell) for name, run_once in loops.items()]
+        self._alive = alive
+        self._stop = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
+
+    def start(self) -> None:
+        """Start all threads."""
+        for thread in self.threads:
+            thread.start()
+        self._keeper.start()
+
+    def stop(self) -> None:
+        """Ask all to end; do not wait."""
+        self._stop.set()
+        for thread in self.threads:
+            thread.stop()
+
+    def join(self, seconds: float) -> bool:
+        """Wait until all have ended and given their leases back; tell whether they did."""
+        until = time.monotonic() + seconds
+        ended = [thread.join(max(0.0, until - time.monotonic())) for thread in self.threads]
+        self._keeper.join(max(0.0, until - time.monotonic()))
+        return all(ended)
+
+    @property
+    def is_turning(self) -> bool:
+        """Whether every loop of this process comes round."""
+        return all(thread.is_turning for thread in self.threads)
+
+    def _keep(self) -> None:
+        while not self._stop.is_set():
+            if self.is_turning:
+                self._alive()
+            for thread in self.threads:
+                try:
+                    thread.renew()
+                except Exception as error:  # the database does not answer: the round in progress will find out
+                    log.warning("lease not renewed", loop=thread.name, error=str(error))
+                    _reconnect()
+            self._stop.wait(RENEW_SECONDS)
+        connection.close()
+
+
+def _reconnect() -> None:
+    """Have the next statement open a new connection if this one has broken."""
+    if not connection.in_atomic_block:
+        close_old_connections()
