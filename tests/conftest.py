@@ -1,22 +1,31 @@
 """Fixtures for all tests: databases, servers and a browser; see tests/servers.py for how they run."""
 
+import contextlib
 import itertools
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controlplane.testbed import binaries
+from controlplane.testbed.kubernetes import TestCluster, test_cluster
+from controlplane.testbed.nodes import named
 from tests import servers
 from tests.database import postgres_server
+from tests.prometheus import Prometheus
+from tests.prometheus import prometheus as run_prometheus
 
 # Whoever uses one of these fixtures needs that server, so the mark follows from the fixture.
 MARK_OF_FIXTURE = {
     "postgres_url": "postgres",
     "postgres_database": "postgres",
     "redis_url": "redis",
+    "prometheus": "prometheus",
     "chromium": "browser",
+    "kubernetes_server": "kubernetes",
 }
 
 
@@ -26,6 +35,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture in getattr(item, "fixturenames", ()):
             if fixture in MARK_OF_FIXTURE:
                 item.add_marker(MARK_OF_FIXTURE[fixture])
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the programs of the Kubernetes test cluster before the first test: it takes longer than a test may."""
+    if session.config.option.collectonly or not any(item.get_closest_marker("kubernetes") for item in session.items):
+        return
+    # What is missing is told by the tests that need it.
+    with contextlib.suppress(servers.MissingError):
+        binaries.find(lambda text: sys.stderr.write(f"{text}\n"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -110,6 +128,28 @@ def redis_url(_redis_server: str) -> str:
     with redis.Redis.from_url(_redis_server) as client:
         client.flushall()
     return _redis_server
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> Iterator[Prometheus]:
+    """A real Prometheus that scrapes one loopback port five times a second; a test serves there, and cleans up."""
+    with servers.or_skip(run_prometheus()) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def kubernetes_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
+    """A real Kubernetes with KWOK's nodes a, b and c of 8 GPUs, one per test run; tests use `kubernetes`."""
+    folder = tmp_path_factory.mktemp("kubernetes")
+    with servers.or_skip(test_cluster(folder, nodes=named("a", "b", "c"))) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kubernetes(kubernetes_server: TestCluster) -> TestCluster:
+    """That Kubernetes, empty at the start of each test: no pods, Services or policies, its nodes as they were."""
+    kubernetes_server.empty()
+    return kubernetes_server
 
 
 @pytest.fixture(scope="session")

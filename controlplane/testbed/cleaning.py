@@ -1,0 +1,67 @@
+"""Bringing a test cluster back to how it began, between tests, in a fraction of a second."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from controlplane.testbed.api import Json
+from controlplane.testbed.nodes import manifest
+from scheduler.snapshot import Node
+
+if TYPE_CHECKING:
+    from controlplane.testbed.kubernetes import TestCluster
+
+# In the order of deleting: first what would forbid that, or make pods again.
+COLLECTIONS = (
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "/apis/apps/v1/deployments",
+    "/apis/apps/v1/statefulsets",
+    "/apis/apps/v1/replicasets",
+    "/apis/batch/v1/jobs",
+    "/api/v1/pods",
+    "/api/v1/services",
+    "/api/v1/persistentvolumeclaims",
+    "/api/v1/resourcequotas",
+    "/api/v1/events",
+    "/apis/networking.k8s.io/v1/networkpolicies",
+)
+
+
+def empty(cluster: "TestCluster", machines: Sequence[Node]) -> None:
+    """Delete what is in the collections, and make the nodes what `machines` says."""
+    for collection in COLLECTIONS:
+        cluster.delete(*_paths(cluster, collection))
+    cluster.wait_for(lambda: not cluster.request("GET", "/api/v1/pods?limit=1")["items"], "the end of all pods")
+    wanted = {machine.name: manifest(machine, cluster.layout.kubelet) for machine in machines}
+    there = {node["metadata"]["name"]: node for node in cluster.request("GET", "/api/v1/nodes")["items"]}
+    changed = {name for name, node in there.items() if not _is_like(node, wanted.get(name))}
+    cluster.delete(*(f"/api/v1/nodes/{name}" for name in changed))
+    absent = set(wanted) - (set(there) - changed)
+    cluster.add_nodes([machine for machine in machines if machine.name in absent])
+
+
+def _paths(cluster: "TestCluster", collection: str) -> list[str]:
+    """Of the objects in a collection over all namespaces, without the one Service that Kubernetes makes."""
+    root, _, kind = collection.rpartition("/")
+    found = [item["metadata"] for item in cluster.request("GET", collection)["items"]]
+    own = [meta for meta in found if (kind, meta["name"]) != ("services", "kubernetes")]
+    return [
+        f"{root}/namespaces/{meta['namespace']}/{kind}/{meta['name']}"
+        if "namespace" in meta
+        else f"{collection}/{meta['name']}"
+        for meta in own
+    ]
+
+
+def _is_like(node: Json, wanted: Json | None) -> bool:
+    """Whether a node still is as it was made."""
+    if wanted is None:
+        return False
+    conditions = {condition["type"]: condition["status"] for condition in node["status"]["conditions"]}
+    return (
+        not node["spec"].get("unschedulable")
+        and not node["spec"].get("taints")
+        and all(node["metadata"][part] == wanted["metadata"][part] for part in ("labels", "annotations"))
+        and all(node["status"][size] == wanted["status"][size] for size in ("capacity", "allocatable"))
+        and conditions["Ready"] == "True"
+    )

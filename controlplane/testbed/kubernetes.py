@@ -1,0 +1,173 @@
+"""A real Kubernetes on loopback: etcd, kube-apiserver, kube-controller-manager and KWOK, which plays the kubelets.
+
+    with test_cluster(folder, nodes=3) as cluster:
+        cluster.request("GET", "/api/v1/nodes")
+
+Nothing of it outlives the `with` block or this process. What pods do is told by annotations; see stages.yaml.
+"""
+
+import contextlib
+import json
+import secrets
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from controlplane.testbed import binaries, parts, processes
+from controlplane.testbed.api import Api, Json
+from controlplane.testbed.cleaning import empty
+from controlplane.testbed.nodes import fleet, manifest
+from controlplane.testbed.stages import STAGES, configuration
+from scheduler.snapshot import Node
+
+READY_SECONDS = 60.0  # 3 to 4 s when the machine is idle
+LOG_LINE = "2026-01-01T00:00:{second:02}.000000000Z stdout F step {second} of 60\n"
+
+
+class TestCluster(Api):
+    """A running cluster: its API, its parts (etcd, apiserver, kcm, kwok, scheduler) and its nodes."""
+
+    __test__ = False  # its name makes pytest think otherwise
+
+    def __init__(self, layout: parts.Layout, programs: Mapping[str, Path]) -> None:
+        super().__init__(layout)
+        self._programs = programs
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._machines: tuple[Node, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of this cluster's tier, in the order of their start."""
+        return parts.TIERS[self.layout.tier]
+
+    def start(self, part: str, *, wait: bool = True) -> None:
+        """Start a part that was killed, on its old port with its old data; wait until the API server answers again."""
+        line = parts.command(part, self._programs[parts.PROGRAMS[part]], self.layout)
+        self._processes[part] = processes.start(line, log=self.log(part), stop=signal.SIGKILL)
+        if wait and part in ("etcd", "apiserver"):
+            self.wait_for(self.is_ready, "the API server")
+
+    def kill(self, part: str) -> None:
+        """End a part at once, as a crash does."""
+        processes.end(self._processes[part], signal.SIGKILL)
+
+    def pause(self, part: str) -> None:
+        """Stop a part without ending it: its connections stay open and nothing answers."""
+        self._processes[part].send_signal(signal.SIGSTOP)
+
+    def resume(self, part: str) -> None:
+        """Let a paused part go on."""
+        self._processes[part].send_signal(signal.SIGCONT)
+
+    def pid(self, part: str) -> int:
+        """The process id of a part, for its memory and time."""
+        return self._processes[part].pid
+
+    def log(self, part: str) -> Path:
+        """The file with what a part has printed."""
+        return self.layout.folder / f"{part}.log"
+
+    def wait_for(self, is_so: Callable[[], bool], what: str, seconds: float = READY_SECONDS) -> None:
+        """Poll until `is_so()`. Raises TimeoutError, or RuntimeError with its log if a part has ended by itself."""
+
+        def is_so_or_dead() -> bool:
+            self._check()
+            return is_so()
+
+        processes.wait_until(is_so_or_dead, what, seconds)
+
+    def kubeconfig(self, user: str = "admin") -> Path:
+        """A kubeconfig file of "admin" or, with a new token, of the service account "namespace/name"."""
+        if user == "admin":
+            return self.layout.admin
+        path = self.layout.folder / f"kubeconfig-{user.replace('/', '-')}"
+        path.touch(mode=0o600)
+        path.write_text(parts.kubeconfig(self.layout, user, self.token(user)))
+        return path
+
+    def audit(self) -> list[Json]:
+        """The audit log so far; only of a cluster made with audit=True."""
+        # The server may be at work on the last line.
+        return [json.loads(line) for line in self.layout.audit.read_text().splitlines() if line.endswith("}")]
+
+    def add_nodes(self, machines: Sequence[Node]) -> None:
+        """Add machines and wait until work may go there."""
+        create = partial(self.request, "POST", "/api/v1/nodes")
+        self.each(create, [manifest(machine, self.layout.kubelet) for machine in machines])
+        if "kcm" in self.parts:  # takes the taint of each new node away
+            names = {machine.name for machine in machines}
+            self.wait_for(lambda: not names & set(self._tainted()), "the nodes")
+
+    def empty(self) -> None:
+        """Delete what tests make (pods, what goes with them, policies) and make the nodes as they were at the start.
+
+        Namespaces, accounts and roles stay: Kubernetes takes seconds to delete a namespace.
+        """
+        empty(self, self._machines)
+
+    def begin(self, machines: Sequence[Node]) -> None:
+        """Start all parts and add the machines."""
+        self._machines = tuple(machines)
+        for part in self.parts:
+            self.start(part, wait=False)
+        self.wait_for(self.is_ready, "the API server")
+        self.add_nodes(machines)
+        if "kcm" in self.parts:  # no pod can be made before
+            account = "/api/v1/namespaces/default/serviceaccounts/default"
+            self.wait_for(lambda: self.exists(account), "the service accounts")
+
+    def close(self) -> None:
+        """End all parts at once."""
+        for process in self._processes.values():
+            process.kill()
+        for process in self._processes.values():
+            processes.end(process, signal.SIGKILL)
+        self._http.close()
+
+    def _check(self) -> None:
+        for part, process in self._processes.items():
+            code = process.poll()
+            if code is not None and code != -signal.SIGKILL:  # that is ours
+                end = self.log(part).read_text(errors="replace")[-3000:]
+                raise RuntimeError(f"{part} ended with {code}:\n{end}")
+
+    def _tainted(self) -> Iterator[str]:
+        for node in self.request("GET", "/api/v1/nodes?resourceVersion=0")["items"]:
+            if any(taint["key"] == "node.kubernetes.io/not-ready" for taint in node["spec"].get("taints", ())):
+                yield node["metadata"]["name"]
+
+
+@contextlib.contextmanager
+def test_cluster(  # noqa: PLR0913  each is a choice of its own
+    folder: Path,
+    *,
+    nodes: int | Sequence[Node] = 0,
+    tier: str = "sim",
+    start_after: float = 0.0,
+    stages: Path = STAGES,
+    audit: bool = False,
+) -> Iterator[TestCluster]:
+    """Run a cluster with its files in `folder`, which exists and is empty. Raises MissingError.
+
+    tier: "api" (etcd and API server only: nodes and pods stay as they are written), "sim" or "baseline" (with
+    kube-scheduler). Pods start `start_after` seconds after they are bound, unless an annotation says otherwise.
+    """
+    programs = binaries.find()
+    machines = fleet(nodes) if isinstance(nodes, int) else tuple(nodes)
+    layout = parts.Layout(folder.resolve(), tier, len(machines), audit, secrets.token_hex(16))
+    parts.write_files(layout)
+    layout.pod_log.write_text("".join(LOG_LINE.format(second=second) for second in range(60)))
+    (folder / "kwok.yaml").write_text(configuration(layout.pod_log, start_after, stages))
+    cluster = TestCluster(layout, programs)
+    try:
+        cluster.begin(machines)
+        yield cluster
+    finally:
+        cluster.close()
+        shutil.rmtree(folder / "etcd", ignore_errors=True)
+
+
+test_cluster.__test__ = False  # type: ignore[attr-defined]

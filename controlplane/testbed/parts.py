@@ -1,0 +1,238 @@
+"""The servers of the Kubernetes test cluster: which there are, and the command line of each."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from controlplane.testbed import nodes
+from controlplane.testbed.processes import MissingError, free_port
+
+# Each tier is what the ones before it have, and more.
+TIERS: Mapping[str, tuple[str, ...]] = {
+    "api": ("etcd", "apiserver"),
+    "sim": ("etcd", "apiserver", "kcm", "kwok"),
+    "baseline": ("etcd", "apiserver", "kcm", "kwok", "scheduler"),
+}
+PROGRAMS = {
+    "etcd": "etcd",
+    "apiserver": "kube-apiserver",
+    "kcm": "kube-controller-manager",
+    "kwok": "kwok",
+    "scheduler": "kube-scheduler",
+}
+CONTROLLERS = (
+    "clusterrole-aggregation-controller",
+    "deployment-controller",
+    "endpointslice-controller",
+    "garbage-collector-controller",
+    "job-controller",
+    "namespace-controller",
+    "node-lifecycle-controller",
+    "pod-garbage-collector-controller",
+    "replicaset-controller",
+    "resourcequota-controller",
+    "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
+    "serviceaccount-token-controller",
+    "statefulset-controller",
+    "taint-eviction-controller",
+    "validatingadmissionpolicy-status-controller",
+)
+LEASE_SECONDS = 40  # as kubelets have it; KWOK renews at a quarter of it
+MANY_NODES = 100  # from here on leases would be most of what the API server writes
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a cluster keeps its files and listens; all on loopback."""
+
+    folder: Path
+    tier: str
+    node_count: int
+    has_audit: bool
+    token: str  # of the administrator, who is every part of the control plane as well
+    etcd: int = field(default_factory=free_port)
+    peers: int = field(default_factory=free_port)
+    api: int = field(default_factory=free_port)
+    kubelet: int = field(default_factory=free_port)
+
+    @property
+    def url(self) -> str:
+        """Of the API server."""
+        return f"https://127.0.0.1:{self.api}"
+
+    @property
+    def ca(self) -> Path:
+        """The certificate that signed the API server's."""
+        return self.folder / "ca.crt"
+
+    @property
+    def admin(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.folder / "kubeconfig-admin"
+
+    @property
+    def audit(self) -> Path:
+        """The audit log: one JSON object a line."""
+        return self.folder / "audit.log"
+
+    @property
+    def pod_log(self) -> Path:
+        """What every pod prints, in the format of container runtimes."""
+        return self.folder / "pod.log"
+
+    @property
+    def lease_seconds(self) -> int:
+        """How long a node counts as alive after its last sign."""
+        return LEASE_SECONDS if self.node_count <= MANY_NODES else 10 * LEASE_SECONDS
+
+
+def command(part: str, program: Path, layout: Layout) -> list[str]:
+    """The command line of a part."""
+    options = _OPTIONS[part](layout)
+    return [str(program), *(f"--{name}={value}" for name, value in options.items())]
+
+
+def write_files(layout: Layout) -> None:
+    """Write the keys, tokens and settings that the parts read. Raises MissingError without openssl."""
+    _certificates(layout.folder)
+    (layout.folder / "tokens").write_text(f'{layout.token},admin,admin,"system:masters"\n')
+    layout.admin.write_text(kubeconfig(layout, "admin", layout.token))
+    layout.admin.chmod(0o600)
+    rule = {"level": "Metadata", "omitStages": ["RequestReceived"]}
+    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [rule]}
+    (layout.folder / "audit-policy").write_text(json.dumps(policy))
+    scheduler = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(layout.admin), "qps": 5000, "burst": 10000},
+        "leaderElection": {"leaderElect": False},
+    }
+    (layout.folder / "scheduler-config").write_text(json.dumps(scheduler))
+
+
+def kubeconfig(layout: Layout, user: str, token: str) -> str:
+    """A kubeconfig file; JSON is YAML."""
+    cluster = {"server": layout.url, "certificate-authority": str(layout.ca)}
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "weft-test", "cluster": cluster}],
+            "users": [{"name": user, "user": {"token": token}}],
+            "contexts": [{"name": user, "context": {"cluster": "weft-test", "user": user}}],
+            "current-context": user,
+        },
+        indent=1,
+    )
+
+
+def _certificates(folder: Path) -> None:
+    """An authority, the API server's certificate from it, and the key that signs service accounts' tokens."""
+    new = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "3",
+    ]
+    authority = ["-subj", "/CN=weft test cluster", "-addext", "keyUsage=critical,keyCertSign,cRLSign"]
+    server = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-CA", "ca.crt"]
+    server += ["-CAkey", "ca.key", "-addext", "basicConstraints=critical,CA:FALSE"]
+    for arguments in (
+        [*new, *authority, "-keyout", "ca.key", "-out", "ca.crt"],
+        [*new, *server, "-keyout", "api.key", "-out", "api.crt"],
+        ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", "accounts.key"],
+    ):
+        try:
+            subprocess.run(arguments, cwd=folder, capture_output=True, check=True)
+        except FileNotFoundError as error:
+            raise MissingError("openssl", "install it (Debian: apt-get install openssl)") from error
+        except subprocess.CalledProcessError as error:
+            raise RuntimeError(f"{' '.join(arguments)}:\n{error.stderr.decode()}") from error
+
+
+def _etcd(layout: Layout) -> dict[str, object]:
+    clients, peers = f"http://127.0.0.1:{layout.etcd}", f"http://127.0.0.1:{layout.peers}"
+    return {
+        "data-dir": layout.folder / "etcd",
+        "listen-client-urls": clients,
+        "advertise-client-urls": clients,
+        "listen-peer-urls": peers,
+        "initial-advertise-peer-urls": peers,
+        "initial-cluster": f"default={peers}",
+        "unsafe-no-fsync": "true",  # nothing here must survive a power cut
+        "log-level": "warn",
+    }
+
+
+def _apiserver(layout: Layout) -> dict[str, object]:
+    folder = layout.folder
+    options: dict[str, object] = {
+        "etcd-servers": f"http://127.0.0.1:{layout.etcd}",
+        "bind-address": "127.0.0.1",
+        "secure-port": layout.api,
+        "endpoint-reconciler-type": "none",
+        "tls-cert-file": folder / "api.crt",
+        "tls-private-key-file": folder / "api.key",
+        "token-auth-file": folder / "tokens",
+        "authorization-mode": "Node,RBAC",
+        "service-account-issuer": "https://kubernetes.default.svc",
+        "service-account-key-file": folder / "accounts.key",
+        "service-account-signing-key-file": folder / "accounts.key",
+        "service-cluster-ip-range": "10.96.0.0/16",
+        "kubelet-preferred-address-types": "InternalIP",
+        "allow-privileged": "true",
+        "profiling": "false",
+    }
+    if layout.tier == "api":
+        # Without controllers nobody makes service accounts or takes the taint of a new node away.
+        options["disable-admission-plugins"] = "ServiceAccount,TaintNodesByCondition"
+    if layout.has_audit:
+        options |= {"audit-policy-file": folder / "audit-policy", "audit-log-path": layout.audit}
+    return options
+
+
+def _kcm(layout: Layout) -> dict[str, object]:
+    return {
+        "kubeconfig": layout.admin,
+        "controllers": ",".join(CONTROLLERS),
+        "leader-elect": "false",
+        "secure-port": 0,
+        "service-account-private-key-file": layout.folder / "accounts.key",
+        "root-ca-file": layout.ca,
+        "kube-api-qps": 500,
+        "kube-api-burst": 1000,
+        "node-monitor-period": "1s",
+        "node-monitor-grace-period": f"{layout.lease_seconds + 10}s",
+    }
+
+
+def _kwok(layout: Layout) -> dict[str, object]:
+    return {
+        "kubeconfig": layout.admin,
+        "config": layout.folder / "kwok.yaml",
+        "manage-all-nodes": "false",
+        "manage-nodes-with-annotation-selector": "=".join(nodes.FAKE),
+        "node-lease-duration-seconds": layout.lease_seconds,
+        "node-ip": "127.0.0.1",
+        "node-port": layout.kubelet,
+        "server-address": f"127.0.0.1:{layout.kubelet}",
+        "tls-cert-file": layout.folder / "api.crt",
+        "tls-private-key-file": layout.folder / "api.key",
+        "cidr": "10.128.0.0/10",
+    }
+
+
+def _scheduler(layout: Layout) -> dict[str, object]:
+    return {"config": layout.folder / "scheduler-config", "secure-port": 0}
+
+
+_OPTIONS = {"etcd": _etcd, "apiserver": _apiserver, "kcm": _kcm, "kwok": _kwok, "scheduler": _scheduler}

@@ -1,0 +1,31 @@
+"""The configuration of KWOK: what its nodes and pods do; see stages.yaml for the annotations that steer them."""
+
+import json
+from pathlib import Path
+
+import yaml
+
+STAGES = Path(__file__).resolve().parent / "stages.yaml"
+API = "kwok.x-k8s.io/v1alpha1"
+
+START_AFTER = "kwok.weft.dev/start-after"
+RUN_FOR = "kwok.weft.dev/run-for"
+FAIL_AFTER = "kwok.weft.dev/fail-after"
+EXIT_CODE = "kwok.weft.dev/exit-code"
+REASON = "kwok.weft.dev/reason"
+STOP_AFTER = "kwok.weft.dev/stop-after"
+NOT_READY = "kwok.weft.dev/not-ready"
+
+
+def configuration(log: Path, start_after: float = 0.0, stages: Path = STAGES) -> str:
+    """KWOK's configuration file: pods start `start_after` seconds after their binding, and print what is in `log`."""
+    text = stages.read_text().replace("START_AFTER", f"{start_after:g}")
+    documents = [
+        {"apiVersion": API, "kind": "Stage", "metadata": {"name": name}, "spec": spec}
+        for name, spec in yaml.safe_load(text).items()
+    ]
+    logs = [{"logsFile": str(log), "follow": False}]
+    documents.append(
+        {"apiVersion": API, "kind": "ClusterLogs", "metadata": {"name": "pods"}, "spec": {"logs": logs}},
+    )
+    return "\n---\n".join(json.dumps(document) for document in documents)
