@@ -317,5 +317,6 @@ class Lifecycle:
             return  # an old attempt's pods are leaving
         history = [c for c in service.history if c.at < now.at]
         old = [i for i, c in enumerate(history) if c.at <= now.at - HISTORY_SECONDS]
-        service.history = [*history[old[-1] if old else 0 :], now]
+        # The first stays: it says since when there is a service at all.
+        service.history = [*history[:1], *history[max(1, old[-1]) if old else 1 :], now]
         world.keep(service)

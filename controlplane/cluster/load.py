@@ -17,13 +17,15 @@ NOISE_SECONDS, NOISE = 10.0, 0.05  # the rate of each ten seconds is off by abou
 STEP_SECONDS = 5.0  # of the queue's integration
 WARM_SECONDS = 120.0  # before a window, so that a queue that stands has been built
 FULLEST = 0.98  # of capacity in the waiting formula; beyond it the queue that builds up says how long one waits
-ROLLOUT_SECONDS = 600.0  # in which a service that comes out gets its traffic, step by step
 PATIENCE = 30.0  # seconds until a client gives up: bounds the queue
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Requests per second over time. amplitude and burst_part are parts, burst is a factor, period seconds."""
+    """Requests per second over time. amplitude and burst_part are parts, burst is a factor, period seconds.
+
+    rollout: seconds from the first replica on in which the service gets its traffic, step by step.
+    """
 
     key: str
     base: float
@@ -31,6 +33,7 @@ class Rate:
     period: float = DAY
     burst: float = 1.6
     burst_part: float = 0.02
+    rollout: float = 0.0
 
     @staticmethod
     def read(uid: str, seed: int, base: float, given: Mapping[str, Any]) -> "Rate":
@@ -42,6 +45,7 @@ class Rate:
             period=float(given.get("period", DAY)),
             burst=float(given.get("burst", 1.6)),
             burst_part=float(given.get("burst_part", 0.02)),
+            rollout=float(given.get("rollout", 0.0)),
         )
 
     def at(self, at: float) -> float:
@@ -130,7 +134,8 @@ def _flow(
         serving, arriving = _serving(history, at), rate.at(at)
         if serving is None:  # nobody had asked for the service yet
             continue
-        arriving *= min(1.0, (at - history[0].at) / ROLLOUT_SECONDS)
+        if rate.rollout:
+            arriving *= min(1.0, (at - history[0].at) / rate.rollout)
         queue = min(max(0.0, queue + (arriving - serving.rate) * STEP_SECONDS), max(serving.rate, arriving) * PATIENCE)
         yield at, arriving, serving, queue
 

@@ -60,13 +60,18 @@ STREAMS = (
     Stream("pipeline", 0.12, 12, workers=(4,), gpus=(1, 2)),
 )
 SHARE = 0.25  # of a GPU: a notebook
-# One service each, from the start: (team, name, GPU share or 0 for whole GPUs, most replicas)
+# One service each, from the start: (team, name, GPU share or 0 for whole GPUs, most replicas). Half of them are the
+# least: whoever runs a service sizes it for its usual load, and leaves peaks and bursts to the autoscaler.
 SERVICES = (
     ("nlp", "chat", 0.0, 6),
     ("vision", "detector", 0.5, 4),
     ("product", "ranker", 0.5, 6),
     ("product", "asr", 0.0, 4),
 )
+# A service gets its traffic step by step. One that a pipeline has just brought out gets so few requests per second that
+# one replica of any profile can answer them, most of the time.
+ROLLOUT = 600.0
+NEW_RATE = {"base": 15.0, "rollout": ROLLOUT}
 
 
 def nodes() -> tuple[Node, ...]:
@@ -238,7 +243,7 @@ def _pipeline(team: str, name: str, seconds: float, workers: int, gpus: int) -> 
     return (
         _training(team, prepare, 180.0, 240.0) | _shape(1, 1, (), "normal"),
         _training(team, train, seconds, seconds * 1.3) | _shape(workers, gpus, (), "normal") | {"after": [prepare]},
-        _inference(team, serve, 0.5, 2) | {"after": [train], "max_duration": "40m"},
+        _inference(team, serve, 0.5, 2) | {"after": [train], "max_duration": "40m", "simulated": {"rate": NEW_RATE}},
     )
 
 
@@ -251,9 +256,10 @@ def _inference(team: str, name: str, share: float, replicas: int) -> dict[str, o
         "priority_class": "serving",
         "image": f"{IMAGE}/{team}/{name.split('-')[0]}:7",
         "port": 8000,
-        "replicas": {"min": 1, "max": replicas},
+        "replicas": {"min": replicas // 2, "max": replicas},
         "resources": {**(part if share else {"gpus": 1}), "cpu": 4, "memory": "32Gi"},
         "objective": {"p95_latency": "250ms", "availability": 99.0, "window": "1d"},
+        "simulated": {"rate": {"rollout": ROLLOUT}},
     }
 
 
