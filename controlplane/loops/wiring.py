@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -11,6 +12,7 @@ from django.conf import settings
 from controlplane.cluster.port import Cluster, Metrics
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.cluster.store import ClusterStore
+from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.services.presets import loaded
 from controlplane.simulator.presets import Preset
 from controlplane.simulator.profiles import PROFILES
@@ -49,7 +51,18 @@ def simulated(preset: Preset | None = None, *, in_memory: bool = False) -> Wirin
         PROFILES,
         None if in_memory else ClusterStore(settings.SIMULATED_STORE),
     )
-    return Wiring(cluster, cluster, _holder())
+    return Wiring(cluster, measured(cluster, cluster), _holder())
+
+
+def measured(cluster: Cluster, itself: Metrics | None = None) -> Metrics:
+    """The metrics of this cluster: Prometheus' if there is one, else its own, else none."""
+    if not settings.PROMETHEUS_URL:
+        return itself or Unmeasured()
+    from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings  # costs 0.1 s; most need it not
+
+    token, ca = settings.PROMETHEUS_TOKEN_FILE, settings.PROMETHEUS_CA
+    given = Settings(settings.PROMETHEUS_URL, token_file=Path(token) if token else None, ca=Path(ca) if ca else None)
+    return PrometheusMetrics(given, now=cluster.now)
 
 
 def _build() -> Wiring:

@@ -1,0 +1,25 @@
+"""The port `Metrics` where nobody measures anything: all is unknown, and what needs a measurement holds still."""
+
+from collections.abc import Mapping, Sequence
+
+from controlplane.cluster.port import GpuUse, PodUse, ServiceUse, TrainingUse
+
+
+class Unmeasured:
+    """Says nothing, of anybody."""
+
+    def gpus(self) -> tuple[GpuUse, ...]:
+        """Nothing."""
+        return ()
+
+    def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
+        """Nothing."""
+        return ()
+
+    def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
+        """Nothing."""
+        return ()
+
+    def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
+        """Nothing."""
+        return ()
