@@ -8,24 +8,33 @@ from django.db.models import Model
 from django.http import HttpRequest
 
 from controlplane.admin.base import Kept, ServiceAdmin, ServiceForm
-from controlplane.models import Membership, Role, Team
+from controlplane.models import Membership, PodSecurity, Role, Team
 from controlplane.services import teams
 
 
 class TeamForm(ServiceForm):
     """One team."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "pod_security" in self.fields:
+            self.fields["pod_security"].required = False  # left out, it stays as it is
+
     class Meta:
         model = Team
-        fields = ("name", "parent")
+        fields = ("name", "parent", "pod_security")
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
-        """Create it, or move it in the tree."""
+        """Create it, or move it in the tree; then its level."""
         parent = self.cleaned_data["parent"]
+        level = PodSecurity(self.cleaned_data["pod_security"] or self.instance.pod_security)
         if self.instance.pk is None:
-            return teams.create(name=self.cleaned_data["name"], parent=parent, actor=self.actor), ()
-        teams.move(team=self.instance, parent=parent, actor=self.actor)
-        return Team.objects.get(pk=self.instance.pk), ()
+            team = teams.create(name=self.cleaned_data["name"], parent=parent, actor=self.actor)
+        else:
+            team = self.instance
+            teams.move(team=team, parent=parent, actor=self.actor)
+        teams.set_pod_security(team=team, level=level, actor=self.actor)
+        return Team.objects.get(pk=team.pk), ()
 
 
 @admin.register(Team)
@@ -33,7 +42,7 @@ class TeamAdmin(Kept):
     """The tree of teams."""
 
     form = TeamForm
-    list_display = ("name", "parent")
+    list_display = ("name", "parent", "pod_security")
     list_select_related = ("parent",)
     search_fields = ("name",)
     ordering = ("name",)

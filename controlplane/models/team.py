@@ -9,12 +9,26 @@ class User(AbstractUser):
     """A person or a CI account. is_superuser = platform admin; the rest comes from memberships."""
 
 
+class PodSecurity(models.TextChoices):
+    """What a team's pods may do, in Kubernetes' own levels (kubernetes.io: Pod Security Standards)."""
+
+    RESTRICTED = "restricted", "Restricted"
+    BASELINE = "baseline", "Baseline: may run as root"
+
+
 class Team(models.Model):
     """A team; teams form a tree. Maps to one Kubernetes namespace."""
 
     name = models.SlugField(max_length=40, unique=True)
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="children")
     colour = models.PositiveSmallIntegerField(default=0, help_text="Index of the team's colour on pages, 0..7.")
+    pod_security = models.CharField(
+        max_length=10,
+        choices=PodSecurity.choices,
+        default=PodSecurity.RESTRICTED,
+        db_default=PodSecurity.RESTRICTED,
+        help_text="Level of its namespace; `manage.py namespaces --apply` carries it to the cluster.",
+    )
     version = models.PositiveIntegerField(default=1)
 
     def __str__(self) -> str:

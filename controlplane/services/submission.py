@@ -9,7 +9,7 @@ from django.db import IntegrityError, connection, transaction
 
 from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk
 from controlplane.quantities import iso
-from controlplane.services import changes, clock, dependencies, events, feasibility
+from controlplane.services import changes, clock, dependencies, events, feasibility, tenancy
 from controlplane.services.errors import Refused
 from controlplane.spec import Spec
 from controlplane.wake import wake
@@ -61,6 +61,7 @@ def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
     workloads = []
     for offset, one in enumerate(submissions):
         gang = one.spec.workers
+        tenancy.check(one.spec, teams[one.spec.team])
         feasibility.check(ask=one.spec.resources, workers=gang.min, require=one.spec.topology.require, among=among)
         at = now if one.at is None else one.at
         if one.spec.deadline is not None and one.spec.deadline <= at:

@@ -2,7 +2,7 @@
 
 from django.db import transaction
 
-from controlplane.models import Membership, Role, Team, User
+from controlplane.models import Membership, PodSecurity, Role, Team, User
 from controlplane.services import changes, events
 from controlplane.services.errors import Refused
 from controlplane.wake import wake
@@ -34,6 +34,16 @@ def move(*, team: Team, parent: Team | None, actor: str) -> None:
         return
     Team.objects.filter(pk=team.pk).update(parent=parent, version=before.version + 1)
     _tell("TeamMoved", team, actor, parent=parent.name if parent else None)
+
+
+@transaction.atomic
+def set_pod_security(*, team: Team, level: PodSecurity, actor: str) -> None:
+    """Change what the team's pods may do; its namespace follows when the namespaces are next applied."""
+    before = Team.objects.select_for_update(no_key=True).select_related(None).get(pk=team.pk)
+    if before.pod_security == level:
+        return
+    Team.objects.filter(pk=team.pk).update(pod_security=level, version=before.version + 1)
+    _tell("PodSecurityChanged", team, actor, level=str(level), before=before.pod_security)
 
 
 @transaction.atomic
