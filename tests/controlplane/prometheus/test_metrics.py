@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.cluster.port import PodUse, ServiceUse, TrainingUse
-from controlplane.cluster.prometheus import histogram, queries
+from controlplane.cluster.prometheus import connection, histogram, queries
 from controlplane.cluster.prometheus.connection import Limits
 from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import wiring
+from tests import servers
 from tests.controlplane.prometheus.fake import NOW, FakePrometheus, Row, serving
 
 
@@ -169,3 +170,19 @@ def test_the_address_of_the_settings_is_asked(fake: FakePrometheus) -> None:
 def test_where_nobody_measures_nothing_is_known() -> None:
     nobody = Unmeasured()
     assert (nobody.gpus(), nobody.training(["w"]), nobody.services({"w": 1.0}), nobody.pods(["w"])) == ((), (), (), ())
+
+
+@pytest.mark.parametrize("query", queries.TABLE, ids=lambda query: query.name)
+def test_the_docs_have_each_query(query: queries.Query) -> None:
+    known = ", ".join(f"`{label}`" for label in query.labels)
+    said = f"**{query.name}** - {query.unit}. From {query.source}; a row for each {known}.\n\n```promql\n{query.text}\n"
+    assert said in (servers.ROOT / "docs" / "metrics.md").read_text()
+
+
+def test_the_docs_name_the_numbers_of_the_code() -> None:
+    text = (servers.ROOT / "docs" / "metrics.md").read_text()
+    numbers = f"`$window` is {queries.WINDOW_SECONDS:g} s, `$long` {queries.LONG * queries.WINDOW_SECONDS:g} s"
+    assert numbers in text
+    assert f"at most {queries.CHUNK} in one query" in text
+    assert f"{connection.MOST_BYTES // 1_048_576} MiB or {connection.MOST_ROWS:,} rows" in text
+    assert f"longer than {Limits().whole:g} seconds" in text
