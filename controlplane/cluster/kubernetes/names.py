@@ -22,6 +22,7 @@ RANK = "internal.weft.dev/rank"
 GPUS = "internal.weft.dev/gpus"  # device indices, "0,3"; set by the Binding together with the node
 MILLI = "internal.weft.dev/milli"  # milli-GPU of each of those devices
 GPU_MEMORY = "internal.weft.dev/gpu-memory"  # MiB of each of those devices; 0 = all of it
+DIGEST = "internal.weft.dev/digest"  # of the manifest: a pod prepared from an older job file is made anew
 
 INTERNAL = "internal.weft.dev/"
 GPU_RESOURCE = "nvidia.com/gpu"

@@ -1,0 +1,39 @@
+"""Options and settings that the commands about manifests share."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from controlplane.manifests.site import Site, TeamSpace
+from controlplane.queries import tenants
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """What no setting says."""
+    parser.add_argument("--team", action="append", help="only this team (repeat for several); all if absent")
+    parser.add_argument("--egress", action="append", default=[], metavar="CIDR", help="private network pods may reach")
+    parser.add_argument("--no-egress", action="append", default=[], metavar="CIDR", help="public one they may not")
+    parser.add_argument("--fence-gpus", action="store_true", help="ResourceQuota on GPUs; see docs/kubernetes.md")
+
+
+def site(options: dict[str, Any]) -> Site:
+    """The platform's choices."""
+    return Site(
+        prefix=settings.NAMESPACE_PREFIX,
+        registries=settings.REGISTRIES,
+        extra_resources=settings.EXTRA_RESOURCES,
+        egress=tuple(options["egress"]),
+        no_egress=tuple(options["no_egress"]),
+        fence_gpus=options["fence_gpus"],
+    )
+
+
+def spaces(options: dict[str, Any]) -> list[TeamSpace]:
+    """The teams asked for. Raises CommandError for one that there is not."""
+    found = {tenant.name: TeamSpace(tenant.name, tenant.pod_security, tenant.gpus) for tenant in tenants.tenants()}
+    wanted = options["team"] or sorted(found)
+    if unknown := [name for name in wanted if name not in found]:
+        raise CommandError(f"There is no team {unknown[0]}. Teams here: {', '.join(sorted(found)) or 'none'}.")
+    return [found[name] for name in wanted]

@@ -1,0 +1,256 @@
+"""The admission policy's rules for pods of teams: what the builder never makes, the API server never takes.
+
+They repeat `cluster.kubernetes.pods` in CEL, and reliability.md 6.3 is where both come from. PodSecurity checks much of
+it as well; the rules here hold at level `baseline` too, and for what PodSecurity does not know of.
+"""
+
+import json
+
+from controlplane.cluster.kubernetes import names, pods
+from controlplane.cluster.kubernetes.volumes import SHARED_MEMORY_PATH
+from controlplane.jobfile import RESERVED_ENV, RESERVED_PATHS
+from controlplane.manifests.site import BASELINE, SCHEDULER, Site
+
+Rule = tuple[str, str]  # CEL that must be true, and what is said when it is not
+
+LABELS = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND, names.ATTEMPT, names.RANK)
+ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.DIGEST)
+# Put on every pod by the API server itself.
+DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+MOST_GRACE_SECONDS = 3600  # of a job file's checkpoint.grace
+FROM_BINDING = f"metadata.annotations['{names.GPUS}']"
+ABSENT = (  # of a pod's spec: nothing here is ever ours
+    *("hostNetwork", "hostPID", "hostIPC", "hostUsers", "hostAliases", "dnsConfig", "shareProcessNamespace"),
+    *("initContainers", "ephemeralContainers", "nodeSelector", "affinity", "topologySpreadConstraints", "overhead"),
+    *("runtimeClassName", "priorityClassName", "resourceClaims", "schedulingGates", "readinessGates"),
+    *("setHostnameAsFQDN", "os", "resources"),
+)
+ABSENT_IN_CONTAINER = (
+    *("envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "volumeDevices"),
+    *("stdin", "stdinOnce", "tty", "restartPolicy", "resizePolicy"),
+)
+ABSENT_IN_POD_CONTEXT = (
+    *("supplementalGroups", "supplementalGroupsPolicy", "seLinuxOptions", "seLinuxChangePolicy"),
+    *("appArmorProfile", "windowsOptions"),
+)
+
+
+def variables(site: Site) -> dict[str, str]:
+    """Names that the rules use."""
+    return {
+        "isScheduler": f"request.userInfo.username == {text(site.user(SCHEDULER))}",
+        "isNew": "request.operation == 'CREATE'",
+        "labels": "has(object.metadata.labels) ? object.metadata.labels : {}",
+        "annotations": "has(object.metadata.annotations) ? object.metadata.annotations : {}",
+        "oldLabels": "oldObject != null && has(oldObject.metadata.labels) ? oldObject.metadata.labels : {}",
+        "oldAnnotations": "oldObject != null && has(oldObject.metadata.annotations)"
+        " ? oldObject.metadata.annotations : {}",
+        "main": "object.spec.containers[0]",
+        "limits": "has(variables.main.resources) && has(variables.main.resources.limits)"
+        " ? variables.main.resources.limits : {}",
+        "requests": "has(variables.main.resources) && has(variables.main.resources.requests)"
+        " ? variables.main.resources.requests : {}",
+        "env": "has(variables.main.env) ? variables.main.env : []",
+        "volumes": "has(object.spec.volumes) ? object.spec.volumes : []",
+        "mounts": "has(variables.main.volumeMounts) ? variables.main.volumeMounts : []",
+        "tolerations": "has(object.spec.tolerations) ? object.spec.tolerations : []",
+        "mayBeRoot": f"namespaceObject.metadata.labels['pod-security.kubernetes.io/enforce'] == {text(BASELINE)}",
+    }
+
+
+def rules(site: Site) -> list[Rule]:
+    """All rules for a pod in a team's namespace."""
+    return [*_whose(), *_spec(), *_security(), *_container(site), *_storage(), *_devices(site)]
+
+
+def text(value: str) -> str:
+    """A CEL string."""
+    return json.dumps(value)
+
+
+def texts(values: tuple[str, ...]) -> str:
+    """A CEL list of strings."""
+    return json.dumps(list(values))
+
+
+def _whose() -> list[Rule]:
+    same = " && ".join(
+        f"variables.{now}.all(k, !({OURS}) || (k in variables.{old} && variables.{old}[k] == variables.{now}[k]))"
+        f" && variables.{old}.all(k, !({OURS}) || k in variables.{now})"
+        for now, old in (("labels", "oldLabels"), ("annotations", "oldAnnotations"))
+    )
+    workload, attempt, rank = (f"variables.labels[{text(key)}]" for key in (names.WORKLOAD, names.ATTEMPT, names.RANK))
+    return [
+        ("variables.isScheduler || !variables.isNew", "only Weft's scheduler creates pods in a team's namespace"),
+        (
+            f"variables.isScheduler || variables.isNew || (object.spec == oldObject.spec && {same})",
+            "only Weft's scheduler changes the spec, and the weft.dev labels and annotations, of a team's pod",
+        ),
+        (
+            f"{texts(LABELS)}.all(k, k in variables.labels)"
+            f" && variables.labels.all(k, !k.contains('/') || k in {texts(LABELS)})",
+            "labels with a prefix must be Weft's own, and all of them",
+        ),
+        (
+            f"variables.labels[{text(names.TEAM)}] == namespaceObject.metadata.labels[{text(names.TEAM)}]",
+            f"{names.TEAM} must be the namespace's team",
+        ),
+        (
+            f"object.metadata.name == {workload} + '-' + {attempt} + '-' + {rank}",
+            "the name must be workload-attempt-rank",
+        ),
+        (
+            f"!variables.isNew || variables.annotations.all(k, k in {texts(ANNOTATIONS)})",
+            "annotations must be Weft's own",
+        ),
+        (
+            "!has(object.metadata.finalizers) && !has(object.metadata.ownerReferences)",
+            "finalizers and owners are not allowed",
+        ),
+    ]
+
+
+OURS = "k.startsWith('weft.dev/') || k.startsWith('internal.weft.dev/')"
+
+
+def _spec() -> list[Rule]:
+    tolerated = texts((*names.TOLERATED_TAINTS, *DEFAULT_TOLERATIONS))
+    return [
+        *((f"!has(object.spec.{field})", f"spec.{field} is not allowed") for field in ABSENT),
+        ("size(object.spec.containers) == 1", "a pod has one container"),
+        (f"object.spec.schedulerName == {text(names.SCHEDULER_NAME)}", "spec.schedulerName must be weft"),
+        ("!variables.isNew || !has(object.spec.nodeName)", "spec.nodeName is not allowed; pods are bound"),
+        ("object.spec.restartPolicy == 'Never'", "spec.restartPolicy must be Never"),
+        (
+            "!has(object.spec.preemptionPolicy) || object.spec.preemptionPolicy == 'PreemptLowerPriority'",
+            "spec.preemptionPolicy is not allowed",
+        ),
+        ("object.spec.dnsPolicy == 'ClusterFirst'", "spec.dnsPolicy is not allowed"),
+        (
+            f"object.spec.serviceAccountName == {text(pods.SERVICE_ACCOUNT)}"
+            " && has(object.spec.automountServiceAccountToken) && !object.spec.automountServiceAccountToken",
+            "the service account must be default, without its token",
+        ),
+        (
+            f"object.spec.terminationGracePeriodSeconds <= {MOST_GRACE_SECONDS}",
+            f"spec.terminationGracePeriodSeconds may be {MOST_GRACE_SECONDS} at most",
+        ),
+        (
+            f"variables.tolerations.all(t, has(t.key) && t.key in {tolerated})",
+            f"tolerations may name {', '.join(names.TOLERATED_TAINTS)} only",
+        ),
+    ]
+
+
+def _security() -> list[Rule]:
+    pod, main = "object.spec.securityContext", "variables.main.securityContext"
+    of_main = ("allowPrivilegeEscalation", "capabilities")
+    others = (
+        *("privileged", "procMount", "runAsUser", "runAsGroup", "runAsNonRoot", "readOnlyRootFilesystem"),
+        *("seLinuxOptions", "appArmorProfile", "seccompProfile", "windowsOptions"),
+    )
+    return [
+        (
+            f"has({pod}) && has({pod}.seccompProfile) && {pod}.seccompProfile.type == 'RuntimeDefault'",
+            "spec.securityContext.seccompProfile must be RuntimeDefault",
+        ),
+        (
+            f"has({pod}) && ((has({pod}.runAsNonRoot) && {pod}.runAsNonRoot"
+            f" && (!has({pod}.runAsUser) || {pod}.runAsUser != 0)) || variables.mayBeRoot)",
+            "root is for teams at PodSecurity level baseline",
+        ),
+        (
+            f"!has({pod}.fsGroup) || {pod}.fsGroup == {pods.FS_GROUP}",
+            f"spec.securityContext.fsGroup must be {pods.FS_GROUP}",
+        ),
+        (
+            f"!has({pod}.runAsGroup) || {pod}.runAsGroup != 0 || variables.mayBeRoot",
+            "root is for teams at PodSecurity level baseline",
+        ),
+        (
+            f"!has({pod}.sysctls) || {pod}.sysctls.all(s, s.name == {text(pods.LOW_PORTS['name'])})",
+            "sysctls are not allowed",
+        ),
+        *((f"!has({pod}.{f})", f"spec.securityContext.{f} is not allowed") for f in ABSENT_IN_POD_CONTEXT),
+        (
+            f"has({main}) && " + " && ".join(f"has({main}.{field})" for field in of_main) + ""
+            f" && !{main}.allowPrivilegeEscalation && !has({main}.capabilities.add)"
+            f" && has({main}.capabilities.drop) && {main}.capabilities.drop == ['ALL']",
+            "a container drops all capabilities and cannot gain any",
+        ),
+        (
+            f"has({main}) && " + " && ".join(f"!has({main}.{field})" for field in others),
+            "a container's securityContext holds allowPrivilegeEscalation and capabilities only",
+        ),
+    ]
+
+
+def _container(site: Site) -> list[Rule]:
+    main = "variables.main"
+    reserved = text(f"(?i)^({RESERVED_ENV.pattern})$")
+    reference = f"has(e.valueFrom.fieldRef) && e.valueFrom.fieldRef.fieldPath == {text(FROM_BINDING)}"
+    from_registry = " || ".join(f"{main}.image.startsWith({text(prefix)})" for prefix in site.registries)
+    return [
+        *((f"!has({main}.{field})", f"a container's {field} is not allowed") for field in ABSENT_IN_CONTAINER),
+        (f"{main}.imagePullPolicy == 'Always'", "imagePullPolicy must be Always"),
+        *([(from_registry, f"images come from {', '.join(site.registries)}")] if from_registry else []),
+        (
+            f"!has({main}.ports) || {main}.ports.all(p, !has(p.hostPort) && !has(p.hostIP))",
+            "host ports are not allowed",
+        ),
+        (
+            f"variables.env.all(e, !e.name.matches({reserved}) || e.name == 'NVIDIA_VISIBLE_DEVICES')",
+            "env sets a variable that decides about GPUs or about what is loaded",
+        ),
+        (
+            "variables.env.all(e, e.name != 'NVIDIA_VISIBLE_DEVICES'"
+            f" || (has(e.value) && e.value == 'void') || (has(e.valueFrom) && {reference}))",
+            "NVIDIA_VISIBLE_DEVICES is void, or what the pod is bound to",
+        ),
+        (
+            "variables.env.all(e, !has(e.valueFrom) || has(e.valueFrom.secretKeyRef)"
+            f" || (e.name == 'NVIDIA_VISIBLE_DEVICES' && {reference}))",
+            "env takes values from the team's secrets only",
+        ),
+    ]
+
+
+def _storage() -> list[Rule]:
+    inside = " || ".join(
+        f"m.mountPath == {text(path)} || m.mountPath.startsWith({text(path + '/')})" for path in RESERVED_PATHS
+    )
+    return [
+        (
+            "variables.volumes.all(v, has(v.persistentVolumeClaim) || (has(v.emptyDir) && has(v.emptyDir.sizeLimit)))",
+            "a volume is a claim of the team, or emptyDir with a sizeLimit",
+        ),
+        (
+            "variables.mounts.all(m, !has(m.subPath) && !has(m.subPathExpr) && !has(m.mountPropagation))",
+            "subPath and mountPropagation are not allowed",
+        ),
+        (
+            f"variables.mounts.all(m, m.mountPath == {text(SHARED_MEMORY_PATH)} || !({inside}))"
+            " && variables.mounts.all(m, !m.mountPath.contains('..') && m.mountPath != '/')",
+            "a mount covers a path of the system",
+        ),
+    ]
+
+
+def _devices(site: Site) -> list[Rule]:
+    asked = "variables.limits"
+    extra = "".join(f" || k.startsWith({text(prefix)})" for prefix in site.extra_resources)
+    gpu = text(names.GPU_RESOURCE)
+    return [
+        (
+            f"'cpu' in {asked} && 'memory' in {asked} && {asked} == variables.requests",
+            "limits must name cpu and memory, and be the requests",
+        ),
+        (
+            f"{asked}.all(k, k in ['cpu', 'memory', {gpu}]{extra})",
+            f"resources may be cpu, memory, {', '.join((names.GPU_RESOURCE, *site.extra_resources))}",
+        ),
+        (
+            f"{gpu} in {asked} || variables.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES')",
+            "a pod without whole GPUs must set NVIDIA_VISIBLE_DEVICES, or it would see all of them",
+        ),
+    ]

@@ -1,0 +1,156 @@
+"""ValidatingAdmissionPolicies: the fences inside the API server, which hold even for our own scheduler's account.
+
+They run in the API server itself, need no webhook, and refuse when they cannot be evaluated.
+"""
+
+from controlplane.cluster.kubernetes import names
+from controlplane.manifests.podrules import OURS, Rule, rules, text, variables
+from controlplane.manifests.site import PROVISIONER, SCHEDULER, Json, Site, obj
+
+ADMISSION = "admissionregistration.k8s.io/v1"
+MASTERS = "'system:masters' in request.userInfo.groups"
+LEVELS = "pod-security.kubernetes.io/"
+
+
+def policies(site: Site) -> list[Json]:
+    """Each policy, and the binding that puts it into force."""
+    in_teams: Json = {"matchExpressions": [{"key": names.TEAM, "operator": "Exists"}]}
+    elsewhere: Json = {"matchExpressions": [{"key": names.TEAM, "operator": "DoesNotExist"}]}
+    scheduler, provisioner = (f"request.userInfo.username == {text(site.user(a))}" for a in (SCHEDULER, PROVISIONER))
+    writes = ["CREATE", "UPDATE"]
+    return [
+        *_policy("weft-pods", rules(site), [_on("", ["pods"], writes)], selector=in_teams, given=variables(site)),
+        *_policy("weft-binding", _binding(scheduler), _pod_parts(), selector=in_teams),
+        *_policy("weft-services", _services(scheduler), [_on("", ["services"], writes)], selector=in_teams),
+        *_policy("weft-labels", _labels(), [_on("", ["pods"], writes)], selector=elsewhere),
+        *_policy("weft-namespaces", _namespaces(site, provisioner), [_on("", ["namespaces"], writes)]),
+        *_policy("weft-cordon", _cordon(), [_on("", ["nodes"], writes)], only=scheduler),
+        *_policy("weft-provisioner", _provisioner(site), _provisioned(), only=provisioner),
+    ]
+
+
+def _pod_parts() -> list[Json]:
+    return [_on("", [f"pods/{part}" for part in ("binding", "resize", "ephemeralcontainers")], ["CREATE", "UPDATE"])]
+
+
+def _binding(scheduler: str) -> list[Rule]:
+    """The Binding's annotations become the pod's, so that who binds decides about GPUs."""
+    return [
+        ("request.subResource != 'ephemeralcontainers'", "containers cannot be added to a team's pod"),
+        (scheduler, "only Weft's scheduler binds and resizes the pods of a team"),
+        (
+            "request.subResource != 'binding' || !has(object.metadata.annotations)"
+            f" || object.metadata.annotations.all(k, k == {text(names.GPUS)})",
+            f"a binding may carry the annotation {names.GPUS} only",
+        ),
+        (
+            "request.subResource != 'binding' || !has(object.metadata.labels) || size(object.metadata.labels) == 0",
+            "a binding may carry no labels",
+        ),
+    ]
+
+
+def _services(scheduler: str) -> list[Rule]:
+    labels = "has(object.metadata.labels) ? object.metadata.labels : {}"
+    return [
+        (
+            "!has(object.spec.type) || object.spec.type == 'ClusterIP'",
+            "a Service of a team opens nothing to the outside: its type is ClusterIP",
+        ),
+        ("!has(object.spec.externalIPs)", "externalIPs are not allowed"),
+        ("!has(object.spec.externalName)", "externalName is not allowed"),
+        (f"{scheduler} || !({labels}).exists(k, {OURS})", "only Weft's scheduler sets weft.dev labels"),
+    ]
+
+
+def _labels() -> list[Rule]:
+    """Elsewhere nobody passes for one of ours: a forged label would make a pod look like a placed worker."""
+    message = "weft.dev labels and annotations belong to pods of teams"
+    return [
+        (f"!has(object.metadata.{field}) || object.metadata.{field}.all(k, !({OURS}))", message)
+        for field in ("labels", "annotations")
+    ]
+
+
+def _namespaces(site: Site, provisioner: str) -> list[Rule]:
+    """What makes a namespace a team's, and how strict it is, only the provisioner (or a cluster admin) changes."""
+    new, old = (
+        "(has(object.metadata.labels) ? object.metadata.labels : {})",
+        ("(oldObject != null && has(oldObject.metadata.labels) ? oldObject.metadata.labels : {})"),
+    )
+    team = text(names.TEAM)
+    ours = f"k == {team} || k.startsWith({text(LEVELS)})"
+    same = f"{new}.all(k, !({ours}) || (k in {old} && {old}[k] == {new}[k])) && {old}.all(k, !({ours}) || k in {new})"
+    return [
+        (
+            f"{provisioner} || {MASTERS} || !({team} in {new} || {team} in {old}) || ({same})",
+            "only Weft's provisioner makes a namespace a team's, or changes its PodSecurity level",
+        ),
+        (
+            f"!({team} in {new}) || object.metadata.name == {text(site.prefix)} + {new}[{team}]",
+            f"a team's namespace is named {site.prefix} and its team",
+        ),
+    ]
+
+
+def _cordon() -> list[Rule]:
+    same = " && ".join(
+        f"has(object.{f}) == has(oldObject.{f}) && (!has(object.{f}) || object.{f} == oldObject.{f})"
+        for f in ("metadata.labels", "metadata.annotations", "spec.taints")
+    )
+    return [(f"request.operation == 'UPDATE' && {same}", "the scheduler may change a node's unschedulable only")]
+
+
+def _provisioned() -> list[Json]:
+    return [
+        _on("", ["namespaces", "serviceaccounts", "resourcequotas"], ["CREATE", "UPDATE"]),
+        _on("networking.k8s.io", ["networkpolicies"], ["CREATE", "UPDATE"]),
+        _on("rbac.authorization.k8s.io", ["rolebindings"], ["CREATE", "UPDATE"]),
+    ]
+
+
+def _provisioner(site: Site) -> list[Rule]:
+    has_team = f"has(object.metadata.labels) && {text(names.TEAM)} in object.metadata.labels"
+    where = "(has(object.metadata.namespace) ? object.metadata.namespace : object.metadata.name)"
+    mine = f"{where}.startsWith({text(site.prefix)})"
+    return [
+        (mine, "the provisioner writes in the namespaces of teams only"),
+        (
+            f"object.kind != 'Namespace' || ({has_team})",
+            "the provisioner makes namespaces of teams only",
+        ),
+    ]
+
+
+def _on(group: str, resources: list[str], operations: list[str]) -> Json:
+    return {"apiGroups": [group], "apiVersions": ["*"], "operations": operations, "resources": resources}
+
+
+def _policy(
+    name: str,
+    checks: list[Rule],
+    on: list[Json],
+    *,
+    selector: Json | None = None,
+    given: dict[str, str] | None = None,
+    only: str = "",
+) -> list[Json]:
+    match: Json = {"resourceRules": on, "matchPolicy": "Equivalent"}
+    if selector:
+        match["namespaceSelector"] = selector
+    spec: Json = {
+        "failurePolicy": "Fail",
+        "matchConstraints": match,
+        "validations": [
+            {"expression": check, "message": f"Weft: {said}.", "reason": "Forbidden"} for check, said in checks
+        ],
+    }
+    if given:
+        spec["variables"] = [{"name": key, "expression": value} for key, value in given.items()]
+    if only:
+        spec["matchConditions"] = [{"name": "only", "expression": only}]
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    return [
+        obj(ADMISSION, "ValidatingAdmissionPolicy", name, spec=spec),
+        obj(ADMISSION, "ValidatingAdmissionPolicyBinding", name, spec=binding),
+    ]

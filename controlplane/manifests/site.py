@@ -1,0 +1,52 @@
+"""What the manifests depend on: choices of the platform, and the teams there are."""
+
+from dataclasses import dataclass
+
+from controlplane.cluster.kubernetes import names
+
+Json = dict[str, object]
+
+# Pods reach the internet, and of private networks only what is named: not the API server, not the nodes, not the
+# metadata service of a cloud (169.254.169.254).
+PRIVATE_V4 = ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
+PRIVATE_V6 = ("::1/128", "fc00::/7", "fe80::/10")
+
+SCHEDULER, READER, PROVISIONER = "weft-scheduler", "weft-reader", "weft-provisioner"
+RESTRICTED, BASELINE = "restricted", "baseline"
+FIELD_MANAGER = "weft"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The platform's choices. registries and extra_resources are prefixes; no registries: any image."""
+
+    namespace: str = names.SYSTEM_NAMESPACE  # of the control plane
+    prefix: str = "weft-"  # of team namespaces
+    registries: tuple[str, ...] = ()
+    extra_resources: tuple[str, ...] = ("rdma/",)
+    egress: tuple[str, ...] = ()  # private networks that pods may reach, such as a file server's
+    no_egress: tuple[str, ...] = ()  # public ones that they may not, such as a managed API server's address
+    fence_gpus: bool = False  # see teams._quota
+    most_pods: int = 20_000  # of one team, waiting ones too
+
+    def user(self, account: str) -> str:
+        """The name by which the API server knows one of our accounts."""
+        return f"system:serviceaccount:{self.namespace}:{account}"
+
+
+@dataclass(frozen=True, slots=True)
+class TeamSpace:
+    """A team as its namespace needs it. gpus is the most it may ever hold, None: no limit is set."""
+
+    name: str
+    level: str = RESTRICTED
+    gpus: int | None = None
+
+
+def obj(api_version: str, kind: str, name: str, namespace: str = "", **rest: object) -> Json:
+    """One object; labels may be given, everything else is its top-level fields."""
+    labels = rest.pop("labels", {})
+    meta: Json = {"name": name, "labels": {"app.kubernetes.io/part-of": "weft", **labels}}  # type: ignore[dict-item]
+    if namespace:
+        meta["namespace"] = namespace
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta, **rest}

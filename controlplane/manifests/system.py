@@ -1,0 +1,75 @@
+"""The control plane's own namespace, its service accounts and what each of them may do.
+
+No account of ours may read secrets, run commands in pods, give rights to others (the provisioner may give the two
+team roles, no more), or change what a namespace enforces (only the provisioner, who runs no loop).
+"""
+
+from controlplane.manifests.site import PROVISIONER, READER, RESTRICTED, SCHEDULER, Json, Site, obj
+
+RBAC = "rbac.authorization.k8s.io"
+READ = ["get", "list", "watch"]
+WEB = "weft-web"  # pages and API: a database and nothing else
+
+
+def system(site: Site) -> list[Json]:
+    """Namespace, accounts, roles and their bindings."""
+    level = {f"pod-security.kubernetes.io/{mode}": RESTRICTED for mode in ("enforce", "audit", "warn")}
+    objects = [
+        obj("v1", "Namespace", site.namespace, labels=level),
+        obj("v1", "ServiceAccount", WEB, site.namespace, automountServiceAccountToken=False),
+    ]
+    objects += [obj("v1", "ServiceAccount", name, site.namespace) for name in (SCHEDULER, READER, PROVISIONER)]
+    objects += [_role(f"{SCHEDULER}-cluster", _scheduler_in_cluster()), _bound(site, SCHEDULER, f"{SCHEDULER}-cluster")]
+    objects += [_role(f"{SCHEDULER}-team", _scheduler_in_team()), _role(f"{READER}-team", _reader_in_team())]
+    return [*objects, _role(PROVISIONER, _provisioner()), _bound(site, PROVISIONER, PROVISIONER)]
+
+
+def _scheduler_in_cluster() -> list[Json]:
+    """Reads what there is; the one thing it writes outside of team namespaces is a node's cordon (see policy.py)."""
+    return [
+        _rule("", ["nodes", "pods"], READ),
+        _rule("", ["services"], READ),
+        _rule("", ["nodes"], ["patch"]),
+    ]
+
+
+def _scheduler_in_team() -> list[Json]:
+    return [
+        _rule("", ["pods"], ["create", "delete", "patch"]),
+        _rule("", ["pods/binding"], ["create"]),
+        _rule("", ["pods/resize"], ["patch"]),
+        _rule("", ["pods/log"], ["get"]),
+        _rule("", ["services"], ["create", "delete", "patch"]),
+        _rule("", ["events"], ["create", "patch"]),
+    ]
+
+
+def _reader_in_team() -> list[Json]:
+    """For a process that only shows logs and events."""
+    return [_rule("", ["pods", "events"], ["get", "list"]), _rule("", ["pods/log"], ["get"])]
+
+
+def _provisioner() -> list[Json]:
+    """Makes team namespaces; `bind` names the only roles that it may hand out."""
+    write = ["get", "create", "patch"]
+    return [
+        _rule("", ["namespaces"], ["get", "list", "create", "patch"]),
+        _rule("", ["serviceaccounts", "resourcequotas"], write),
+        _rule("networking.k8s.io", ["networkpolicies"], write),
+        _rule(RBAC, ["rolebindings"], write),
+        {**_rule(RBAC, ["clusterroles"], ["bind"]), "resourceNames": [f"{SCHEDULER}-team", f"{READER}-team"]},
+    ]
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> Json:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+def _role(name: str, rules: list[Json]) -> Json:
+    return obj(f"{RBAC}/v1", "ClusterRole", name, rules=rules)
+
+
+def _bound(site: Site, account: str, role: str) -> Json:
+    subjects = [{"kind": "ServiceAccount", "name": account, "namespace": site.namespace}]
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
+    return obj(f"{RBAC}/v1", "ClusterRoleBinding", role, subjects=subjects, roleRef=reference)
