@@ -38,6 +38,12 @@ def actuate(self: Any) -> None:
 
 
 @shared_task(bind=True, ignore_result=True)
+def tell(self: Any) -> None:
+    """Show in the cluster what waits and why."""
+    _hint(self, "tell")
+
+
+@shared_task(bind=True, ignore_result=True)
 def scale(self: Any) -> None:
     """Decide how much each service should have."""
     _hint(self, "scale")

@@ -43,6 +43,8 @@ class PodCluster:
     serial: int = 0
     log: list[tuple[int, str]] = field(default_factory=list)
     nodes_changed: dict[str, int] = field(default_factory=dict)
+    prepared: list[PodSpec] = field(default_factory=list)
+    told: list[Note] = field(default_factory=list)
 
     def now(self) -> float:
         return self.at
@@ -69,18 +71,20 @@ class PodCluster:
                 seen = PodSeen(pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, PodPhase.PENDING)
                 self._put(pod.name, seen)
 
-    def prepare(self, pods: Sequence[PodSpec]) -> None:
-        self.calls += [("prepare", pod.workload) for pod in pods]
-
-    def tell(self, notes: Sequence[Note]) -> None:
-        self.calls += [("tell", note.workload) for note in notes]
-
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
         self._answer()
         self.calls.append(("stop", workload))
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         self.calls.append(("resize", workload))
+
+    def prepare(self, pods: Sequence[PodSpec]) -> None:
+        self._answer()
+        self.prepared = list(pods)
+
+    def tell(self, notes: Sequence[Note]) -> None:
+        self._answer()
+        self.told.extend(notes)
 
     def cordon(self, node: str, on: bool) -> None:
         self.calls.append(("cordon", node))

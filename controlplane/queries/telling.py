@@ -1,0 +1,73 @@
+"""What the cluster is told beside commands: the pods of what waits next, and why each workload is where it is."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controlplane.cluster.port import Note, PodSpec
+from controlplane.models import Event, Workload
+from gpushare.gpu import WHOLE
+from scheduler.workload import Kind, Phase
+
+# Decisions, not each step of a pod: those the cluster knows by itself.
+TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused")
+WARNINGS = ("Evicted", "Expired", "StartRefused")
+
+
+def waiting(at: float, limit: int) -> tuple[PodSpec, ...]:
+    """The pods of the first `limit` queued workloads, by priority and age, as their next attempt will have them.
+
+    Gangs whose size is decided only when they are placed are left out: a worker knows how many it has as peers.
+    """
+    fixed = Workload.objects.filter(phase=Phase.QUEUED.value, intent="", workers_min=1, workers_max=1)
+    gangs = Workload.objects.filter(phase=Phase.QUEUED.value, intent="", kind=Kind.TRAINING.value)
+    queued = (fixed | gangs).order_by("-priority", "seq").select_related("team")
+    pods: list[PodSpec] = []
+    for row in queued[:limit]:
+        is_fixed = row.workers_min == row.workers_max == row.workers
+        if is_fixed and (row.not_before is None or row.not_before <= at):
+            pods += (_pod(row, rank) for rank in range(row.workers))
+    return tuple(pods)
+
+
+def notes(after: int, limit: int = 500) -> tuple[int, tuple[Note, ...]]:
+    """The newest decision about each workload since this event, and the last event looked at."""
+    found = list(Event.objects.filter(id__gt=after, workload__isnull=False).order_by("id")[:limit])
+    newest = {e.workload: e for e in found if e.kind in TOLD}
+    made = (
+        Note(str(e.workload), e.team, e.reason or e.kind, _sentence(e.kind, e.message, e.data), e.kind in WARNINGS)
+        for e in newest.values()
+    )
+    return (found[-1].pk if found else after), tuple(made)
+
+
+def last() -> int:
+    """The newest event's number; 0 before the first."""
+    return Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
+
+
+def _pod(row: Workload, rank: int) -> PodSpec:
+    return PodSpec(
+        workload=str(row.pk),
+        attempt=row.attempt + 1,
+        rank=rank,
+        size=row.workers,
+        node="",
+        gpus=(),
+        milli=row.share_guarantee or WHOLE,
+        gpu_memory=row.gpu_memory if row.share_guarantee else 0,
+        cpu_milli=row.cpu_milli,
+        memory=row.memory,
+        namespace=row.team.name,
+        spec=row.spec,
+    )
+
+
+def _sentence(kind: str, message: str, data: Mapping[str, Any]) -> str:
+    if message:
+        return message
+    workers: Sequence[Sequence[Any]] = data.get("workers", ())
+    nodes = list(dict.fromkeys(str(worker[1]) for worker in workers))
+    if nodes:
+        shown = ", ".join(nodes[:4]) + (f" and {len(nodes) - 4} more nodes" if len(nodes) > 4 else "")
+        return f"{len(workers)} workers placed on {shown}." if len(workers) > 1 else f"Placed on {shown}."
+    return f"{kind}."

@@ -1,0 +1,88 @@
+"""What the cluster is told: pods of what waits, and a sentence for each decision."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.loops import tell
+from scheduler.decision import Reason, Wait
+from tests.controlplane.state import World
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def told(world: World) -> list[tuple[str, str, bool]]:
+    """What is new, as (reason, message, is a warning)."""
+    world.cluster.told.clear()
+    assert not (report := tell.run_once(world.wiring)).skipped, report
+    return [(note.reason, note.message, note.is_warning) for note in world.cluster.told]
+
+
+def prepared(world: World) -> list[str]:
+    tell.run_once(world.wiring)
+    return [pod.name for pod in world.cluster.prepared]
+
+
+def wait(world: World, job: Any, message: str) -> None:
+    job.refresh_from_db()
+    world.decide(Wait(str(job.pk), job.version, Reason.FRAGMENTED, message))
+
+
+def test_every_worker_of_a_queued_gang_has_its_pod_of_the_next_attempt(world, settings):
+    job = world.submit("job", workers=2)
+    assert prepared(world) == [f"{job.pk}-1-0", f"{job.pk}-1-1"]
+    (pod, _) = world.cluster.prepared
+    assert (pod.node, pod.gpus, pod.size, pod.namespace) == ("", (), 2, "red")
+
+
+def test_the_head_of_the_queue_comes_first_and_no_more_than_the_setting_says(world, settings):
+    world.submit("late")
+    urgent = world.submit("urgent", priority_class="high")
+    settings.PREPARED_WORKLOADS = 1
+    assert prepared(world) == [f"{urgent.pk}-1-0"]
+    settings.PREPARED_WORKLOADS = 0
+    assert prepared(world) == []
+
+
+def test_a_gang_whose_size_is_open_has_no_pods_before_it_is_placed(world):
+    world.submit("elastic", workers={"count": 2, "min": 1, "max": 4})
+    assert prepared(world) == []
+
+
+def test_what_runs_or_waits_out_a_back_off_has_no_pods_to_prepare(world):
+    running, failing = world.submit("running"), world.submit("failing")
+    world.run(running, "a")
+    type(failing).objects.filter(pk=failing.pk).update(not_before=world.cluster.at + 60)
+    assert prepared(world) == []
+
+
+def test_each_decision_is_told_once_and_only_the_newest_of_a_workload(world):
+    one, two = world.submit("one"), world.submit("two", workers=2)
+    assert told(world) == []  # what was there before is not told again
+    wait(world, one, "The best node has 3 free.")
+    world.place(two, "a", "b")
+    assert told(world) == [
+        ("Fragmented", "The best node has 3 free.", False),
+        ("Admitted", "2 workers placed on a, b.", False),
+    ]
+    assert told(world) == []
+    world.place(one, "a")
+    world.actuate()
+    world.evict(one, by=two)
+    ((reason, _, is_warning),) = told(world)
+    assert (reason, is_warning) == ("Preempted", True)
+
+
+def test_a_cluster_that_does_not_answer_keeps_nothing_back(world):
+    job = world.submit("job")
+    told(world)
+    wait(world, job, "Nothing is free.")
+    world.cluster.answers = False
+    assert "unreachable" in tell.run_once(world.wiring).skipped
+    world.cluster.answers = True
+    assert told(world) == [("Fragmented", "Nothing is free.", False)]
