@@ -43,18 +43,25 @@ class Api:
             trust_env=False,
         )
 
-    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Json:
-        """One request; the answer's JSON object. Raises ApiError."""
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = "application/json",
+        token: str | None = None,
+        seconds: float = 60.0,
+    ) -> Json:
+        """One request, by default as administrator; the answer's JSON object. Raises ApiError, httpx.TransportError."""
+        headers = {"Content-Type": content_type} | ({"Authorization": f"Bearer {token}"} if token else {})
         content = None if body is None else json.dumps(body)
-        answer = self._http.request(method, path, content=content, headers={"Content-Type": content_type})
-        if answer.is_error:
-            try:
-                status = answer.json()
-            except ValueError:
-                status = {}
-            raise ApiError(answer.status_code, status.get("reason", ""), status.get("message", answer.text[:500]))
-        found: Json = answer.json()
+        found: Json = self._answer(method, path, content=content, headers=headers, timeout=seconds).json()
         return found
+
+    def text(self, path: str) -> str:
+        """What is at a path that gives no JSON, such as a pod's log. Raises ApiError."""
+        return self._answer("GET", path).text
 
     def patch(self, path: str, change: Json) -> Json:
         """Merge a change into an object; None deletes a field."""
@@ -108,6 +115,16 @@ class Api:
         """Do the same to many, some at a time."""
         with ThreadPoolExecutor(WRITERS) as pool:
             list(pool.map(action, items))
+
+    def _answer(self, method: str, path: str, **options: Any) -> httpx.Response:
+        answer = self._http.request(method, path, **options)
+        if answer.is_error:
+            try:
+                status = answer.json()
+            except ValueError:
+                status = {}
+            raise ApiError(answer.status_code, status.get("reason", ""), status.get("message", answer.text[:500]))
+        return answer
 
     def _delete(self, path: str) -> None:
         try:

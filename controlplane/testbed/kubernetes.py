@@ -104,8 +104,13 @@ class TestCluster(Api):
     def empty(self) -> None:
         """Delete what tests make (pods, what goes with them, policies) and make the nodes as they were at the start.
 
-        Namespaces, accounts and roles stay: Kubernetes takes seconds to delete a namespace.
+        Namespaces, accounts and roles stay: Kubernetes takes seconds to delete a namespace. Parts that a test killed or
+        paused go on.
         """
+        for part in self.parts:
+            self.resume(part)
+            if self._processes[part].poll() is not None:
+                self.start(part)
         empty(self, self._machines)
 
     def begin(self, machines: Sequence[Node]) -> None:
@@ -141,7 +146,7 @@ class TestCluster(Api):
 
 
 @contextlib.contextmanager
-def test_cluster(  # noqa: PLR0913  each is a choice of its own
+def test_cluster(
     folder: Path,
     *,
     nodes: int | Sequence[Node] = 0,
