@@ -1,0 +1,204 @@
+"""The port `Cluster` over a real Kubernetes. One instance serves all loops of a process, from any thread."""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from controlplane.cluster.kubernetes import names, notes, podlog
+from controlplane.cluster.kubernetes.api import MERGE, Api, RefusedError
+from controlplane.cluster.kubernetes.book import Book
+from controlplane.cluster.kubernetes.connection import Access
+from controlplane.cluster.kubernetes.mirror import Mirror
+from controlplane.cluster.kubernetes.placing import Placing
+from controlplane.cluster.kubernetes.seen import Worker, read
+from controlplane.cluster.port import LogLine, Note, Observation, PodSpec, pod_name
+
+LOST_SECONDS = 60.0  # a node that does not answer for so long is given up, with what runs there
+FIRST_LIST_SECONDS = 60.0
+UNWANTED_SECONDS = 60.0  # a pod that was prepared and is not wanted any more is kept for so long
+ASK_AGAIN_SECONDS = 10.0
+
+log = structlog.get_logger(__name__)
+
+
+class KubernetesCluster:
+    """Watching starts with the first call that needs it; a process that only reads logs never watches."""
+
+    commands_at_once = 16
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        prefix: str = "weft-",
+        lost_after: float = LOST_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
+        self._latest = 0.0
+        self._prefix = prefix
+        self._id = secrets.token_hex(4)
+        self._lock = threading.Lock()
+        self._calls = Api(access)
+        self._watches: Api | None = None
+        self._access = access
+        self._book = Book(lost_after)
+        self._mirror: Mirror | None = None
+        self._placing = Placing(self._calls, self._book.worker, prefix)
+        self._asked: dict[str, float] = {}  # ghosts that were told to leave, and unwanted pods: when, monotonic
+
+    def close(self) -> None:
+        """End the threads."""
+        self._calls.close()
+        if self._watches is not None:
+            self._watches.close()
+
+    def now(self) -> float:
+        """This machine's clock, which never goes back. The machines' clocks are assumed to agree (NTP)."""
+        with self._lock:
+            self._latest = max(self._latest, self._clock())
+            return self._latest
+
+    def watch_age(self) -> float:
+        """Seconds since the API server was last heard; infinite before the first lists."""
+        return self._mirror.age() if self._mirror else float("inf")
+
+    # --- observe -----------------------------------------------------------------------------
+
+    def observe(self, cursor: str | None) -> Observation:
+        """Changes since cursor, out of the mirror; everything, checked against the server, for None or a strange one.
+
+        Raises ClusterUnreachable also when the mirror is too old to be believed.
+        """
+        at = self.now()
+        mirror = self._watching()
+        number = self._number(cursor)
+        page = None if number is None else self._book.since(number)
+        if page is None or page.is_full:
+            mirror.check(at)
+            page = self._book.since(None)
+        else:
+            mirror.require()
+        self._dismiss_ghosts()
+        return Observation(at, f"{self._id}:{page.number}", page.is_full, page.pods, page.nodes, page.gone_nodes)
+
+    def _number(self, cursor: str | None) -> int | None:
+        who, _, number = (cursor or "").partition(":")
+        return int(number) if who == self._id and number.isdigit() else None
+
+    def _watching(self) -> Mirror:
+        with self._lock:
+            if self._mirror is None:
+                self._watches = Api(self._access, in_flight=8, name="kubernetes-mirror")
+                self._mirror = Mirror(self._watches, self._book, clock=self._clock)
+                self._mirror.start()
+        self._mirror.wait(FIRST_LIST_SECONDS)
+        return self._mirror
+
+    def _dismiss_ghosts(self) -> None:
+        """Have the pods of lost nodes end when their node comes back: they have been given up."""
+        for worker in self._book.ghosts():
+            if self._is_new(worker.name):
+                self._calls.spawn(self._delete_quietly(worker, None))
+
+    def _is_new(self, name: str) -> bool:
+        now = time.monotonic()
+        if now - self._asked.get(name, -ASK_AGAIN_SECONDS) < ASK_AGAIN_SECONDS:
+            return False
+        self._asked = {n: at for n, at in self._asked.items() if now - at < ASK_AGAIN_SECONDS} | {name: now}
+        return True
+
+    async def _delete_quietly(self, worker: Worker, grace: float | None, *, is_unchanged: bool = False) -> None:
+        try:
+            await self._placing.delete(worker, grace, is_unchanged=is_unchanged)
+        except Exception as error:  # it is tried again with one of the next rounds
+            log.info("pod not deleted", pod=worker.name, error=str(error))
+
+    # --- commands ----------------------------------------------------------------------------
+
+    def start(self, pods: Sequence[PodSpec]) -> None:
+        """Create what is missing, then bind all together; a gang that cannot be is taken away whole."""
+        if pods:
+            self._watching()
+            self._calls.call(self._placing.start(pods))
+
+    def prepare(self, pods: Sequence[PodSpec]) -> None:
+        """Let these pods exist, and no others that are not placed. What the server refuses is left to `start`."""
+        self._watching()
+        refused = self._calls.call(self._placing.prepare(pods))
+        if refused:
+            log.info("pods not prepared", pods=len(refused), first=str(refused[0]))
+        wanted, now = {pod.name for pod in pods}, self.now()
+        for worker in self._book.unplaced():
+            if worker.name in wanted or worker.is_leaving or now - worker.created_at < UNWANTED_SECONDS:
+                continue
+            if self._is_new(worker.name):
+                self._calls.spawn(self._delete_quietly(worker, None, is_unchanged=True))
+
+    def tell(self, notes_: Sequence[Note]) -> None:
+        """One Kubernetes event for each, on the workload's first pod."""
+        self._watching()
+        bodies = []
+        for note in notes_:
+            workers = self._book.workers_of(note.workload)
+            if workers:
+                first = next(w for w in workers if w.seen.attempt == workers[-1].seen.attempt)
+                bodies.append(notes.event(note, first, self.now()))
+        self._calls.call(notes.send(self._calls, bodies))
+
+    def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
+        """Delete these pods with this grace. Those that have ended stay: their logs may be wanted."""
+        if ranks:
+            self._watching()
+            self._calls.call(self._stop(workload, attempt, ranks, grace_seconds))
+
+    async def _stop(self, workload: str, attempt: int, ranks: Sequence[int], grace: float) -> None:
+        found = [self._placing.find(pod_name(workload, attempt, rank)) for rank in ranks]
+        workers = [worker for worker in found if worker]
+        if len(workers) < len(ranks):  # the mirror may be a moment behind another process that made them
+            listed = await self._list(workload)
+            workers = [w for w in listed if w.seen.attempt == attempt and w.seen.rank in ranks]
+        for worker in workers:
+            if not worker.is_over:
+                await self._placing.delete(worker, grace)
+
+    def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
+        """Patch the pod's CPU and memory in place (`pods/resize`)."""
+        self._watching()
+        worker = self._placing.find(pod_name(workload, attempt, rank))
+        if worker is not None and worker.is_placed and not worker.is_over:
+            self._calls.call(self._placing.resize(worker, cpu_milli, memory))
+
+    def cordon(self, node: str, on: bool) -> None:
+        """Set the node unschedulable or not."""
+        try:
+            body = {"spec": {"unschedulable": on or None}}
+            self._calls.call(self._calls.request("PATCH", f"/api/v1/nodes/{node}", body, kind=MERGE))
+        except RefusedError as error:
+            if error.status != 404:
+                raise
+
+    def logs(
+        self, workload: str, attempt: int, rank: int | None, tail: int, since: float | None
+    ) -> tuple[LogLine, ...]:
+        """The last `tail` lines of one worker (None: of all, by time), those after `since` only."""
+        if tail <= 0:
+            return ()
+        return self._calls.call(self._logs(workload, attempt, rank, tail, since))
+
+    async def _logs(
+        self, workload: str, attempt: int, rank: int | None, tail: int, since: float | None
+    ) -> tuple[LogLine, ...]:
+        workers = self._book.workers_of(workload) or await self._list(workload)
+        chosen = [w for w in workers if w.seen.attempt == attempt and rank in (None, w.seen.rank)]
+        return await podlog.lines(self._calls, chosen, tail, since)
+
+    async def _list(self, workload: str) -> tuple[Worker, ...]:
+        """The pods of one workload as the server has them."""
+        query = {"labelSelector": f"{names.WORKLOAD}={workload}"}
+        answer = await self._calls.request("GET", "/api/v1/pods", query=query)
+        found = [read(item) for item in answer["items"]]
+        return tuple(worker for worker in found if isinstance(worker, Worker))

@@ -1,0 +1,155 @@
+"""Raw JSON requests to the API server: one event loop in a thread of its own, many requests in flight.
+
+Typed models cost ten times the decoding, and threads twice the CPU of this; all else (accounts, tokens, certificates)
+is the official client's, see connection.py. What the server refuses is a RefusedError; when it does not answer, or
+says that it cannot now, the request is tried again a few times and is then ClusterUnreachable.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, TypeVar
+
+import aiohttp
+
+from controlplane.cluster.kubernetes.connection import Access
+from controlplane.cluster.port import ClusterUnreachable
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+TRIES = 3
+PAUSES = (0.1, 0.5)  # seconds between tries; a Retry-After of the server's counts, up to a limit
+LONGEST_PAUSE = 2.0
+SECONDS = 8.0  # for one request; the lease of a loop lasts 10
+CONNECT_SECONDS = 3.0
+BUSY = (429, 500, 502, 503, 504)
+LONGEST_CALL = 110.0  # seconds; less than a round of a loop may take
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class RefusedError(Exception):
+    """The server answered, with a no. `reason` is Kubernetes' word for it."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message or reason or str(status))
+        self.status = status
+        self.reason = reason
+
+
+class Api:
+    """Requests from any thread. Close it to end its thread."""
+
+    def __init__(self, access: Access, *, in_flight: int = 64, name: str = "kubernetes-calls") -> None:
+        self.access = access
+        self._in_flight = in_flight
+        self._loop = asyncio.new_event_loop()
+        self._session: aiohttp.ClientSession | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T], seconds: float = LONGEST_CALL) -> T:
+        """Run this on the event loop and wait for it."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(seconds)
+        except FutureTimeoutError as error:
+            future.cancel()
+            raise ClusterUnreachable(f"No end after {seconds:.0f} s.") from error
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run this on the event loop; do not wait."""
+        asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self) -> None:
+        """End the thread; what is in flight is cut off."""
+        if self._loop.is_running():
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(5.0)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5.0)
+
+    async def request(
+        self, method: str, path: str, body: Json | None = None, *, query: Mapping[str, str] | None = None,
+        kind: str = "application/json", accept: str = "application/json", tries: int = TRIES,
+    ) -> Json:  # fmt: skip
+        """One request, as JSON. Raises RefusedError or ClusterUnreachable."""
+        text = await self.text(method, path, body, query=query, kind=kind, accept=accept, tries=tries)
+        answer: Json = json.loads(text)
+        return answer
+
+    async def text(
+        self, method: str, path: str, body: Json | None = None, *, query: Mapping[str, str] | None = None,
+        kind: str = "application/json", accept: str = "application/json", tries: int = TRIES,
+    ) -> bytes:  # fmt: skip
+        """One request, as the server answers it."""
+        problem = ""
+        data = None if body is None else json.dumps(body).encode()
+        for number in range(tries):
+            pause = PAUSES[min(number, len(PAUSES) - 1)]
+            try:
+                async with self.open(method, path, data, query=query, kind=kind, accept=accept) as response:
+                    content: bytes = await response.read()
+                    if response.status < 400:
+                        return content
+                    if response.status not in BUSY:
+                        raise refused(response.status, content)
+                    problem = str(refused(response.status, content))
+                    pause = max(pause, _retry_after(response))
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                problem = f"{type(error).__name__}: {error}"
+            if number + 1 < tries:
+                await asyncio.sleep(pause)
+        raise ClusterUnreachable(problem)
+
+    def open(
+        self, method: str, path: str, data: bytes | None = None, *, query: Mapping[str, str] | None = None,
+        kind: str = "application/json", accept: str = "application/json", timeout: aiohttp.ClientTimeout | None = None,
+    ) -> Any:  # fmt: skip
+        """The response as it comes, for whoever reads it line by line."""
+        headers = {**self.access.headers(), "Accept": accept}
+        if data is not None:
+            headers["Content-Type"] = kind
+        timeout = timeout or aiohttp.ClientTimeout(total=SECONDS, connect=None, sock_connect=CONNECT_SECONDS)
+        return self.session().request(
+            method, self.access.url + path, data=data, params=query, headers=headers, timeout=timeout,
+            server_hostname=self.access.server_name,
+        )  # fmt: skip
+
+    def session(self) -> aiohttp.ClientSession:
+        """The connections; made by the event loop's own thread."""
+        if self._session is None:
+            tls = self.access.tls if self.access.tls is not None else True
+            connector = aiohttp.TCPConnector(limit=self._in_flight, ssl=tls, keepalive_timeout=60.0)
+            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
+        return self._session
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def _close(self) -> None:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+
+def refused(status: int, content: bytes) -> RefusedError:
+    """The error that an answer is: a Status object, or whatever a proxy in between wrote."""
+    try:
+        answer = json.loads(content)
+        reason, message = str(answer.get("reason", "")), str(answer.get("message", ""))
+    except (ValueError, AttributeError):
+        reason, message = "", content[:200].decode(errors="replace")
+    return RefusedError(status, reason, message or f"status {status}")
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float:
+    text = response.headers.get("Retry-After", "")
+    return min(float(text), LONGEST_PAUSE) if text.isdigit() else 0.0

@@ -1,0 +1,306 @@
+"""What the mirror knows: pods and nodes as they stand, and in which order they changed. No network, no clock.
+
+The mirror's thread writes, the loops' threads read; one lock keeps them apart.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controlplane.cluster.kubernetes import nodes as machines
+from controlplane.cluster.kubernetes import seen
+from controlplane.cluster.kubernetes.nodes import Machine
+from controlplane.cluster.kubernetes.seen import Foreign, Worker
+from controlplane.cluster.port import PodPhase, PodSeen
+from scheduler.snapshot import Node
+
+Json = Mapping[str, Any]
+Key = tuple[str, str]
+
+KEEP_SECONDS = 600.0  # how long a pod that is gone is told of; a cursor older than that gets everything
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The newest that is known of one pod or node; None: a node that is gone."""
+
+    number: int
+    item: PodSeen | Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What changed after a number, or everything when is_full."""
+
+    number: int
+    is_full: bool
+    pods: tuple[PodSeen, ...]
+    nodes: tuple[Node, ...]
+    gone_nodes: tuple[str, ...]
+
+
+class Book:
+    """Pods and nodes by name, and the order of their changes."""
+
+    def __init__(self, lost_after: float) -> None:
+        self._lost_after = lost_after  # seconds that a node may be silent before its workers are given up
+        self._lock = threading.RLock()
+        self._pods: dict[Key, Worker | Foreign] = {}
+        self._keys: dict[str, Key] = {}  # of workers, by their name alone: it holds a uid
+        self._of_workload: dict[str, set[str]] = {}
+        self._on_node: dict[str, set[Key]] = {}
+        self._machines: dict[str, Machine] = {}
+        self._missing_since: dict[str, float] = {}  # nodes that pods name and nobody has
+        self._ghosts: set[str] = set()  # workers given up with their node, whose pods are still there
+        self._changes: dict[Key, Change] = {}  # ("pod" or "node", name), oldest change first
+        self._gone: dict[Key, float] = {}  # when, oldest first
+        self._number = 0
+        self._forgotten = 0
+
+    # --- what the mirror writes --------------------------------------------------------------
+
+    def list_pods(self, items: Iterable[Json], at: float) -> None:
+        """Everything there is: what is not listed is gone."""
+        with self._lock:
+            listed = {seen.key_of(pod): pod for pod in items}
+            for key in [key for key in self._pods if key not in listed]:
+                self._remove(key, "", at)
+            for key, pod in listed.items():
+                self._put(key, seen.read(pod), at)
+
+    def put_pod(self, pod: Json, at: float) -> None:
+        """A pod as it is now."""
+        with self._lock:
+            self._put(seen.key_of(pod), seen.read(pod), at)
+
+    def drop_pod(self, pod: Json, at: float) -> None:
+        """A pod is no longer there; this was its last state."""
+        with self._lock:
+            key = seen.key_of(pod)
+            known = self._pods.get(key)
+            if isinstance(known, Worker) and known.uid != pod["metadata"]["uid"]:
+                return  # another one of the same name is there already
+            last = seen.read(pod)
+            if isinstance(last, Worker):
+                self._put(key, last, at)
+            self._remove(key, seen.disruption(pod.get("status") or {}), at)
+
+    def list_nodes(self, items: Iterable[Json], at: float) -> None:
+        """Everything there is: what is not listed is gone."""
+        with self._lock:
+            listed = {node["metadata"]["name"]: machines.read(node) for node in items}
+            for name in [name for name in self._machines if name not in listed]:
+                self._drop_node(name, at)
+            for name, machine in listed.items():
+                self._put_node(name, machine)
+
+    def put_node(self, node: Json, at: float) -> None:
+        """A node as it is now."""
+        with self._lock:
+            self._put_node(node["metadata"]["name"], machines.read(node))
+
+    def drop_node(self, node: Json, at: float) -> None:
+        """A node is no longer there."""
+        with self._lock:
+            self._drop_node(node["metadata"]["name"], at)
+
+    def tick(self, at: float) -> None:
+        """Give up the workers of nodes that have been silent for too long; forget what went long ago."""
+        with self._lock:
+            for name, machine in self._machines.items():
+                if machine.unready_since is not None and at - machine.unready_since >= self._lost_after:
+                    self._give_up(name, at)
+            for name in [name for name in self._on_node if name not in self._machines]:
+                if at - self._missing_since.setdefault(name, at) >= self._lost_after:
+                    self._give_up(name, at)
+            self._forget(at)
+
+    # --- what others read --------------------------------------------------------------------
+
+    def since(self, number: int | None) -> Page:
+        """What changed after this number; everything for None or one that is too old or unknown."""
+        with self._lock:
+            is_full = number is None or not self._forgotten <= number <= self._number
+            changes = self._changes.items() if is_full else self._after(number or 0)
+            pods, nodes, gone = [], [], []
+            for (_, name), change in changes:
+                if isinstance(change.item, PodSeen):
+                    pods.append(change.item)
+                elif change.item is not None:
+                    nodes.append(change.item)
+                elif not is_full:
+                    gone.append(name)
+            return Page(self._number, is_full, tuple(pods), tuple(nodes), tuple(gone))
+
+    def worker(self, name: str) -> Worker | None:
+        """The pod of ours with this name, placed or not."""
+        with self._lock:
+            found = self._pods.get(self._keys.get(name, ("", "")))
+            return found if isinstance(found, Worker) else None
+
+    def workers_of(self, workload: str) -> tuple[Worker, ...]:
+        """The pods of one workload by attempt and rank."""
+        with self._lock:
+            found = [self.worker(name) for name in self._of_workload.get(workload, ())]
+            return tuple(sorted((w for w in found if w), key=lambda w: (w.seen.attempt, w.seen.rank)))
+
+    def unplaced(self) -> tuple[Worker, ...]:
+        """Pods of ours that wait for a place."""
+        with self._lock:
+            return tuple(p for p in self._pods.values() if isinstance(p, Worker) and not p.is_placed)
+
+    def ghosts(self) -> tuple[Worker, ...]:
+        """Workers that were given up with their node, and have not been told to leave yet."""
+        with self._lock:
+            found = [self.worker(name) for name in self._ghosts]
+            return tuple(w for w in found if w and not w.is_leaving)
+
+    def node(self, name: str) -> Node | None:
+        """What a node offers."""
+        with self._lock:
+            change = self._changes.get(("node", name))
+            return change.item if change and isinstance(change.item, Node) else None
+
+    def workloads(self) -> frozenset[str]:
+        """Workloads that have a pod."""
+        with self._lock:
+            return frozenset(self._of_workload)
+
+    def versions(self) -> dict[Key, int]:
+        """The version of each pod of ours."""
+        with self._lock:
+            return {key: p.version for key, p in self._pods.items() if isinstance(p, Worker)}
+
+    def node_versions(self) -> dict[Key, int]:
+        """The version of each node."""
+        with self._lock:
+            return {("", name): machine.version for name, machine in self._machines.items()}
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _after(self, number: int) -> Iterator[tuple[Key, Change]]:
+        for key in reversed(self._changes):
+            change = self._changes[key]
+            if change.number <= number:
+                return
+            yield key, change
+
+    def _note(self, key: Key, item: PodSeen | Node | None, at: float = 0.0, *, is_gone: bool = False) -> None:
+        self._gone.pop(key, None)
+        if is_gone:
+            self._gone[key] = at
+        before = self._changes.get(key)
+        if before is not None and before.item == item:
+            return
+        self._number += 1
+        self._changes.pop(key, None)
+        self._changes[key] = Change(self._number, item)
+
+    def _forget(self, at: float) -> None:
+        while self._gone:
+            key, gone_at = next(iter(self._gone.items()))
+            if at - gone_at < KEEP_SECONDS:
+                return
+            del self._gone[key]
+            self._forgotten = max(self._forgotten, self._changes.pop(key).number)
+
+    def _put(self, key: Key, pod: Worker | Foreign | None, at: float) -> None:
+        old = self._pods.get(key)
+        if isinstance(old, Worker):
+            if not isinstance(pod, Worker) or old.uid != pod.uid:
+                self._remove(key, "", at)  # deleted and made again between two lists
+            elif pod.version < old.version:
+                return
+            elif old.is_over and not pod.is_over:
+                pod = replace(pod, seen=old.seen)  # it was over before it was told to leave
+        self._set(key, old, pod)
+
+    def _set(self, key: Key, old: Worker | Foreign | None, pod: Worker | Foreign | None) -> None:
+        self._unlink(key, old)
+        if pod is None:
+            self._pods.pop(key, None)
+        else:
+            self._pods[key] = pod
+            self._link(key, pod)
+        if isinstance(pod, Worker) and pod.is_placed and pod.name not in self._ghosts:
+            self._note(("pod", pod.name), pod.seen)
+        for node in {_node_of(old), _node_of(pod)} - {""}:
+            self._refresh(node)
+
+    def _remove(self, key: Key, reason: str, at: float) -> None:
+        old = self._pods.pop(key, None)
+        self._unlink(key, old)
+        if isinstance(old, Worker):
+            self._keys.pop(old.name, None)
+            names = self._of_workload.get(old.seen.workload, set())
+            names.discard(old.name)
+            if not names:
+                self._of_workload.pop(old.seen.workload, None)
+            if old.is_placed:
+                is_ghost = old.name in self._ghosts
+                self._ghosts.discard(old.name)
+                last = self._changes[("pod", old.name)].item if is_ghost else seen.gone(old, reason).seen
+                self._note(("pod", old.name), last, at, is_gone=True)
+        if node := _node_of(old):
+            self._refresh(node)
+
+    def _link(self, key: Key, pod: Worker | Foreign) -> None:
+        if isinstance(pod, Worker):
+            self._keys[pod.name] = key
+            self._of_workload.setdefault(pod.seen.workload, set()).add(pod.name)
+        if node := _node_of(pod):
+            self._on_node.setdefault(node, set()).add(key)
+
+    def _unlink(self, key: Key, pod: Worker | Foreign | None) -> None:
+        node = _node_of(pod)
+        if node and node in self._on_node:
+            self._on_node[node].discard(key)
+            if not self._on_node[node]:
+                del self._on_node[node]
+                self._missing_since.pop(node, None)
+
+    def _put_node(self, name: str, machine: Machine) -> None:
+        old = self._machines.get(name)
+        if old is not None and machine.version < old.version:
+            return
+        self._machines[name] = machine
+        self._missing_since.pop(name, None)
+        self._refresh(name)
+
+    def _drop_node(self, name: str, at: float) -> None:
+        if self._machines.pop(name, None) is not None:
+            self._give_up(name, at)
+            self._note(("node", name), None, at, is_gone=True)
+
+    def _give_up(self, node: str, at: float) -> None:
+        for key in self._on_node.get(node, ()):
+            pod = self._pods[key]
+            if isinstance(pod, Worker) and not pod.is_over and pod.name not in self._ghosts:
+                self._ghosts.add(pod.name)
+                self._note(("pod", pod.name), seen.gone(pod, "NodeLost").seen)
+        self._refresh(node)
+
+    def _refresh(self, name: str) -> None:
+        machine = self._machines.get(name)
+        if machine is None:
+            return
+        pods = [self._pods[key] for key in self._on_node.get(name, ())]
+        workers = [p for p in pods if isinstance(p, Worker)]
+        foreign = [p for p in pods if isinstance(p, Foreign)]
+        before = self._changes.get(("node", name))
+        lost = before.item.lost if before and isinstance(before.item, Node) else ()
+        used = [index for w in workers if not w.is_over for index in w.seen.gpus]
+        has_ghosts = any(w.name in self._ghosts for w in workers)
+        self._note(("node", name), machines.offered(machine, foreign, used, lost, has_ghosts))
+
+
+def _node_of(pod: Worker | Foreign | None) -> str:
+    if isinstance(pod, Worker):
+        return pod.seen.node
+    return pod.node if pod else ""
+
+
+def is_alive(pod: PodSeen) -> bool:
+    """Whether it runs or is to run."""
+    return pod.phase in (PodPhase.PENDING, PodPhase.RUNNING)

@@ -1,0 +1,112 @@
+"""What one node's JSON says, less what others use of it. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes.quantities import mebibytes, milli, seconds, whole
+from controlplane.cluster.kubernetes.seen import Foreign
+from scheduler.snapshot import Node
+
+Json = Mapping[str, Any]
+
+POOL = "weft.dev/pool"
+RACK = "weft.dev/rack"
+NVLINK = "weft.dev/nvlink"  # devices in one NVLink domain
+LOST_GPUS = "weft.dev/lost-gpus"  # annotation: indices of devices that are broken, where something knows them
+ZONE = "topology.kubernetes.io/zone"
+PRODUCT = "nvidia.com/gpu.product"
+GPU_MEMORY = "nvidia.com/gpu.memory"  # MiB of each device
+DEFAULT_POOL = "default"
+
+# Taints that say what we read elsewhere: conditions and the cordon.
+_KNOWN_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/unschedulable")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A node as Kubernetes has it. unready_since: when it stopped answering; None while it does."""
+
+    node: Node  # with all that is allocatable, and `lost` as far as it is known which
+    version: int
+    unknown_lost: int  # devices that are broken, of which nobody says which
+    unready_since: float | None
+
+
+def read(thing: Json) -> Machine:
+    """One node."""
+    meta, spec, status = thing["metadata"], thing.get("spec") or {}, thing.get("status") or {}
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
+    gpus = whole(capacity.get(names.GPU_RESOURCE))
+    lost = _indices(annotations.get(LOST_GPUS, ""), gpus)
+    is_ready, changed_at = _ready(status.get("conditions") or ())
+    version = meta.get("resourceVersion", "0")
+    return Machine(
+        node=Node(
+            name=meta["name"],
+            pool=labels.get(POOL) or DEFAULT_POOL,
+            model=(labels.get(PRODUCT) or "unknown") if gpus else "",
+            gpus=gpus,
+            gpu_memory=whole(labels.get(GPU_MEMORY)) if gpus else 0,
+            cpu_milli=milli(allocatable.get("cpu")),
+            memory=mebibytes(allocatable.get("memory")),
+            rack=labels.get(RACK, ""),
+            zone=labels.get(ZONE, ""),
+            nvlink=whole(labels.get(NVLINK)),
+            ready=is_ready,
+            schedulable=not spec.get("unschedulable") and not any(map(_repels, spec.get("taints") or ())),
+            lost=lost,
+        ),
+        version=int(version) if version.isdigit() else 0,
+        unknown_lost=max(0, gpus - whole(allocatable.get(names.GPU_RESOURCE)) - len(lost)),
+        unready_since=None if is_ready else changed_at,
+    )
+
+
+def _ready(conditions: Iterable[Json]) -> tuple[bool, float]:
+    for condition in conditions:
+        if condition.get("type") == "Ready":
+            return condition.get("status") == "True", seconds(condition.get("lastTransitionTime")) or 0.0
+    return False, 0.0
+
+
+def _repels(taint: Json) -> bool:
+    key = taint.get("key")
+    return taint.get("effect") in ("NoSchedule", "NoExecute") and key not in (*names.TOLERATED_TAINTS, *_KNOWN_TAINTS)
+
+
+def _indices(text: str, gpus: int) -> tuple[int, ...]:
+    parts = {int(part) for part in text.split(",") if part.strip().isdigit()}
+    return tuple(sorted(index for index in parts if index < gpus))
+
+
+def offered(
+    machine: Machine,
+    foreign: Iterable[Foreign],
+    used: Iterable[int],
+    before: Iterable[int] = (),
+    has_ghosts: bool = False,
+) -> Node:
+    """What the node has for us.
+
+    Devices that others use, or that are broken, are `lost`. Which they are is not known: of those that no worker of
+    ours was given (`used`) the last, and where possible the same as `before`. A node that still has workers which
+    were given up when it was lost (`has_ghosts`) is not ready before they have left.
+    """
+    others = tuple(foreign)
+    node = machine.node
+    missing = machine.unknown_lost + sum(pod.gpus for pod in others)
+    kept, busy = set(before), set(used)
+    free = [i for i in range(node.gpus) if i not in node.lost]
+    free.sort(key=lambda index: (index in busy, index not in kept, -index))
+    lost = tuple(sorted((*node.lost, *free[:missing])))
+    if not others and not missing and not has_ghosts:
+        return node
+    return Node(
+        node.name, node.pool, node.model, node.gpus, node.gpu_memory,
+        max(0, node.cpu_milli - sum(pod.cpu_milli for pod in others)),
+        max(0, node.memory - sum(pod.memory for pod in others)),
+        node.rack, node.zone, node.nvlink, node.ready and not has_ghosts, node.schedulable, lost,
+    )  # fmt: skip

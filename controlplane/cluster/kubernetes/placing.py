@@ -1,0 +1,229 @@
+"""Make pods, bind them, take them away: writes that may be repeated, each with a precondition that fences it.
+
+A pod is created without a node and then bound; node and GPUs are one write, as the annotations of a Binding become the
+pod's. A gang is bound together. If the server refuses one of its workers, all of them are taken away again; if it does
+not answer, what was done stays and the next try goes on from there.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from controlplane.cluster.kubernetes import names, pods, seen, services
+from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError
+from controlplane.cluster.kubernetes.seen import Worker
+from controlplane.cluster.port import ClusterUnreachable, PodSpec
+
+REMEMBERED = 50_000  # pods made by this process, which the mirror may not show yet
+TRIES = 2  # of a start whose prepared pod turns out to be gone
+ROLL_BACK_SECONDS = 1.0  # grace of workers that were bound a moment ago
+
+Find = Callable[[str], Worker | None]
+
+
+class Placing:
+    """`find` is the mirror's; what was made here and is not in it yet is remembered."""
+
+    def __init__(self, api: Api, find: Find, prefix: str) -> None:
+        self._api = api
+        self._mirrored = find
+        self._prefix = prefix
+        self._made: OrderedDict[str, Worker] = OrderedDict()
+
+    def find(self, name: str) -> Worker | None:
+        """The pod of this name as far as we know."""
+        return self._mirrored(name) or self._made.get(name)
+
+    # --- start -------------------------------------------------------------------------------
+
+    async def start(self, wanted: Sequence[PodSpec]) -> None:
+        """Bind these pods together, creating what is missing. Raises RefusedError or ClusterUnreachable."""
+        wanted = list({pod.name: pod for pod in wanted}.values())
+        for number in range(TRIES):
+            await self._exist(wanted)
+            results = await _all(self._bind(pod) for pod in wanted)
+            refusals = [r for r in results if isinstance(r, RefusedError)]
+            if not refusals:
+                _raise(results)
+                return
+            if number + 1 == TRIES or not all(r.status == 404 for r in refusals):
+                await self._roll_back(wanted)
+                raise refusals[0]
+
+    async def _exist(self, wanted: Sequence[PodSpec]) -> None:
+        missing = [pod for pod in wanted if not await self._is_there(pod)]
+        if not missing:
+            return
+        await self._serve(missing[0])
+        results = await _all(self._create(pod) for pod in missing)
+        if any(isinstance(r, RefusedError) for r in results):
+            await self._roll_back(wanted)
+        _raise(results)
+
+    async def _is_there(self, pod: PodSpec) -> bool:
+        worker = self.find(pod.name)
+        if worker is None:
+            return False
+        if worker.is_placed or worker.digest == digest(self._manifest(pod)):
+            return True
+        await self.delete(worker, 0.0, is_unchanged=True)  # prepared from an older job file
+        return False
+
+    async def _create(self, pod: PodSpec) -> None:
+        body = self._manifest(pod)
+        body["metadata"]["annotations"][names.DIGEST] = digest(body)
+        try:
+            made = await self._api.request("POST", self._path(pod.namespace), body)
+        except RefusedError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            made = await self._api.request("GET", f"{self._path(pod.namespace)}/{pod.name}")
+        worker = seen.read(made)
+        if not isinstance(worker, Worker) or worker.name != pod.name:
+            raise RefusedError(409, "Foreign", f"A pod named {pod.name} exists and is not ours.")
+        self._remember(worker)
+
+    def _remember(self, worker: Worker) -> None:
+        self._made.pop(worker.name, None)
+        self._made[worker.name] = worker
+        while len(self._made) > REMEMBERED:
+            self._made.popitem(last=False)
+
+    async def _bind(self, pod: PodSpec) -> None:
+        worker = self.find(pod.name)
+        if worker is None:
+            raise RefusedError(404, "NotFound", f"{pod.name} is gone.")
+        if not worker.is_placed:
+            try:
+                await self._api.request(
+                    "POST", f"{self._path(pod.namespace)}/{pod.name}/binding", _binding(pod, worker)
+                )
+                return
+            except RefusedError as error:
+                worker = await self._after_refusal(pod, error)
+        if (worker.seen.node, worker.seen.gpus) != (pod.node, pod.gpus) and not worker.is_over:
+            raise RefusedError(409, "Elsewhere", f"{pod.name} is on {worker.seen.node} already, not on {pod.node}.")
+        if worker.is_leaving and not worker.is_over:
+            raise RefusedError(409, "Leaving", f"{pod.name} of before is still leaving.")
+
+    async def _after_refusal(self, pod: PodSpec, error: RefusedError) -> Worker:
+        """Read back: a write whose answer was lost is refused when it is repeated, and was done all the same."""
+        self._made.pop(pod.name, None)
+        if error.status not in (404, 409):
+            raise error
+        found = await self._read(pod)
+        if found is None or (not found.is_placed and found.is_leaving):
+            raise RefusedError(404, "NotFound", f"{pod.name} is gone.") from error
+        self._remember(found)
+        if found.is_placed:
+            return found
+        worker = self._mirrored(pod.name)
+        if worker is not None and worker.uid != found.uid:
+            raise RefusedError(404, "NotFound", f"{pod.name} was made anew.") from error
+        raise error
+
+    async def _read(self, pod: PodSpec) -> Worker | None:
+        try:
+            found = seen.read(await self._api.request("GET", f"{self._path(pod.namespace)}/{pod.name}"))
+        except RefusedError as error:
+            if error.status == 404:
+                return None
+            raise
+        return found if isinstance(found, Worker) else None
+
+    async def _roll_back(self, wanted: Sequence[PodSpec]) -> None:
+        """Take the whole gang away. What is not reached now is an orphan that the next full observation finds."""
+        known = [(pod, self.find(pod.name)) for pod in wanted]
+        await _all(
+            self.delete(worker, None if worker.is_placed else ROLL_BACK_SECONDS) for _, worker in known if worker
+        )
+
+    # --- before and after --------------------------------------------------------------------
+
+    async def prepare(self, wanted: Sequence[PodSpec]) -> list[RefusedError]:
+        """Create what is missing, without a node; return what was refused. Raises ClusterUnreachable."""
+        missing = [pod for pod in wanted if self.find(pod.name) is None]
+        firsts = {pod.workload: pod for pod in missing}
+        await _all(self._serve(pod) for pod in firsts.values())
+        results = await _all(self._create(pod) for pod in missing)
+        _raise([r for r in results if not isinstance(r, RefusedError)])
+        return [r for r in results if isinstance(r, RefusedError)]
+
+    async def _serve(self, pod: PodSpec) -> None:
+        namespace = names.namespace(pod.namespace, self._prefix)
+        body = services.build(pod, namespace=namespace)
+        if body is None:
+            return
+        try:
+            await self._api.request("POST", f"/api/v1/namespaces/{namespace}/services", body)
+        except RefusedError as error:
+            if error.reason != "AlreadyExists":
+                raise
+
+    async def delete(self, worker: Worker, grace: float | None, *, is_unchanged: bool = False) -> None:
+        """Delete this very pod (None: with the grace it was made with); one that is gone is done.
+
+        With `is_unchanged` only if nothing was written to it since: a bind that comes first wins.
+        """
+        preconditions = {"uid": worker.uid} | ({"resourceVersion": str(worker.version)} if is_unchanged else {})
+        body: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
+        if grace is not None:
+            body["gracePeriodSeconds"] = max(1, round(grace))  # 0 would not wait for the node to have stopped it
+        self._made.pop(worker.name, None)
+        try:
+            await self._api.request("DELETE", f"/api/v1/namespaces/{worker.namespace}/pods/{worker.name}", body)
+        except RefusedError as error:
+            if error.status not in (404, 409):
+                raise
+
+    async def resize(self, worker: Worker, cpu_milli: int, memory: int) -> None:
+        """Change CPU and memory of the running container."""
+        amounts = {"cpu": f"{cpu_milli}m", "memory": f"{memory}Mi"}
+        container = {"name": names.CONTAINER, "resources": {"requests": amounts, "limits": amounts}}
+        path = f"/api/v1/namespaces/{worker.namespace}/pods/{worker.name}/resize"
+        body = {"metadata": {"uid": worker.uid}, "spec": {"containers": [container]}}
+        try:
+            await self._api.request("PATCH", path, body, kind=STRATEGIC)
+        except RefusedError as error:
+            if error.status != 404:
+                raise
+
+    def _manifest(self, pod: PodSpec) -> Json:
+        return pods.build(pod, namespace=names.namespace(pod.namespace, self._prefix))
+
+    def _path(self, team: str) -> str:
+        return f"/api/v1/namespaces/{names.namespace(team, self._prefix)}/pods"
+
+
+def digest(manifest: Json) -> str:
+    """Of a pod as it was built."""
+    return hashlib.blake2b(json.dumps(manifest).encode(), digest_size=8).hexdigest()
+
+
+def _binding(pod: PodSpec, worker: Worker) -> Json:
+    meta = {"name": pod.name, "uid": worker.uid, "annotations": {names.GPUS: names.gpus_text(pod.gpus)}}
+    return {
+        "apiVersion": "v1", "kind": "Binding", "metadata": meta,
+        "target": {"apiVersion": "v1", "kind": "Node", "name": pod.node},
+    }  # fmt: skip
+
+
+async def _all(works: Any) -> list[Any]:
+    """Results or exceptions, in order."""
+    todo: list[Coroutine[Any, Any, Any]] = list(works)
+    if len(todo) == 1:  # no task for the usual case
+        try:
+            return [await todo[0]]
+        except (RefusedError, ClusterUnreachable) as error:
+            return [error]
+    return await asyncio.gather(*todo, return_exceptions=True)
+
+
+def _raise(results: Sequence[object]) -> None:
+    """Raise what went wrong: not reaching the server before a refusal, since it says nothing about the pod."""
+    problems = [r for r in results if isinstance(r, BaseException)]
+    for problem in sorted(problems, key=lambda p: isinstance(p, RefusedError)):
+        raise problem

@@ -1,0 +1,193 @@
+"""What one pod's JSON says: a worker of ours, or something foreign that uses a node. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes.quantities import MIB, most, requested, seconds
+from controlplane.cluster.port import PodPhase, PodSeen
+
+Json = Mapping[str, Any]
+
+ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+_PHASES = {"Running": PodPhase.RUNNING, "Succeeded": PodPhase.SUCCEEDED, "Failed": PodPhase.FAILED}
+
+# The kubelet's and the controllers' words for what the port has one word for.
+_REASONS = {
+    "OutOfcpu": "OutOfCpu",
+    "OutOfmemory": "OutOfMemory",
+    f"OutOf{names.GPU_RESOURCE}": "OutOfGpu",
+    "NodeShutdown": "NodeShutdown",
+    "Terminated": "NodeShutdown",
+    "Preempting": "Preempted",
+}
+# Condition DisruptionTarget: who took the pod away.
+_DISRUPTIONS = {
+    "DeletionByTaintManager": "NodeLost",
+    "DeletionByPodGC": "NodeLost",
+    "EvictionByEvictionAPI": "Evicted",
+    "PreemptionByScheduler": "Preempted",
+    "TerminationByKubelet": "Evicted",
+}
+_USUAL_WAITS = ("ContainerCreating", "PodInitializing")
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A pod of ours. `seen` has no node while it is not placed."""
+
+    namespace: str
+    uid: str
+    version: int
+    seen: PodSeen
+    is_leaving: bool
+    digest: str
+    created_at: float
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return self.seen.name
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it has been bound."""
+        return bool(self.seen.node)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended by itself."""
+        return self.seen.phase in ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A pod of somebody else that takes room on a node."""
+
+    node: str
+    gpus: int
+    cpu_milli: int
+    memory: int
+
+
+def key_of(pod: Json) -> tuple[str, str]:
+    """Namespace and name."""
+    meta = pod["metadata"]
+    return meta["namespace"], meta["name"]
+
+
+def version_of(thing: Json) -> int:
+    """resourceVersion, as the number that it is (comparable since Kubernetes 1.35, and with etcd ever since)."""
+    text = thing["metadata"].get("resourceVersion", "0")
+    return int(text) if text.isdigit() else 0
+
+
+def read(pod: Json) -> Worker | Foreign | None:
+    """What this pod is to us; None for one that takes no room."""
+    meta = pod["metadata"]
+    labels = meta.get("labels") or {}
+    return _worker(pod, labels) if is_ours(labels) else _foreign(pod)
+
+
+def is_ours(labels: Json) -> bool:
+    """Whether a pod has the labels that the admission policy lets only us write."""
+    return names.WORKLOAD in labels and all(str(labels.get(k, "")).isdigit() for k in (names.ATTEMPT, names.RANK))
+
+
+def _worker(pod: Json, labels: Json) -> Worker:
+    meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+    annotations = meta.get("annotations") or {}
+    attempt, rank = int(labels[names.ATTEMPT]), int(labels[names.RANK])
+    phase = _PHASES.get(str(status.get("phase")), PodPhase.PENDING)
+    containers = [c.get("state") or {} for c in status.get("containerStatuses") or ()]
+    ends = [s["terminated"] for s in containers if s.get("terminated")]
+    if phase == PodPhase.RUNNING and not any(s.get("running") or s.get("terminated") for s in containers):
+        phase = PodPhase.PENDING
+    if phase in ENDED and _is_our_doing(meta, ends):
+        phase = PodPhase.RUNNING  # it leaves because it was told to; once it is away it is gone, and nothing else
+    running = [s["running"] for s in containers if s.get("running")]
+    is_over = phase in ENDED
+    return Worker(
+        namespace=meta["namespace"],
+        uid=meta["uid"],
+        version=version_of(pod),
+        seen=PodSeen(
+            labels[names.WORKLOAD], attempt, rank, spec.get("nodeName", ""), _gpus(annotations), phase,
+            None if phase == PodPhase.PENDING else most(seconds(s.get("startedAt")) for s in [*running, *ends]),
+            _ended_at(status, ends) if is_over else None,
+            _exit_code(phase, ends),
+            _why(phase, status, containers, ends),
+        ),
+        is_leaving="deletionTimestamp" in meta,
+        digest=annotations.get(names.DIGEST, ""),
+        created_at=seconds(meta.get("creationTimestamp")) or 0.0,
+    )  # fmt: skip
+
+
+def _gpus(annotations: Json) -> tuple[int, ...]:
+    try:
+        return names.gpus_of(annotations.get(names.GPUS, ""))
+    except ValueError:
+        return ()
+
+
+def _is_our_doing(meta: Json, ends: Iterable[Json]) -> bool:
+    """Whether its containers ended after it was told to leave: what they answer to that is no success or failure."""
+    deadline = seconds(meta.get("deletionTimestamp"))
+    if deadline is None:
+        return False
+    told_at = deadline - float(meta.get("deletionGracePeriodSeconds") or 0)
+    ended = most(seconds(end.get("finishedAt")) for end in ends)
+    return ended is None or ended >= told_at
+
+
+def _ended_at(status: Json, ends: Iterable[Json]) -> float | None:
+    return most(seconds(end.get("finishedAt")) for end in ends) or seconds(status.get("startTime"))
+
+
+def _exit_code(phase: PodPhase, ends: Iterable[Json]) -> int | None:
+    if phase == PodPhase.SUCCEEDED:
+        return 0
+    return (
+        next((end.get("exitCode") for end in ends if end.get("exitCode")), None) if phase == PodPhase.FAILED else None
+    )
+
+
+def _why(phase: PodPhase, status: Json, containers: Iterable[Json], ends: Iterable[Json]) -> str:
+    if phase == PodPhase.FAILED:
+        if found := disruption(status) or status.get("reason"):
+            return _REASONS.get(str(found), str(found))
+        return next((str(end["reason"]) for end in ends if end.get("exitCode") and end.get("reason")), "Error")
+    if phase == PodPhase.PENDING:
+        waits = (str((s.get("waiting") or {}).get("reason", "")) for s in containers)
+        return next((wait for wait in waits if wait and wait not in _USUAL_WAITS), "")
+    return ""
+
+
+def disruption(status: Json) -> str:
+    """Who takes a pod away, where Kubernetes says so."""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+            return _DISRUPTIONS.get(str(condition.get("reason")), str(condition.get("reason", "")))
+    return ""
+
+
+def gone(worker: Worker, reason: str = "") -> Worker:
+    """The same worker when its pod is no longer there. One that had ended is what it was."""
+    if worker.is_over:
+        return worker
+    return replace(worker, seen=replace(worker.seen, phase=PodPhase.GONE, reason=reason, ended_at=None))
+
+
+def _foreign(pod: Json) -> Foreign | None:
+    spec, status = pod["spec"], pod.get("status") or {}
+    node = spec.get("nodeName")
+    if not node or status.get("phase") in ("Succeeded", "Failed"):
+        return None
+    return Foreign(
+        node,
+        int(requested(spec, names.GPU_RESOURCE)),
+        int(requested(spec, "cpu") * 1000),
+        int(-(-requested(spec, "memory") // MIB)),
+    )
