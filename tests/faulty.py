@@ -26,6 +26,8 @@ class Faults:
 class FaultyCluster:
     """The port `Cluster` over another one. Never lies for good: a later call gives the truth."""
 
+    commands_at_once = 1
+
     def __init__(self, cluster: Cluster, rng: np.random.Generator, faults: Faults | None = None) -> None:
         self.cluster = cluster
         self.faults = faults or Faults()

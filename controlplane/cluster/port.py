@@ -112,6 +112,8 @@ class ClusterUnreachable(Exception):  # noqa: N818 - named for what is so, as th
 class Cluster(Protocol):
     """Start, stop and watch pods."""
 
+    commands_at_once: int  # how many threads may give it commands at a time; 1: it belongs to one thread
+
     def now(self) -> float:
         """The cluster's clock."""
 

@@ -72,6 +72,8 @@ class Store(Protocol):
 class SimulatedCluster:
     """Both ports of `controlplane.cluster.port`. `nodes` count only when the store holds no cluster yet."""
 
+    commands_at_once = 1
+
     def __init__(
         self,
         nodes: Sequence[Node] = (),

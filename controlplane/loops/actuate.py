@@ -3,6 +3,9 @@
 Every command may be repeated, so a crash between doing and noting is harmless.
 """
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
 from controlplane.cluster.port import Cluster, ClusterUnreachable
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
@@ -22,18 +25,48 @@ def _actuate(wiring: Wiring, lease: HeldLease) -> int:
     commands = actions.due(at=at)
     if not commands:
         return 0
-    outcomes: list[Outcome] = []
-    unreachable: ClusterUnreachable | None = None
-    for command in commands:
-        try:
-            outcomes.append(_perform(wiring.cluster, command))
-        except ClusterUnreachable as error:
-            unreachable = error  # the rest would wait for the same time-out; nothing is counted as tried
-            break
-    actions.settle(outcomes, at=at, lease=lease)
+    outcomes, unreachable = perform(wiring.cluster, commands)
+    # The time at which all was done: an observation of before may not show it.
+    actions.settle(outcomes, at=wiring.cluster.now(), lease=lease)
     if unreachable is not None:
         raise unreachable
     return len(outcomes)
+
+
+def perform(cluster: Cluster, commands: Sequence[Command]) -> tuple[list[Outcome], ClusterUnreachable | None]:
+    """Perform commands, those about one workload or node in their order; the rest as many at a time as may be.
+
+    When the cluster does not answer, the rest would wait for the same time-out: it is left, and not counted as tried.
+    """
+    lines: dict[str, list[Command]] = {}
+    for command in commands:
+        lines.setdefault(command.workload + command.node, []).append(command)
+    performance = _Performance(cluster)
+    if cluster.commands_at_once > 1 and len(lines) > 1:
+        with ThreadPoolExecutor(min(cluster.commands_at_once, len(lines)), thread_name_prefix="command") as pool:
+            list(pool.map(performance.of, lines.values()))
+    else:
+        performance.of(commands)
+    return performance.outcomes, performance.unreachable
+
+
+class _Performance:
+    """What came of commands so far."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.outcomes: list[Outcome] = []
+        self.unreachable: ClusterUnreachable | None = None
+
+    def of(self, commands: Sequence[Command]) -> None:
+        """Perform these one after the other."""
+        for command in commands:
+            if self.unreachable is not None:
+                return
+            try:
+                self.outcomes.append(_perform(self._cluster, command))
+            except ClusterUnreachable as error:
+                self.unreachable = error
 
 
 def _perform(cluster: Cluster, command: Command) -> Outcome:

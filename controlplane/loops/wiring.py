@@ -3,11 +3,13 @@
 import os
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 from controlplane.cluster.port import Cluster, Metrics
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
@@ -41,6 +43,12 @@ def get() -> Wiring:
     return found
 
 
+def use(build: Callable[[], Wiring]) -> None:
+    """Have this process wired another way, before its first wiring: benchmarks bring machines of their own."""
+    global _build
+    _build = build
+
+
 def simulated(preset: Preset | None = None, *, in_memory: bool = False) -> Wiring:
     """Loops on a simulated cluster: the one in the store, made with the preset's nodes if there is none yet."""
     world = loaded()
@@ -51,7 +59,7 @@ def simulated(preset: Preset | None = None, *, in_memory: bool = False) -> Wirin
         PROFILES,
         None if in_memory else ClusterStore(settings.SIMULATED_STORE),
     )
-    return Wiring(cluster, measured(cluster, cluster), _holder())
+    return Wiring(cluster, measured(cluster, cluster), holder())
 
 
 def measured(cluster: Cluster, itself: Metrics | None = None) -> Metrics:
@@ -65,11 +73,32 @@ def measured(cluster: Cluster, itself: Metrics | None = None) -> Metrics:
     return PrometheusMetrics(given, now=cluster.now)
 
 
-def _build() -> Wiring:
+def _configured() -> Wiring:
     if settings.CLUSTER == "simulated":
         return simulated()
-    raise NotImplementedError(f"CLUSTER={settings.CLUSTER} has no adapter yet; use CLUSTER=simulated.")
+    if settings.CLUSTER == "kubernetes":
+        return kubernetes()
+    raise ImproperlyConfigured(f"CLUSTER is {settings.CLUSTER}. Set it to simulated or kubernetes.")
 
 
-def _holder() -> str:
+def kubernetes() -> Wiring:
+    """Loops on a real cluster. Its adapter is one for the process: any thread may use it, and it watches once."""
+    global _kubernetes
+    from controlplane.cluster.kubernetes import adapter, connection  # costs 1 s; most processes need it not
+
+    with _of_process:
+        if _kubernetes is None:
+            _kubernetes = adapter.KubernetesCluster(connection.find(), prefix=settings.NAMESPACE_PREFIX)
+    return Wiring(_kubernetes, measured(_kubernetes), holder())
+
+
+_of_process = threading.Lock()
+_kubernetes: Cluster | None = None
+
+
+def holder() -> str:
+    """Who this process is in the Lease table."""
     return EMBEDDED_HOLDER if settings.EMBEDDED else f"{socket.gethostname()}:{os.getpid()}"
+
+
+_build: Callable[[], Wiring] = _configured

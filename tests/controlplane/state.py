@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from controlplane.cluster.port import ClusterUnreachable, LogLine, Note, Observation, PodPhase, PodSeen, PodSpec
 from controlplane.loops import account, actuate, observe
@@ -33,6 +33,8 @@ def node(name: str, **columns: Any) -> Node:
 @dataclass
 class PodCluster:
     """A cluster of the port: pods stay Pending until `set`; `answers` may be turned off."""
+
+    commands_at_once: ClassVar[int] = 1
 
     nodes: dict[str, Node] = field(default_factory=lambda: {n: node(n) for n in ("a", "b")})
     pods: dict[str, PodSeen] = field(default_factory=dict)
@@ -141,6 +143,9 @@ class NoMetrics:
         return ()
 
     def services(self, workloads: Sequence[str]) -> tuple[Any, ...]:
+        return ()
+
+    def pods(self, workloads: Sequence[str]) -> tuple[Any, ...]:
         return ()
 
 

@@ -208,8 +208,9 @@ class Mirror:
     async def _check(self) -> None:
         for feed, label in ((self._pods, names.WORKLOAD), (self._nodes, "")):
             answer = await self._get(feed.path + (f"?labelSelector={label}" if label else ""), METADATA)
-            items = [item for item in answer["items"] or () if not label or is_ours(item["metadata"].get("labels") or {})]
-            listed = {_key(item): int(item["metadata"]["resourceVersion"]) for item in items}
+            metas = [item["metadata"] for item in answer["items"] or ()]
+            ours = [meta for meta in metas if not label or is_ours(meta.get("labels") or {})]
+            listed = {(meta.get("namespace", ""), meta["name"]): int(meta["resourceVersion"]) for meta in ours}
             known = self.book.versions() if label else self.book.node_versions()
             behind = _behind(listed, known, int(answer["metadata"]["resourceVersion"]))
             deadline = time.monotonic() + CATCH_UP_SECONDS
@@ -227,10 +228,6 @@ class Mirror:
         await self._list(feed)
         if feed.watching is not None:
             feed.watching.cancel()
-
-
-def _key(item: Json) -> tuple[str, str]:
-    return item["metadata"].get("namespace", ""), item["metadata"]["name"]
 
 
 def _behind(listed: dict[tuple[str, str], int], known: dict[tuple[str, str], int], at: int) -> list[tuple[str, str]]:
