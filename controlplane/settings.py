@@ -165,6 +165,8 @@ NAMESPACE_PREFIX = env.str("WEFT_NAMESPACE_PREFIX", "weft-")
 REGISTRIES = tuple(f"{r.rstrip('/')}/" for r in env.list("WEFT_REGISTRIES", default=[]))  # empty: any
 EXTRA_RESOURCES = tuple(env.list("WEFT_EXTRA_RESOURCES", default=["rdma/"]))  # prefixes of resource names
 
+ADMIN_PASSWORD = env.str("ADMIN_PASSWORD", "")  # read by `manage.py install` only
+
 # --- logs and metrics: one JSON object a line in production ------------------------------------
 LOGGING = logging_of(json=env.bool("WEFT_LOG_JSON", default=not EMBEDDED), level=env.str("WEFT_LOG_LEVEL", "INFO"))
 METRICS_TOKEN = env.str("METRICS_TOKEN", "")  # what Prometheus shows to read /metrics; empty: off, but open if embedded

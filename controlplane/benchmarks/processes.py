@@ -2,12 +2,13 @@
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,21 @@ def environment(home: Path) -> dict[str, str]:
     ours = ("WEFT_HOME", "DATABASE_URL", "DATABASE_URL_FILE", "REDIS_URL", "SECRET_KEY", "SECRET_KEY_FILE", "CLUSTER")
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     return {**kept, "WEFT_HOME": str(home), "WEFT_DATA": str(settings.WEFT_DATA), "PYTHONUNBUFFERED": "1"}
+
+
+def production(home: Path, **variables: str) -> dict[str, str]:
+    """The environment of a process of ours as in production, with its files in this folder."""
+    ours = {"WEFT_TLS": "false", "SECRET_KEY": secrets.token_hex(32), "WEFT_ALIVE": str(home)}
+    return environment(home) | ours | variables
+
+
+def run(env: Mapping[str, str], *arguments: str) -> dict[str, Any]:
+    """Run a `manage.py` command that prints one JSON object. Raises BenchmarkError."""
+    done = subprocess.run(manage(*arguments), env=dict(env), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BenchmarkError(done.stderr.strip() or f"manage.py {' '.join(arguments)} ended with {done.returncode}.")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def manage(*arguments: str) -> list[str]:

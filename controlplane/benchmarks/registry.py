@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping
 
-from controlplane.benchmarks import page, replay, start
+from controlplane.benchmarks import admission, binding, page, replay, start, testcluster
 from controlplane.benchmarks.figure import Options, Progress, Result
 
 BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
+    "admission": admission.run,
     "start": start.run,
     "replay": replay.run,
     "page": page.run,
+    "kubernetes-bind": binding.run,
+    "test-cluster": testcluster.run,
 }

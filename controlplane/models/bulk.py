@@ -24,7 +24,12 @@ def insert(
 
     `conflict` is an ON CONFLICT clause.
     """
-    if rows:
+    if not rows:
+        return
+    # A conflict clause may meet the same row twice, which one statement may not.
+    if _is_postgres() and len(rows) > 1 and not conflict:
+        _insert_together(model, names, rows, sql)
+    else:
         _execute(f"{_insertion(model, names, sql)} {conflict}", _fields(model, names), rows)
 
 
@@ -47,9 +52,14 @@ def _insertion(model: type[models.Model], names: tuple[str, ...], sql: Mapping[s
 def update(
     model: type[models.Model], names: tuple[str, ...], keys: tuple[str, ...], rows: Sequence[Sequence[Any]]
 ) -> int:
-    """Set `names` in the row that `keys` find, for each row of (names' values, keys' values); tell how many matched."""
+    """Set `names` in the row that `keys` find, for each row of (names' values, keys' values); tell how many matched.
+
+    No two rows may have the same keys.
+    """
     if not rows:
         return 0
+    if _is_postgres() and len(rows) > 1:
+        return _update_together(model, names, keys, rows)
     fields = _fields(model, names + keys)
     assigned = ", ".join(f'"{field.column}" = %s' for field in fields[: len(names)])
     found = " AND ".join(f'"{field.column}" = %s' for field in fields[len(names) :])
@@ -58,10 +68,73 @@ def update(
 
 def delete(model: type[models.Model], key: str, values: Sequence[Any]) -> None:
     """Delete the rows with these keys; nothing that refers to them is looked for."""
-    if values:
+    if _is_postgres():
+        for part in chunks(values):
+            with connection.cursor() as cursor:
+                where = f'"{_fields(model, (key,))[0].column}" IN {marks(part)}'
+                cursor.execute(f'DELETE FROM "{model._meta.db_table}" WHERE {where}', stored(model, key, part))  # noqa: S608
+    elif values:
         (field,) = _fields(model, (key,))
         statement = f'DELETE FROM "{model._meta.db_table}" WHERE "{field.column}" = %s'  # noqa: S608
         _execute(statement, (field,), [(value,) for value in values])
+
+
+# --- many rows in one statement: what Postgres spends on a row of an executemany is mostly parsing it -------
+
+
+def _is_postgres() -> bool:
+    return connection.vendor == "postgresql"
+
+
+def _insert_together(
+    model: type[models.Model], names: tuple[str, ...], rows: Sequence[Sequence[Any]], sql: Mapping[str, str]
+) -> None:
+    fields = _fields(model, names)
+    columns = ", ".join([f'"{field.column}"' for field in fields] + [f'"{name}"' for name in sql])
+    row = f"({', '.join(['%s'] * len(fields) + list(sql.values()))})"
+    for part in _parts(_prepared(fields, rows)):
+        values = ", ".join([row] * len(part))
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f'INSERT INTO "{model._meta.db_table}" ({columns}) VALUES {values}',  # noqa: S608
+                [value for one in part for value in one],
+            )
+
+
+def _update_together(
+    model: type[models.Model], names: tuple[str, ...], keys: tuple[str, ...], rows: Sequence[Sequence[Any]]
+) -> int:
+    fields = _fields(model, names + keys)
+    typed = f"({', '.join(f'%s::{_type(field)}' for field in fields)})"  # one typed row tells the types of all
+    row = f"({', '.join(['%s'] * len(fields))})"
+    listed = ", ".join(f'"v{number}"' for number in range(len(fields)))
+    assigned = ", ".join(f'"{field.column}" = "v"."v{i}"' for i, field in enumerate(fields[: len(names)]))
+    found = " AND ".join(
+        f'"t"."{field.column}" = "v"."v{i + len(names)}"' for i, field in enumerate(_fields(model, keys))
+    )
+    count = 0
+    for part in _parts(_prepared(fields, rows)):
+        values = ", ".join([typed, *([row] * (len(part) - 1))])
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f'UPDATE "{model._meta.db_table}" "t" SET {assigned}'  # noqa: S608
+                f' FROM (VALUES {values}) AS "v" ({listed}) WHERE {found}',
+                [value for one in part for value in one],
+            )
+            count += cursor.rowcount
+    return count
+
+
+@lru_cache(maxsize=256)
+def _type(field: Any) -> str:
+    """The type to compare and assign with; without a length, which a cast would cut off silently."""
+    name = str(field.db_type(connection))
+    return "text" if name.startswith("varchar") else name
+
+
+def _parts(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:
+    for start in range(0, len(rows), CHUNK):
+        yield rows[start : start + CHUNK]
 
 
 def select(

@@ -42,6 +42,14 @@ def change(*, user: User, email: str, is_active: bool, is_platform_admin: bool, 
     return found
 
 
+def add_first_admin(*, name: str, password: str) -> bool:
+    """Give an installation without people its first platform admin; tell whether it had none."""
+    if User.objects.exists():
+        return False
+    create(username=name, password=password, is_platform_admin=True, actor="system")
+    return True
+
+
 def _set_password(user: User, password: str) -> None:
     try:
         validate_password(password, user)

