@@ -3,7 +3,7 @@
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.services import actions, clusters, usage
+from controlplane.services import actions, clusters, idle, usage
 from controlplane.services.leases import HeldLease
 
 PRUNE_SECONDS = 3600.0  # cluster clock; performed actions are dropped so often
@@ -19,7 +19,10 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
     services = wiring.metrics.services(usage.serving())
     uses = wiring.metrics.gpus()
     clusters.measure(uses)
+    notebooks = idle.watched()
+    pods = wiring.metrics.pods([str(notebook.uid) for notebook in notebooks])
     count = usage.account(to=to, lease=lease, uses=uses, services=services)
+    idle.park(at=to, notebooks=notebooks, uses=pods, lease=lease)
     if to - wiring.kept.get("pruned_at", 0.0) >= PRUNE_SECONDS:
         actions.prune()
         wiring.kept["pruned_at"] = to

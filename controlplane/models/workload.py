@@ -55,6 +55,7 @@ class Workload(models.Model):
     not_before = models.FloatField(null=True)
     started_at = models.FloatField(null=True, help_text="Running first seen in the current attempt")
     first_started_at = models.FloatField(null=True)
+    idle_since = models.FloatField(null=True, help_text="A notebook: measured idle since; null = not, or not known")
     ended_at = models.FloatField(null=True)
     exit_code = models.IntegerField(null=True)
     attained = models.PositiveBigIntegerField(default=0, help_text="milli-GPU seconds of released placements")

@@ -1,0 +1,99 @@
+"""Notebooks that nobody uses: after `idle.park_after` without any measured use they are suspended.
+
+Use is what their pods' devices and CPUs do. What is not measured is taken to be in use, for as long as it is not
+known: a notebook is parked only after a whole period in which each measurement said that it was idle.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import transaction
+
+from controlplane.cluster.port import PodUse
+from controlplane.models import Workload, bulk
+from controlplane.services.errors import Refused
+from controlplane.services.leases import HeldLease
+from controlplane.services.workloads import suspend
+from scheduler.workload import Kind, Phase
+
+ACTOR = "loop:account"
+REASON = "Culled"
+BUSY_CPU_MILLI = 50  # 1/20 of a core: an open page costs a notebook's server a tenth of that, any cell far more
+BUSY_DUTY = 0.01  # part of the time in which a device ran anything
+
+_RUNNING = 'WHERE "phase" = %s AND "kind" = %s ORDER BY "seq"'
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A running notebook that may be parked; seconds of the cluster's clock. idle_since: of this attempt."""
+
+    uid: UUID
+    attempt: int
+    park_after: float
+    idle_since: float | None
+
+
+def watched() -> tuple[Watched, ...]:
+    """The running notebooks with an `idle.park_after`."""
+    columns = ("uid", "attempt", "started_at", "idle_since", "spec")
+    found = []
+    for uid, attempt, started, since, spec in bulk.select(
+        Workload, columns, _RUNNING, (Phase.RUNNING.value, Kind.NOTEBOOK.value)
+    ):
+        park_after = (spec.get("normalised") or {}).get("park_after_seconds")
+        if park_after:
+            is_of_now = since is not None and since >= (started or 0.0)
+            found.append(Watched(uid, attempt, float(park_after), since if is_of_now else None))
+    return tuple(found)
+
+
+def park(*, at: float, notebooks: Iterable[Watched], uses: Iterable[PodUse], lease: HeldLease) -> int:
+    """Note which notebooks are idle, and suspend those that were for long enough; tells how many."""
+    idle = _idle(uses)
+    changed: list[tuple[float | None, UUID]] = []
+    due: list[tuple[Watched, float]] = []
+    for notebook in notebooks:
+        is_idle = idle.get((str(notebook.uid), notebook.attempt), False)
+        since = None if not is_idle else at if notebook.idle_since is None else notebook.idle_since
+        if since != notebook.idle_since:
+            changed.append((since, notebook.uid))
+        if since is not None and at - since >= notebook.park_after:
+            due.append((notebook, at - since))
+    if changed:
+        with transaction.atomic():
+            lease.check()
+            bulk.update(Workload, ("idle_since",), ("uid",), sorted(changed, key=lambda row: row[1]))
+    return sum(_park(notebook, seconds, lease) for notebook, seconds in due)
+
+
+@transaction.atomic
+def _park(notebook: Watched, seconds: float, lease: HeldLease) -> bool:
+    lease.check()
+    message = f"Nobody used it for {seconds / 60:.0f} minutes (idle.park_after). Resume it to start it again."
+    workload = Workload.objects.filter(pk=notebook.uid, phase=Phase.RUNNING.value, attempt=notebook.attempt).first()
+    if workload is None:
+        return False
+    try:
+        suspend(workload=workload, actor=ACTOR, reason=REASON, message=message)
+    except Refused:  # it ended or left meanwhile
+        return False
+    return True
+
+
+def _idle(uses: Iterable[PodUse]) -> Mapping[tuple[str, int], bool]:
+    """Whether each attempt was idle; one that nobody measured is not among them."""
+    found: dict[tuple[str, int], bool] = {}
+    for use in uses:
+        key = (use.workload, use.attempt)
+        found[key] = found.get(key, True) and _is_idle(use)
+    return found
+
+
+def _is_idle(use: PodUse) -> bool:
+    if use.duty is None and use.cpu_milli is None:
+        return False
+    is_computing = use.duty is not None and use.duty >= BUSY_DUTY
+    is_working = use.cpu_milli is not None and use.cpu_milli >= BUSY_CPU_MILLI
+    return not is_computing and not is_working

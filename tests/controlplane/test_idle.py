@@ -1,0 +1,163 @@
+"""Notebooks that nobody uses are parked, and only those."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from controlplane.cluster.port import PodPhase, PodUse
+from controlplane.models import Event, Workload
+from controlplane.services import workloads
+from tests.controlplane.state import NoMetrics, World, phase, story
+
+pytestmark = pytest.mark.django_db
+
+MINUTE = 60.0
+AT_REST, AT_WORK = 8, 700  # 1/1000 cores
+
+
+@dataclass
+class Measured(NoMetrics):
+    """Says of every pod what the test says; None: nothing at all."""
+
+    said: dict[str, tuple[float | None, int | None] | None] = field(default_factory=dict)
+    asked: list[list[str]] = field(default_factory=list)
+    attempt: int = 1
+
+    def pods(self, workloads):
+        self.asked.append(list(workloads))
+        known = [(uid, self.said[uid]) for uid in workloads if self.said.get(uid)]
+        return tuple(PodUse(uid, self.attempt, 0, duty, cpu, 100, 0.0) for uid, (duty, cpu) in known)
+
+
+@pytest.fixture
+def world() -> World:
+    return World(metrics=Measured())
+
+
+def open_notebook(world: World, name: str = "explore", park_after: str = "30m") -> Workload:
+    notebook = world.submit(name, kind="notebook", idle={"park_after": park_after})
+    world.run(notebook, "a")
+    return notebook
+
+
+def pass_minutes(world: World, count: int) -> None:
+    """So many minutes, the account loop after each."""
+    for _ in range(count):
+        world.later(MINUTE - 1)
+        world.observe()
+        world.account()
+
+
+def measure(world: World, notebook: Workload, duty: float | None, cpu: int | None) -> None:
+    world.metrics.said[str(notebook.pk)] = (duty, cpu)
+
+
+def test_a_notebook_that_nobody_uses_is_suspended_as_culled_and_can_be_resumed(world):
+    notebook = open_notebook(world)
+    measure(world, notebook, 0.0, AT_REST)
+    pass_minutes(world, 30)
+    assert phase(notebook) == "Running"
+    pass_minutes(world, 2)
+    assert phase(notebook) == "Suspending"
+    world.pods(notebook, PodPhase.GONE)
+    notebook.refresh_from_db()
+    assert (notebook.phase, notebook.reason) == ("Suspended", "Culled")
+    assert notebook.message == "Nobody used it for 30 minutes (idle.park_after). Resume it to start it again."
+    event = Event.objects.get(workload=notebook.pk, kind="Suspending")
+    assert (event.actor, event.reason) == ("loop:account", "Culled")
+    workloads.resume(workload=notebook, actor="alice")
+    assert phase(notebook) == "Queued"
+
+
+@pytest.mark.parametrize(("duty", "cpu"), [(0.02, AT_REST), (0.0, AT_WORK), (None, AT_WORK), (0.5, None)])
+def test_one_that_is_used_stays(world, duty, cpu):
+    notebook = open_notebook(world)
+    measure(world, notebook, duty, cpu)
+    pass_minutes(world, 40)
+    assert phase(notebook) == "Running"
+
+
+@pytest.mark.parametrize(("duty", "cpu"), [(0.0, None), (None, AT_REST), (0.005, 49)])
+def test_what_is_known_of_it_decides(world, duty, cpu):
+    notebook = open_notebook(world)
+    measure(world, notebook, duty, cpu)
+    pass_minutes(world, 32)
+    assert phase(notebook) == "Suspending"
+
+
+def test_one_of_which_nothing_is_known_stays(world):
+    silent, empty = open_notebook(world, "silent"), open_notebook(world, "empty")
+    measure(world, empty, None, None)
+    pass_minutes(world, 40)
+    assert (phase(silent), phase(empty)) == ("Running", "Running")
+
+
+@pytest.mark.parametrize("between", [(0.3, AT_WORK), None])
+def test_use_or_silence_in_between_begins_the_time_anew(world, between):
+    notebook = open_notebook(world)
+    measure(world, notebook, 0.0, AT_REST)
+    pass_minutes(world, 25)
+    world.metrics.said[str(notebook.pk)] = between
+    pass_minutes(world, 1)
+    notebook.refresh_from_db()
+    assert notebook.idle_since is None
+    measure(world, notebook, 0.0, AT_REST)
+    pass_minutes(world, 29)
+    assert phase(notebook) == "Running"
+    pass_minutes(world, 3)
+    assert phase(notebook) == "Suspending"
+
+
+def test_after_it_was_resumed_its_time_begins_anew(world):
+    notebook = open_notebook(world)
+    measure(world, notebook, 0.0, AT_REST)
+    pass_minutes(world, 32)
+    world.pods(notebook, PodPhase.GONE)
+    workloads.resume(workload=notebook, actor="alice")
+    world.run(notebook, "b")
+    world.metrics.attempt = 2
+    pass_minutes(world, 29)
+    assert phase(notebook) == "Running"
+    pass_minutes(world, 3)
+    assert phase(notebook) == "Suspending"
+
+
+def test_what_an_earlier_attempt_does_is_not_its_doing(world):
+    notebook = open_notebook(world)
+    world.metrics.attempt = 7
+    measure(world, notebook, 0.0, AT_REST)
+    pass_minutes(world, 40)
+    assert phase(notebook) == "Running"
+
+
+def test_without_park_after_and_for_other_kinds_nobody_is_asked(world):
+    plain = world.submit("plain", kind="notebook")
+    job = world.submit("job")
+    world.run(plain, "a")
+    world.run(job, "b")
+    measure(world, plain, 0.0, AT_REST)
+    measure(world, job, 0.0, AT_REST)
+    pass_minutes(world, 40)
+    assert (phase(plain), phase(job)) == ("Running", "Running")
+    assert all(asked == [] for asked in world.metrics.asked)
+
+
+def test_one_that_is_stopped_meanwhile_is_left_alone(world):
+    notebook = open_notebook(world)
+    measure(world, notebook, 0.0, AT_REST)
+    pass_minutes(world, 30)
+    workloads.stop(workload=notebook, actor="alice")
+    pass_minutes(world, 5)
+    assert phase(notebook) == "Stopping"
+    assert "Suspending" not in story(notebook)
+
+
+def test_an_idle_round_changes_no_version(world):
+    notebook = open_notebook(world)
+    measure(world, notebook, 0.0, AT_REST)
+    pass_minutes(world, 2)
+    notebook.refresh_from_db()
+    version, since = notebook.version, notebook.idle_since
+    pass_minutes(world, 5)
+    notebook.refresh_from_db()
+    assert (notebook.version, notebook.idle_since) == (version, since)
