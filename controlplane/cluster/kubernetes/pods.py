@@ -129,7 +129,7 @@ def _container(pod: PodSpec) -> Json:
         "workingDir": spec.get("working_dir"),
         "env": _env(pod),
         "ports": [{"containerPort": port, "protocol": "TCP"} for port in ports(spec)],
-        "resources": {"requests": resources, "limits": resources},
+        "resources": {"requests": resources, "limits": dict(resources)},
         "volumeMounts": volumes.mounts(spec),
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "terminationMessagePolicy": "FallbackToLogsOnError",

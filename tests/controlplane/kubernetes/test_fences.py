@@ -1,0 +1,210 @@
+"""The fences in a real API server: admission policy, PodSecurity, quota, and the rights of our accounts."""
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+from hypothesis import HealthCheck, given, settings
+
+from controlplane.benchmarks import manifests as benchmark
+from controlplane.cluster.kubernetes import pods as builder
+from controlplane.cluster.kubernetes import services
+from controlplane.cluster.port import PodSpec
+from controlplane.manifests import policy, system, teams
+from controlplane.manifests.site import BASELINE, Site, TeamSpace
+from controlplane.models import NodePool, PodSecurity, Quota, Team
+from controlplane.services import teams as team_service
+from controlplane.testbed.api import ApiError
+from controlplane.testbed.kubernetes import TestCluster
+from tests.controlplane.kubernetes.jobs import job, pod_of, pods
+
+SITE = Site()
+DRY = "?dryRun=All"
+
+
+def fenced(cluster: TestCluster, *spaces: TeamSpace) -> None:
+    """Put accounts, policies and namespaces into a cluster, and wait until the policies are in force."""
+    made = [one for space in spaces for one in teams.team(SITE, space)]
+    cluster.apply([*system.system(SITE), *policy.policies(SITE), *made])
+    where = f"/api/v1/namespaces/weft-{spaces[0].name}/pods{DRY}"
+    pod = {**builder.build(pod_of(job(team=spaces[0].name)), namespace=f"weft-{spaces[0].name}")}
+    cluster.wait_for(lambda: "denied" in refusal(lambda: cluster.request("POST", where, pod)), "the admission policy")
+
+
+def refusal(request: Callable[[], object]) -> str:
+    try:
+        request()
+    except ApiError as error:
+        return error.message
+    return ""
+
+
+def test_what_is_forbidden_is_refused_even_past_the_builder(kubernetes: TestCluster) -> None:
+    done = benchmark.trial(kubernetes)
+    assert [(a.attempt.name, a.refusal) for a in done.unfenced if a.refusal] == [], "unsound: refused without fences"
+    assert [(a.attempt.name, a.refusal) for a in done.fenced if not a.fence] == [], "let in"
+    assert [(a.attempt.name, a.refusal) for a in done.allowed if a.refusal] == [], "the builder's own, refused"
+    assert done.rejected == len(done.fenced) >= 200
+    assert {a.fence for a in done.fenced} == {"policy", "PodSecurity", "ResourceQuota"}
+
+
+def test_the_api_server_takes_whatever_the_builder_makes(kubernetes: TestCluster) -> None:
+    fenced(kubernetes, TeamSpace("nlp", BASELINE))
+    token = kubernetes.token("weft/weft-scheduler")
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(pods())
+    def accepted(pod: PodSpec) -> None:
+        mine = replace(pod, namespace="nlp")
+        made = builder.build(mine, namespace="weft-nlp")
+        kubernetes.request("POST", f"/api/v1/namespaces/weft-nlp/pods{DRY}", made, token=token)
+        if service := services.build(mine, namespace="weft-nlp"):
+            kubernetes.request("POST", f"/api/v1/namespaces/weft-nlp/services{DRY}", service, token=token)
+
+    accepted()
+
+
+SCHEDULER, READER, PROVISIONER, WEB = (f"weft-{name}" for name in ("scheduler", "reader", "provisioner", "web"))
+MAY = [
+    (SCHEDULER, "watch", "nodes", "", ""),
+    (SCHEDULER, "patch", "nodes", "", ""),
+    (SCHEDULER, "list", "pods", "", ""),
+    (SCHEDULER, "create", "pods", "", "weft-nlp"),
+    (SCHEDULER, "create", "pods/binding", "", "weft-nlp"),
+    (SCHEDULER, "patch", "pods/resize", "", "weft-nlp"),
+    (SCHEDULER, "create", "events", "", "weft-nlp"),
+    (READER, "get", "pods/log", "", "weft-nlp"),
+    (PROVISIONER, "create", "namespaces", "", ""),
+    (PROVISIONER, "patch", "rolebindings", "rbac.authorization.k8s.io", "weft-nlp"),
+]
+MAY_NOT = [
+    *((account, "create", "pods", "", "kube-system") for account in (SCHEDULER, READER, PROVISIONER, WEB)),
+    *((account, "get", "secrets", "", "weft-nlp") for account in (SCHEDULER, READER, PROVISIONER, WEB)),
+    *((account, "list", "secrets", "", "") for account in (SCHEDULER, READER, PROVISIONER, WEB)),
+    *((account, "create", "pods/exec", "", "weft-nlp") for account in (SCHEDULER, READER, PROVISIONER, WEB)),
+    *((SCHEDULER, "create", f"pods/{part}", "", "weft-nlp") for part in ("attach", "portforward", "proxy")),
+    *((SCHEDULER, "patch", part, "", "weft-nlp") for part in ("pods/ephemeralcontainers", "resourcequotas")),
+    *((SCHEDULER, "patch", part, "", "") for part in ("namespaces", "nodes/status", "persistentvolumes")),
+    (SCHEDULER, "get", "nodes/proxy", "", ""),
+    (SCHEDULER, "create", "serviceaccounts/token", "", "weft-nlp"),
+    (SCHEDULER, "impersonate", "users", "", ""),
+    (SCHEDULER, "patch", "rolebindings", "rbac.authorization.k8s.io", "weft-nlp"),
+    (SCHEDULER, "create", "validatingwebhookconfigurations", "admissionregistration.k8s.io", ""),
+    (SCHEDULER, "patch", "validatingadmissionpolicies", "admissionregistration.k8s.io", ""),
+    (PROVISIONER, "delete", "namespaces", "", ""),
+    (PROVISIONER, "escalate", "clusterroles", "rbac.authorization.k8s.io", ""),
+    (PROVISIONER, "bind", "clusterroles", "rbac.authorization.k8s.io", ""),
+    (READER, "delete", "pods", "", "weft-nlp"),
+    (WEB, "list", "pods", "", "weft-nlp"),
+]
+
+
+def may(cluster: TestCluster, account: str, verb: str, resource: str, group: str, namespace: str) -> bool:
+    kind, _, part = resource.partition("/")
+    asked = {"verb": verb, "group": group, "resource": kind, "subresource": part, "namespace": namespace}
+    spec = {"user": f"system:serviceaccount:weft:{account}", "resourceAttributes": asked}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    answer = cluster.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    return bool(answer["status"]["allowed"])
+
+
+def test_each_account_may_do_its_duty_and_nothing_else(kubernetes: TestCluster) -> None:
+    kubernetes.apply([*system.system(SITE), *teams.team(SITE, TeamSpace("nlp"))])
+    kubernetes.wait_for(lambda: may(kubernetes, *MAY[-1]), "the rights")
+    assert [one for one in MAY if not may(kubernetes, *one)] == []
+    assert [one for one in MAY_NOT if may(kubernetes, *one)] == []
+
+
+def test_a_scheduler_cordons_and_does_nothing_else_to_a_node(kubernetes: TestCluster) -> None:
+    fenced(kubernetes, TeamSpace("nlp"))
+    token = kubernetes.token("weft/weft-scheduler")
+    merge = "application/merge-patch+json"
+
+    def patch(change: dict[str, Any]) -> None:
+        kubernetes.request("PATCH", f"/api/v1/nodes/a{DRY}", change, content_type=merge, token=token)
+
+    patch({"spec": {"unschedulable": True}})
+    said = refusal(lambda: patch({"metadata": {"labels": {"weft.dev/pool": "mine"}}}))
+    assert "the scheduler may change a node's unschedulable only" in said
+
+
+def printed(*args: str) -> str:
+    out = io.StringIO()
+    call_command(*args, stdout=out)
+    return out.getvalue()
+
+
+@pytest.mark.django_db
+def test_the_provisioner_brings_namespaces_to_what_the_teams_say(
+    kubernetes: TestCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = Team.objects.create(name="proteins")
+    kubernetes.apply([*system.system(SITE), *policy.policies(SITE)])
+    monkeypatch.setenv("KUBECONFIG", str(kubernetes.kubeconfig("weft/weft-provisioner")))
+    kubernetes.wait_for(lambda: may(kubernetes, *MAY[-2]), "the rights")
+    before = printed("namespaces")
+    assert before.splitlines()[0] == "created Namespace weft-proteins"
+    assert before.endswith("Nothing is changed yet: add --apply.\n")
+    assert not kubernetes.exists("/api/v1/namespaces/weft-proteins")
+
+    assert "created Namespace weft-proteins" in printed("namespaces", "--apply")
+    assert printed("namespaces").startswith("0 created, 0 changed,")
+    team_service.set_pod_security(team=team, level=PodSecurity.BASELINE, actor="root")
+    assert printed("namespaces").splitlines()[0] == "changed Namespace weft-proteins"
+    printed("namespaces", "--apply")
+    labels = kubernetes.request("GET", "/api/v1/namespaces/weft-proteins")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+    assert labels["weft.dev/team"] == "proteins"
+
+
+@pytest.mark.django_db
+def test_an_account_without_the_right_is_told_so(kubernetes: TestCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    Team.objects.create(name="nlp")
+    kubernetes.apply(system.system(SITE))
+    monkeypatch.setenv("KUBECONFIG", str(kubernetes.kubeconfig("weft/weft-reader")))
+    with pytest.raises(
+        CommandError, match=r'The cluster refused Namespace weft-nlp: .*cannot get resource "namespaces"'
+    ):
+        printed("namespaces", "--apply")
+
+
+def test_no_cluster_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(CommandError, match="There is no cluster to talk to: .* Set KUBECONFIG"):
+        printed("namespaces", "--apply")
+
+
+@pytest.mark.django_db
+def test_the_printed_manifests_are_what_a_cluster_takes(kubernetes: TestCluster) -> None:
+    Quota.objects.create(
+        team=Team.objects.create(name="nlp"),
+        pool=NodePool.objects.create(name="h100"),
+        nominal=3000,
+        borrowing_limit=2000,
+    )
+    objects = list(yaml.safe_load_all(printed("manifests", "--fence-gpus", "--egress", "10.1.0.0/16")))
+    kubernetes.apply(objects)
+    quota = kubernetes.request("GET", "/api/v1/namespaces/weft-nlp/resourcequotas/weft")["spec"]["hard"]
+    assert (quota["requests.nvidia.com/gpu"], quota["services.nodeports"]) == ("5", "0")
+    network = "/apis/networking.k8s.io/v1/namespaces/weft-nlp/networkpolicies"
+    blocks = kubernetes.request("GET", f"{network}/weft-internet")["spec"]["egress"][0]["to"]
+    assert "169.254.0.0/16" in blocks[0]["ipBlock"]["except"]
+    assert blocks[-1] == {"ipBlock": {"cidr": "10.1.0.0/16"}}
+    assert kubernetes.request("GET", f"{network}/weft-deny-all")["spec"]["policyTypes"] == ["Ingress", "Egress"]
+
+
+def test_only_the_parts_asked_for_are_printed() -> None:
+    kinds = {one["kind"] for one in yaml.safe_load_all(printed("manifests", "policy"))}
+    assert kinds == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+
+
+@pytest.mark.django_db
+def test_an_unknown_team_is_refused_with_those_there_are() -> None:
+    Team.objects.create(name="nlp")
+    with pytest.raises(CommandError, match=r"There is no team nlq. Teams here: nlp."):
+        printed("manifests", "teams", "--team", "nlq")
