@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from controlplane.benchmarks import admission, binding, page, replay, start, testcluster
+from controlplane.benchmarks import admission, binding, manifests, page, replay, start, testcluster
 from controlplane.benchmarks.figure import Options, Progress, Result
 
 BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
@@ -11,5 +11,6 @@ BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
     "replay": replay.run,
     "page": page.run,
     "kubernetes-bind": binding.run,
+    "manifests": manifests.run,
     "test-cluster": testcluster.run,
 }
