@@ -71,6 +71,7 @@ class Lifecycle:
         attempt.due = None
         self._settle(attempt)
         attempt.speed = 0.0
+        self.world.keep(attempt)
         if attempt.fail_rank is not None:
             code, reason = attempt.fails_with
             self._end(attempt.pods[attempt.fail_rank], PodPhase.FAILED, code, reason)
@@ -79,7 +80,6 @@ class Lifecycle:
         attempt.safe_at = self.world.now
         if self.world.volumes.pop(attempt.workload, None) is not None:
             self.world.dirty[Volume.TABLE, attempt.workload] = None
-        self.world.keep(attempt)
         for rank in sorted(attempt.pods):
             self._end(attempt.pods[rank], PodPhase.SUCCEEDED, 0, "")
 

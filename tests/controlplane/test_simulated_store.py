@@ -153,6 +153,15 @@ def test_a_cluster_goes_on_where_it_was(open_cluster) -> None:  # type: ignore[n
     assert stopped == seen(again, "w-1-0") == seen(open_cluster(), "w-1-0")
 
 
+def test_an_attempt_that_failed_has_no_future_in_the_file_either(open_cluster) -> None:  # type: ignore[no-untyped-def]
+    world = open_cluster()
+    world.start([pod("w", training(300.0, fail_at=0.5))])
+    assert finish(world, "w-1-0").phase == PodPhase.FAILED
+    again = open_cluster()
+    assert again.next_event() == world.next_event()  # a node's, far ahead
+    assert (again.next_event() or 0.0) > again.now()
+
+
 def test_nodes_given_later_do_not_change_a_cluster_that_exists(open_cluster, path: Path) -> None:  # type: ignore[no-untyped-def]
     world = open_cluster()
     world.remove_node("d")
