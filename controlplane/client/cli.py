@@ -57,6 +57,7 @@ for command in (
     account.login,
     account.logout,
     account.whoami,
+    account.token,
     submit.submit,
     submit.wait,
     read.get,

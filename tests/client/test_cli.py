@@ -435,6 +435,16 @@ def me(**more: object) -> dict[str, object]:
     return {"username": "mel", "is_platform_admin": False, "teams": [{"team": "nlp", "role": "member"}], **more}
 
 
+def test_the_token_in_use_can_be_given_to_other_tools(signed_in: Scripted, weft: Weft) -> None:
+    assert weft("token").out == "weft_secret\n"
+
+
+def test_who_is_not_signed_in_has_no_token_to_print(weft: Weft, shell: Path) -> None:
+    done = weft("token")
+    assert done.code == 1
+    assert "Sign in with `weft login URL`" in done.err
+
+
 def test_login_keeps_the_token_for_later_commands(server: Scripted, weft: Weft, shell: Path) -> None:
     server.on("GET", "/me", me())
     server.on("GET", "/workloads", page(HELLO))

@@ -1,4 +1,4 @@
-"""login, logout, whoami."""
+"""login, logout, token, whoami."""
 
 import getpass
 import socket
@@ -62,6 +62,14 @@ def logout(ctx: typer.Context) -> None:
         output.note(f"warning: {error} The token stays valid there until it expires.")
     config.save(session.config.without_token(session.name), config.path())
     output.say(f"Signed out of {stored.url}.")
+
+
+def token(ctx: typer.Context) -> None:
+    """Print the token in use, for curl and other tools."""
+    session: Session = ctx.obj
+    if not session.context.token:
+        raise WeftError("You are not signed in. Sign in with `weft login URL`, or set WEFT_TOKEN.")
+    output.say(session.context.token)
 
 
 def whoami(
