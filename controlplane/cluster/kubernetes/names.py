@@ -4,7 +4,10 @@
 admission policy lets nobody else write.
 """
 
-import re
+from controlplane import addresses
+
+namespace = addresses.namespace  # pages and answers need these two as well
+address_service = addresses.service
 
 SCHEDULER_NAME = "weft"  # of every pod of ours; kube-scheduler leaves such pods alone
 SYSTEM_NAMESPACE = "weft"  # of the control plane; no team's, as those have a prefix that ends in "-"
@@ -28,25 +31,10 @@ INTERNAL = "internal.weft.dev/"
 GPU_RESOURCE = "nvidia.com/gpu"
 TOLERATED_TAINTS = (GPU_RESOURCE,)  # taint keys that pods of ours with a GPU tolerate; others keep us away
 
-_FRIENDLY = re.compile(r"(?!w-)[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
-
-
-def namespace(team: str, prefix: str = "weft-") -> str:
-    """The team's namespace; prefix is the setting WEFT_NAMESPACE_PREFIX."""
-    return f"{prefix}{team}"
-
 
 def gang_service(workload: str) -> str:
     """The headless Service through which the workers of a gang find each other."""
     return f"w-{workload}"
-
-
-def address_service(workload: str, name: str) -> str:
-    """The Service of a notebook or an inference workload: its own name, where that can name a Service.
-
-    A Service's name begins with a letter; `w-` is kept for names made of a uid, so that no two are ever the same.
-    """
-    return name if _FRIENDLY.fullmatch(name) else f"w-{workload}"
 
 
 def gpus_text(gpus: tuple[int, ...]) -> str:

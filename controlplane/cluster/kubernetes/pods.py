@@ -7,6 +7,7 @@ admission policy check the same inside the API server. Plain JSON, since typed m
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from controlplane.addresses import ports
 from controlplane.cluster.kubernetes import distributed, names, volumes
 from controlplane.cluster.port import PodSpec
 from controlplane.jobfile import RESERVED_ENV
@@ -20,7 +21,6 @@ ROOT = 0
 LOW_PORTS = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
 FIRST_FREE_PORT = 1024
 SERVICE_ACCOUNT = "default"  # of the team's namespace; it has no rights and its token is not mounted
-NOTEBOOK_PORT = 8888
 
 
 def build(pod: PodSpec, *, namespace: str) -> Json:
@@ -65,14 +65,6 @@ def has_share(pod: PodSpec) -> bool:
 def whole_gpus(pod: PodSpec) -> int:
     """How many whole GPUs it asks for."""
     return 0 if has_share(pod) else int(_normalised(pod).get("gpus") or 0)
-
-
-def ports(spec: Mapping[str, Any]) -> list[int]:
-    """The ports a worker listens on."""
-    if spec.get("type") == Kind.INFERENCE:
-        return [int(spec["port"])]
-    given = [int(port) for port in spec.get("ports") or ()]
-    return given or ([NOTEBOOK_PORT] if spec.get("type") == Kind.NOTEBOOK else [])
 
 
 def _normalised(pod: PodSpec) -> Mapping[str, Any]:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from controlplane.cluster.kubernetes import distributed, names, pods
+from controlplane.addresses import ports
+from controlplane.cluster.kubernetes import distributed, names
 from controlplane.cluster.port import PodSpec
 from scheduler.workload import Kind
 
@@ -14,10 +15,10 @@ def build(pod: PodSpec, *, namespace: str) -> Json | None:
     kind = pod.spec.get("type")
     if kind in (Kind.NOTEBOOK, Kind.INFERENCE):
         name = names.address_service(pod.workload, str(pod.spec.get("name", "")))
-        return _service(pod, namespace, name, {"type": "ClusterIP", "ports": _ports(pods.ports(pod.spec))})
+        return _service(pod, namespace, name, {"type": "ClusterIP", "ports": _ports(ports(pod.spec))})
     if not distributed.is_gang(pod):
         return None
-    listening = [distributed.MASTER_PORT, *pods.ports(pod.spec)]
+    listening = [distributed.MASTER_PORT, *ports(pod.spec)]
     # Workers find each other while they start; ready they are only afterwards.
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "ports": _ports(listening)}
     return _service(pod, namespace, names.gang_service(pod.workload), spec)
