@@ -155,7 +155,7 @@ def test_a_cluster_goes_on_where_it_was(open_cluster) -> None:  # type: ignore[n
 
 def test_an_attempt_that_failed_has_no_future_in_the_file_either(open_cluster) -> None:  # type: ignore[no-untyped-def]
     world = open_cluster()
-    world.start([pod("w", training(300.0, fail_at=0.5))])
+    world.start([pod("w", training(300.0, fail_at=0.5) | {"checkpoint": {"interval": "1h"}})])  # none is written
     assert finish(world, "w-1-0").phase == PodPhase.FAILED
     again = open_cluster()
     assert again.next_event() == world.next_event()  # a node's, far ahead
