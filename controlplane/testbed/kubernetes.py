@@ -74,10 +74,18 @@ class TestCluster(Api):
         """Poll until `is_so()`. Raises TimeoutError, or RuntimeError with its log if a part has ended by itself."""
 
         def is_so_or_dead() -> bool:
-            self._check()
+            self.check()
             return is_so()
 
         processes.wait_until(is_so_or_dead, what, seconds)
+
+    def check(self) -> None:
+        """Raise RuntimeError with its log if a part has ended by itself."""
+        for part, process in self._processes.items():
+            code = process.poll()
+            if code is not None and code != -signal.SIGKILL:  # that is ours
+                end = self.log(part).read_text(errors="replace")[-3000:]
+                raise RuntimeError(f"{part} ended with {code}:\n{end}")
 
     def kubeconfig(self, user: str = "admin") -> Path:
         """A kubeconfig file of "admin" or, with a new token, of the service account "namespace/name"."""
@@ -131,13 +139,6 @@ class TestCluster(Api):
         for process in self._processes.values():
             processes.end(process, signal.SIGKILL)
         self._http.close()
-
-    def _check(self) -> None:
-        for part, process in self._processes.items():
-            code = process.poll()
-            if code is not None and code != -signal.SIGKILL:  # that is ours
-                end = self.log(part).read_text(errors="replace")[-3000:]
-                raise RuntimeError(f"{part} ended with {code}:\n{end}")
 
     def _tainted(self) -> Iterator[str]:
         for node in self.request("GET", "/api/v1/nodes?resourceVersion=0")["items"]:
