@@ -27,14 +27,14 @@ def service(workload: str, name: str) -> str:
 def ports(spec: Mapping[str, Any]) -> list[int]:
     """The ports that a worker with this job file listens on."""
     if spec.get("type") == Kind.INFERENCE:
-        return [int(spec["port"])]
+        return [int(spec["port"])] if spec.get("port") else []
     given = [int(port) for port in spec.get("ports") or ()]
     return given or ([NOTEBOOK_PORT] if spec.get("type") == Kind.NOTEBOOK else [])
 
 
 def of(workload: str, team: str, spec: Mapping[str, Any], prefix: str = "weft-") -> str | None:
     """`http://name.namespace.svc:port`, as other pods reach it; None for what has no address."""
-    if spec.get("type") not in (Kind.NOTEBOOK, Kind.INFERENCE):
-        return None
     listening = ports(spec)
+    if spec.get("type") not in (Kind.NOTEBOOK, Kind.INFERENCE) or not listening:
+        return None
     return f"http://{service(workload, str(spec.get('name', '')))}.{namespace(team, prefix)}.svc:{listening[0]}"

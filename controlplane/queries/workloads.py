@@ -4,22 +4,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Count, Q, QuerySet
 
+from controlplane import addresses
 from controlplane import logs as cluster_logs
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Event, Placement, PlacementState, Workload
 from controlplane.quantities import iso
 from controlplane.queries import access
 from controlplane.queries.whatif import explanation, preview, queue
-from scheduler.workload import ENDED
+from scheduler.workload import ENDED, Phase
 
 __all__ = [
     "event_row",
+    "address",
     "events",
     "explanation",
     "filtered",
     "get",
+    "idle_since",
     "logs",
     "of",
     "placement",
@@ -85,6 +89,20 @@ def rows(found: Iterable[Workload], *, in_full: bool = False) -> list[dict[str, 
 def row(workload: Workload, *, in_full: bool = True) -> dict[str, Any]:
     """One workload as the API shows it."""
     return rows([workload], in_full=in_full)[0]
+
+
+def address(workload: Workload) -> str | None:
+    """Where a notebook or a service that has not ended is reached inside the cluster; None for what has no address."""
+    if workload.phase in _ENDED or not isinstance(workload.spec, Mapping):
+        return None
+    return addresses.of(str(workload.pk), workload.team.name, workload.spec, settings.NAMESPACE_PREFIX)
+
+
+def idle_since(workload: Workload) -> float | None:
+    """Since when a running notebook that may be parked is measured idle; None when it is in use, or nobody knows."""
+    since, started = workload.idle_since, workload.started_at
+    is_of_now = workload.phase == Phase.RUNNING and since is not None and since >= (started or 0.0)
+    return since if is_of_now else None
 
 
 def events(workload: Workload) -> QuerySet[Event]:
@@ -155,6 +173,8 @@ def _row(w: Workload, seats: tuple[int, int], in_full: bool) -> dict[str, Any]:
         },
         "resources": _resources(w),
         "after": list(spec.get("after") or ()),
+        "address": address(w),
+        "idle_since": None if (since := idle_since(w)) is None else iso(since),
         **{name: getattr(w, name) for name in same},
         **{name: None if getattr(w, name) is None else iso(getattr(w, name)) for name in TIMES},
         "cluster_seconds": {name: getattr(w, name) for name in TIMES},

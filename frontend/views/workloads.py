@@ -177,6 +177,9 @@ def _head(request: HttpRequest, w: Any) -> dict[str, Any]:
     return {
         "w": w,
         "sentence": w.sentence,
+        "address": queries.address(w),
+        "idle_since": queries.idle_since(w),
+        "park_after": (w.spec.get("normalised") or {}).get("park_after_seconds"),
         "progress_width": f"{100 * min(1.0, w.progress or 0):.1f}%",
         "actions": [(verb, words.LABELS[verb]) for verb in words.actions(w.phase)] if may_act else [],
     }

@@ -118,6 +118,16 @@ def test_a_name_leads_to_the_live_workload(world: World, visit: Visit) -> None:
     assert visit("mel").get("/workloads/nlp/chat")["Location"] == f"/workloads/{chat.pk}/"
 
 
+def test_a_notebook_shows_its_address_and_how_long_nobody_used_it(world: World, visit: Visit) -> None:
+    w = world.add(document("notebook", "plots", "nlp", idle={"park_after": "30m"}), Phase.RUNNING, age=3000)
+    page = f"/workloads/{w.pk}/"
+    assert "<code>http://plots.weft-nlp.svc:8888</code>" in visit("mel").get(page).content.decode()
+    Workload.objects.filter(pk=w.pk).update(idle_since=w.started_at + 60)
+    text = visit("mel").get(page).content.decode()
+    assert "nobody has used it for" in text
+    assert "it is parked after 30 min" in text
+
+
 # --- filters ----------------------------------------------------------------------------------
 
 

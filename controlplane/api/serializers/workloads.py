@@ -77,6 +77,8 @@ class WorkloadRow(Answer):
     retries = s.IntegerField()
     exit_code = s.IntegerField(allow_null=True)
     progress = s.FloatField(allow_null=True)
+    address = s.CharField(allow_null=True, help_text="Of a notebook or a service, inside the cluster.")
+    idle_since = s.DateTimeField(allow_null=True, help_text="Of a notebook: measured idle since then.")
     version = s.IntegerField()
     submitted_at = s.DateTimeField()
     queued_at = s.DateTimeField()

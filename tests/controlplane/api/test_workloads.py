@@ -41,6 +41,28 @@ def test_every_type_can_be_submitted(api: People) -> None:
     assert made["workers"] == {"count": 2, "min": 2, "max": 6, "placed": 0, "running": 0}
 
 
+def test_what_can_be_reached_has_an_address_until_it_ends(api: People) -> None:
+    notebook = {"type": "notebook", "name": "explore", "team": "red", "resources": {"gpus": 1}}
+    made = body_of(api.member.post("/workloads", notebook), 201)
+    assert made["address"] == "http://explore.weft-red.svc:8888"
+    assert submit(api.member)["address"] is None
+    api.member.post(f"/workloads/{made['uid']}/stop")
+    assert body_of(api.member.get(f"/workloads/{made['uid']}"))["address"] is None
+
+
+def test_an_idle_notebook_says_since_when(api: People) -> None:
+    notebook = {"type": "notebook", "name": "explore", "team": "red", "resources": {"gpus": 1}}
+    uid = body_of(api.member.post("/workloads", notebook), 201)["uid"]
+
+    def idle(**columns: object) -> object:
+        Workload.objects.filter(pk=uid).update(**columns)
+        return body_of(api.member.get(f"/workloads/{uid}"))["idle_since"]
+
+    assert idle(idle_since=1_767_225_900.0) is None  # it does not run
+    assert idle(phase="Running", started_at=1_767_225_600.0) == "2026-01-01T00:05:00Z"
+    assert idle(started_at=1_767_226_000.0) is None  # that was an earlier attempt
+
+
 def test_a_batch_is_a_pipeline_in_any_order(api: People) -> None:
     answer = api.member.post("/workloads:batch", [job("train", after=["prepare"]), job("prepare")])
     train, prepare = body_of(answer, 201)["results"]
