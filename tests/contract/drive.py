@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from controlplane.cluster.port import Cluster, Metrics, Observation, PodPhase, PodSeen, PodSpec
+from controlplane.cluster.port import Cluster, Observation, PodPhase, PodSeen, PodSpec
 from controlplane.cluster.simulated import SimulatedCluster
 from scheduler.snapshot import Node
 from scheduler.workload import Kind
@@ -15,10 +15,9 @@ class Drive(Protocol):
     """One adapter with three nodes of 8 GPUs: a, b and c."""
 
     cluster: Cluster
-    metrics: Metrics
 
-    def wait(self, seconds: float) -> None:
-        """Let time pass."""
+    def wait(self, seconds: float) -> float:
+        """Let time pass; tell how many seconds of the cluster's clock."""
 
     def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         """Let time pass until the condition holds. Fails when it does not within so many seconds."""
@@ -35,6 +34,9 @@ class Drive(Protocol):
     def job_file(self, kind: Kind, seconds: float | None = None, exit_code: int = 0) -> dict[str, Any]:
         """The job file of something that runs for so long (None: until stopped) and ends with this exit code."""
 
+    def slow(self, file: dict[str, Any]) -> dict[str, Any]:
+        """The same job file for something whose containers take a second to start."""
+
 
 NODES = tuple(Node(name, "pool", "A100", 8, 81_920, 96_000, 1_048_576, rack="r1", zone="z1") for name in "abc")
 
@@ -45,8 +47,9 @@ class SimulatedDrive:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = self.metrics = cluster
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> float:
         self.cluster.advance(self.cluster.now() + seconds)
+        return seconds
 
     def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         deadline = self.cluster.now() + seconds
@@ -75,6 +78,9 @@ class SimulatedDrive:
         if kind == Kind.INFERENCE:
             file["objective"] = {"p95_latency": "250ms"}
         return file
+
+    def slow(self, file: dict[str, Any]) -> dict[str, Any]:
+        return file  # all do
 
 
 def pod(drive: Drive, uid: str = "w", **changes: Any) -> PodSpec:

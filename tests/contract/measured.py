@@ -24,6 +24,8 @@ WINDOW = 1.0
 class Measured(Drive, Protocol):
     """A drive whose metrics may come later than what they are about."""
 
+    metrics: Metrics
+
     def scraped(self) -> None:
         """Wait until what is now is what the metrics say."""
 
@@ -43,10 +45,11 @@ class Scraped(SimulatedDrive):
         self.metrics = metrics
         self._scrapes = scrapes
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> float:
         for _ in range(SLICES):
             super().wait(seconds / SLICES)
             self.scraped()
+        return seconds
 
     def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         super().until(condition, seconds)

@@ -1,0 +1,104 @@
+"""The contract's drive over a real API server, whose nodes KWOK plays. Time there is real, so its seconds are short."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes.adapter import KubernetesCluster
+from controlplane.cluster.kubernetes.connection import find
+from controlplane.cluster.port import Cluster, Observation, PodSpec
+from controlplane.testbed.kubernetes import TestCluster
+from controlplane.testbed.processes import wait_until
+from scheduler.workload import Kind
+from tests.contract.drive import PATIENCE
+
+RUN_SCALE, WAIT_SCALE = 20.0, 200.0  # cluster seconds in a real one: of what pods do, and of waiting
+SLOW_START = 2.0  # KWOK counts whole seconds: at least one passes
+PATIENCE_SCALE = 6.0
+TEAM = "nlp"
+
+
+class Steered(KubernetesCluster):
+    """Tells KWOK what the pods it starts will do, and answers for what was done until now, not a moment ago."""
+
+    def __init__(self, server: TestCluster) -> None:
+        super().__init__(find(str(server.kubeconfig())), lost_after=0.0)
+        self._server = server
+
+    def start(self, pods: Sequence[PodSpec]) -> None:
+        self.prepare(pods)
+        for pod in pods:
+            steps = pod.spec.get("kwok")
+            if isinstance(steps, dict) and steps:
+                self._server.annotate(f"/api/v1/namespaces/{names.namespace(pod.namespace)}/pods/{pod.name}", **steps)
+        super().start(pods)
+
+    def observe(self, cursor: str | None) -> Observation:
+        everything = super().observe(None)
+        return super().observe(cursor) if cursor is not None else everything
+
+
+class KubernetesDrive:
+    """The API server and KWOK."""
+
+    cluster: Cluster
+
+    def __init__(self, server: TestCluster) -> None:
+        self.server = server
+        self.namespace(TEAM)
+        self.cluster = self.adapter = Steered(server)
+
+    def close(self) -> None:
+        self.adapter.close()
+
+    def namespace(self, team: str) -> None:
+        """Make the team's namespace, as the provisioner would."""
+        name = names.namespace(team)
+        self.server.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
+        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        self.server.wait_for(lambda: self.server.exists(account), "the namespace's account")
+
+    def wait(self, seconds: float) -> float:
+        time.sleep(seconds / WAIT_SCALE)
+        return seconds / WAIT_SCALE
+
+    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+        wait_until(condition, "what was waited for", max(15.0, seconds / PATIENCE_SCALE))
+
+    def lose_node(self, name: str) -> None:
+        self.server.annotate(f"/api/v1/nodes/{name}", not_ready="unknown")
+        self.server.wait_for(lambda: self._ready(name) != "True", "the node's silence")
+
+    def restore_node(self, name: str) -> None:
+        self.server.annotate(f"/api/v1/nodes/{name}", not_ready=None)
+        self.server.wait_for(lambda: self._ready(name) == "True" and not self._taints(name), "the node")
+
+    def remove_node(self, name: str) -> None:
+        self.server.request("DELETE", f"/api/v1/nodes/{name}")
+
+    def job_file(self, kind: Kind, seconds: float | None = None, exit_code: int = 0) -> dict[str, Any]:
+        steps: dict[str, str] = {}
+        if exit_code:
+            steps = {"fail_after": f"{(seconds or 0.0) / RUN_SCALE:.2f}", "exit_code": str(exit_code)}
+        elif seconds is not None:
+            steps = {"run_for": f"{seconds / RUN_SCALE:.2f}"}
+        file: dict[str, Any] = {
+            "type": kind.value,
+            "name": "work",
+            "image": "registry.example/work:1",
+            "normalised": {"gpus": 1, "grace_seconds": 30},
+            "kwok": steps,
+        }
+        return file | ({"port": 8080} if kind == Kind.INFERENCE else {})
+
+    def slow(self, file: dict[str, Any]) -> dict[str, Any]:
+        return file | {"kwok": {**file["kwok"], "start_after": f"{SLOW_START:g}"}}
+
+    def _ready(self, name: str) -> str:
+        conditions = self.server.request("GET", f"/api/v1/nodes/{name}")["status"]["conditions"]
+        return str(next(c["status"] for c in conditions if c["type"] == "Ready"))
+
+    def _taints(self, name: str) -> list[Any]:
+        found: list[Any] = self.server.request("GET", f"/api/v1/nodes/{name}")["spec"].get("taints", [])
+        return found
