@@ -45,7 +45,7 @@ def find(say: Say = lambda _: None) -> Mapping[str, Path]:
     folder = cache() / _folder_name()
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(folder.with_suffix(".lock")):
+        with _lock(folder.with_name(f"{folder.name}.lock")):
             if not folder.exists():  # somebody else may have built them while we waited
                 _build(folder, say)
     return {name: folder / name for name in PROGRAMS} | found

@@ -105,7 +105,8 @@ class TestCluster(Api):
         """Add machines and wait until work may go there."""
         create = partial(self.request, "POST", "/api/v1/nodes")
         self.each(create, [manifest(machine, self.layout.kubelet) for machine in machines])
-        if "kcm" in self.parts:  # takes the taint of each new node away
+        if machines and "kcm" in self.parts:  # takes the taint of each new node away, about in their order
+            self.wait_for(lambda: self._is_free(machines[-1].name), "the last node")
             names = {machine.name for machine in machines}
             self.wait_for(lambda: not names & set(self._tainted()), "the nodes")
 
@@ -140,10 +141,17 @@ class TestCluster(Api):
             processes.end(process, signal.SIGKILL)
         self._http.close()
 
+    def _is_free(self, name: str) -> bool:
+        return not _has_taint(self.request("GET", f"/api/v1/nodes/{name}"))
+
     def _tainted(self) -> Iterator[str]:
         for node in self.request("GET", "/api/v1/nodes?resourceVersion=0")["items"]:
-            if any(taint["key"] == "node.kubernetes.io/not-ready" for taint in node["spec"].get("taints", ())):
+            if _has_taint(node):
                 yield node["metadata"]["name"]
+
+
+def _has_taint(node: Json) -> bool:
+    return any(taint["key"] == "node.kubernetes.io/not-ready" for taint in node["spec"].get("taints", ()))
 
 
 @contextlib.contextmanager

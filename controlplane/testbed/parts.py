@@ -41,7 +41,7 @@ CONTROLLERS = (
     "validatingadmissionpolicy-status-controller",
 )
 LEASE_SECONDS = 40  # as kubelets have it; KWOK renews at a quarter of it
-MANY_NODES = 100  # from here on leases would be most of what the API server writes
+MANY_NODES = 100  # above it leases would be most of what the API server writes
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,14 @@ class Layout:
     def pod_log(self) -> Path:
         """What every pod prints, in the format of container runtimes."""
         return self.folder / "pod.log"
+
+    @property
+    def unused_plugins(self) -> tuple[str, ...]:
+        """Admission that would wait for a controller which is not there, or is the slowest part of a large start."""
+        taints = ("TaintNodesByCondition",)  # on new nodes, until a controller has seen that they are ready
+        if self.tier == "api":
+            return ("ServiceAccount", *taints)
+        return taints if self.node_count > MANY_NODES else ()
 
     @property
     def lease_seconds(self) -> int:
@@ -192,9 +200,8 @@ def _apiserver(layout: Layout) -> dict[str, object]:
         "allow-privileged": "true",
         "profiling": "false",
     }
-    if layout.tier == "api":
-        # Without controllers nobody makes service accounts or takes the taint of a new node away.
-        options["disable-admission-plugins"] = "ServiceAccount,TaintNodesByCondition"
+    if layout.unused_plugins:
+        options["disable-admission-plugins"] = ",".join(layout.unused_plugins)
     if layout.has_audit:
         options |= {"audit-policy-file": folder / "audit-policy", "audit-log-path": layout.audit}
     return options
