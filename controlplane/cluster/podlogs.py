@@ -69,7 +69,7 @@ def _training(world: World, attempt: Attempt, work: Work, pod: Pod, end: float, 
     reference = physics.step(work.training, speed.reference(world, attempt, work)).seconds
     for at in _times(began, min(end, halted), EVERY_SECONDS, tail):
         done = _done_at(attempt, at)
-        number = steps_done(attempt, work, reference, at)
+        number = steps_done(work, reference, done)
         yield LogLine(at, pod.rank, f"step {number} loss {_loss(world, attempt, work, done, at):.4f} ({done:.1%})")
     if pod.rank == min(attempt.pods) and work.checkpoint_interval:
         for at in _times(began, min(end, halted), work.checkpoint_interval, tail):

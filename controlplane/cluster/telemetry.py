@@ -116,9 +116,9 @@ def _cpu(world: World, pod: Pod, duty: float) -> tuple[int, float]:
     return round(min(used, pod.cpu_milli) if pod.cpu_milli else used), round(throttled, 4)
 
 
-def steps_done(attempt: Attempt, work: Work, reference_seconds: float, at: float) -> int:
-    """Which step a job is at: as many as its work would take on the reference placement."""
-    return math.floor(attempt.done_at(at) * (work.seconds or 0.0) / reference_seconds)
+def steps_done(work: Work, reference_seconds: float, done: float) -> int:
+    """Which step a job is at with this part of it done: as many as that would take on the reference placement."""
+    return math.floor(done * (work.seconds or 0.0) / reference_seconds)
 
 
 def notebook_duty(work: Work, seed: int, pod: str, started: float, at: float) -> float:
@@ -142,7 +142,7 @@ def _training(world: World, attempt: Attempt, work: Work) -> TrainingUse:
     return TrainingUse(
         workload=attempt.workload,
         attempt=attempt.attempt,
-        step=steps_done(attempt, work, reference, world.now),
+        step=steps_done(work, reference, attempt.done_at(world.now)),
         step_seconds=seconds,
         samples_per_second=here.devices * work.training.batch / seconds,
         data_wait_part=step.data_wait / step.seconds,

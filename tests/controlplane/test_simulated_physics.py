@@ -275,3 +275,21 @@ def test_each_profile_of_ours_runs(kind: Kind) -> None:
     assert all(0 < u.memory <= 81_920 for u in uses)
     texts = [line.text for line in world.logs(names(kind)[0], 1, 0, 1000, None)]
     assert texts[0].startswith(names(kind)[0])
+
+
+def test_logged_steps_go_on_while_the_speed_changes() -> None:
+    world = cluster()
+    world.start([pod("w", training(3600.0), milli=500, gpu_memory=8_192)])
+    to_running(world, "w-1-0")
+    for minute in range(1, 7):
+        world.advance(world.now() + 120)
+        if minute == 3:  # a neighbour comes: from here on it is slower
+            world.start([pod("other", training(3600.0), milli=500, gpu_memory=8_192)])
+    lines = [line.text for line in world.logs("w", 1, 0, 100, None) if line.text.startswith("step ")]
+    steps = [int(text.split()[1]) for text in lines]
+    assert len(steps) >= 10
+    assert steps == sorted(set(steps))
+    gains = [after - before for before, after in zip(steps, steps[1:], strict=False)]
+    assert min(gains) < max(gains)
+    (use,) = world.training(["w"])
+    assert steps[-1] <= use.step
