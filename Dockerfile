@@ -8,7 +8,8 @@ RUN /opt/weft/bin/pip install --no-cache-dir --require-hashes -r requirements/uv
         requirements/server.txt requirements/uv.txt
 COPY . .
 RUN /opt/weft/bin/uv pip install --no-cache --python /opt/weft/bin/python --no-deps --no-build-isolation . \
-    && install -m 0755 manage.py /opt/weft/manage.py
+    && install -m 0755 manage.py /opt/weft/manage.py \
+    && install -m 0644 uvicorn.json /opt/weft/uvicorn.json
 
 # Run stage: no compiler, no source tree, no root.
 FROM python:3.11-slim
@@ -21,4 +22,5 @@ ENV PATH=/opt/weft/bin:$PATH \
 USER weft
 WORKDIR /opt/weft
 EXPOSE 8000
-CMD ["uvicorn", "controlplane.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--timeout-graceful-shutdown", "10"]
+CMD ["uvicorn", "controlplane.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--no-access-log", \
+     "--timeout-graceful-shutdown", "10", "--log-config", "uvicorn.json"]

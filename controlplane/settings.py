@@ -20,7 +20,7 @@ DATA_DIR = Path(env.str("WEFT_HOME", str(BASE_DIR / ".weft")))  # database and s
 WEFT_DATA = Path(env.str("WEFT_DATA", str(BASE_DIR.parent / "shared" / "data")))  # traces for benchmarks and TRACE=
 
 # --- security ---------------------------------------------------------------------------------
-EMBEDDED = env.bool("WEFT_EMBEDDED", default="DATABASE_URL" not in os.environ)
+EMBEDDED = env.bool("WEFT_EMBEDDED", default=not {"DATABASE_URL", "DATABASE_URL_FILE"} & os.environ.keys())
 DEBUG = False
 
 

@@ -1,7 +1,7 @@
 """Kueue's generator shape, and a cluster without pods: what is admitted runs for its own time and is finished.
 
 Kueue measures its scheduler so (test/performance/scheduler): 5 cohorts of 6 queues with 20 units each, borrowing up to
-100; in each queue 350 small (1 unit, 0.2 s), 100 medium (5 units, 0.5 s) and 50 large (20 units, 1 s) workloads, created
+100; in each queue 350 small (1 unit, 0.2 s), 100 medium (5 units, 0.5 s) and 50 large (20 units, 1 s) workloads, one
 every 0.1, 0.5 and 1.2 s. A unit is one GPU here. Quota alone decides, so all 600 are in one node.
 """
 

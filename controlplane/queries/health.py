@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 from controlplane.models import ClusterState, Heartbeat
 
 # A loop's period, three times, and what a take-over of its lease costs (loops/threads.py, services/leases.py).
-PATIENCE_SECONDS = {"observe": 30.0, "schedule": 30.0, "actuate": 30.0, "scale": 60.0, "account": 195.0}
+PATIENCE_SECONDS = {"observe": 30.0, "schedule": 30.0, "actuate": 30.0, "tell": 30.0, "scale": 60.0, "account": 195.0}
 
 
 @dataclass(frozen=True, slots=True)

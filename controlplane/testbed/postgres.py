@@ -41,10 +41,12 @@ class Server:
 @contextlib.contextmanager
 def postgres() -> Iterator[str]:
     """Run an empty Postgres and yield the URL of its maintenance database. Raises MissingError."""
-    with prepared(QUICK) as server:
-        with running(server.command, log=server.log, user=server.user, stop=signal.SIGINT) as process:
-            wait_for(process, server.answers, "Postgres", server.log)
-            yield server.url
+    with (
+        prepared(QUICK) as server,
+        running(server.command, log=server.log, user=server.user, stop=signal.SIGINT) as process,
+    ):
+        wait_for(process, server.answers, "Postgres", server.log)
+        yield server.url
 
 
 @contextlib.contextmanager

@@ -33,9 +33,9 @@ def readyz(request: HttpRequest) -> JsonResponse:
             cursor.execute("SELECT 1 FROM controlplane_clusterstate WHERE 1 = 0")
         stalled = {} if settings.EMBEDDED or request.GET.get("exclude") == "loops" else _stalled()
     except DatabaseError:
-        return JsonResponse({"status": "unready", "checks": {"database": "does not answer"}}, status=503)
+        return _unready({"database": "does not answer"})
     if stalled:
-        return JsonResponse({"status": "unready", "checks": stalled}, status=503)
+        return _unready(stalled)
     return JsonResponse({"status": "ok"})
 
 
@@ -50,6 +50,12 @@ def prometheus(request: HttpRequest) -> HttpResponse:
     except DatabaseError:
         return HttpResponse(status=503)
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
+
+
+def _unready(checks: dict[str, str]) -> JsonResponse:
+    answer = JsonResponse({"status": "unready", "checks": checks}, status=503)
+    answer._has_been_logged = True  # the answer to a question is no error of ours, though Django logs every 503
+    return answer
 
 
 def _stalled() -> dict[str, str]:

@@ -3,20 +3,27 @@
 import json
 import time
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
 from controlplane.benchmarks import podless
+from controlplane.benchmarks.site import SPARE_GPUS
 from controlplane.celery import app
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import wiring
 from controlplane.loops.wiring import Wiring
+from controlplane.models import User
 from controlplane.services import presets, submission
 from controlplane.services.submission import Submission
+from controlplane.simulator.presets import Pool, Preset
 from controlplane.spec import parse
+from gpushare.gpu import WHOLE
+from scheduler.team import Quota, Team
 
 TICK_SECONDS = 0.1  # submissions of so long go in one batch
 
@@ -31,13 +38,15 @@ class Command(BaseCommand):
         """Options."""
         parser.add_argument("name", choices=sorted(PARTS))
         parser.add_argument("--part", type=float, default=1.0, help="of the generator's workloads")
+        parser.add_argument("--running", type=int, default=500)
+        parser.add_argument("--waiting", type=int, default=200)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it; what it found goes to standard output as JSON."""
-        self.stdout.write(json.dumps(PARTS[options["name"]](options["part"])))
+        self.stdout.write(json.dumps(PARTS[options["name"]](options)))
 
 
-def prepare(part: float) -> dict[str, Any]:
+def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
     """Tables, teams and quotas of Kueue's generator."""
     call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
     presets.load(preset=podless.preset(), password=connection.settings_dict["NAME"], speed=1.0)
@@ -47,17 +56,17 @@ def prepare(part: float) -> dict[str, Any]:
         return {"postgres": cursor.fetchone()[0]}
 
 
-def work(part: float) -> dict[str, Any]:
+def work(options: Mapping[str, Any]) -> dict[str, Any]:
     """A worker as in production, but for its machines."""
     cluster = podless.Podless(podless.preset().nodes)
     wiring.use(lambda: Wiring(cluster, Unmeasured(), wiring.holder()))
-    app.worker_main(["worker", "--pool", "threads", "--concurrency", "1", "--without-gossip", "--without-mingle"])
+    app.start(["worker", "--pool", "threads", "--concurrency", "1", "--without-gossip", "--without-mingle"])
     return {}
 
 
-def submit(part: float) -> dict[str, Any]:
+def submit(options: Mapping[str, Any]) -> dict[str, Any]:
     """Submit as the generator creates: late if it must, never early."""
-    due = [(at, parse(document)) for at, document in podless.arrivals(part)]
+    due = [(at, parse(document)) for at, document in podless.arrivals(options["part"])]
     began, done = time.monotonic(), 0
     while done < len(due):
         now = time.monotonic() - began
@@ -70,4 +79,39 @@ def submit(part: float) -> dict[str, Any]:
     return {"seconds": time.monotonic() - began}
 
 
-PARTS = {"admission-prepare": prepare, "admission-worker": work, "admission-submit": submit}
+def prepare_site(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A team whose work fills what it owns and waits beyond that, and one with room for all that comes."""
+    User.objects.all().delete()  # the preset brings its own people
+    pool = Pool("a100", "A100")
+    quotas = (
+        Quota("steady", pool.name, options["running"] * WHOLE, borrowing=0, lending=0),
+        Quota("fresh", pool.name, SPARE_GPUS * WHOLE, borrowing=0, lending=0),
+    )
+    teams = tuple(Team(quota.team) for quota in quotas)
+    presets.load(
+        preset=Preset("site", 1.0, 0, (), (pool,), teams, quotas, ()), password=settings.ADMIN_PASSWORD, speed=1.0
+    )
+    presets.forget_world(now=time.time())
+    count = options["running"] + options["waiting"]
+    for first in range(0, count, 500):
+        specs = [parse(_steady(number)) for number in range(first, min(first + 500, count))]
+        submission.submit_all([Submission(spec, actor="benchmark") for spec in specs])
+    return {"submitted": count}
+
+
+def _steady(number: int) -> dict[str, object]:
+    return {
+        "type": "training",
+        "name": f"steady-{number}",
+        "team": "steady",
+        "image": "example/train:1",
+        "resources": {"gpus": 1, "cpu": "1", "memory": "1Gi"},
+    }
+
+
+PARTS = {
+    "admission-prepare": prepare,
+    "admission-worker": work,
+    "admission-submit": submit,
+    "site-prepare": prepare_site,
+}

@@ -1,0 +1,123 @@
+"""What docker-compose.yml states, started as processes: its commands and its environment, on loopback."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from controlplane import liveness
+from controlplane.testbed import compose
+from controlplane.testbed.processes import MissingError, wait_until
+from tests.flows.processes import eventually, signed_in
+from tests.servers import needs
+
+JOB = {
+    "type": "training",
+    "name": "hello",
+    "team": "research",
+    "priority_class": "high",
+    "image": "example/train:1",
+    "expected_duration": "30s",
+    "resources": {"gpus": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[compose.Installation]:
+    try:
+        with compose.prepared(tmp_path_factory.mktemp("compose")) as made:
+            compose.up(made)
+            yield made
+    except MissingError as missing:
+        needs(missing.name, missing.how)
+
+
+def healthy(made: compose.Installation, part: str) -> bool:
+    """Run the health check that the file states for a part, where the part runs."""
+    service = compose.services()[part.partition("-")[0]]
+    kind, *command = service["healthcheck"]["test"]
+    assert kind == "CMD"
+    said = made.parts[part]
+    port = made.url.rpartition(":")[2]
+    words = [word.replace("127.0.0.1:8000", f"127.0.0.1:{port}") for word in command]
+    return subprocess.run(words, env=dict(said.env), cwd=compose.ROOT, timeout=60, check=False).returncode == 0
+
+
+def test_a_submitted_job_succeeds(installation: compose.Installation) -> None:
+    with signed_in(installation.url, installation.secret("admin_password")) as http:
+        answer = http.post("/api/v1/workloads", json=JOB)
+        assert answer.status_code == 201, answer.text
+        eventually(http, f"/api/v1/workloads/{answer.json()['uid']}", 120, phase="Succeeded")
+
+
+@pytest.mark.parametrize("part", ["web", "worker-1", "worker-2", "beat-1", "beat-2"])
+def test_the_stated_health_check_passes(installation: compose.Installation, part: str) -> None:
+    wait_until(lambda: healthy(installation, part), part, 60)
+
+
+def test_prometheus_scrapes_the_installation_and_both_workers(installation: compose.Installation) -> None:
+    flag = next(word for word in installation.parts["prometheus"].command if word.startswith("--web.listen-address="))
+    url = f"http://{flag.partition('=')[2]}"
+
+    def ask(query: str) -> list[Any]:
+        try:
+            answer = httpx.get(f"{url}/api/v1/query", params={"query": query}, timeout=10, trust_env=False)
+            return list(answer.json()["data"]["result"])
+        except (httpx.HTTPError, ValueError):
+            return []
+
+    wait_until(lambda: len(ask("up == 1")) == 3, "three targets", 90)
+    assert {row["metric"]["loop"] for row in ask("weft_loop_age_seconds")} >= {"observe", "schedule", "actuate"}
+    assert ask("sum(weft_loop_rounds_total{result='done'}) > 0")
+    assert float(ask("sum(weft_gpus)")[0]["value"][1]) == 120
+
+
+def test_metrics_are_shown_only_for_the_token(installation: compose.Installation) -> None:
+    url = f"{installation.url}/metrics"
+    assert httpx.get(url, trust_env=False).status_code == 401
+    wrong = httpx.get(url, headers={"Authorization": "Bearer wrong"}, trust_env=False)
+    assert wrong.status_code == 401
+
+
+def test_every_log_line_is_a_json_object_without_secrets(installation: compose.Installation) -> None:
+    for part in ("worker-1", "worker-2", "beat-1", "web"):
+        everything = installation.log(part).read_text()
+        assert all("event" in json.loads(line) for line in everything.splitlines())
+        assert not any(installation.secret(name) in everything for name in ("secret_key", "metrics_token"))
+        assert '"level": "error"' not in everything
+
+
+def test_a_worker_that_hangs_is_unhealthy(installation: compose.Installation) -> None:
+    folder = installation.folder / "worker-1"
+    alive = folder / "weft-worker.alive"
+    assert alive.exists()
+    before = alive.stat().st_mtime
+    wait_until(lambda: alive.stat().st_mtime > before, "a fresh sign of life", 30)
+    assert liveness.path("worker").name == alive.name
+    assert time.time() - alive.stat().st_mtime < 60
+
+
+def test_stopped_workers_give_their_leases_back_within_the_grace_period(installation: compose.Installation) -> None:
+    grace = float(compose.services()["worker"]["stop_grace_period"].rstrip("s"))
+    for part in ("worker-1", "worker-2"):
+        began = time.monotonic()
+        assert installation.stop(part) == 0, installation.log(part).read_text()
+        assert time.monotonic() - began < grace
+    with psycopg.connect(installation.database, autocommit=True) as database:
+        held = "SELECT count(*) FROM controlplane_lease WHERE holder <> '' AND expires_at > clock_timestamp()"
+        assert database.execute(held).fetchone() == (0,)
+    wait_until(lambda: not installation.answers("/readyz"), "readyz to tell that no loop runs", 90)
+    assert installation.answers("/readyz?exclude=loops")
+
+
+def test_the_image_starts_what_the_file_starts() -> None:
+    env = compose.image_environment()
+    assert env["DJANGO_SETTINGS_MODULE"] == "controlplane.settings"
+    assert compose.services()["web"]["command"].startswith("uvicorn controlplane.asgi:application")
+    assert Path(compose.FILE).name == "docker-compose.yml"
