@@ -5,16 +5,27 @@ it as well; the rules here hold at level `baseline` too, and for what PodSecurit
 """
 
 import json
+from dataclasses import dataclass
 
 from controlplane.cluster.kubernetes import names, pods
 from controlplane.cluster.kubernetes.volumes import SHARED_MEMORY_PATH
 from controlplane.jobfile import RESERVED_ENV, RESERVED_PATHS
 from controlplane.manifests.site import BASELINE, SCHEDULER, Site
 
-Rule = tuple[str, str]  # CEL that must be true, and what is said when it is not
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """CEL that must be true, and what is said when it is not: a sentence, or CEL (`told`) that makes one."""
+
+    check: str
+    message: str
+    told: str = ""
+
 
 LABELS = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND, names.ATTEMPT, names.RANK)
 ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.DIGEST)
+# Labels of its node that the API server gives a pod when it is bound (admission plugin PodTopologyLabels).
+OF_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 # Put on every pod by the API server itself.
 DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 MOST_GRACE_SECONDS = 3600  # of a job file's checkpoint.grace
@@ -73,6 +84,14 @@ def texts(values: tuple[str, ...]) -> str:
     return json.dumps(list(values))
 
 
+def _absent(place: str, what: str, fields: tuple[str, ...]) -> Rule:
+    """None of these fields is there; one rule, as each costs the API server a little at every pod."""
+    check = " && ".join(f"!has({place}.{field})" for field in fields)
+    found = ", ".join(f"has({place}.{field}) ? {text(field)} : ''" for field in fields)
+    told = f"'Weft: {what}: not allowed: ' + [{found}].filter(f, f != '').join(', ') + '.'"
+    return Rule(check, f"{what}: not allowed is any of {', '.join(fields)}", told)
+
+
 def _whose() -> list[Rule]:
     same = " && ".join(
         f"variables.{now}.all(k, !({OURS}) || (k in variables.{old} && variables.{old}[k] == variables.{now}[k]))"
@@ -81,29 +100,30 @@ def _whose() -> list[Rule]:
     )
     workload, attempt, rank = (f"variables.labels[{text(key)}]" for key in (names.WORKLOAD, names.ATTEMPT, names.RANK))
     return [
-        ("variables.isScheduler || !variables.isNew", "only Weft's scheduler creates pods in a team's namespace"),
-        (
+        Rule("variables.isScheduler || !variables.isNew", "only Weft's scheduler creates pods in a team's namespace"),
+        Rule(
             f"variables.isScheduler || variables.isNew || (object.spec == oldObject.spec && {same})",
             "only Weft's scheduler changes the spec, and the weft.dev labels and annotations, of a team's pod",
         ),
-        (
+        Rule(
             f"{texts(LABELS)}.all(k, k in variables.labels)"
-            f" && variables.labels.all(k, !k.contains('/') || k in {texts(LABELS)})",
+            f" && variables.labels.all(k, !k.contains('/') || k in {texts(LABELS)}"
+            f" || (!variables.isNew && k in {texts(OF_NODE)}))",
             "labels with a prefix must be Weft's own, and all of them",
         ),
-        (
+        Rule(
             f"variables.labels[{text(names.TEAM)}] == namespaceObject.metadata.labels[{text(names.TEAM)}]",
             f"{names.TEAM} must be the namespace's team",
         ),
-        (
+        Rule(
             f"object.metadata.name == {workload} + '-' + {attempt} + '-' + {rank}",
             "the name must be workload-attempt-rank",
         ),
-        (
+        Rule(
             f"!variables.isNew || variables.annotations.all(k, k in {texts(ANNOTATIONS)})",
             "annotations must be Weft's own",
         ),
-        (
+        Rule(
             "!has(object.metadata.finalizers) && !has(object.metadata.ownerReferences)",
             "finalizers and owners are not allowed",
         ),
@@ -116,26 +136,26 @@ OURS = "k.startsWith('weft.dev/') || k.startsWith('internal.weft.dev/')"
 def _spec() -> list[Rule]:
     tolerated = texts((*names.TOLERATED_TAINTS, *DEFAULT_TOLERATIONS))
     return [
-        *((f"!has(object.spec.{field})", f"spec.{field} is not allowed") for field in ABSENT),
-        ("size(object.spec.containers) == 1", "a pod has one container"),
-        (f"object.spec.schedulerName == {text(names.SCHEDULER_NAME)}", "spec.schedulerName must be weft"),
-        ("!variables.isNew || !has(object.spec.nodeName)", "spec.nodeName is not allowed; pods are bound"),
-        ("object.spec.restartPolicy == 'Never'", "spec.restartPolicy must be Never"),
-        (
+        _absent("object.spec", "spec", ABSENT),
+        Rule("size(object.spec.containers) == 1", "a pod has one container"),
+        Rule(f"object.spec.schedulerName == {text(names.SCHEDULER_NAME)}", "spec.schedulerName must be weft"),
+        Rule("!variables.isNew || !has(object.spec.nodeName)", "spec.nodeName is not allowed; pods are bound"),
+        Rule("object.spec.restartPolicy == 'Never'", "spec.restartPolicy must be Never"),
+        Rule(
             "!has(object.spec.preemptionPolicy) || object.spec.preemptionPolicy == 'PreemptLowerPriority'",
             "spec.preemptionPolicy is not allowed",
         ),
-        ("object.spec.dnsPolicy == 'ClusterFirst'", "spec.dnsPolicy is not allowed"),
-        (
+        Rule("object.spec.dnsPolicy == 'ClusterFirst'", "spec.dnsPolicy is not allowed"),
+        Rule(
             f"object.spec.serviceAccountName == {text(pods.SERVICE_ACCOUNT)}"
             " && has(object.spec.automountServiceAccountToken) && !object.spec.automountServiceAccountToken",
             "the service account must be default, without its token",
         ),
-        (
+        Rule(
             f"object.spec.terminationGracePeriodSeconds <= {MOST_GRACE_SECONDS}",
             f"spec.terminationGracePeriodSeconds may be {MOST_GRACE_SECONDS} at most",
         ),
-        (
+        Rule(
             f"variables.tolerations.all(t, has(t.key) && t.key in {tolerated})",
             f"tolerations may name {', '.join(names.TOLERATED_TAINTS)} only",
         ),
@@ -150,35 +170,35 @@ def _security() -> list[Rule]:
         *("seLinuxOptions", "appArmorProfile", "seccompProfile", "windowsOptions"),
     )
     return [
-        (
+        Rule(
             f"has({pod}) && has({pod}.seccompProfile) && {pod}.seccompProfile.type == 'RuntimeDefault'",
             "spec.securityContext.seccompProfile must be RuntimeDefault",
         ),
-        (
+        Rule(
             f"has({pod}) && ((has({pod}.runAsNonRoot) && {pod}.runAsNonRoot"
             f" && (!has({pod}.runAsUser) || {pod}.runAsUser != 0)) || variables.mayBeRoot)",
             "root is for teams at PodSecurity level baseline",
         ),
-        (
+        Rule(
             f"!has({pod}.fsGroup) || {pod}.fsGroup == {pods.FS_GROUP}",
             f"spec.securityContext.fsGroup must be {pods.FS_GROUP}",
         ),
-        (
+        Rule(
             f"!has({pod}.runAsGroup) || {pod}.runAsGroup != 0 || variables.mayBeRoot",
             "root is for teams at PodSecurity level baseline",
         ),
-        (
+        Rule(
             f"!has({pod}.sysctls) || {pod}.sysctls.all(s, s.name == {text(pods.LOW_PORTS['name'])})",
             "sysctls are not allowed",
         ),
-        *((f"!has({pod}.{f})", f"spec.securityContext.{f} is not allowed") for f in ABSENT_IN_POD_CONTEXT),
-        (
+        _absent(pod, "spec.securityContext", ABSENT_IN_POD_CONTEXT),
+        Rule(
             f"has({main}) && " + " && ".join(f"has({main}.{field})" for field in of_main) + ""
             f" && !{main}.allowPrivilegeEscalation && !has({main}.capabilities.add)"
             f" && has({main}.capabilities.drop) && {main}.capabilities.drop == ['ALL']",
             "a container drops all capabilities and cannot gain any",
         ),
-        (
+        Rule(
             f"has({main}) && " + " && ".join(f"!has({main}.{field})" for field in others),
             "a container's securityContext holds allowPrivilegeEscalation and capabilities only",
         ),
@@ -191,23 +211,23 @@ def _container(site: Site) -> list[Rule]:
     reference = f"has(e.valueFrom.fieldRef) && e.valueFrom.fieldRef.fieldPath == {text(FROM_BINDING)}"
     from_registry = " || ".join(f"{main}.image.startsWith({text(prefix)})" for prefix in site.registries)
     return [
-        *((f"!has({main}.{field})", f"a container's {field} is not allowed") for field in ABSENT_IN_CONTAINER),
-        (f"{main}.imagePullPolicy == 'Always'", "imagePullPolicy must be Always"),
-        *([(from_registry, f"images come from {', '.join(site.registries)}")] if from_registry else []),
-        (
+        _absent(main, "spec.containers[0]", ABSENT_IN_CONTAINER),
+        Rule(f"{main}.imagePullPolicy == 'Always'", "imagePullPolicy must be Always"),
+        *([Rule(from_registry, f"images come from {', '.join(site.registries)}")] if from_registry else []),
+        Rule(
             f"!has({main}.ports) || {main}.ports.all(p, !has(p.hostPort) && !has(p.hostIP))",
             "host ports are not allowed",
         ),
-        (
+        Rule(
             f"variables.env.all(e, !e.name.matches({reserved}) || e.name == 'NVIDIA_VISIBLE_DEVICES')",
             "env sets a variable that decides about GPUs or about what is loaded",
         ),
-        (
+        Rule(
             "variables.env.all(e, e.name != 'NVIDIA_VISIBLE_DEVICES'"
             f" || (has(e.value) && e.value == 'void') || (has(e.valueFrom) && {reference}))",
             "NVIDIA_VISIBLE_DEVICES is void, or what the pod is bound to",
         ),
-        (
+        Rule(
             "variables.env.all(e, !has(e.valueFrom) || has(e.valueFrom.secretKeyRef)"
             f" || (e.name == 'NVIDIA_VISIBLE_DEVICES' && {reference}))",
             "env takes values from the team's secrets only",
@@ -220,15 +240,15 @@ def _storage() -> list[Rule]:
         f"m.mountPath == {text(path)} || m.mountPath.startsWith({text(path + '/')})" for path in RESERVED_PATHS
     )
     return [
-        (
+        Rule(
             "variables.volumes.all(v, has(v.persistentVolumeClaim) || (has(v.emptyDir) && has(v.emptyDir.sizeLimit)))",
             "a volume is a claim of the team, or emptyDir with a sizeLimit",
         ),
-        (
+        Rule(
             "variables.mounts.all(m, !has(m.subPath) && !has(m.subPathExpr) && !has(m.mountPropagation))",
             "subPath and mountPropagation are not allowed",
         ),
-        (
+        Rule(
             f"variables.mounts.all(m, m.mountPath == {text(SHARED_MEMORY_PATH)} || !({inside}))"
             " && variables.mounts.all(m, !m.mountPath.contains('..') && m.mountPath != '/')",
             "a mount covers a path of the system",
@@ -241,15 +261,15 @@ def _devices(site: Site) -> list[Rule]:
     extra = "".join(f" || k.startsWith({text(prefix)})" for prefix in site.extra_resources)
     gpu = text(names.GPU_RESOURCE)
     return [
-        (
+        Rule(
             f"'cpu' in {asked} && 'memory' in {asked} && {asked} == variables.requests",
             "limits must name cpu and memory, and be the requests",
         ),
-        (
+        Rule(
             f"{asked}.all(k, k in ['cpu', 'memory', {gpu}]{extra})",
             f"resources may be cpu, memory, {', '.join((names.GPU_RESOURCE, *site.extra_resources))}",
         ),
-        (
+        Rule(
             f"{gpu} in {asked} || variables.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES')",
             "a pod without whole GPUs must set NVIDIA_VISIBLE_DEVICES, or it would see all of them",
         ),

@@ -4,7 +4,7 @@ They run in the API server itself, need no webhook, and refuse when they cannot 
 """
 
 from controlplane.cluster.kubernetes import names
-from controlplane.manifests.podrules import OURS, Rule, rules, text, variables
+from controlplane.manifests.podrules import OF_NODE, OURS, Rule, rules, text, texts, variables
 from controlplane.manifests.site import PROVISIONER, SCHEDULER, Json, Site, obj
 
 ADMISSION = "admissionregistration.k8s.io/v1"
@@ -36,15 +36,16 @@ def _pod_parts() -> list[Json]:
 def _binding(scheduler: str) -> list[Rule]:
     """The Binding's annotations become the pod's, so that who binds decides about GPUs."""
     return [
-        ("request.subResource != 'ephemeralcontainers'", "containers cannot be added to a team's pod"),
-        (scheduler, "only Weft's scheduler binds and resizes the pods of a team"),
-        (
+        Rule("request.subResource != 'ephemeralcontainers'", "containers cannot be added to a team's pod"),
+        Rule(scheduler, "only Weft's scheduler binds and resizes the pods of a team"),
+        Rule(
             "request.subResource != 'binding' || !has(object.metadata.annotations)"
             f" || object.metadata.annotations.all(k, k == {text(names.GPUS)})",
             f"a binding may carry the annotation {names.GPUS} only",
         ),
-        (
-            "request.subResource != 'binding' || !has(object.metadata.labels) || size(object.metadata.labels) == 0",
+        Rule(
+            "request.subResource != 'binding' || !has(object.metadata.labels)"
+            f" || object.metadata.labels.all(k, k in {texts(OF_NODE)})",
             "a binding may carry no labels",
         ),
     ]
@@ -53,13 +54,13 @@ def _binding(scheduler: str) -> list[Rule]:
 def _services(scheduler: str) -> list[Rule]:
     labels = "has(object.metadata.labels) ? object.metadata.labels : {}"
     return [
-        (
+        Rule(
             "!has(object.spec.type) || object.spec.type == 'ClusterIP'",
             "a Service of a team opens nothing to the outside: its type is ClusterIP",
         ),
-        ("!has(object.spec.externalIPs)", "externalIPs are not allowed"),
-        ("!has(object.spec.externalName)", "externalName is not allowed"),
-        (f"{scheduler} || !({labels}).exists(k, {OURS})", "only Weft's scheduler sets weft.dev labels"),
+        Rule("!has(object.spec.externalIPs)", "externalIPs are not allowed"),
+        Rule("!has(object.spec.externalName)", "externalName is not allowed"),
+        Rule(f"{scheduler} || !({labels}).exists(k, {OURS})", "only Weft's scheduler sets weft.dev labels"),
     ]
 
 
@@ -67,7 +68,7 @@ def _labels() -> list[Rule]:
     """Elsewhere nobody passes for one of ours: a forged label would make a pod look like a placed worker."""
     message = "weft.dev labels and annotations belong to pods of teams"
     return [
-        (f"!has(object.metadata.{field}) || object.metadata.{field}.all(k, !({OURS}))", message)
+        Rule(f"!has(object.metadata.{field}) || object.metadata.{field}.all(k, !({OURS}))", message)
         for field in ("labels", "annotations")
     ]
 
@@ -76,17 +77,17 @@ def _namespaces(site: Site, provisioner: str) -> list[Rule]:
     """What makes a namespace a team's, and how strict it is, only the provisioner (or a cluster admin) changes."""
     new, old = (
         "(has(object.metadata.labels) ? object.metadata.labels : {})",
-        ("(oldObject != null && has(oldObject.metadata.labels) ? oldObject.metadata.labels : {})"),
+        "(oldObject != null && has(oldObject.metadata.labels) ? oldObject.metadata.labels : {})",
     )
     team = text(names.TEAM)
     ours = f"k == {team} || k.startsWith({text(LEVELS)})"
     same = f"{new}.all(k, !({ours}) || (k in {old} && {old}[k] == {new}[k])) && {old}.all(k, !({ours}) || k in {new})"
     return [
-        (
+        Rule(
             f"{provisioner} || {MASTERS} || !({team} in {new} || {team} in {old}) || ({same})",
             "only Weft's provisioner makes a namespace a team's, or changes its PodSecurity level",
         ),
-        (
+        Rule(
             f"!({team} in {new}) || object.metadata.name == {text(site.prefix)} + {new}[{team}]",
             f"a team's namespace is named {site.prefix} and its team",
         ),
@@ -98,7 +99,7 @@ def _cordon() -> list[Rule]:
         f"has(object.{f}) == has(oldObject.{f}) && (!has(object.{f}) || object.{f} == oldObject.{f})"
         for f in ("metadata.labels", "metadata.annotations", "spec.taints")
     )
-    return [(f"request.operation == 'UPDATE' && {same}", "the scheduler may change a node's unschedulable only")]
+    return [Rule(f"request.operation == 'UPDATE' && {same}", "the scheduler may change a node's unschedulable only")]
 
 
 def _provisioned() -> list[Json]:
@@ -114,8 +115,8 @@ def _provisioner(site: Site) -> list[Rule]:
     where = "(has(object.metadata.namespace) ? object.metadata.namespace : object.metadata.name)"
     mine = f"{where}.startsWith({text(site.prefix)})"
     return [
-        (mine, "the provisioner writes in the namespaces of teams only"),
-        (
+        Rule(mine, "the provisioner writes in the namespaces of teams only"),
+        Rule(
             f"object.kind != 'Namespace' || ({has_team})",
             "the provisioner makes namespaces of teams only",
         ),
@@ -141,9 +142,7 @@ def _policy(
     spec: Json = {
         "failurePolicy": "Fail",
         "matchConstraints": match,
-        "validations": [
-            {"expression": check, "message": f"Weft: {said}.", "reason": "Forbidden"} for check, said in checks
-        ],
+        "validations": [_validation(rule) for rule in checks],
     }
     if given:
         spec["variables"] = [{"name": key, "expression": value} for key, value in given.items()]
@@ -154,3 +153,8 @@ def _policy(
         obj(ADMISSION, "ValidatingAdmissionPolicy", name, spec=spec),
         obj(ADMISSION, "ValidatingAdmissionPolicyBinding", name, spec=binding),
     ]
+
+
+def _validation(rule: Rule) -> Json:
+    found: Json = {"expression": rule.check, "message": f"Weft: {rule.message}.", "reason": "Forbidden"}
+    return {**found, "messageExpression": rule.told} if rule.told else found

@@ -7,7 +7,6 @@ team roles, no more), or change what a namespace enforces (only the provisioner,
 from controlplane.manifests.site import PROVISIONER, READER, RESTRICTED, SCHEDULER, Json, Site, obj
 
 RBAC = "rbac.authorization.k8s.io"
-READ = ["get", "list", "watch"]
 WEB = "weft-web"  # pages and API: a database and nothing else
 
 
@@ -19,34 +18,35 @@ def system(site: Site) -> list[Json]:
         obj("v1", "ServiceAccount", WEB, site.namespace, automountServiceAccountToken=False),
     ]
     objects += [obj("v1", "ServiceAccount", name, site.namespace) for name in (SCHEDULER, READER, PROVISIONER)]
-    objects += [_role(f"{SCHEDULER}-cluster", _scheduler_in_cluster()), _bound(site, SCHEDULER, f"{SCHEDULER}-cluster")]
+    for account, rules in ((SCHEDULER, _scheduler_in_cluster()), (READER, _reader_in_cluster())):
+        objects += [_role(f"{account}-cluster", rules), _bound(site, account, f"{account}-cluster")]
     objects += [_role(f"{SCHEDULER}-team", _scheduler_in_team()), _role(f"{READER}-team", _reader_in_team())]
     return [*objects, _role(PROVISIONER, _provisioner()), _bound(site, PROVISIONER, PROVISIONER)]
 
 
 def _scheduler_in_cluster() -> list[Json]:
     """Reads what there is; the one thing it writes outside of team namespaces is a node's cordon (see policy.py)."""
-    return [
-        _rule("", ["nodes", "pods"], READ),
-        _rule("", ["services"], READ),
-        _rule("", ["nodes"], ["patch"]),
-    ]
+    return [_rule("", ["pods"], ["list", "watch"]), _rule("", ["nodes"], ["list", "watch", "patch"])]
 
 
 def _scheduler_in_team() -> list[Json]:
     return [
-        _rule("", ["pods"], ["create", "delete", "patch"]),
+        _rule("", ["pods"], ["get", "create", "delete"]),
         _rule("", ["pods/binding"], ["create"]),
         _rule("", ["pods/resize"], ["patch"]),
         _rule("", ["pods/log"], ["get"]),
-        _rule("", ["services"], ["create", "delete", "patch"]),
-        _rule("", ["events"], ["create", "patch"]),
+        _rule("", ["services"], ["create"]),
+        _rule("", ["events"], ["get", "create", "patch"]),
     ]
 
 
+def _reader_in_cluster() -> list[Json]:
+    """For a process that only shows logs: it finds a workload's pods by their label."""
+    return [_rule("", ["pods"], ["list"])]
+
+
 def _reader_in_team() -> list[Json]:
-    """For a process that only shows logs and events."""
-    return [_rule("", ["pods", "events"], ["get", "list"]), _rule("", ["pods/log"], ["get"])]
+    return [_rule("", ["pods/log"], ["get"])]
 
 
 def _provisioner() -> list[Json]:

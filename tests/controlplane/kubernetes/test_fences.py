@@ -1,7 +1,6 @@
 """The fences in a real API server: admission policy, PodSecurity, quota, and the rights of our accounts."""
 
 import io
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,29 +18,18 @@ from controlplane.manifests import policy, system, teams
 from controlplane.manifests.site import BASELINE, Site, TeamSpace
 from controlplane.models import NodePool, PodSecurity, Quota, Team
 from controlplane.services import teams as team_service
-from controlplane.testbed.api import ApiError
 from controlplane.testbed.kubernetes import TestCluster
-from tests.controlplane.kubernetes.jobs import job, pod_of, pods
+from tests.controlplane.kubernetes.fences import DRY, in_force, refusal
+from tests.controlplane.kubernetes.jobs import pods
 
 SITE = Site()
-DRY = "?dryRun=All"
 
 
 def fenced(cluster: TestCluster, *spaces: TeamSpace) -> None:
     """Put accounts, policies and namespaces into a cluster, and wait until the policies are in force."""
     made = [one for space in spaces for one in teams.team(SITE, space)]
     cluster.apply([*system.system(SITE), *policy.policies(SITE), *made])
-    where = f"/api/v1/namespaces/weft-{spaces[0].name}/pods{DRY}"
-    pod = {**builder.build(pod_of(job(team=spaces[0].name)), namespace=f"weft-{spaces[0].name}")}
-    cluster.wait_for(lambda: "denied" in refusal(lambda: cluster.request("POST", where, pod)), "the admission policy")
-
-
-def refusal(request: Callable[[], object]) -> str:
-    try:
-        request()
-    except ApiError as error:
-        return error.message
-    return ""
+    in_force(cluster, spaces[0], SITE)
 
 
 def test_what_is_forbidden_is_refused_even_past_the_builder(kubernetes: TestCluster) -> None:
@@ -129,8 +117,10 @@ def test_a_scheduler_cordons_and_does_nothing_else_to_a_node(kubernetes: TestClu
         kubernetes.request("PATCH", f"/api/v1/nodes/a{DRY}", change, content_type=merge, token=token)
 
     patch({"spec": {"unschedulable": True}})
-    said = refusal(lambda: patch({"metadata": {"labels": {"weft.dev/pool": "mine"}}}))
-    assert "the scheduler may change a node's unschedulable only" in said
+    said = "the scheduler may change a node's unschedulable only"
+    for change in ({"metadata": {"labels": {"weft.dev/pool": "mine"}}}, {"spec": {"taints": []}}):
+        kubernetes.wait_for(lambda change=change: said in refusal(lambda: patch(change)), f"the refusal of {change}")
+    patch({"spec": {"unschedulable": None}})
 
 
 def printed(*args: str) -> str:

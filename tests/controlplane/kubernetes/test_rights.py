@@ -1,0 +1,109 @@
+"""Our accounts use every right they have, and need none that they have not: what the API server's audit log says."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.cluster.kubernetes.adapter import KubernetesCluster
+from controlplane.cluster.kubernetes.connection import find
+from controlplane.cluster.port import Note, PodPhase, PodSpec
+from controlplane.manifests import policy, system, teams
+from controlplane.manifests.site import Site, TeamSpace
+from controlplane.testbed.kubernetes import TestCluster, test_cluster
+from controlplane.testbed.nodes import named
+from tests import servers
+from tests.controlplane.kubernetes.fences import in_force
+from tests.controlplane.kubernetes.jobs import job, pod_of
+
+SITE = Site()
+OTHER, THIRD = "0a1b2c3d-0000-4000-8000-00000000000b", "0a1b2c3d-0000-4000-8000-00000000000c"
+Right = tuple[str, str]  # verb, resource with its part
+
+
+@pytest.fixture
+def audited(tmp_path: Path) -> Iterator[TestCluster]:
+    """A cluster with our rights, policies and one team, which notes every request."""
+    with servers.or_skip(test_cluster(tmp_path, nodes=named("a", "b"), audit=True)) as cluster:
+        cluster.apply([*system.system(SITE), *policy.policies(SITE), *teams.team(SITE, TeamSpace("nlp"))])
+        in_force(cluster, TeamSpace("nlp"), SITE)
+        yield cluster
+
+
+def used(cluster: TestCluster, account: str) -> tuple[set[Right], list[str]]:
+    """What an account did, and what it was denied."""
+    rights, denied = set(), []
+    for entry in cluster.audit():
+        if entry["user"]["username"] != SITE.user(account) or "objectRef" not in entry:
+            continue
+        about = entry["objectRef"]
+        right = (entry["verb"], "/".join(filter(None, (about["resource"], about.get("subresource")))))
+        if entry.get("responseStatus", {}).get("code") == 403:
+            denied.append(f"{right} {entry['responseStatus'].get('message', '')}")
+        rights.add(right)
+    return rights, denied
+
+
+def granted(account: str) -> set[Right]:
+    roles: list[Any] = [one for one in system.system(SITE) if one["kind"] == "ClusterRole"]
+    mine = [role for role in roles if role["metadata"]["name"].startswith(account)]
+    rules = [rule for role in mine for rule in role["rules"]]
+    return {(verb, resource) for rule in rules for verb in rule["verbs"] for resource in rule["resources"]}
+
+
+def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestCluster) -> None:
+    config = str(audited.kubeconfig("weft/weft-scheduler"))
+    gang = [placed(pod_of(job(workers={"count": 2}), rank=rank, size=2), "a", rank) for rank in range(2)]
+    served = placed(pod_of(job(type="inference", name="chat"), uid=OTHER), "b", 0)
+    share = {"gpu_share": {"guarantee": 0.5, "memory": "1Gi"}}
+    notebook = placed(pod_of(job(type="notebook", name="explore", resources=share), uid=THIRD), "b", 1)
+    with closing(KubernetesCluster(find(config))) as cluster:
+        cluster.observe(None)
+        cluster.prepare(gang)
+        note = Note(gang[0].workload, "nlp", "Queued", "2 GPUs are free, 4 are asked for.", is_warning=False)
+        audited.wait_for(lambda: told(cluster, audited, note), "the event")
+        cluster.tell([note])
+        for pods in (gang, [served], [notebook]):
+            cluster.start(pods)
+            cluster.start(pods)
+        audited.wait_for(lambda: running(cluster) == 4, "running pods")
+        cluster.resize(served.workload, 1, 0, 2000, 4096)
+        cluster.cordon("b", True)
+        cluster.cordon("b", False)
+        assert cluster.logs(gang[0].workload, 1, 0, 5, None)
+        cluster.stop(gang[0].workload, 1, [0, 1], 1.0)
+        audited.wait_for(lambda: running(cluster) == 2, "the gang's end")
+    with closing(KubernetesCluster(find(config))) as other:  # one that knows nothing of what is there
+        other.start([served])
+    rights, denied = used(audited, "weft-scheduler")
+    assert denied == []
+    assert rights == granted("weft-scheduler")
+
+
+def test_the_reader_reads_logs_with_all_its_rights_and_no_others(audited: TestCluster) -> None:
+    pod = placed(pod_of(job()), "a", 0)
+    with closing(KubernetesCluster(find(str(audited.kubeconfig("weft/weft-scheduler"))))) as cluster:
+        cluster.start([pod])
+        audited.wait_for(lambda: running(cluster) == 1, "the pod")
+    with closing(KubernetesCluster(find(str(audited.kubeconfig("weft/weft-reader"))))) as reader:
+        assert reader.logs(pod.workload, 1, 0, 5, None)
+    rights, denied = used(audited, "weft-reader")
+    assert denied == []
+    assert rights == granted("weft-reader")
+
+
+def placed(pod: PodSpec, node: str, gpu: int) -> PodSpec:
+    return replace(pod, node=node, gpus=(gpu,))
+
+
+def running(cluster: KubernetesCluster) -> int:
+    return sum(pod.phase is PodPhase.RUNNING for pod in cluster.observe(None).pods)
+
+
+def told(cluster: KubernetesCluster, server: TestCluster, note: Note) -> bool:
+    """Whether the event is there; the adapter finds the pod to hang it on in its mirror, which may be a moment late."""
+    cluster.tell([note])
+    return bool(server.request("GET", "/api/v1/namespaces/weft-nlp/events")["items"])
