@@ -1,13 +1,13 @@
 """The dashboard: the clock, totals, history, decisions, what waits. milli-GPU and cluster-clock seconds."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
 from uuid import UUID
 
-from django.db.models import Avg, Count, ExpressionWrapper, F, FloatField, IntegerField, Max, Q, Sum
+from django.db.models import Avg, ExpressionWrapper, F, FloatField, IntegerField, Max, Sum
 from django.db.models.functions import Cast, Floor
 
 from controlplane.models import ClusterState, Event, Node, TeamSample, Usage, Workload
@@ -166,25 +166,21 @@ def decisions(names: Collection[str] | None, limit: int) -> tuple[Decided, ...]:
     )
 
 
-def queue(names: Collection[str] | None, limit: int, offset: int = 0) -> tuple[list[Workload], int]:
-    """What waits in these teams (None: all), in the order it is looked at, and how many there are.
+def queue(names: Collection[str] | None, limit: int) -> tuple[list[Workload], int]:
+    """Some of what waits in these teams (None: all), the highest priority first, and how many there are. Two queries.
 
-    Each has `position`, its place within its team. At most three queries.
+    The order of the next round is whatif.turns, which costs a round.
     """
     found = Workload.objects.filter(phase__in=[p.value for p in WAITING])
     if names is not None:
         found = found.filter(team__name__in=names)
     ordered = found.select_related("team", "priority_class").defer("spec").order_by("-priority", "seq")
-    rows = list(ordered[offset : offset + limit])
-    places: Counter[int] = Counter()
-    if rows and offset:
-        first = rows[0]
-        before = found.filter(Q(priority__gt=first.priority) | Q(priority=first.priority, seq__lt=first.seq))
-        places.update(dict(before.order_by().values_list("team").annotate(Count("uid"))))
-    for row in rows:
-        places[row.team_id] += 1
-        row.position = places[row.team_id]  # type: ignore[attr-defined]
-    return rows, found.count()
+    return list(ordered[:limit]), found.count()
+
+
+def newest_event() -> int:
+    """The number of the newest event; another one means that something has changed."""
+    return Event.objects.aggregate(last=Max("id"))["last"] or 0
 
 
 def versions() -> dict[str, object]:

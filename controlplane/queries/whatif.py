@@ -5,7 +5,7 @@ nothing else changed.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from controlplane.models import PolicyVersion, PriorityClass, Workload
@@ -28,18 +28,30 @@ if TYPE_CHECKING:
 NEW = "new"  # the id of a workload that is only tried
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One who waits: the place in the order of the next round, counted over everybody, and what it would be told."""
+
+    position: int
+    uid: str
+    team: str
+    refusal: Refusal | None  # None: it would start
+
+
+def turns() -> tuple[Turn, ...]:
+    """Everybody who waits, in the order of the next round."""
+    order = enumerate(outcomes(Plan(snapshot.full()), _settings()), 1)
+    return tuple(Turn(position, workload.id, workload.team, refusal) for position, (workload, refusal) in order)
+
+
 def queue(user: access.Person, team: str | None = None) -> list[tuple[int, str, Refusal | None]]:
     """Who waits, in the order of the next round: position, uid and what it would be told (None: it would start).
 
     Positions count everybody; only what the user may see is listed.
     """
-    world = snapshot.full()
     seen = _seen(user)
-    listed = []
-    for position, (workload, refusal) in enumerate(outcomes(Plan(world), _settings()), 1):
-        if (seen is None or workload.team in seen) and team in (None, workload.team):
-            listed.append((position, workload.id, refusal))
-    return listed
+    mine = [turn for turn in turns() if (seen is None or turn.team in seen) and team in (None, turn.team)]
+    return [(turn.position, turn.uid, turn.refusal) for turn in mine]
 
 
 def explanation(user: access.Person, workload: Workload) -> dict[str, Any]:

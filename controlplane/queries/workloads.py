@@ -1,6 +1,6 @@
 """Workloads as pages and API show them; nobody sees another team's."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -13,8 +13,8 @@ from controlplane.cluster.port import PodPhase
 from controlplane.models import Event, Placement, PlacementState, Workload
 from controlplane.quantities import iso
 from controlplane.queries import access
-from controlplane.queries.whatif import explanation, preview, queue
-from scheduler.workload import ENDED, Phase
+from controlplane.queries.whatif import explanation, preview, queue, turns
+from scheduler.workload import ENDED, WAITING, Phase
 
 __all__ = [
     "event_row",
@@ -31,7 +31,9 @@ __all__ = [
     "queue",
     "row",
     "rows",
+    "turns",
     "visible",
+    "without_a_turn",
 ]
 
 _ENDED = sorted(phase.value for phase in ENDED)
@@ -62,6 +64,14 @@ def get(user: access.Person, ref: UUID | str) -> Workload | None:
 def of(user: access.Person, uids: Iterable[str]) -> QuerySet[Workload]:
     """Those of these workloads that the user may see."""
     return visible(user).filter(uid__in=list(uids))
+
+
+def without_a_turn(teams: Collection[str] | None) -> list[str]:
+    """Ids of what waits in these teams (None: all) and takes no part in the next round: reserved, held, gated."""
+    found = Workload.objects.filter(phase__in=[phase.value for phase in WAITING - {Phase.QUEUED}])
+    if teams is not None:
+        found = found.filter(team__name__in=teams)
+    return [str(uid) for uid in found.order_by("-phase", "seq").values_list("uid", flat=True)]
 
 
 def filtered(

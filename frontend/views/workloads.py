@@ -1,10 +1,12 @@
 """The list of workloads, the queue, and one workload with its tabs and actions."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -13,6 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from controlplane.queries import access, dashboard, sla
 from controlplane.queries import workloads as queries
+from controlplane.queries.whatif import Turn
 from controlplane.services import workloads as services
 from controlplane.services.errors import Refused
 from frontend import charts, tabs, words
@@ -20,6 +23,7 @@ from frontend.views.answers import answer, clock, link, number, seen_teams, team
 from scheduler.workload import ACTIVE, ENDED, LEAVING, WAITING, Kind, Phase
 
 PAGE = 50
+TURNS_SECONDS = 5.0  # how old the order of the queue may be while nothing happens
 GROUPS = {"waiting": WAITING, "active": ACTIVE | LEAVING, "ended": ENDED}
 PHASES = [
     ("waiting", "Waiting (any)"),
@@ -61,12 +65,14 @@ def index(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def queue(request: HttpRequest) -> HttpResponse:
-    """What waits, in order."""
+    """What waits, in the order of the next round."""
     names = teams_for(request, access.Verb.READ)
     team = request.GET.get("team", "")
     chosen = [team] if team in names else seen_teams(request)
     offset = number(request.GET.get("from"), 0)
-    waiting, total = dashboard.queue(chosen, PAGE, offset)
+    places = {turn.uid: turn for turn in _turns() if chosen is None or turn.team in chosen}
+    uids = [*places, *(uid for uid in queries.without_a_turn(chosen) if uid not in places)]
+    waiting, total = _in_turn(request, uids[offset : offset + PAGE], places), len(uids)
     context = {
         "waiting": waiting,
         "total": total,
@@ -162,6 +168,29 @@ def act(request: HttpRequest, uid: UUID, verb: str) -> HttpResponse:
         back = f"undo {words.UNDO[verb]} {uid}" if verb in words.UNDO else ""
         messages.info(request, f"{words.DONE[verb]} {w.name}.", extra_tags=back)
     return redirect("frontend:workload", uid)
+
+
+def _turns() -> Sequence[Turn]:
+    """The order of the next round, made once for all who look: with thousands waiting it takes a while."""
+    newest = f"turns-{dashboard.newest_event()}"
+    known: Sequence[Turn] | None = cache.get(newest)
+    if known is None:
+        known = queries.turns()
+        cache.set(newest, known, TURNS_SECONDS)
+    return known
+
+
+def _in_turn(request: HttpRequest, uids: Sequence[str], places: Mapping[str, Turn]) -> list[Any]:
+    """These workloads, each with its place and what the next round would tell it, which may be news."""
+    found: dict[str, Any] = {str(w.pk): w for w in queries.of(request.user, uids).defer("spec")}
+    listed = [found[uid] for uid in uids if uid in found]
+    for w in listed:
+        turn = places.get(str(w.pk))
+        w.position = turn.position if turn else None
+        w.will_start = turn is not None and turn.refusal is None
+        if turn and turn.refusal:
+            w.reason, w.message = turn.refusal.reason.value, turn.refusal.message
+    return listed
 
 
 def _visible(request: HttpRequest, uid: UUID) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
+from django.core.cache import cache as kept
 from django.test import Client
 from django.test.client import ClientHandler
 
@@ -16,6 +17,12 @@ Visit = Callable[[str], Client]
 def _handler() -> ClientHandler:
     """One for all clients: each would look through all static files when it is made."""
     return ClientHandler(enforce_csrf_checks=False)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> None:
+    """What a page keeps for a moment is of another database."""
+    kept.clear()
 
 
 @pytest.fixture

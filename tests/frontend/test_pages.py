@@ -4,6 +4,7 @@ import pytest
 from django.urls import URLPattern
 
 from controlplane.models import ClusterState, Membership, User, Workload
+from controlplane.queries.whatif import turns
 from frontend import urls
 from scheduler.workload import Phase
 from tests.frontend.conftest import Visit
@@ -126,6 +127,42 @@ def test_a_notebook_shows_its_address_and_how_long_nobody_used_it(world: World, 
     text = visit("mel").get(page).content.decode()
     assert "nobody has used it for" in text
     assert "it is parked after 30 min" in text
+
+
+def queued(client: Any, query: str = "") -> list[tuple[int | None, str]]:
+    """Place and name of what the queue page lists."""
+    return [(w.position, w.name) for w in client.get(f"/queue/{query}").context["waiting"]]
+
+
+def test_the_queue_is_in_the_order_of_the_next_round(world: World, visit: Visit) -> None:
+    expected = [(turn.position, Workload.objects.get(pk=turn.uid).name) for turn in turns()]
+    assert len(expected) > 3
+    client = visit("admin")
+    assert [row for row in queued(client) if row[0] is not None] == expected
+    # Another page of the same order, and one team of it, keep the places.
+    assert queued(client, "?team=nlp") == [
+        row for row in queued(client) if Workload.objects.get(name=row[1]).team.name == "nlp"
+    ]
+
+
+def test_the_queue_says_what_the_next_round_would_say(bare: World, visit: Visit) -> None:
+    fits = bare.add(document("training", "fits", "nlp"))
+    Workload.objects.filter(pk=fits.pk).update(reason="WaitingForCapacity", message="This was so a minute ago.")
+    text = visit("mel").get("/queue/").content.decode()
+    assert "it starts with the next round" in text
+    assert "a minute ago" not in text
+
+
+def test_what_is_held_stands_after_the_queue_without_a_place(bare: World, visit: Visit) -> None:
+    held = bare.add(document("training", "held", "nlp"))
+    Workload.objects.filter(pk=held.pk).update(phase=Phase.HELD)
+    bare.add(document("training", "waits", "nlp"))
+    assert queued(visit("mel")) == [(1, "waits"), (None, "held")]
+
+
+def test_nobody_sees_others_places_in_the_queue(world: World, visit: Visit) -> None:
+    teams = {Workload.objects.get(name=name).team.name for _, name in queued(visit("out"))}
+    assert teams <= {"speech"}
 
 
 # --- filters ----------------------------------------------------------------------------------
