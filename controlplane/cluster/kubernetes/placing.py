@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from controlplane.cluster.kubernetes import names, pods, seen, services
+from controlplane.cluster.kubernetes import names, pods, seen, serving
 from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError
 from controlplane.cluster.kubernetes.seen import Worker
 from controlplane.cluster.port import ClusterUnreachable, PodSpec
@@ -32,10 +32,12 @@ class Placing:
         self._mirrored = find
         self._prefix = prefix
         self._made: OrderedDict[str, Worker] = OrderedDict()
+        self._void: OrderedDict[str, None] = OrderedDict()  # uids that are gone, whatever the mirror still says
 
     def find(self, name: str) -> Worker | None:
         """The pod of this name as far as we know."""
-        return self._mirrored(name) or self._made.get(name)
+        worker = self._mirrored(name)
+        return self._made.get(name) if worker is None or worker.uid in self._void else worker
 
     # --- start -------------------------------------------------------------------------------
 
@@ -57,11 +59,12 @@ class Placing:
         missing = [pod for pod in wanted if not await self._is_there(pod)]
         if not missing:
             return
-        await self._serve(missing[0])
+        await serving.serve(self._api, missing[0], self._namespace(missing[0]))
         results = await _all(self._create(pod) for pod in missing)
         if any(isinstance(r, RefusedError) for r in results):
             await self._roll_back(wanted)
         _raise(results)
+        await self._own(missing)
 
     async def _is_there(self, pod: PodSpec) -> bool:
         worker = self.find(pod.name)
@@ -70,6 +73,7 @@ class Placing:
         if worker.is_placed or worker.digest == digest(self._manifest(pod)):
             return True
         await self.delete(worker, 0.0, is_unchanged=True)  # prepared from an older job file
+        self._forget(worker)
         return False
 
     async def _create(self, pod: PodSpec) -> None:
@@ -92,6 +96,12 @@ class Placing:
         while len(self._made) > REMEMBERED:
             self._made.popitem(last=False)
 
+    def _forget(self, worker: Worker) -> None:
+        self._made.pop(worker.name, None)
+        self._void[worker.uid] = None
+        while len(self._void) > REMEMBERED:
+            self._void.popitem(last=False)
+
     async def _bind(self, pod: PodSpec) -> None:
         worker = self.find(pod.name)
         if worker is None:
@@ -103,27 +113,26 @@ class Placing:
                 )
                 return
             except RefusedError as error:
-                worker = await self._after_refusal(pod, error)
+                worker = await self._after_refusal(pod, worker, error)
         if (worker.seen.node, worker.seen.gpus) != (pod.node, pod.gpus) and not worker.is_over:
             raise RefusedError(409, "Elsewhere", f"{pod.name} is on {worker.seen.node} already, not on {pod.node}.")
         if worker.is_leaving and not worker.is_over:
             raise RefusedError(409, "Leaving", f"{pod.name} of before is still leaving.")
 
-    async def _after_refusal(self, pod: PodSpec, error: RefusedError) -> Worker:
+    async def _after_refusal(self, pod: PodSpec, worker: Worker, error: RefusedError) -> Worker:
         """Read back: a write whose answer was lost is refused when it is repeated, and was done all the same."""
-        self._made.pop(pod.name, None)
         if error.status not in (404, 409):
             raise error
         found = await self._read(pod)
-        if found is None or (not found.is_placed and found.is_leaving):
+        if found is None or found.uid != worker.uid:
+            self._forget(worker)
+            if found is not None:
+                self._remember(found)
+        if found is None or (not found.is_placed and (found.is_leaving or found.uid != worker.uid)):
             raise RefusedError(404, "NotFound", f"{pod.name} is gone.") from error
-        self._remember(found)
-        if found.is_placed:
-            return found
-        worker = self._mirrored(pod.name)
-        if worker is not None and worker.uid != found.uid:
-            raise RefusedError(404, "NotFound", f"{pod.name} was made anew.") from error
-        raise error
+        if not found.is_placed:
+            raise error
+        return found
 
     async def _read(self, pod: PodSpec) -> Worker | None:
         try:
@@ -146,22 +155,21 @@ class Placing:
     async def prepare(self, wanted: Sequence[PodSpec]) -> list[RefusedError]:
         """Create what is missing, without a node; return what was refused. Raises ClusterUnreachable."""
         missing = [pod for pod in wanted if self.find(pod.name) is None]
-        firsts = {pod.workload: pod for pod in missing}
-        await _all(self._serve(pod) for pod in firsts.values())
-        results = await _all(self._create(pod) for pod in missing)
+        gangs: dict[str, list[PodSpec]] = {}
+        for pod in missing:
+            gangs.setdefault(pod.workload, []).append(pod)
+        results = await _all(self._prepare(gang) for gang in gangs.values())
         _raise([r for r in results if not isinstance(r, RefusedError)])
         return [r for r in results if isinstance(r, RefusedError)]
 
-    async def _serve(self, pod: PodSpec) -> None:
-        namespace = names.namespace(pod.namespace, self._prefix)
-        body = services.build(pod, namespace=namespace)
-        if body is None:
-            return
-        try:
-            await self._api.request("POST", f"/api/v1/namespaces/{namespace}/services", body)
-        except RefusedError as error:
-            if error.reason != "AlreadyExists":
-                raise
+    async def _prepare(self, gang: Sequence[PodSpec]) -> None:
+        await serving.serve(self._api, gang[0], self._namespace(gang[0]))
+        _raise(await _all(self._create(pod) for pod in gang))
+        await self._own(gang)
+
+    async def _own(self, made: Sequence[PodSpec]) -> None:
+        workers = [(pod, worker) for pod in made if (worker := self.find(pod.name))]
+        await serving.own(self._api, workers, self._namespace(made[0]))
 
     async def delete(self, worker: Worker, grace: float | None, *, is_unchanged: bool = False) -> None:
         """Delete this very pod (None: with the grace it was made with); one that is gone is done.
@@ -193,6 +201,9 @@ class Placing:
 
     def _manifest(self, pod: PodSpec) -> Json:
         return pods.build(pod, namespace=names.namespace(pod.namespace, self._prefix))
+
+    def _namespace(self, pod: PodSpec) -> str:
+        return names.namespace(pod.namespace, self._prefix)
 
     def _path(self, team: str) -> str:
         return f"/api/v1/namespaces/{names.namespace(team, self._prefix)}/pods"
