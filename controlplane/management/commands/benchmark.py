@@ -27,12 +27,13 @@ class Command(BaseCommand):
         parser.add_argument("name", choices=sorted(BENCHMARKS))
         parser.add_argument("--json", action="store_true", help="one object a line for each figure")
         parser.add_argument("--jobs", type=int, help="fewer jobs; the figures are not kept then")
+        parser.add_argument("--repeat", type=int, help="repetitions, of benchmarks that repeat")
         parser.add_argument("--seeds", default="0", help="comma-separated (0)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Measure."""
         seeds = tuple(int(seed) for seed in options["seeds"].split(","))
-        chosen = Options(Path(settings.WEFT_DATA), options["jobs"], seeds)
+        chosen = Options(Path(settings.WEFT_DATA), options["jobs"], seeds, options["repeat"])
         try:
             kept = measure(options["name"], chosen, quiet=options["json"])
         except BenchmarkError as error:
@@ -50,4 +51,4 @@ def measure(name: str, options: Options, *, quiet: bool = False) -> record.Recor
     load = os.getloadavg()[0]
     with progress_on(name, quiet=quiet) as progress:
         result = BENCHMARKS[name](options, progress)
-    return record.keep(name, result, options.seeds, load, is_whole=options.jobs is None)
+    return record.keep(name, result, options.seeds, load, is_whole=options.jobs is None and options.repeat is None)
