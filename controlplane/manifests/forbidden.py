@@ -155,8 +155,8 @@ def _of_others(site: Site) -> Iterator[Attempt]:
         for name, change in changes:
             yield Attempt(f"{name} by the {account}", account, "PATCH", pod, change, MERGE)
     finalizer: Json = {"metadata": {"finalizers": ["example.com/stay"]}}
-    yield Attempt("a finalizer later", SCHEDULER, "PATCH", pod, finalizer, MERGE)
-    yield Attempt("a foreign label later", SCHEDULER, "PATCH", pod, {"metadata": {"labels": {"x.io/a": "1"}}}, MERGE)
+    yield Attempt("a finalizer later", OWNER, "PATCH", pod, finalizer, MERGE)
+    yield Attempt("a foreign label later", OWNER, "PATCH", pod, {"metadata": {"labels": {"x.io/a": "1"}}}, MERGE)
 
 
 def _parts(site: Site) -> Iterator[Attempt]:

@@ -35,7 +35,7 @@ def _scheduler_in_team() -> list[Json]:
         _rule("", ["pods/binding"], ["create"]),
         _rule("", ["pods/resize"], ["patch"]),
         _rule("", ["pods/log"], ["get"]),
-        _rule("", ["services"], ["create"]),
+        _rule("", ["services"], ["get", "create", "patch"]),
         _rule("", ["events"], ["get", "create", "patch"]),
     ]
 

@@ -1,0 +1,81 @@
+"""The Services of workloads: made before the first pod, owned by the pods, taken away with the last of them.
+
+Kubernetes' garbage collector deletes an object when none of its owners is left, so that nothing of ours has to notice
+the end of a workload. The name of a notebook or service may be a later workload's, which then takes the Service over.
+"""
+
+from collections.abc import Sequence
+
+import structlog
+
+from controlplane.cluster.kubernetes import names, services
+from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError
+from controlplane.cluster.kubernetes.seen import Worker
+from controlplane.cluster.port import ClusterUnreachable, PodSpec
+
+MOST_OWNERS = 64  # of a gang, which comes and goes as a whole
+
+log = structlog.get_logger(__name__)
+
+
+async def serve(api: Api, pod: PodSpec, namespace: str) -> None:
+    """Let the Service of this pod's workload be there. Raises RefusedError when its name is somebody else's."""
+    body = services.build(pod, namespace=namespace)
+    if body is None:
+        return
+    try:
+        await api.request("POST", _collection(namespace), body)
+    except RefusedError as error:
+        if error.reason != "AlreadyExists":
+            raise
+        if body["metadata"]["name"] != names.gang_service(pod.workload):  # that is nobody else's
+            await _take_over(api, body)
+
+
+async def own(api: Api, workers: Sequence[tuple[PodSpec, Worker]], namespace: str) -> None:
+    """Tie the Service to these pods of one workload. When that fails, it only stays longer than it should."""
+    body = services.build(workers[0][0], namespace=namespace) if workers else None
+    if body is None:
+        return
+    body["metadata"]["ownerReferences"] = [_owner(worker) for _, worker in workers[:MOST_OWNERS]]
+    change: Json = {"metadata": {"ownerReferences": body["metadata"]["ownerReferences"]}}
+    try:
+        try:
+            await api.request("PATCH", _path(body), change, kind=STRATEGIC)
+        except RefusedError as error:
+            if error.status != 404:  # of an attempt before, collected a moment ago with that one's last pod
+                raise
+            await api.request("POST", _collection(namespace), body)
+    except (RefusedError, ClusterUnreachable) as error:
+        log.info("service not tied to its pods", service=body["metadata"]["name"], error=str(error))
+
+
+async def _take_over(api: Api, body: Json) -> None:
+    """Turn the Service of an ended workload of the same name to this one."""
+    name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+    found = await api.request("GET", _path(body))
+    labels = found["metadata"].get("labels") or {}
+    if names.WORKLOAD not in labels:
+        raise RefusedError(
+            409, "Foreign", f"A Service named {name} exists in {namespace} and is not Weft's. Rename it."
+        )
+    if labels[names.WORKLOAD] == body["metadata"]["labels"][names.WORKLOAD]:
+        return
+    anew: Json = {"$patch": "replace"}
+    change: Json = {
+        "metadata": {"labels": body["metadata"]["labels"], "ownerReferences": [anew]},
+        "spec": {"selector": body["spec"]["selector"], "ports": [*body["spec"]["ports"], anew]},
+    }
+    await api.request("PATCH", _path(body), change, kind=STRATEGIC)
+
+
+def _owner(worker: Worker) -> Json:
+    return {"apiVersion": "v1", "kind": "Pod", "name": worker.name, "uid": worker.uid}
+
+
+def _collection(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/services"
+
+
+def _path(body: Json) -> str:
+    return f"{_collection(body['metadata']['namespace'])}/{body['metadata']['name']}"
