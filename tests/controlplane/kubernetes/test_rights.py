@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
+from controlplane.cluster.kubernetes.api import Api
 from controlplane.cluster.kubernetes.connection import find
+from controlplane.cluster.kubernetes.placing import Placing
 from controlplane.cluster.port import Note, PodPhase, PodSpec
 from controlplane.manifests import policy, system, teams
 from controlplane.manifests.site import Site, TeamSpace
@@ -76,8 +78,8 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
         assert cluster.logs(gang[0].workload, 1, 0, 5, None)
         cluster.stop(gang[0].workload, 1, [0, 1], 1.0)
         audited.wait_for(lambda: running(cluster) == 2, "the gang's end")
-    with closing(KubernetesCluster(find(config))) as other:  # one that knows nothing of what is there
-        other.start([served])
+    with closing(Api(find(config))) as api:  # a process whose mirror does not show yet what is there
+        api.call(Placing(api, lambda name: None, "weft-").start([served]))
     rights, denied = used(audited, "weft-scheduler")
     assert denied == []
     assert rights == granted("weft-scheduler")

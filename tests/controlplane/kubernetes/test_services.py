@@ -1,0 +1,78 @@
+"""The Services of workloads on a real API server: made with the first pods, gone with the last, taken over by name."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controlplane.cluster.kubernetes.adapter import KubernetesCluster
+from controlplane.cluster.kubernetes.api import RefusedError
+from controlplane.cluster.kubernetes.connection import find
+from controlplane.cluster.port import PodSpec
+from controlplane.manifests import teams
+from controlplane.manifests.site import Site, TeamSpace
+from controlplane.testbed.kubernetes import TestCluster
+from tests.controlplane.kubernetes.jobs import UID, job, pod_of
+
+LATER = "0a1b2c3d-0000-4000-8000-00000000000b"
+SERVICES = "/api/v1/namespaces/weft-nlp/services"
+
+
+@pytest.fixture
+def cluster(kubernetes: TestCluster) -> Iterator[KubernetesCluster]:
+    kubernetes.apply(teams.team(Site(), TeamSpace("nlp")))
+    with closing(KubernetesCluster(find(str(kubernetes.kubeconfig())))) as adapter:
+        yield adapter
+
+
+def worker(rank: int = 0, uid: str = UID, **file: Any) -> PodSpec:
+    pod = pod_of(job(**file), rank=rank, uid=uid)
+    return replace(pod, node="a", gpus=(rank,))
+
+
+def owners(server: TestCluster, name: str) -> set[str]:
+    meta = server.request("GET", f"{SERVICES}/{name}")["metadata"]
+    return {owner["name"] for owner in meta.get("ownerReferences", ())}
+
+
+def test_a_service_stays_as_long_as_any_of_its_pods(kubernetes: TestCluster, cluster: KubernetesCluster) -> None:
+    chat = {"type": "inference", "name": "chat"}
+    cluster.start([worker(0, **chat)])
+    cluster.start([worker(1, **chat), worker(2, **chat)])
+    assert owners(kubernetes, "chat") == {f"{UID}-1-{rank}" for rank in range(3)}
+    cluster.stop(UID, 1, [0, 1], 1.0)
+    kubernetes.wait_for(lambda: owners(kubernetes, "chat") == {f"{UID}-1-2"}, "two owners' end")
+    cluster.stop(UID, 1, [2], 1.0)
+    kubernetes.wait_for(lambda: not kubernetes.exists(f"{SERVICES}/chat"), "the Service's end")
+
+
+def test_a_gang_has_its_service_before_it_is_bound(kubernetes: TestCluster, cluster: KubernetesCluster) -> None:
+    gang = [worker(rank, workers={"count": 2}) for rank in range(2)]
+    cluster.prepare(gang)
+    assert owners(kubernetes, f"w-{UID}") == {pod.name for pod in gang}
+    cluster.start(gang)
+    assert kubernetes.request("GET", f"{SERVICES}/w-{UID}")["spec"]["clusterIP"] == "None"
+
+
+def test_a_later_workload_of_the_same_name_takes_the_service_over(
+    kubernetes: TestCluster, cluster: KubernetesCluster
+) -> None:
+    cluster.start([worker(0, type="inference", name="chat", port=8000)])
+    cluster.start([worker(1, uid=LATER, type="notebook", name="chat", ports=[9000, 9001])])
+    service = kubernetes.request("GET", f"{SERVICES}/chat")
+    assert service["spec"]["selector"] == {"weft.dev/workload": LATER}
+    assert [port["port"] for port in service["spec"]["ports"]] == [9000, 9001]
+    assert service["metadata"]["labels"]["weft.dev/workload"] == LATER
+    assert owners(kubernetes, "chat") == {f"{LATER}-1-1"}
+
+
+def test_a_service_of_somebody_else_is_left_alone_and_named(
+    kubernetes: TestCluster, cluster: KubernetesCluster
+) -> None:
+    theirs = {"metadata": {"name": "chat"}, "spec": {"selector": {"a": "b"}, "ports": [{"port": 80}]}}
+    kubernetes.request("POST", SERVICES, theirs)
+    with pytest.raises(RefusedError, match="A Service named chat exists in weft-nlp and is not Weft's"):
+        cluster.start([worker(0, type="inference", name="chat")])
+    assert kubernetes.request("GET", f"{SERVICES}/chat")["spec"]["selector"] == {"a": "b"}
