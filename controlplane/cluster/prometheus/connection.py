@@ -3,12 +3,14 @@
 import contextlib
 import math
 import re
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests
@@ -25,6 +27,7 @@ CHUNK_BYTES = 65_536
 NAME = re.compile(r"[\x20-\x7e]{1,253}")  # values of the labels that we read: names of nodes and pods, numbers
 
 Key = tuple[str, ...]
+T = TypeVar("T")
 
 
 class Unanswered(Exception):  # noqa: N818 - named for what is so, like ClusterUnreachable
@@ -42,6 +45,11 @@ class Limits:
     silence: float = 2.0
     whole: float = 3.0  # a round of a loop has 8, and asks up to six times
     rest: float = 10.0
+
+    @property
+    def most(self) -> float:
+        """When an answer is given up whatever it does: one whose headers trickle is never seen to be late."""
+        return self.connect + self.silence + self.whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,8 @@ class Connection:
         if urlsplit(url).scheme not in ("http", "https"):
             raise ValueError("PROMETHEUS_URL must begin with http:// or https://.")
         self._token_file = token_file
-        session = _Session(limits or Limits())
+        self._limits = limits or Limits()
+        session = _Session(self._limits)
         session.verify = str(ca) if ca else True
         never = Retry(total=0, redirect=0, raise_on_status=False)
         self._client = PrometheusConnect(url.rstrip("/"), session=session, retry=never, headers={})
@@ -70,8 +79,8 @@ class Connection:
         """The answer to `text`, read as `query` says, at this moment (None: now). Raises Unanswered."""
         try:
             self._client.headers = self._headers()
-            rows = self._client.custom_query(text, params={} if at is None else {"time": f"{at:.3f}"})
-            return read(query, rows)
+            params = {} if at is None else {"time": f"{at:.3f}"}
+            return read(query, in_time(lambda: self._client.custom_query(text, params=params), self._limits.most))
         except PrometheusApiClientException as error:
             raise Unanswered(f"{query.name}: {_first_words(error)}") from error
         except (requests.RequestException, urllib3.exceptions.HTTPError, HTTPException, OSError) as error:
@@ -90,6 +99,20 @@ class Connection:
         if self._token_file is not None:
             headers["Authorization"] = f"Bearer {self._token_file.read_text().strip()}"
         return headers
+
+
+def in_time(ask: Callable[[], T], seconds: float) -> T:
+    """What `ask` returns or raises; TimeoutError when it does neither in time. It then goes on, and nobody listens."""
+    said: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            said.set_result(ask())
+        except BaseException as error:
+            said.set_exception(error)
+
+    threading.Thread(target=run, name="prometheus", daemon=True).start()
+    return said.result(seconds)
 
 
 def read(query: Query, rows: Any) -> Answer:

@@ -1,7 +1,10 @@
 """What comes of a Prometheus that is down, slow, wrong or hostile (F23): nothing is known, soon, and nothing breaks."""
 
+import contextlib
 import gzip
 import json
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +109,29 @@ def test_an_answer_that_trickles_is_not_waited_for(
     started = time.monotonic()
     assert metrics.gpus() == ()
     assert time.monotonic() - started < PATIENCE
+
+
+def test_headers_that_trickle_are_not_waited_for() -> None:
+    stop = threading.Event()
+
+    def trickle(listener: socket.socket) -> None:
+        client, _ = listener.accept()
+        with client, contextlib.suppress(OSError):
+            client.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            while not stop.wait(0.05):
+                client.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=(listener,))
+        thread.start()
+        metrics = PrometheusMetrics(Settings(f"http://127.0.0.1:{listener.getsockname()[1]}", limits=LIMITS))
+        started = time.monotonic()
+        assert metrics.gpus() == ()
+        took = time.monotonic() - started
+        stop.set()
+        thread.join()
+    assert took < PATIENCE
+    assert metrics.trouble == "gpu_duty: TimeoutError"
 
 
 @pytest.mark.parametrize("is_packed", [False, True])

@@ -134,7 +134,7 @@ def test_an_id_that_is_none_is_refused_where_queries_are_written() -> None:
         queries.text(queries.STEP, ['w"} or up{a="'])
 
 
-counts = st.dictionaries(st.floats(0.5, 1e5), st.floats(0, 1e9), min_size=1, max_size=8)
+counts = st.dictionaries(st.integers(1, 100_000).map(float), st.floats(0, 1e9), min_size=1, max_size=8)
 
 
 @given(counts, st.floats(0, 1e9), st.floats(0.01, 0.99), st.floats(0.1, 1e6))
