@@ -89,7 +89,13 @@ def _build(folder: Path, say: Say) -> None:
     say(f"building {WHAT}, once: about 5 minutes on 2 cores")
     with tempfile.TemporaryDirectory(prefix="building-", dir=folder.parent) as temporary:
         # Paths in the machine's Go settings do not matter; what is built is pinned by go.sum.
-        environment = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
+        environment = os.environ | {
+            "CGO_ENABLED": "0",
+            "GOTOOLCHAIN": "local",
+            "GOFLAGS": "",
+            "GOROOT": "",
+            "GOWORK": "off",
+        }
         for module, packages in PACKAGES.items():
             command = [str(go), "build", "-o", f"{temporary}/", *_flags(), *packages.values()]
             _run(command, environment, f"{go} could not build them", GO / module)

@@ -125,13 +125,19 @@ class TestCluster(Api):
     def begin(self, machines: Sequence[Node]) -> None:
         """Start all parts and add the machines."""
         self._machines = tuple(machines)
+        # KWOK waits for seconds before it looks again if it finds no API server.
         for part in self.parts:
-            self.start(part, wait=False)
+            if part != "kwok":
+                self.start(part, wait=False)
         self.wait_for(self.is_ready, "the API server")
+        if "kwok" in self.parts:
+            self.start("kwok")
         self.add_nodes(machines)
         if "kcm" in self.parts:  # no pod can be made before
             account = "/api/v1/namespaces/default/serviceaccounts/default"
             self.wait_for(lambda: self.exists(account), "the service accounts")
+        if "kwok" in self.parts:
+            self.wait_for(lambda: processes.listens(self.layout.kubelet), "KWOK")
 
     def close(self) -> None:
         """End all parts at once."""

@@ -42,6 +42,15 @@ def free_port() -> int:
         return port
 
 
+def listens(port: int) -> bool:
+    """Whether something accepts connections on this loopback port."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
 def wait_until(is_ready: Callable[[], bool], what: str, seconds: float = START_SECONDS) -> None:
     """Poll until `is_ready()`; raise TimeoutError naming `what` after `seconds`."""
     deadline = time.monotonic() + seconds
