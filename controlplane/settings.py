@@ -144,10 +144,12 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     }
     DATABASES["default"]["TEST"] = {"NAME": os.environ.get("WEFT_TEST_SQLITE") or None}
 else:
-    DATABASES["default"]["CONN_MAX_AGE"] = 60
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
-    DATABASES["default"].setdefault("OPTIONS", {})["options"] = (
-        "-c lock_timeout=2s -c statement_timeout=10s -c idle_in_transaction_session_timeout=15s"
+    # A pool: under ASGI each request has a thread of its own, and with it would have a connection of its own.
+    most = env.int("WEFT_DATABASE_CONNECTIONS", default=16)  # of one process
+    DATABASES["default"].setdefault("OPTIONS", {}).update(
+        options="-c lock_timeout=2s -c statement_timeout=10s -c idle_in_transaction_session_timeout=15s",
+        pool={"min_size": 1, "max_size": most, "timeout": 5.0},
     )
 
 # --- cluster ----------------------------------------------------------------------------------

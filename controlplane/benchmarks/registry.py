@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Mapping
 
-from controlplane.benchmarks import admission, binding, manifests, page, replay, start, testcluster
+from controlplane.benchmarks import admission, api, binding, manifests, page, recovery, replay, start, testcluster
 from controlplane.benchmarks.figure import Options, Progress, Result
 
 BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
     "admission": admission.run,
+    "api": api.run,
     "start": start.run,
     "replay": replay.run,
     "page": page.run,
     "kubernetes-bind": binding.run,
+    "recovery": recovery.run,
     "manifests": manifests.run,
     "test-cluster": testcluster.run,
 }

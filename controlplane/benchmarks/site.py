@@ -17,13 +17,14 @@ import psycopg
 
 from controlplane.benchmarks import processes
 from controlplane.benchmarks.figure import BenchmarkError
+from controlplane.cluster.kubernetes import names
 from controlplane.testbed import compose
 from controlplane.testbed.compose import Installation
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.processes import MissingError, wait_until
 
 SPARE_GPUS = 1200  # for what is submitted meanwhile: nothing of it ends
-Pod = tuple[str, str]  # name, uid
+TEAMS = ("steady", "fresh")
 
 
 @dataclass
@@ -69,6 +70,8 @@ class Site:
 def site(folder: Path, *, running: int, waiting: int) -> Iterator[Site]:
     """A site with so many workloads running and waiting. Raises BenchmarkError."""
     nodes = (running + SPARE_GPUS + 7) // 8
+    for part in ("cluster", "site"):
+        (folder / part).mkdir()
     try:
         with (
             test_cluster(folder / "cluster", nodes=nodes) as cluster,
@@ -76,6 +79,7 @@ def site(folder: Path, *, running: int, waiting: int) -> Iterator[Site]:
                 folder / "site", {"CLUSTER": "kubernetes"}, {"WEFT_KUBECONFIG": str(cluster.kubeconfig())}
             ) as made,
         ):
+            _namespaces(cluster)
             compose.up(made, prepare=lambda: _load(made, running, waiting))
             with httpx.Client(base_url=made.url, timeout=10, trust_env=False) as http:
                 found = Site(made, cluster, http)
@@ -84,6 +88,13 @@ def site(folder: Path, *, running: int, waiting: int) -> Iterator[Site]:
                 yield found
     except MissingError as missing:
         raise BenchmarkError(str(missing)) from missing
+
+
+def _namespaces(cluster: TestCluster) -> None:
+    spaces = [names.namespace(team) for team in TEAMS]
+    cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in spaces])
+    accounts = [f"/api/v1/namespaces/{name}/serviceaccounts/default" for name in spaces]
+    cluster.wait_for(lambda: all(cluster.exists(path) for path in accounts), "the service accounts")
 
 
 def _load(made: Installation, running: int, waiting: int) -> None:

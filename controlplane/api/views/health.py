@@ -54,7 +54,7 @@ def prometheus(request: HttpRequest) -> HttpResponse:
 
 def _unready(checks: dict[str, str]) -> JsonResponse:
     answer = JsonResponse({"status": "unready", "checks": checks}, status=503)
-    answer._has_been_logged = True  # the answer to a question is no error of ours, though Django logs every 503
+    answer._has_been_logged = True  # type: ignore[attr-defined]  # the answer to a question is no error of ours, though Django logs every 503
     return answer
 
 

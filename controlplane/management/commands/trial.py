@@ -4,7 +4,7 @@ import json
 import time
 from argparse import ArgumentParser
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from django.conf import settings
 from django.core.management import call_command
@@ -56,12 +56,11 @@ def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
         return {"postgres": cursor.fetchone()[0]}
 
 
-def work(options: Mapping[str, Any]) -> dict[str, Any]:
+def work(options: Mapping[str, Any]) -> NoReturn:
     """A worker as in production, but for its machines."""
     cluster = podless.Podless(podless.preset().nodes)
     wiring.use(lambda: Wiring(cluster, Unmeasured(), wiring.holder()))
     app.start(["worker", "--pool", "threads", "--concurrency", "1", "--without-gossip", "--without-mingle"])
-    return {}
 
 
 def submit(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,144 @@
+"""`api`: latency of the REST API on Postgres in the production shape, open loop.
+
+Requests are sent at their times whether or not earlier ones were answered, and each latency counts from the time it
+was due: a slow answer is not hidden by waiting for it. The mix is 70 % one workload, 20 % a list, 10 % a submission.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
+from controlplane.testbed import compose
+from controlplane.testbed.compose import Installation
+from controlplane.testbed.processes import MissingError, wait_until
+
+SECONDS, WARM_SECONDS = 60.0, 10.0
+BUSY_PER_SECOND, IDLE_PER_SECOND = 100, 200
+BUSY_GOAL_MS, IDLE_GOAL_MS = 150.0, 100.0
+# 70 % get, 20 % list, 10 % create, spread evenly.
+ORDER = ("get", "get", "list", "get", "get", "create", "get", "list", "get", "get")
+CONNECTIONS = 64
+
+
+@dataclass
+class Load:
+    """What came back: milliseconds by kind of request, and answers that were not what they should be."""
+
+    times: dict[str, list[float]] = field(default_factory=dict)
+    errors: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def p99(self) -> float:
+        """Of all requests together."""
+        every = sorted(ms for times in self.times.values() for ms in times)
+        return every[min(len(every) - 1, int(len(every) * 0.99))] if every else 0.0
+
+
+def run(options: Options, progress: Progress) -> Result:
+    """The demo at work and requests; then the loops stopped and more requests. Raises BenchmarkError."""
+    seconds = SECONDS if options.jobs is None else max(2.0, options.jobs / BUSY_PER_SECOND)
+    try:
+        with tempfile.TemporaryDirectory(prefix="weft-api-") as name, compose.prepared(_folder(name)) as made:
+            progress(0.0, "starting the installation")
+            compose.up(made)
+            token = _token(made)
+            wait_until(lambda: len(_some(made, token)) >= 50, "the demo's work", 120)
+            progress(0.3, f"{BUSY_PER_SECOND} requests/s while the loops run the demo")
+            asyncio.run(_load(made.url, token, _some(made, token), BUSY_PER_SECOND, WARM_SECONDS, "warm"))
+            busy = asyncio.run(_load(made.url, token, _some(made, token), BUSY_PER_SECOND, seconds, "busy"))
+            for part in (*made.replicas("worker"), *made.replicas("beat")):
+                made.stop(part)
+            progress(0.7, f"{IDLE_PER_SECOND} requests/s with the loops idle")
+            idle = asyncio.run(_load(made.url, token, _some(made, token), IDLE_PER_SECOND, seconds, "idle"))
+    except MissingError as missing:
+        raise BenchmarkError(str(missing)) from missing
+    return _result(busy, idle, seconds)
+
+
+def _folder(name: str) -> Path:
+    folder = Path(name) / "site"
+    folder.mkdir()
+    return folder
+
+
+def _token(made: Installation) -> str:
+    form = {"username": "admin", "password": made.secret("admin_password"), "name": "benchmark"}
+    answer = httpx.post(f"{made.url}/api/v1/login", json=form, timeout=30, trust_env=False)
+    return str(answer.raise_for_status().json()["token"])
+
+
+def _some(made: Installation, token: str) -> list[str]:
+    """Workloads to ask for."""
+    answer = httpx.get(
+        f"{made.url}/api/v1/workloads",
+        params={"page_size": 100},
+        headers={"Authorization": f"Bearer {token}"},
+        timeout=30,
+        trust_env=False,
+    )
+    return [row["uid"] for row in answer.raise_for_status().json()["results"]]
+
+
+async def _load(url: str, token: str, uids: Sequence[str], per_second: int, seconds: float, name: str) -> Load:
+    load = Load()
+    limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+    headers = {"Authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(base_url=url, headers=headers, limits=limits, timeout=30, trust_env=False) as client:
+        began = time.perf_counter()
+        tasks = []
+        for number in range(int(per_second * seconds)):
+            due = began + number / per_second
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            tasks.append(asyncio.create_task(_request(client, load, ORDER[number % 10], uids, f"{name}-{number}", due)))
+        await asyncio.gather(*tasks)
+    return load
+
+
+async def _request(
+    client: httpx.AsyncClient, load: Load, kind: str, uids: Sequence[str], name: str, due: float
+) -> None:
+    try:
+        if kind == "create":
+            job = {"type": "training", "name": name, "team": "product", "image": "example/train:1"}
+            body = {**job, "resources": {"gpus": 1}, "expected_duration": "10m"}
+            answer = await client.post("/api/v1/workloads", json=body, headers={"Idempotency-Key": name})
+        elif kind == "list":
+            answer = await client.get("/api/v1/workloads", params={"page_size": 25})
+        else:
+            answer = await client.get(f"/api/v1/workloads/{uids[hash(name) % len(uids)]}")
+    except httpx.HTTPError as error:
+        load.errors[type(error).__name__] += 1
+        return
+    load.times.setdefault(kind, []).append((time.perf_counter() - due) * 1000)
+    if answer.status_code != (201 if kind == "create" else 200):
+        load.errors[f"{kind} {answer.status_code}"] += 1
+
+
+def _result(busy: Load, idle: Load, seconds: float) -> Result:
+    errors = busy.errors + idle.errors
+    return Result(
+        (
+            Figure("api.p99_ms_postgres", round(busy.p99, 1), "ms", BUSY_GOAL_MS),
+            Figure("api.p99_ms_postgres_idle", round(idle.p99, 1), "ms", IDLE_GOAL_MS),
+            Figure("api.errors", sum(errors.values()), "", 0),
+        ),
+        (
+            f"busy: {BUSY_PER_SECOND}/s for {seconds:g} s while two workers run the demo: {_medians(busy)}",
+            f"idle: {IDLE_PER_SECOND}/s for {seconds:g} s with no worker: {_medians(idle)}",
+            f"errors: {dict(errors) or 'none'}; one web process; client, Postgres, Redis, Prometheus on this machine",
+        ),
+    )
+
+
+def _medians(load: Load) -> str:
+    return ", ".join(
+        f"{kind} p50 {sorted(times)[len(times) // 2]:.1f} p99 {sorted(times)[int(len(times) * 0.99) - 1]:.1f} ms"
+        for kind, times in sorted(load.times.items())
+    )
