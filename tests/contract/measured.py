@@ -66,7 +66,7 @@ def scraped(folder: Path, prometheus: Prometheus) -> Iterator[Scraped]:
     """One cluster in a file, read by an exporter of its own, read by a real Prometheus that knows no other."""
     path = folder / "cluster.sqlite3"
     store = ClusterStore(path)
-    cluster = SimulatedCluster(NODES, profiles=PROFILES, store=store)
+    cluster = Timed(NODES, profiles=PROFILES, store=store)
     scrapes: list[float] = []
 
     def reading() -> SimulatedCluster:
@@ -79,6 +79,14 @@ def scraped(folder: Path, prometheus: Prometheus) -> Iterator[Scraped]:
         one.scraped()
         yield one
     store.close()
+
+
+class Timed(SimulatedCluster):
+    """Tells its time as the small worlds of tests/controlplane/state.py do."""
+
+    @property
+    def at(self) -> float:
+        return self.now()
 
 
 class _Counting(SimulatedCluster):
