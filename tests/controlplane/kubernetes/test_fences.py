@@ -118,7 +118,10 @@ def test_a_scheduler_cordons_and_does_nothing_else_to_a_node(kubernetes: TestClu
 
     patch({"spec": {"unschedulable": True}})
     said = "the scheduler may change a node's unschedulable only"
-    for change in ({"metadata": {"labels": {"weft.dev/pool": "mine"}}}, {"spec": {"taints": []}}):
+    for change in (
+        {"metadata": {"labels": {"weft.dev/pool": "mine"}}},
+        {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}},
+    ):
         kubernetes.wait_for(lambda change=change: said in refusal(lambda: patch(change)), f"the refusal of {change}")
     patch({"spec": {"unschedulable": None}})
 
