@@ -46,7 +46,8 @@ class TestCluster(Api):
     def start(self, part: str, *, wait: bool = True) -> None:
         """Start a part that was killed, on its old port with its old data; wait until the API server answers again."""
         line = parts.command(part, self._programs[parts.PROGRAMS[part]], self.layout)
-        self._processes[part] = processes.start(line, log=self.log(part), stop=signal.SIGKILL)
+        environment = parts.environment(part, self.layout)
+        self._processes[part] = processes.start(line, log=self.log(part), env=environment, stop=signal.SIGKILL)
         if wait and part in ("etcd", "apiserver"):
             self.wait_for(self.is_ready, "the API server")
 
@@ -125,13 +126,12 @@ class TestCluster(Api):
     def begin(self, machines: Sequence[Node]) -> None:
         """Start all parts and add the machines."""
         self._machines = tuple(machines)
-        # KWOK waits for seconds before it looks again if it finds no API server.
-        for part in self.parts:
-            if part != "kwok":
-                self.start(part, wait=False)
+        # KWOK waits for seconds before it looks again if it finds no API server; kcm ends after 10 s without one.
+        for part in ("etcd", "apiserver"):
+            self.start(part, wait=False)
         self.wait_for(self.is_ready, "the API server")
-        if "kwok" in self.parts:
-            self.start("kwok")
+        for part in self.parts[2:]:
+            self.start(part)
         self.add_nodes(machines)
         if "kcm" in self.parts:  # no pod can be made before
             account = "/api/v1/namespaces/default/serviceaccounts/default"
