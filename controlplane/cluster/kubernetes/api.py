@@ -8,7 +8,7 @@ says that it cannot now, the request is tried again a few times and is then Clus
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
@@ -45,9 +45,10 @@ class Api:
 
     def __init__(self, access: Access, *, in_flight: int = 64, name: str = "kubernetes-calls") -> None:
         self.access = access
-        self._in_flight = in_flight
         self._loop = asyncio.new_event_loop()
         self._session: aiohttp.ClientSession | None = None
+        # Waiting for a turn is no time-out: ten thousand writes may be asked for at once.
+        self._turn = asyncio.Semaphore(in_flight)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -90,7 +91,10 @@ class Api:
         for number in range(tries):
             pause = PAUSES[min(number, len(PAUSES) - 1)]
             try:
-                async with self.open(method, path, data, query=query, kind=kind, accept=accept) as response:
+                async with (
+                    self._turn,
+                    self.open(method, path, data, query=query, kind=kind, accept=accept) as response,
+                ):
                     content: bytes = await response.read()
                     if response.status < 400:
                         return content
@@ -122,7 +126,7 @@ class Api:
         """The connections; made by the event loop's own thread."""
         if self._session is None:
             tls = self.access.tls if self.access.tls is not None else True
-            connector = aiohttp.TCPConnector(limit=self._in_flight, ssl=tls, keepalive_timeout=60.0)
+            connector = aiohttp.TCPConnector(limit=0, ssl=tls, keepalive_timeout=60.0)
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
         return self._session
 
@@ -138,6 +142,27 @@ class Api:
         await asyncio.gather(*others, return_exceptions=True)
         if self._session is not None:
             await self._session.close()
+
+
+async def all_of(works: Iterable[Coroutine[Any, Any, Any]], at_once: int = 64) -> list[Any]:
+    """Do all, so many at once; results, refusals and ClusterUnreachable in their order. Other exceptions are raised."""
+    todo = list(works)
+    results: list[Any] = [None] * len(todo)
+    queue = iter(enumerate(todo))
+
+    async def some() -> None:
+        for number, work in queue:
+            try:
+                results[number] = await work
+            except (RefusedError, ClusterUnreachable) as error:
+                results[number] = error
+
+    count = min(at_once, len(todo))
+    if count == 1:  # no task for the usual case
+        await some()
+    else:
+        await asyncio.gather(*(some() for _ in range(count)))
+    return results
 
 
 def refused(status: int, content: bytes) -> RefusedError:

@@ -3,6 +3,7 @@
 import os
 import ssl
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,29 +15,40 @@ from kubernetes.client import Configuration
 from controlplane.cluster.port import ClusterUnreachable
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+TOKEN_SECONDS = 10.0  # between two looks at the token
 
 
 class NoClusterError(Exception):
     """There is nothing that says where the cluster is, or it cannot be trusted."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Access:
     """Address, trust and identity. `headers` are asked for each request, as tokens expire and are renewed."""
 
     url: str
     tls: ssl.SSLContext | None
     configuration: Any
-    lock: threading.Lock
     server_name: str | None = None
 
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._headers: dict[str, str] = {}
+        self._asked_at = -TOKEN_SECONDS
+
     def headers(self) -> Mapping[str, str]:
-        """Who we are; a token file is read again by the client when it is due."""
-        with self.lock:
-            try:
-                token = self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-            except (OSError, config.ConfigException) as error:
-                raise ClusterUnreachable(f"The account's token cannot be read: {error}") from error
+        """Who we are. The client reads a token file again when it is due, which costs more than a request."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._asked_at >= TOKEN_SECONDS:
+                self._headers, self._asked_at = self._fresh(), now
+            return self._headers
+
+    def _fresh(self) -> dict[str, str]:
+        try:
+            token = self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        except (OSError, config.ConfigException) as error:
+            raise ClusterUnreachable(f"The account's token cannot be read: {error}") from error
         return {"Authorization": token} if token else {}
 
 
@@ -74,4 +86,4 @@ def of(configuration: Any) -> Access:
         if configuration.cert_file:
             tls.load_cert_chain(configuration.cert_file, configuration.key_file or None)
     name = getattr(configuration, "tls_server_name", None)
-    return Access(url, tls, configuration, threading.Lock(), name)
+    return Access(url, tls, configuration, name)

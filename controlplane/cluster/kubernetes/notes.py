@@ -1,19 +1,19 @@
 """Decisions as Kubernetes events, so that `kubectl describe pod` says what our pages say."""
 
-import asyncio
 import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import structlog
 
-from controlplane.cluster.kubernetes.api import MERGE, Api, Json, RefusedError
+from controlplane.cluster.kubernetes.api import MERGE, Api, Json, RefusedError, all_of
 from controlplane.cluster.kubernetes.seen import Worker
 from controlplane.cluster.port import Note
 
 COMPONENT = "weft"
 LONGEST_MESSAGE = 1024  # bytes; the API server refuses longer ones
 LONGEST_REASON = 128
+IN_BACKGROUND = 8  # requests at once: binds go first
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ def _cut(message: str) -> str:
 
 async def send(api: Api, events: Sequence[Json]) -> None:
     """Write them; one that exists is counted up. What is refused is only logged. Raises ClusterUnreachable."""
-    results = await asyncio.gather(*(_send(api, body) for body in events), return_exceptions=True)
+    results = await all_of((_send(api, body) for body in events), IN_BACKGROUND)
     for result in results:
         if isinstance(result, RefusedError):
             log.info("event not written", error=str(result))

@@ -5,19 +5,18 @@ pod's. A gang is bound together. If the server refuses one of its workers, all o
 not answer, what was done stays and the next try goes on from there.
 """
 
-import asyncio
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from controlplane.cluster.kubernetes import names, pods, seen, serving
-from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError
+from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError, all_of
 from controlplane.cluster.kubernetes.seen import Worker
-from controlplane.cluster.port import ClusterUnreachable, PodSpec
+from controlplane.cluster.port import PodSpec
 
 REMEMBERED = 50_000  # pods made by this process, which the mirror may not show yet
+IN_BACKGROUND = 8  # requests at once for what nobody waits for
 TRIES = 2  # of a start whose prepared pod turns out to be gone
 ROLL_BACK_SECONDS = 1.0  # grace of workers that were bound a moment ago
 
@@ -46,7 +45,7 @@ class Placing:
         wanted = list({pod.name: pod for pod in wanted}.values())
         for number in range(TRIES):
             await self._exist(wanted)
-            results = await _all(self._bind(pod) for pod in wanted)
+            results = await all_of(self._bind(pod) for pod in wanted)
             refusals = [r for r in results if isinstance(r, RefusedError)]
             if not refusals:
                 _raise(results)
@@ -60,7 +59,7 @@ class Placing:
         if not missing:
             return
         await serving.serve(self._api, missing[0], self._namespace(missing[0]))
-        results = await _all(self._create(pod) for pod in missing)
+        results = await all_of(self._create(pod) for pod in missing)
         if any(isinstance(r, RefusedError) for r in results):
             await self._roll_back(wanted)
         _raise(results)
@@ -146,7 +145,7 @@ class Placing:
     async def _roll_back(self, wanted: Sequence[PodSpec]) -> None:
         """Take the whole gang away. What is not reached now is an orphan that the next full observation finds."""
         known = [(pod, self.find(pod.name)) for pod in wanted]
-        await _all(
+        await all_of(
             self.delete(worker, None if worker.is_placed else ROLL_BACK_SECONDS) for _, worker in known if worker
         )
 
@@ -158,13 +157,13 @@ class Placing:
         gangs: dict[str, list[PodSpec]] = {}
         for pod in missing:
             gangs.setdefault(pod.workload, []).append(pod)
-        results = await _all(self._prepare(gang) for gang in gangs.values())
+        results = await all_of((self._prepare(gang) for gang in gangs.values()), IN_BACKGROUND)
         _raise([r for r in results if not isinstance(r, RefusedError)])
         return [r for r in results if isinstance(r, RefusedError)]
 
     async def _prepare(self, gang: Sequence[PodSpec]) -> None:
         await serving.serve(self._api, gang[0], self._namespace(gang[0]))
-        _raise(await _all(self._create(pod) for pod in gang))
+        _raise(await all_of(self._create(pod) for pod in gang))
         await self._own(gang)
 
     async def _own(self, made: Sequence[PodSpec]) -> None:
@@ -220,17 +219,6 @@ def _binding(pod: PodSpec, worker: Worker) -> Json:
         "apiVersion": "v1", "kind": "Binding", "metadata": meta,
         "target": {"apiVersion": "v1", "kind": "Node", "name": pod.node},
     }  # fmt: skip
-
-
-async def _all(works: Any) -> list[Any]:
-    """Results or exceptions, in order."""
-    todo: list[Coroutine[Any, Any, Any]] = list(works)
-    if len(todo) == 1:  # no task for the usual case
-        try:
-            return [await todo[0]]
-        except (RefusedError, ClusterUnreachable) as error:
-            return [error]
-    return await asyncio.gather(*todo, return_exceptions=True)
 
 
 def _raise(results: Sequence[object]) -> None:
