@@ -2,7 +2,18 @@
 
 from collections.abc import Callable, Mapping
 
-from controlplane.benchmarks import admission, api, binding, manifests, page, recovery, replay, start, testcluster
+from controlplane.benchmarks import (
+    admission,
+    api,
+    binding,
+    fencing,
+    manifests,
+    page,
+    recovery,
+    replay,
+    start,
+    testcluster,
+)
 from controlplane.benchmarks.figure import Options, Progress, Result
 
 BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
@@ -12,6 +23,7 @@ BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
     "replay": replay.run,
     "page": page.run,
     "kubernetes-bind": binding.run,
+    "fencing": fencing.run,
     "recovery": recovery.run,
     "manifests": manifests.run,
     "test-cluster": testcluster.run,

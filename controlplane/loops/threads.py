@@ -100,7 +100,7 @@ class LoopThread:
         began = self.turning.began_at
         if self.lease is None or began is None:
             return
-        if RENEW_SECONDS <= time.monotonic() - began <= LONGEST_ROUND_SECONDS:
+        if time.monotonic() - began <= LONGEST_ROUND_SECONDS:
             self.lease.renew_held()
 
     def _run(self) -> None:
@@ -159,7 +159,9 @@ class Loops:
         tell: Callable[[str, str, float], None] | None = None,
         alive: Callable[[], None] = lambda: None,
         loops: Mapping[str, Callable[[Wiring], Report]] = LOOPS,
+        renew_seconds: float = RENEW_SECONDS,
     ) -> None:
+        self._renew_seconds = renew_seconds
         self.threads = [LoopThread(name, run_once, tell) for name, run_once in loops.items()]
         self._alive = alive
         self._stop = threading.Event()
@@ -199,7 +201,7 @@ class Loops:
                 except Exception as error:  # the database does not answer: the round in progress will find out
                     log.warning("lease not renewed", loop=thread.name, error=str(error))
                     _reconnect()
-            self._stop.wait(RENEW_SECONDS)
+            self._stop.wait(self._renew_seconds)
         connection.close()
 
 

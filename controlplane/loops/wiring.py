@@ -73,7 +73,8 @@ def measured(cluster: Cluster, itself: Metrics | None = None) -> Metrics:
     return PrometheusMetrics(given, now=cluster.now)
 
 
-def _configured() -> Wiring:
+def configured() -> Wiring:
+    """The wiring that the settings ask for."""
     if settings.CLUSTER == "simulated":
         return simulated()
     if settings.CLUSTER == "kubernetes":
@@ -101,4 +102,4 @@ def holder() -> str:
     return EMBEDDED_HOLDER if settings.EMBEDDED else f"{socket.gethostname()}:{os.getpid()}"
 
 
-_build: Callable[[], Wiring] = _configured
+_build: Callable[[], Wiring] = configured

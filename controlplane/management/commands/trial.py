@@ -3,17 +3,17 @@
 import json
 import time
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+from celery import current_app
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from controlplane.benchmarks import podless
+from controlplane.benchmarks import podless, stopping
 from controlplane.benchmarks.site import SPARE_GPUS
-from controlplane.celery import app
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import wiring
 from controlplane.loops.wiring import Wiring
@@ -60,7 +60,7 @@ def work(options: Mapping[str, Any]) -> NoReturn:
     """A worker as in production, but for its machines."""
     cluster = podless.Podless(podless.preset().nodes)
     wiring.use(lambda: Wiring(cluster, Unmeasured(), wiring.holder()))
-    app.start(["worker", "--pool", "threads", "--concurrency", "1", "--without-gossip", "--without-mingle"])
+    current_app.start(["worker", "--pool", "threads", "--concurrency", "1", "--without-gossip", "--without-mingle"])
 
 
 def submit(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,9 +108,15 @@ def _steady(number: int) -> dict[str, object]:
     }
 
 
-PARTS = {
+def stop_now_and_then(options: Mapping[str, Any]) -> NoReturn:
+    """A worker that stops itself in mid-round."""
+    stopping.run()
+
+
+PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "admission-prepare": prepare,
     "admission-worker": work,
     "admission-submit": submit,
     "site-prepare": prepare_site,
+    "fencing-worker": stop_now_and_then,
 }
