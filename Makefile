@@ -22,7 +22,7 @@ up: ## run Weft on a simulated cluster (TRACE=philly|openb|FILE LOAD=1.2 SPEED=6
 	@exec $(PY) manage.py up $(if $(TRACE),--trace '$(TRACE)') $(if $(LOAD),--load '$(LOAD)') \
 		$(if $(SPEED),--speed '$(SPEED)') $(if $(PORT),--port '$(PORT)') $(UPFLAGS)
 
-# The first start builds Kubernetes with the machine's Go, or with one that a wheel brings: 5 minutes.
+# The first start builds Kubernetes with the machine's Go, or with one that a wheel brings: 5 to 10 minutes.
 test-cluster: ## run a real Kubernetes with simulated nodes to try Weft on (NODES=3|NUMBER|openb)
 	@scripts/setup server
 	@exec $(PY) manage.py test_cluster $(if $(NODES),--nodes '$(NODES)') $(CLUSTERFLAGS)

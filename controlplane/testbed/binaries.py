@@ -30,7 +30,7 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
     "kwok": {"kwok": "sigs.k8s.io/kwok/cmd/kwok"},
 }
 PROGRAMS = tuple(program for packages in PACKAGES.values() for program in packages)
-BUILD_SECONDS = 45 * 60  # 5 minutes on two idle cores
+BUILD_SECONDS = 45 * 60  # 5 to 10 minutes on two idle cores
 WHAT = "the programs of the Kubernetes test cluster"
 
 Say = Callable[[str], None]
@@ -86,7 +86,7 @@ def _lock(path: Path) -> Iterator[None]:
 def _build(folder: Path, say: Say) -> None:
     """Build all into a temporary folder and rename it, so that there never is half of it."""
     go = _go(say)
-    say(f"building {WHAT}, once: about 5 minutes on 2 cores")
+    say(f"building {WHAT}, once: 5 to 10 minutes on 2 cores")
     with tempfile.TemporaryDirectory(prefix="building-", dir=folder.parent) as temporary:
         # Paths in the machine's Go settings do not matter; what is built is pinned by go.sum.
         environment = os.environ | {

@@ -65,7 +65,7 @@ def test_programs_are_built_once_and_then_found(machine: Path) -> None:
     assert all(path.exists() for path in first.values())
     assert builds(machine) == len(binaries.PACKAGES)
     assert len(said) == 1
-    assert "5 minutes" in said[0]
+    assert "minutes" in said[0]
 
 
 def test_two_at_once_build_once(machine: Path) -> None:

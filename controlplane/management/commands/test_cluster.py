@@ -103,7 +103,7 @@ Kubernetes runs at   {cluster.url}   (Ctrl-C ends it with all that is in it)
   nodes        {len(machines)} nodes, {gpus} GPUs; they are played by KWOK, and no container really runs
   Weft         set CLUSTER=kubernetes {use}
                for each of its processes (web, worker, beat, or `manage.py loops`)
-  permissions  .venv/bin/python manage.py manifests | kubectl apply -f -
+  permissions  .venv/bin/python manage.py manifests | kubectl apply --server-side -f -
   kubectl      {use} kubectl get nodes
   end a pod    kubectl annotate pod NAME kwok.weft.dev/run-for=0   (or fail-after=0, exit-code=137)
   lose a node  kubectl annotate node NAME kwok.weft.dev/not-ready=true   (and not-ready- to bring it back)
