@@ -26,6 +26,14 @@ def in_force(cluster: TestCluster, space: TeamSpace, site: Site) -> None:
         )
 
 
+def out_of_force(cluster: TestCluster) -> None:
+    """Take the policies away and wait until they refuse nothing: all are read anew together."""
+    cluster.empty()
+    forged = builder.build(pod_of(job()), namespace="default")
+    where = f"/api/v1/namespaces/default/pods{DRY}"
+    cluster.wait_for(lambda: not refusal(lambda: cluster.request("POST", where, forged)), "the end of the policies")
+
+
 def refusal(request: Callable[[], object]) -> str:
     """What the API server says against it; empty if nothing."""
     try:

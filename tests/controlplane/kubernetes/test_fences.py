@@ -1,6 +1,7 @@
 """The fences in a real API server: admission policy, PodSecurity, quota, and the rights of our accounts."""
 
 import io
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,19 @@ from controlplane.manifests.site import BASELINE, Site, TeamSpace
 from controlplane.models import NodePool, PodSecurity, Quota, Team
 from controlplane.services import teams as team_service
 from controlplane.testbed.kubernetes import TestCluster
-from tests.controlplane.kubernetes.fences import DRY, in_force, refusal
+from tests.controlplane.kubernetes.fences import DRY, in_force, out_of_force, refusal
 from tests.controlplane.kubernetes.jobs import pods
 
 SITE = Site()
+
+
+@pytest.fixture(autouse=True)
+def lifted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Leave the cluster without policies: the API server goes by a deleted one for a moment longer."""
+    cluster = request.getfixturevalue("kubernetes") if "kubernetes" in request.fixturenames else None
+    yield
+    if cluster is not None:
+        out_of_force(cluster)
 
 
 def fenced(cluster: TestCluster, *spaces: TeamSpace) -> None:
