@@ -1,5 +1,6 @@
 """How log lines look: one JSON object a line in production, a readable line elsewhere. Secrets never stand in them."""
 
+import logging
 import re
 from collections.abc import MutableMapping
 from typing import Any
@@ -36,6 +37,7 @@ def logging_of(*, json: bool, level: str) -> dict[str, Any]:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+    logging.captureWarnings(json)  # Python's own warnings are lines like any other
     # An exception's text stands in the same object, so that one event is one line.
     last: list[Any] = [structlog.processors.format_exc_info, hide_secrets, structlog.processors.JSONRenderer()]
     if not json:
