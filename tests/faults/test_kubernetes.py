@@ -11,12 +11,12 @@ from controlplane.cluster.kubernetes import mirror as mirrors
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.port import ClusterUnreachable, PodPhase, PodSpec
+from controlplane.testbed.faults import Fault, Faults, Matches, proxy
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import wait_until
 from scheduler.workload import Kind
 from tests.contract.drive import gang, pod, seen
 from tests.contract.real import KubernetesDrive
-from tests.faults.proxy import Fault, Faults, Matches, proxy
 
 PODS = "/api/v1/namespaces/weft-nlp/pods"
 
@@ -150,6 +150,14 @@ def test_410_in_a_watch_leads_to_a_new_list_and_cursors_stay_good(rig: Rig) -> N
     rig.drive.cluster.start(rig.pods(1))
     wait_until(lambda: rig.phase("w-1-0", cursor) == PodPhase.RUNNING, "the pod")
     assert not rig.cluster.observe(cursor).is_full
+
+
+def test_a_watch_that_is_open_and_silent_is_begun_again(rig: Rig) -> None:
+    cursor = rig.cluster.observe(None).cursor
+    wait_until(lambda: rig.faults.watches >= 2, "both watches")
+    rig.faults.half_open = rig.faults.watches
+    rig.drive.cluster.start(rig.pods(1))
+    wait_until(lambda: rig.phase("w-1-0", cursor) == PodPhase.RUNNING, "the pod", mirrors.STALE_SECONDS)
 
 
 def test_commands_to_a_silent_server_end_as_unreachable_and_a_silent_watch_is_begun_again(rig: Rig) -> None:

@@ -55,6 +55,7 @@ class Book:
         self._ghosts: set[str] = set()  # workers given up with their node, whose pods are still there
         self._changes: dict[Key, Change] = {}  # ("pod" or "node", name), oldest change first
         self._gone: dict[Key, float] = {}  # when, oldest first
+        self._postponed: set[str] | None = None  # nodes to look at again once a whole list is in
         self._number = 0
         self._forgotten = 0
 
@@ -66,8 +67,12 @@ class Book:
             listed = {seen.key_of(pod): pod for pod in items}
             for key in [key for key in self._pods if key not in listed]:
                 self._remove(key, "", at)
+            self._postponed = set()
             for key, pod in listed.items():
                 self._put(key, seen.read(pod), at)
+            touched, self._postponed = self._postponed, None
+            for node in touched:
+                self._refresh(node)
 
     def put_pod(self, pod: Json, at: float) -> None:
         """A pod as it is now."""
@@ -282,6 +287,9 @@ class Book:
         self._refresh(node)
 
     def _refresh(self, name: str) -> None:
+        if self._postponed is not None:
+            self._postponed.add(name)
+            return
         machine = self._machines.get(name)
         if machine is None:
             return

@@ -11,6 +11,7 @@ and is ended by the server. How stale it can be, whatever happens to the watch:
 """
 
 import asyncio
+import gc
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -156,8 +157,7 @@ class Mirror:
                     raise refused(response.status, content)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ClusterUnreachable(f"{type(error).__name__}: {error}") from error
-        answer: Json = json.loads(content)
-        return answer
+        return _loaded(content)
 
     async def _watch(self, feed: Feed) -> None:
         query = {
@@ -228,6 +228,18 @@ class Mirror:
         await self._list(feed)
         if feed.watching is not None:
             feed.watching.cancel()
+
+
+def _loaded(content: bytes) -> Json:
+    """A long list: collecting garbage among a million new objects would take as long as reading them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        answer: Json = json.loads(content)
+        return answer
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _behind(listed: dict[tuple[str, str], int], known: dict[tuple[str, str], int], at: int) -> list[tuple[str, str]]:

@@ -19,6 +19,8 @@ from controlplane.cluster.kubernetes.connection import Access, of
 from controlplane.testbed.kubernetes import TestCluster
 
 Matches = Callable[[str, str], bool]
+START_SECONDS = 10.0
+POLL_SECONDS = 0.05
 
 
 @dataclass
@@ -40,7 +42,8 @@ class Faults:
     drop_lines: Callable[[dict], bool] = lambda event: False  # type: ignore[type-arg]  # of watches
     repeat_lines: bool = False
     gone: int = 0  # so many watches end with 410 now
-    is_silent: bool = False  # connections stay open, nothing comes
+    is_silent: bool = False  # connections stay open, nothing comes, nor do new ones get an answer
+    half_open: int = 0  # watches with a number up to this one stay open and say nothing any more
     delay: float = 0.0  # seconds before each answer
     hits: int = 0
     watches: int = 0
@@ -64,10 +67,13 @@ class Proxy:
         return of(configuration)
 
     def start(self) -> None:
+        """Listen."""
         self._thread.start()
-        assert self._ready.wait(10.0)
+        if not self._ready.wait(START_SECONDS):
+            raise TimeoutError("the fault proxy does not listen")
 
     def stop(self) -> None:
+        """End the thread; what is open is cut."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10.0)
 
@@ -99,8 +105,14 @@ class Proxy:
         await self._session.close()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        try:
+            return await self._pass_on(request)
+        except (aiohttp.ClientError, OSError):  # the server is away: so are we
+            return self._answer(request, Fault(lambda method, path: True, 1))
+
+    async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         while self.faults.is_silent:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(POLL_SECONDS)
         await asyncio.sleep(self.faults.delay)
         headers = {"Authorization": f"Bearer {self._server.token('admin')}", "Accept": request.headers["Accept"]}
         if kind := request.headers.get("Content-Type"):
@@ -127,23 +139,24 @@ class Proxy:
 
     def _answer(self, request: web.Request, fault: Fault) -> web.Response:
         if not fault.status:
-            assert request.transport is not None
-            request.transport.abort()
+            if request.transport is not None:
+                request.transport.abort()
             return web.Response()
         headers = {} if fault.retry_after is None else {"Retry-After": str(fault.retry_after)}
         return web.json_response({"kind": "Status", "message": "a fault"}, status=fault.status, headers=headers)
 
     async def _stream(self, request: web.Request, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
         self.faults.watches += 1
+        number = self.faults.watches
         response = web.StreamResponse(status=upstream.status)
         await response.prepare(request)
         rest = b""
         chunks = upstream.content.iter_any().__aiter__()
         pending = asyncio.ensure_future(chunks.__anext__())
         while True:
-            done, _ = await asyncio.wait([pending], timeout=0.05)
-            while self.faults.is_silent:
-                await asyncio.sleep(0.05)
+            done, _ = await asyncio.wait([pending], timeout=POLL_SECONDS)
+            while self.faults.is_silent or number <= self.faults.half_open:
+                await asyncio.sleep(POLL_SECONDS)
             if self.faults.gone > 0:
                 self.faults.gone -= 1
                 pending.cancel()
