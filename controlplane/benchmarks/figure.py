@@ -32,6 +32,7 @@ class Options:
     data: Path  # the shared traces
     jobs: int | None = None  # fewer jobs than the benchmark's own number
     seeds: tuple[int, ...] = (0,)
+    repeat: int | None = None  # fewer repetitions than the benchmark's own number
 
 
 @dataclass(frozen=True, slots=True)
