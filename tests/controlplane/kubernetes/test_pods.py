@@ -33,6 +33,7 @@ def test_every_job_file_becomes_a_pod_that_is_allowed(pod: PodSpec) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(1800)
 @settings(max_examples=100_000)
 @given(pods())
 def test_every_job_file_of_100_000_becomes_a_pod_that_is_allowed(pod: PodSpec) -> None:
