@@ -9,12 +9,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from controlplane.benchmarks.faults import Faults, proxy
 from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
 from controlplane.cluster.kubernetes import names, pods
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.port import ClusterUnreachable, PodSpec
-from controlplane.testbed.faults import Faults, proxy
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.processes import MissingError
 

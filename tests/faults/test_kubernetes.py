@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from controlplane.benchmarks.faults import Fault, Faults, Matches, proxy
 from controlplane.cluster.kubernetes import mirror as mirrors
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.port import ClusterUnreachable, PodPhase, PodSpec
-from controlplane.testbed.faults import Fault, Faults, Matches, proxy
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import wait_until
 from scheduler.workload import Kind
