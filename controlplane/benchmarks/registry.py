@@ -13,6 +13,7 @@ from controlplane.benchmarks import (
     replay,
     start,
     testcluster,
+    watching,
 )
 from controlplane.benchmarks.figure import Options, Progress, Result
 
@@ -26,5 +27,7 @@ BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
     "fencing": fencing.run,
     "recovery": recovery.run,
     "manifests": manifests.run,
+    "kubernetes-resync": watching.resync,
+    "watch": watching.watch,
     "test-cluster": testcluster.run,
 }

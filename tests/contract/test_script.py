@@ -1,0 +1,107 @@
+"""One script of events through the loops: the same phases and reasons, whatever the cluster behind the port is."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.cluster.unmeasured import Unmeasured
+from controlplane.loops import actuate, observe, schedule
+from controlplane.loops.wiring import Wiring
+from controlplane.models import Event, NodePool, Placement, PriorityClass, Quota, Team, Workload
+from controlplane.services import submission, workloads
+from controlplane.services.submission import Submission
+from scheduler.workload import Kind
+from tests.contract.drive import Drive
+from tests.controlplane.state import job
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TEAM = "nlp"
+BRIEF = ("Starting",)  # may be over before it is seen
+
+
+class Script:
+    """The loops over one cluster, turned by hand."""
+
+    def __init__(self, drive: Drive) -> None:
+        self.drive = drive
+        self.wiring = Wiring(drive.cluster, Unmeasured(), "test")
+        team = Team.objects.create(name=TEAM)
+        PriorityClass.objects.create(name="normal", value=100, is_default=True)
+        self.turn()
+        for pool in NodePool.objects.all():
+            Quota.objects.create(team=team, pool=pool, nominal=24_000)
+
+    def turn(self) -> None:
+        for loop in (observe, schedule, actuate):
+            report = loop.run_once(self.wiring)
+            assert not report.skipped, report
+
+    def submit(self, name: str, seconds: float | None, exit_code: int = 0, **asked: Any) -> Workload:
+        file = self.drive.job_file(Kind.TRAINING, seconds, exit_code)
+        extra = {part: file[part] for part in ("simulated", "kwok") if part in file}
+        at = self.drive.cluster.now()
+        (made,) = submission.submit_all([Submission(job(name, TEAM, **asked), actor="alice", at=at, extra=extra)])
+        return made
+
+    def until(self, workload: Workload, phase: str, attempt: int = 1) -> None:
+        def is_so() -> bool:
+            self.turn()
+            workload.refresh_from_db()
+            return (workload.phase, workload.attempt) == (phase, attempt)
+
+        self.drive.until(is_so, 600.0)
+
+    def node(self, workload: Workload) -> str:
+        node: str = Placement.objects.get(workload=workload.pk, attempt=workload.attempt).node
+        return node
+
+    def story(self, workload: Workload) -> list[tuple[str, str]]:
+        events = Event.objects.filter(workload=workload.pk).order_by("id")
+        return [(e.kind, e.reason) for e in events if e.kind not in BRIEF]
+
+
+@pytest.fixture
+def script(drive: Drive) -> Script:
+    return Script(drive)
+
+
+def test_a_gang_that_does_its_work(script: Script) -> None:
+    gang = script.submit("train", 60.0, workers=2)
+    script.until(gang, "Succeeded")
+    assert script.story(gang) == [("Submitted", ""), ("Admitted", ""), ("Running", ""), ("Succeeded", "")]
+    assert (gang.exit_code, gang.attempt) == (0, 1)
+
+
+def test_a_job_that_fails_for_good(script: Script) -> None:
+    broken = script.submit("broken", 40.0, exit_code=3, retries=0)
+    script.until(broken, "Failed")
+    assert script.story(broken) == [
+        ("Submitted", ""),
+        ("Admitted", ""),
+        ("Running", ""),
+        ("Failed", "Error"),
+    ]
+    assert broken.exit_code == 3
+
+
+def test_a_job_whose_node_is_lost_runs_again_elsewhere_and_is_stopped(script: Script) -> None:
+    long = script.submit("long", None)
+    script.until(long, "Running")
+    first = script.node(long)
+    script.drive.lose_node(first)
+    script.until(long, "Running", attempt=2)
+    second = script.node(long)
+    assert (second != first, long.failures) == (True, 0)
+    workloads.stop(workload=long, actor="alice")
+    script.until(long, "Stopped", attempt=2)
+    assert script.story(long) == [
+        ("Submitted", ""),
+        ("Admitted", ""),
+        ("Running", ""),
+        ("Requeued", "NodeLost"),
+        ("Admitted", ""),
+        ("Running", ""),
+        ("Stopping", "Stopped"),
+        ("Stopped", "Stopped"),
+    ]

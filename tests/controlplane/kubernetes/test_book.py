@@ -1,0 +1,162 @@
+"""What the mirror makes of pods and nodes, without a server."""
+
+from typing import Any
+
+from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes.book import KEEP_SECONDS, Book
+from controlplane.cluster.port import PodPhase
+
+T = "2026-01-01T00:00:{:02}Z"
+AT = 1_767_225_600.0  # 2026-01-01
+
+
+def pod(name: str = "w-1-0", *, version: int = 1, uid: str = "u", node: str = "a", **status: Any) -> dict[str, Any]:
+    workload, attempt, rank = name.rsplit("-", 2)
+    labels = {names.WORKLOAD: workload, names.ATTEMPT: attempt, names.RANK: rank}
+    meta = {"namespace": "weft-nlp", "name": name, "uid": uid, "resourceVersion": str(version), "labels": labels}
+    meta |= status.pop("meta", {})
+    return {
+        "metadata": meta | {"annotations": {names.GPUS: "0,1"} if node else {}},
+        "spec": {"nodeName": node, "containers": [{}]},
+        "status": {"phase": "Pending"} | status,
+    }
+
+
+def running(**changes: Any) -> dict[str, Any]:
+    return pod(phase="Running", containerStatuses=[{"state": {"running": {"startedAt": T.format(1)}}}], **changes)
+
+
+def ended(phase: str, code: int, second: int = 5, reason: str = "", **changes: Any) -> dict[str, Any]:
+    end = {"startedAt": T.format(1), "finishedAt": T.format(second), "exitCode": code, "reason": reason}
+    return pod(phase=phase, containerStatuses=[{"state": {"terminated": end}}], **changes)
+
+
+def node(name: str = "a", *, ready: str = "True", version: int = 1, healthy: int = 8, **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "resourceVersion": str(version), "labels": {"nvidia.com/gpu.product": "A100"}},
+        "spec": spec,
+        "status": {
+            "capacity": {"nvidia.com/gpu": "8"},
+            "allocatable": {"nvidia.com/gpu": str(healthy), "cpu": "96", "memory": "1Ti"},
+            "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": T.format(0)}],
+        },
+    }
+
+
+def book(*pods: dict[str, Any], lost_after: float = 60.0) -> Book:
+    made = Book(lost_after)
+    made.list_nodes([node()], AT)
+    made.list_pods(pods, AT)
+    return made
+
+
+def test_a_pod_without_a_node_is_not_observed() -> None:
+    made = book(pod(node=""))
+    assert made.since(None).pods == ()
+    assert [w.name for w in made.unplaced()] == ["w-1-0"]
+
+
+def test_what_an_ended_container_says() -> None:
+    (found,) = book(ended("Failed", 137, reason="OOMKilled")).since(None).pods
+    assert (found.phase, found.exit_code, found.reason) == (PodPhase.FAILED, 137, "OOMKilled")
+    assert (found.started_at, found.ended_at) == (AT + 1, AT + 5)
+
+
+def test_the_kubelets_refusals_have_the_ports_words() -> None:
+    (found,) = book(pod(phase="Failed", reason="OutOfnvidia.com/gpu")).since(None).pods
+    assert (found.phase, found.exit_code, found.reason) == (PodPhase.FAILED, None, "OutOfGpu")
+
+
+def test_a_worker_that_ends_well_because_it_was_stopped_has_not_succeeded() -> None:
+    leaving = {"deletionTimestamp": T.format(34), "deletionGracePeriodSeconds": 30}
+    last = ended("Succeeded", 0, second=5, version=2, meta=leaving)
+    made = book(running())
+    made.put_pod(last, AT)
+    assert made.since(None).pods[0].phase == PodPhase.RUNNING
+    made.drop_pod(last, AT)
+    assert made.since(None).pods[0].phase == PodPhase.GONE
+
+
+def test_a_worker_that_succeeded_before_it_was_stopped_has_succeeded() -> None:
+    leaving = {"deletionTimestamp": T.format(40), "deletionGracePeriodSeconds": 30}
+    made = book(ended("Succeeded", 0, second=5))
+    made.drop_pod(ended("Succeeded", 0, second=5, version=2, meta=leaving), AT)
+    assert made.since(None).pods[0].phase == PodPhase.SUCCEEDED
+
+
+def test_an_older_version_changes_nothing() -> None:
+    made = book(running(version=5))
+    number = made.since(None).number
+    made.put_pod(pod(version=4), AT)
+    assert made.since(number).pods == ()
+
+
+def test_a_pod_that_a_new_list_lacks_is_gone_once() -> None:
+    made = book(running())
+    number = made.since(None).number
+    made.list_pods([], AT)
+    made.list_pods([], AT)
+    page = made.since(number)
+    assert [p.phase for p in page.pods] == [PodPhase.GONE]
+    assert made.since(page.number).pods == ()
+
+
+def test_a_pod_made_again_under_its_name_is_another() -> None:
+    made = book(running(uid="one"))
+    made.list_pods([pod(uid="two", version=9)], AT)
+    made.drop_pod(running(uid="one", version=8), AT)  # late
+    assert made.since(None).pods[0].phase == PodPhase.PENDING
+
+
+def test_a_cursor_older_than_what_was_forgotten_gets_everything() -> None:
+    made = book(running())
+    number = made.since(None).number
+    made.list_pods([], AT)
+    assert not made.since(number).is_full
+    made.tick(AT + KEEP_SECONDS)
+    assert made.since(number).is_full
+    assert made.since(None).pods == ()
+
+
+def test_a_silent_node_takes_no_work_at_once_and_its_workers_are_given_up_later() -> None:
+    made = book(running())
+    made.put_node(node(ready="Unknown", version=2), AT)
+    assert not made.since(None).nodes[0].is_usable
+    made.tick(AT + 59.0)
+    assert made.since(None).pods[0].phase == PodPhase.RUNNING
+    made.tick(AT + 60.0)
+    (found,) = made.since(None).pods
+    assert (found.phase, found.reason) == (PodPhase.GONE, "NodeLost")
+
+
+def test_a_node_that_is_back_is_ready_only_without_the_workers_that_were_given_up() -> None:
+    made = book(running())
+    made.put_node(node(ready="Unknown", version=2), AT)
+    made.tick(AT + 60.0)
+    made.put_node(node(version=3), AT + 61.0)
+    made.put_pod(running(version=2), AT + 61.0)
+    assert not made.since(None).nodes[0].is_usable
+    assert made.since(None).pods[0].phase == PodPhase.GONE
+    assert [w.name for w in made.ghosts()] == ["w-1-0"]
+    made.drop_pod(running(version=3), AT + 62.0)
+    assert made.since(None).nodes[0].is_usable
+    assert made.since(None).pods[0].reason == "NodeLost"
+
+
+def test_broken_devices_are_first_looked_for_among_those_that_nobody_has() -> None:
+    made = book(running())
+    made.put_node(node(healthy=6, version=2), AT)
+    assert made.since(None).nodes[0].lost == (6, 7)
+    made.put_node(node(healthy=1, version=3), AT)
+    assert made.since(None).nodes[0].lost == (1, 2, 3, 4, 5, 6, 7)
+
+
+def test_a_cordon_and_a_foreign_taint_keep_new_work_away_and_the_gpu_taint_does_not() -> None:
+    def is_usable(**spec: Any) -> bool:
+        made = Book(60.0)
+        made.list_nodes([node(**spec)], AT)
+        return made.since(None).nodes[0].is_usable
+
+    assert not is_usable(unschedulable=True)
+    assert not is_usable(taints=[{"key": "theirs", "effect": "NoSchedule"}])
+    assert is_usable(taints=[{"key": "nvidia.com/gpu", "effect": "NoSchedule"}])
