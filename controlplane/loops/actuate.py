@@ -6,6 +6,7 @@ Every command may be repeated, so a crash between doing and noting is harmless.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from controlplane import wake
 from controlplane.cluster.port import Cluster, ClusterUnreachable
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
@@ -13,6 +14,8 @@ from controlplane.loops.wiring import Wiring
 from controlplane.services import actions
 from controlplane.services.actions import Command, Outcome
 from controlplane.services.leases import HeldLease
+
+COMMANDS = 500  # in one round
 
 
 def run_once(wiring: Wiring) -> Report:
@@ -22,9 +25,11 @@ def run_once(wiring: Wiring) -> Report:
 
 def _actuate(wiring: Wiring, lease: HeldLease) -> int:
     at = wiring.cluster.now()
-    commands = actions.due(at=at)
+    commands = actions.due(at=at, limit=COMMANDS)
     if not commands:
         return 0
+    if len(commands) == COMMANDS:  # there may be more: come again at once instead of after a period
+        wake.bells["actuate"].set()
     outcomes, unreachable = perform(wiring.cluster, commands)
     # The time at which all was done: an observation of before may not show it.
     actions.settle(outcomes, at=wiring.cluster.now(), lease=lease)
