@@ -136,9 +136,10 @@ def _settled(found: Site, workers: list[Worker]) -> None:
     """Let both workers go on without pauses until nothing is left to do, or for a minute: what is wrong then, is."""
     for process, _ in workers:
         process.send_signal(signal.SIGUSR1)
-        process.send_signal(signal.SIGCONT)
     deadline = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline and (_wrong(found) or found.ask(NOT_RUNNING) != [(0,)]):
+        for process, _ in workers:  # one of its threads may have stopped it again before it took note of the signal
+            process.send_signal(signal.SIGCONT)
         time.sleep(0.5)
 
 
