@@ -18,6 +18,10 @@ from tests.prometheus import Prometheus
 
 pytestmark = pytest.mark.django_db
 
+# Two looks are enough when both find a measurement; on a busy machine Prometheus may miss a second's scrapes, and what
+# is not known counts as in use.
+MOST_LOOKS = 12
+
 
 class Live(World):
     """A small world on a cluster that has a life of its own."""
@@ -64,11 +68,14 @@ def test_what_prometheus_measured_is_accounted_scaled_by_and_parks(prometheus: P
             (use,) = drive.metrics.pods([str(left.pk)])
             return (use.duty, use.cpu_milli) == (0.0, 0)
 
-        for seconds in (20 * 3600, 120):  # the notebook's person has gone, and does not come back
-            world.later(seconds)
+        world.later(20 * 3600)  # the notebook's person has gone, and does not come back
+        for _ in range(MOST_LOOKS):
             servers.wait_until(is_still, "a quiet notebook")
             world.observe()
             world.account()
+            if phase(left) != "Running":
+                break
+            world.later(120)
         assert phase(left) == "Suspending"
         assert Workload.objects.get(name="left").reason == "Culled"
 
