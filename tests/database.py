@@ -54,6 +54,20 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     yield
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On Postgres leave out what meets no database, and what production never runs there."""
+    if config.getoption("--database") != "postgres":
+        return
+    wanted = [item for item in items if _is_for_postgres(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
+    items[:] = wanted
+
+
+def _is_for_postgres(item: pytest.Item) -> bool:
+    uses = item.get_closest_marker("django_db") or {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
+    return bool(uses) and item.get_closest_marker("embedded") is None
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the server and remove the files."""
     stack = config.stash.get(_cleanup, None)

@@ -24,7 +24,7 @@ from controlplane.simulator.profiles import PROFILES
 from controlplane.spec import parse
 from controlplane.wake import Bell
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 DATA = Path(os.environ.get("WEFT_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 
 
