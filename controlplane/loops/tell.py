@@ -23,7 +23,7 @@ def _tell(wiring: Wiring, lease: HeldLease) -> int:
     wiring.cluster.prepare(pods)
     if "told" not in kept:
         kept["told"] = telling.last()  # what was decided before this process came is not told again
-    kept["told"], notes = telling.notes(kept["told"])
+    kept["told"], notes = telling.notes(kept["told"], telling.pace())
     if notes:
         wiring.cluster.tell(notes)
     return len(notes)

@@ -14,7 +14,7 @@ import structlog
 from django.db import close_old_connections, connection
 
 from controlplane import wake
-from controlplane.loops import account, actuate, following, observe, scale, schedule, tell, wiring
+from controlplane.loops import account, actuate, following, garbage, observe, scale, schedule, tell, wiring
 from controlplane.loops import lease as leases
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
@@ -169,6 +169,7 @@ class Loops:
 
     def start(self) -> None:
         """Start all threads."""
+        garbage.collect_less_often()
         for thread in self.threads:
             thread.start()
         self._keeper.start()

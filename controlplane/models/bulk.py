@@ -79,7 +79,7 @@ def delete(model: type[models.Model], key: str, values: Sequence[Any]) -> None:
         _execute(statement, (field,), [(value,) for value in values])
 
 
-# --- many rows in one statement: what Postgres spends on a row of an executemany is mostly parsing it -------
+# --- many rows in one statement, as one JSON parameter: both sides read it faster than ten thousand marks ----
 
 
 def _is_postgres() -> bool:
@@ -91,50 +91,59 @@ def _insert_together(
 ) -> None:
     fields = _fields(model, names)
     columns = ", ".join([f'"{field.column}"' for field in fields] + [f'"{name}"' for name in sql])
-    row = f"({', '.join(['%s'] * len(fields) + list(sql.values()))})"
-    for part in _parts(_prepared(fields, rows)):
-        values = ", ".join([row] * len(part))
-        with connection.cursor() as cursor:
-            cursor.execute(
-                f'INSERT INTO "{model._meta.db_table}" ({columns}) VALUES {values}',  # noqa: S608
-                [value for one in part for value in one],
-            )
+    values = ", ".join([f'"v"."v{number}"' for number in range(len(fields))] + list(sql.values()))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f'INSERT INTO "{model._meta.db_table}" ({columns}) SELECT {values} FROM {_table(fields)}',  # noqa: S608
+            (_as_json(fields, rows),),
+        )
 
 
 def _update_together(
     model: type[models.Model], names: tuple[str, ...], keys: tuple[str, ...], rows: Sequence[Sequence[Any]]
 ) -> int:
     fields = _fields(model, names + keys)
-    typed = f"({', '.join(f'%s::{_type(field)}' for field in fields)})"  # one typed row tells the types of all
-    row = f"({', '.join(['%s'] * len(fields))})"
-    listed = ", ".join(f'"v{number}"' for number in range(len(fields)))
     assigned = ", ".join(f'"{field.column}" = "v"."v{i}"' for i, field in enumerate(fields[: len(names)]))
     found = " AND ".join(
         f'"t"."{field.column}" = "v"."v{i + len(names)}"' for i, field in enumerate(_fields(model, keys))
     )
-    count = 0
-    for part in _parts(_prepared(fields, rows)):
-        values = ", ".join([typed, *([row] * (len(part) - 1))])
-        with connection.cursor() as cursor:
-            cursor.execute(
-                f'UPDATE "{model._meta.db_table}" "t" SET {assigned}'  # noqa: S608
-                f' FROM (VALUES {values}) AS "v" ({listed}) WHERE {found}',
-                [value for one in part for value in one],
-            )
-            count += cursor.rowcount
-    return count
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f'UPDATE "{model._meta.db_table}" "t" SET {assigned} FROM {_table(fields)} WHERE {found}',  # noqa: S608
+            (_as_json(fields, rows),),
+        )
+        return int(cursor.rowcount)
 
 
 @lru_cache(maxsize=256)
+def _table(fields: tuple[Any, ...]) -> str:
+    """The rows of `_as_json` as a table "v" with columns "v0", "v1", ..."""
+    columns = ", ".join(f'"v{number}" {_type(field)}' for number, field in enumerate(fields))
+    return f'json_to_recordset(%s::json) AS "v" ({columns})'
+
+
 def _type(field: Any) -> str:
     """The type to compare and assign with; without a length, which a cast would cut off silently."""
     name = str(field.db_type(connection))
     return "text" if name.startswith("varchar") else name
 
 
-def _parts(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:
-    for start in range(0, len(rows), CHUNK):
-        yield rows[start : start + CHUNK]
+def _as_json(fields: tuple[Any, ...], rows: Sequence[Sequence[Any]]) -> str:
+    preparing = [(i, prepare) for i, prepare in _preparing(fields) if not isinstance(fields[i], models.JSONField)]
+    names = [f"v{number}" for number in range(len(fields))]
+    records = [dict(zip(names, row, strict=True)) for row in rows]
+    for index, prepare in preparing:
+        name = names[index]
+        for record in records:
+            record[name] = _as_text(prepare(record[name], connection))
+    return json.dumps(records)
+
+
+def _as_text(value: Any) -> str | None:
+    """A value that JSON has no word for (UUID, time, decimal, bytes) as Postgres reads it."""
+    if value is None or isinstance(value, str):
+        return value
+    return f"\\x{bytes(value).hex()}" if isinstance(value, bytes | memoryview) else str(value)
 
 
 def select(

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.cluster.port import Note, PodSpec
-from controlplane.models import Event, Workload
+from controlplane.models import Action, Event, Workload
 from gpushare.gpu import WHOLE
 from scheduler.workload import Kind, Phase
 
 # Decisions, not each step of a pod: those the cluster knows by itself.
 TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused")
 WARNINGS = ("Evicted", "Expired", "StartRefused")
+AT_ONCE, BESIDE_COMMANDS = 500, 25  # events looked at in one round
 
 
 def waiting(at: float, limit: int) -> tuple[PodSpec, ...]:
@@ -29,7 +30,12 @@ def waiting(at: float, limit: int) -> tuple[PodSpec, ...]:
     return tuple(pods)
 
 
-def notes(after: int, limit: int = 500) -> tuple[int, tuple[Note, ...]]:
+def pace() -> int:
+    """How many events to look at now: while commands are to be performed few, as binds go first."""
+    return BESIDE_COMMANDS if Action.objects.filter(done_at__isnull=True).exists() else AT_ONCE
+
+
+def notes(after: int, limit: int = AT_ONCE) -> tuple[int, tuple[Note, ...]]:
     """The newest decision about each workload since this event, and the last event looked at."""
     found = list(Event.objects.filter(id__gt=after, workload__isnull=False).order_by("id")[:limit])
     newest = {e.workload: e for e in found if e.kind in TOLD}

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from controlplane.loops import tell
+from controlplane.models import Action
+from controlplane.queries import telling
 from scheduler.decision import Reason, Wait
 from tests.controlplane.state import World
 
@@ -86,3 +88,14 @@ def test_a_cluster_that_does_not_answer_keeps_nothing_back(world):
     assert "unreachable" in tell.run_once(world.wiring).skipped
     world.cluster.answers = True
     assert told(world) == [("Fragmented", "Nothing is free.", False)]
+
+
+def test_while_commands_wait_to_be_performed_little_is_told_as_binds_go_first(world):
+    jobs = [world.submit(f"job-{number}") for number in range(telling.BESIDE_COMMANDS + 5)]
+    told(world)
+    for job in jobs:
+        wait(world, job, "waits")
+    Action.objects.create(verb="cordon", payload={"node": "a", "on": True}, created_at=0.0)
+    assert len(told(world)) == telling.BESIDE_COMMANDS
+    Action.objects.update(done_at=1.0)
+    assert len(told(world)) == 5

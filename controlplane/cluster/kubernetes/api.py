@@ -11,10 +11,12 @@ import threading
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 import aiohttp
 
 from controlplane.cluster.kubernetes.connection import Access
+from controlplane.cluster.kubernetes.wire import Answer, Wires
 from controlplane.cluster.port import ClusterUnreachable
 
 T = TypeVar("T")
@@ -47,6 +49,7 @@ class Api:
         self.access = access
         self._loop = asyncio.new_event_loop()
         self._session: aiohttp.ClientSession | None = None
+        self._wires = Wires(access.url, access.tls, access.server_name, CONNECT_SECONDS)
         # Waiting for a turn is no time-out: ten thousand writes may be asked for at once.
         self._turn = asyncio.Semaphore(in_flight)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -84,44 +87,42 @@ class Api:
     async def text(
         self, method: str, path: str, body: Json | None = None, *, query: Mapping[str, str] | None = None,
         kind: str = "application/json", accept: str = "application/json", tries: int = TRIES,
-    ) -> bytes:  # fmt: skip
+    ) -> bytes | bytearray:  # fmt: skip
         """One request, as the server answers it."""
         problem = ""
-        data = None if body is None else json.dumps(body).encode()
+        data = b"" if body is None else json.dumps(body).encode()
+        target = f"{path}?{urlencode(query)}" if query else path
         for number in range(tries):
             pause = PAUSES[min(number, len(PAUSES) - 1)]
             try:
-                async with (
-                    self._turn,
-                    self.open(method, path, data, query=query, kind=kind, accept=accept) as response,
-                ):
-                    content: bytes = await response.read()
-                    if response.status < 400:
-                        return content
-                    if response.status not in BUSY:
-                        raise refused(response.status, content)
-                    problem = str(refused(response.status, content))
-                    pause = max(pause, _retry_after(response))
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                async with self._turn:
+                    answer = await self._wires.request(method, target, self._headers(kind, accept), data, SECONDS)
+                if answer.status < 400:
+                    return answer.body
+                if answer.status not in BUSY:
+                    raise refused(answer.status, answer.body)
+                problem = str(refused(answer.status, answer.body))
+                pause = max(pause, _retry_after(answer))
+            except (TimeoutError, OSError) as error:
                 problem = f"{type(error).__name__}: {error}"
             if number + 1 < tries:
                 await asyncio.sleep(pause)
         raise ClusterUnreachable(problem)
 
     def open(
-        self, method: str, path: str, data: bytes | None = None, *, query: Mapping[str, str] | None = None,
-        kind: str = "application/json", accept: str = "application/json", timeout: aiohttp.ClientTimeout | None = None,
+        self, path: str, *, timeout: aiohttp.ClientTimeout, query: Mapping[str, str] | None = None,
+        accept: str = "application/json",
     ) -> Any:  # fmt: skip
-        """The response as it comes, for whoever reads it line by line."""
-        # Uncompressed: the server would spend a second on a long list that the network carries in a quarter of one.
-        headers = {**self.access.headers(), "Accept": accept, "Accept-Encoding": "identity"}
-        if data is not None:
-            headers["Content-Type"] = kind
-        timeout = timeout or aiohttp.ClientTimeout(total=SECONDS, connect=None, sock_connect=CONNECT_SECONDS)
-        return self.session().request(
-            method, self.access.url + path, data=data, params=query, headers=headers, timeout=timeout,
+        """The answer to a GET as it comes, for whoever reads it line by line, or all of a long one."""
+        return self.session().get(
+            self.access.url + path, params=query, headers=self._headers("", accept), timeout=timeout,
             server_hostname=self.access.server_name,
         )  # fmt: skip
+
+    def _headers(self, kind: str, accept: str) -> dict[str, str]:
+        # Uncompressed: the server would spend a second on a long list that the network carries in a quarter of one.
+        headers = {**self.access.headers(), "Accept": accept, "Accept-Encoding": "identity"}
+        return headers | {"Content-Type": kind} if kind else headers
 
     def session(self) -> aiohttp.ClientSession:
         """The connections; made by the event loop's own thread."""
@@ -141,6 +142,7 @@ class Api:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        self._wires.close()
         if self._session is not None:
             await self._session.close()
 
@@ -166,7 +168,7 @@ async def all_of(works: Iterable[Coroutine[Any, Any, Any]], at_once: int = 64) -
     return results
 
 
-def refused(status: int, content: bytes) -> RefusedError:
+def refused(status: int, content: bytes | bytearray) -> RefusedError:
     """The error that an answer is: a Status object, or whatever a proxy in between wrote."""
     try:
         answer = json.loads(content)
@@ -176,6 +178,6 @@ def refused(status: int, content: bytes) -> RefusedError:
     return RefusedError(status, reason, message or f"status {status}")
 
 
-def _retry_after(response: aiohttp.ClientResponse) -> float:
-    text = response.headers.get("Retry-After", "")
+def _retry_after(answer: Answer) -> float:
+    text = answer.headers.get("retry-after", "")
     return min(float(text), LONGEST_PAUSE) if text.isdigit() else 0.0

@@ -151,7 +151,7 @@ class Mirror:
     async def _get(self, path: str, accept: str) -> Json:
         timeout = aiohttp.ClientTimeout(total=LIST_SECONDS, sock_connect=3.0, sock_read=SILENT_SECONDS)
         try:
-            async with self._api.open("GET", path, accept=accept, timeout=timeout) as response:
+            async with self._api.open(path, accept=accept, timeout=timeout) as response:
                 content = await response.read()
                 if response.status >= 400:
                     raise refused(response.status, content)
@@ -167,7 +167,7 @@ class Mirror:
             "timeoutSeconds": str(WATCH_SECONDS),
         }
         timeout = aiohttp.ClientTimeout(total=WATCH_SECONDS + 30.0, sock_connect=3.0, sock_read=SILENT_SECONDS)
-        async with self._api.open("GET", feed.path, query=query, timeout=timeout) as response:
+        async with self._api.open(feed.path, query=query, timeout=timeout) as response:
             if response.status >= 400:
                 error = refused(response.status, await response.read())
                 raise _GoneError(str(error)) if response.status == 410 else error

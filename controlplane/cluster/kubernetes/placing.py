@@ -9,6 +9,9 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from typing import TypeVar
 
 from controlplane.cluster.kubernetes import names, pods, seen, serving
 from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError, all_of
@@ -19,6 +22,9 @@ REMEMBERED = 50_000  # pods made by this process, which the mirror may not show 
 IN_BACKGROUND = 8  # requests at once for what nobody waits for
 TRIES = 2  # of a start whose prepared pod turns out to be gone
 ROLL_BACK_SECONDS = 1.0  # grace of workers that were bound a moment ago
+
+T = TypeVar("T")
+_BUILT_OF = attrgetter(*(field.name for field in fields(PodSpec) if field.name not in ("node", "gpus")))
 
 Find = Callable[[str], Worker | None]
 
@@ -32,6 +38,8 @@ class Placing:
         self._prefix = prefix
         self._made: OrderedDict[str, Worker] = OrderedDict()
         self._void: OrderedDict[str, None] = OrderedDict()  # uids that are gone, whatever the mirror still says
+        # What was built for a name, and its digest: to build it again for each bind would cost as much as the bind.
+        self._built: OrderedDict[str, tuple[PodSpec, str]] = OrderedDict()
 
     def find(self, name: str) -> Worker | None:
         """The pod of this name as far as we know."""
@@ -69,7 +77,7 @@ class Placing:
         worker = self.find(pod.name)
         if worker is None:
             return False
-        if worker.is_placed or worker.digest == digest(self._manifest(pod)):
+        if worker.is_placed or worker.digest == self._digest(pod):
             return True
         await self.delete(worker, 0.0, is_unchanged=True)  # prepared from an older job file
         self._forget(worker)
@@ -77,7 +85,7 @@ class Placing:
 
     async def _create(self, pod: PodSpec) -> None:
         body = self._manifest(pod)
-        body["metadata"]["annotations"][names.DIGEST] = digest(body)
+        body["metadata"]["annotations"][names.DIGEST] = self._digest(pod, body)
         try:
             made = await self._api.request("POST", self._path(pod.namespace), body)
         except RefusedError as error:
@@ -89,17 +97,20 @@ class Placing:
             raise RefusedError(409, "Foreign", f"A pod named {pod.name} exists and is not ours.")
         self._remember(worker)
 
+    def _digest(self, pod: PodSpec, body: Json | None = None) -> str:
+        """Of this pod as it is built, wherever it goes."""
+        built = self._built.get(pod.name)
+        if built is None or not _is_built_alike(pod, built[0]):
+            built = pod, digest(self._manifest(pod) if body is None else body)
+            _keep(self._built, pod.name, built)
+        return built[1]
+
     def _remember(self, worker: Worker) -> None:
-        self._made.pop(worker.name, None)
-        self._made[worker.name] = worker
-        while len(self._made) > REMEMBERED:
-            self._made.popitem(last=False)
+        _keep(self._made, worker.name, worker)
 
     def _forget(self, worker: Worker) -> None:
         self._made.pop(worker.name, None)
-        self._void[worker.uid] = None
-        while len(self._void) > REMEMBERED:
-            self._void.popitem(last=False)
+        _keep(self._void, worker.uid, None)
 
     async def _bind(self, pod: PodSpec) -> None:
         worker = self.find(pod.name)
@@ -107,9 +118,7 @@ class Placing:
             raise RefusedError(404, "NotFound", f"{pod.name} is gone.")
         if not worker.is_placed:
             try:
-                await self._api.request(
-                    "POST", f"{self._path(pod.namespace)}/{pod.name}/binding", _binding(pod, worker)
-                )
+                await self._api.text("POST", f"{self._path(pod.namespace)}/{pod.name}/binding", _binding(pod, worker))
                 return
             except RefusedError as error:
                 worker = await self._after_refusal(pod, worker, error)
@@ -206,6 +215,19 @@ class Placing:
 
     def _path(self, team: str) -> str:
         return f"/api/v1/namespaces/{names.namespace(team, self._prefix)}/pods"
+
+
+def _keep(kept: OrderedDict[str, T], name: str, value: T) -> None:
+    """Add the newest; let the oldest go."""
+    kept.pop(name, None)
+    kept[name] = value
+    while len(kept) > REMEMBERED:
+        kept.popitem(last=False)
+
+
+def _is_built_alike(one: PodSpec, other: PodSpec) -> bool:
+    """Whether two pods of one name are built alike: all counts but where they go."""
+    return _BUILT_OF(one) == _BUILT_OF(other)
 
 
 def digest(manifest: Json) -> str:
