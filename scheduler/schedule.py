@@ -49,11 +49,14 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
 
     Whoever asks what an earlier one of its team was refused waits behind it without a search of its own:
     that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
+    Who comes after `most_changes` is left to the next round, which sees the same order.
     """
     refused = Refused()
     first_of = refused.by_shape.get
     evictable = cache(lambda: Evictable(plan, settings))
     for workload, shape in in_order(plan, settings):
+        if len(plan.log) >= max(1, settings.most_changes):
+            return
         if (workload.unmet or workload.after or workload.not_before is not None) and (held := gate(plan, workload)):
             yield workload, held
             continue

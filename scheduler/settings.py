@@ -17,3 +17,4 @@ class Settings:
     wait_refresh_fraction: float = 0.25  # nor before the wait has grown by this part: writes grow with log(wait)
     restart_seconds: float = 60.0  # what stopping and starting again costs a victim beside the lost work
     max_victims: int = 64  # scenarios tried for one claimant (algorithms.md 8.3)
+    most_changes: int = 500  # placed or evicted in one round; binding begins while the next one decides on the rest

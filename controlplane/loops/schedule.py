@@ -4,6 +4,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
+from controlplane import wake
 from controlplane.cycle import Difference
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
@@ -12,7 +13,7 @@ from controlplane.queries.snapshot import SnapshotKeeper, Taken
 from controlplane.services import decisions, policy
 from controlplane.services.cycles import CycleInput
 from controlplane.services.leases import HeldLease
-from scheduler.decision import Decision
+from scheduler.decision import Decision, Wait
 from scheduler.schedule import schedule
 
 BASE_EVERY = 50  # stored rounds between two whole inputs: a replay applies at most so many differences
@@ -91,6 +92,8 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     committed = decisions.commit(decided, lease=lease, cycle=cycle, is_followed=True)
     keeper.follow(committed.applied)
     journal.stored(is_base)
+    if sum(not isinstance(decision, Wait) for decision in decided) >= settings.scheduling.most_changes:
+        wake.bells["schedule"].set()  # there may be more: come again at once instead of after a period
     return len(committed.applied)
 
 

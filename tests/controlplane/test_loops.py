@@ -2,7 +2,12 @@
 
 import pytest
 
+from controlplane import wake
 from controlplane.cluster.port import PodPhase
+from controlplane.loops import schedule
+from controlplane.policy import Policy
+from controlplane.services import policy
+from scheduler.settings import Settings
 from tests.controlplane.state import World, phase, story
 
 pytestmark = pytest.mark.django_db
@@ -22,3 +27,15 @@ def test_a_job_is_queued_placed_started_seen_running_and_succeeds():
     world.pods(job, PodPhase.SUCCEEDED, exit_code=0)
     assert phase(job) == "Succeeded"
     assert story(job) == ["Submitted", "Admitted", "Starting", "Running", "Succeeded"]
+
+
+def test_a_round_of_schedule_that_stops_early_is_followed_by_the_next_at_once():
+    world = World()
+    world.observe()
+    policy.save(policy=Policy(scheduling=Settings(most_changes=1)), author="ann")
+    jobs = [world.submit(name) for name in ("one", "two")]
+    for is_full in (True, True, False):
+        wake.bells["schedule"].clear()
+        schedule.run_once(world.wiring)
+        assert wake.bells["schedule"].is_set() == is_full
+    assert [phase(job) for job in jobs] == ["Admitted", "Admitted"]

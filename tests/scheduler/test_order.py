@@ -107,3 +107,20 @@ def test_what_an_eviction_frees_beyond_its_need_is_kept_for_the_first_in_line() 
     assert [f for f in moves(decisions) if f[0] == "place"] == [place("urgent", "a", after=("x",))]
     assert messages(decisions)["late"] == "Is behind red/old, which asks no more."
     assert moves(schedule(world.after(decisions), Settings())) == [place("old", "a", after=("x",))]
+
+
+def test_a_round_stops_after_so_many_changes_and_the_next_goes_on_from_there() -> None:
+    world = parse("""
+        node a 4 gpus
+        team red nominal 2   team blue nominal 2
+        r1 red training 1 pending   r2 red training 1 pending   r3 red training 1 pending
+        b1 blue training 1 pending   b2 blue training 1 pending
+    """)
+    few = Settings(most_changes=3)
+    first = schedule(world, few)
+    assert [fact[1] for fact in moves(first)] == ["b1", "r1", "b2"]
+    assert reasons(first) == {}
+    second = schedule(world.after(first), few)
+    assert [fact[1] for fact in moves(second)] == ["r2"]
+    assert list(reasons(second)) == ["r3"]
+    assert (*moves(first), *moves(second)) == tuple(moves(schedule(world, Settings())))
