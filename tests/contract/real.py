@@ -4,19 +4,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes import names, quantities
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
-from controlplane.cluster.port import Cluster, Observation, PodSpec
+from controlplane.cluster.port import Cluster, Observation, PodSpec, pod_name
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import wait_until
 from scheduler.workload import Kind
-from tests.contract.drive import PATIENCE
+from tests.contract.drive import PATIENCE, TEAM, Told
 
 RUN_SCALE, WAIT_SCALE = 20.0, 200.0  # cluster seconds in a real one: of what pods do, and of waiting
 SLOW_START = 2.0  # KWOK counts whole seconds: at least one passes
 PATIENCE_SCALE = 6.0
-TEAM = "nlp"
 
 
 class Steered(KubernetesCluster):
@@ -77,6 +76,19 @@ class KubernetesDrive:
     def remove_node(self, name: str) -> None:
         self.server.request("DELETE", f"/api/v1/nodes/{name}")
 
+    def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
+        """As its container has it, not as it was asked for."""
+        (container,) = self._pod(workload, attempt, rank)["status"]["containerStatuses"]
+        amounts = container["resources"]["limits"]
+        return quantities.milli(amounts["cpu"]), quantities.mebibytes(amounts["memory"])
+
+    def told(self, workload: str, attempt: int, rank: int) -> list[Told] | None:
+        """Its Kubernetes events, oldest first."""
+        name = pod_name(workload, attempt, rank)
+        path = f"/api/v1/namespaces/{names.namespace(TEAM)}/events?fieldSelector=involvedObject.name={name}"
+        events = sorted(self.server.request("GET", path)["items"], key=lambda event: str(event["firstTimestamp"]))
+        return [(event["reason"], event["message"], event["type"] == "Warning") for event in events]
+
     def job_file(self, kind: Kind, seconds: float | None = None, exit_code: int = 0) -> dict[str, Any]:
         steps: dict[str, str] = {}
         if exit_code:
@@ -94,6 +106,11 @@ class KubernetesDrive:
 
     def slow(self, file: dict[str, Any]) -> dict[str, Any]:
         return file | {"kwok": {**file["kwok"], "start_after": f"{SLOW_START:g}"}}
+
+    def _pod(self, workload: str, attempt: int, rank: int) -> dict[str, Any]:
+        path = f"/api/v1/namespaces/{names.namespace(TEAM)}/pods/{pod_name(workload, attempt, rank)}"
+        found: dict[str, Any] = self.server.request("GET", path)
+        return found
 
     def _ready(self, name: str) -> str:
         conditions = self.server.request("GET", f"/api/v1/nodes/{name}")["status"]["conditions"]
