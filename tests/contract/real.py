@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from controlplane.benchmarks import rights
 from controlplane.cluster.kubernetes import names, quantities
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
@@ -21,8 +23,8 @@ PATIENCE_SCALE = 6.0
 class Steered(KubernetesCluster):
     """Tells KWOK what the pods it starts will do, and answers for what was done until now, not a moment ago."""
 
-    def __init__(self, server: TestCluster) -> None:
-        super().__init__(find(str(server.kubeconfig())), lost_after=0.0)
+    def __init__(self, server: TestCluster, kubeconfig: Path) -> None:
+        super().__init__(find(str(kubeconfig)), lost_after=0.0)
         self._server = server
 
     def start(self, pods: Sequence[PodSpec]) -> None:
@@ -39,24 +41,16 @@ class Steered(KubernetesCluster):
 
 
 class KubernetesDrive:
-    """The API server and KWOK."""
+    """The API server and KWOK. The adapter has the scheduler's rights, the drive itself the administrator's."""
 
     cluster: Cluster
 
     def __init__(self, server: TestCluster) -> None:
         self.server = server
-        self.namespace(TEAM)
-        self.cluster = self.adapter = Steered(server)
+        self.cluster = self.adapter = Steered(server, rights.scheduler(server, [TEAM], is_fenced=False))
 
     def close(self) -> None:
         self.adapter.close()
-
-    def namespace(self, team: str) -> None:
-        """Make the team's namespace, as the provisioner would."""
-        name = names.namespace(team)
-        self.server.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
-        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        self.server.wait_for(lambda: self.server.exists(account), "the namespace's account")
 
     def wait(self, seconds: float) -> float:
         time.sleep(seconds / WAIT_SCALE)
