@@ -8,9 +8,10 @@ says that it cannot now, the request is tried again a few times and is then Clus
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
 
@@ -25,7 +26,8 @@ PAUSES = (0.1, 0.5)  # seconds between tries; a Retry-After of the server's coun
 LONGEST_PAUSE = 2.0
 SECONDS = 8.0  # for one request; the lease of a loop lasts 10
 CONNECT_SECONDS = 3.0
-BUSY = (429, 500, 502, 503, 504)
+FORBIDDEN, UNAVAILABLE = 403, 503
+BUSY = (429, 500, 502, UNAVAILABLE, 504)
 LONGEST_CALL = 110.0  # seconds; less than a round of a loop may take
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -38,6 +40,12 @@ class RefusedError(Exception):
         super().__init__(message or reason or str(status))
         self.status = status
         self.reason = reason
+
+
+class _Answer(NamedTuple):
+    status: int
+    content: bytes
+    retry_after: float  # seconds
 
 
 class Api:
@@ -88,25 +96,33 @@ class Api:
         """One request, as the server answers it."""
         problem = ""
         data = None if body is None else json.dumps(body).encode()
+        send = partial(self._send, method, path, data, query=query, kind=kind, accept=accept)
         for number in range(tries):
             pause = PAUSES[min(number, len(PAUSES) - 1)]
             try:
-                async with (
-                    self._turn,
-                    self.open(method, path, data, query=query, kind=kind, accept=accept) as response,
-                ):
-                    content: bytes = await response.read()
-                    if response.status < 400:
-                        return content
-                    if response.status not in BUSY:
-                        raise refused(response.status, content)
-                    problem = str(refused(response.status, content))
-                    pause = max(pause, _retry_after(response))
+                answer = await send()
+                if answer.status == FORBIDDEN:
+                    answer = await self._confirmed(answer, send)
+                if answer.status < 400:
+                    return answer.content
+                if answer.status not in BUSY:
+                    raise refused(answer.status, answer.content)
+                problem = str(refused(answer.status, answer.content))
+                pause = max(pause, answer.retry_after)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 problem = f"{type(error).__name__}: {error}"
             if number + 1 < tries:
                 await asyncio.sleep(pause)
         raise ClusterUnreachable(problem)
+
+    async def _send(self, method: str, path: str, data: bytes | None, **options: Any) -> "_Answer":
+        async with self._turn, self.open(method, path, data, **options) as response:
+            return _Answer(response.status, await response.read(), _retry_after(response))
+
+    async def _confirmed(self, no: "_Answer", send: Callable[[], Awaitable["_Answer"]]) -> "_Answer":
+        """What the server says again once it is ready: one that just started does not know yet who may do what."""
+        ready = await self._send("GET", "/readyz", None)
+        return await send() if ready.status < 400 else no._replace(status=UNAVAILABLE)
 
     def open(
         self, method: str, path: str, data: bytes | None = None, *, query: Mapping[str, str] | None = None,
