@@ -9,6 +9,7 @@ import signal
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -48,35 +49,53 @@ PLACED = """
 TAKEOVERS = "SELECT coalesce(sum(epoch), 0) FROM controlplane_lease"
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was done, and what the judge and the pods say."""
+
+    in_round: int  # stops between read and commit
+    holders: int  # stops of a lease's holder at any time
+    old_writes: int
+    wrong: frozenset[str]  # pods
+    judged: int  # events of loops
+    takeovers: int  # the sum of all epochs
+
+
 def run(options: Options, progress: Progress) -> Result:
     """Stop and let go, so many times; then let all settle and judge. Raises BenchmarkError."""
     stops = options.jobs or STOPS
     with tempfile.TemporaryDirectory(prefix="weft-fencing-") as name, site(Path(name), running=20, waiting=5) as found:
-        for worker in found.made.replicas("worker"):
-            found.made.stop(worker)  # ours, with pauses, take their place
-        with found.database() as database:
-            database.execute(JUDGE)
-        with ExitStack() as stack:
-            workers = [_worker(stack, found, Path(name), number) for number in (1, 2)]
-            with Submitter(found, PER_SECOND):
-                in_round, holders = _stop_and_go(found, workers, stops, progress)
-            _settled(found, workers)
-        old = found.ask("SELECT count(*) FROM fencing_old_write")
-        wrong = _wrong(found)
-        judged = found.ask("SELECT count(*) FROM controlplane_event WHERE actor LIKE 'loop:%%'")
+        seen = measure(found, Path(name), stops, min(IN_ROUND, stops // 4), progress)
         return Result(
             (
-                Figure("fencing.old_writes", float(old[0][0]), "", 0),
-                Figure("fencing.wrong_pods", float(len(wrong)), "", 0),
+                Figure("fencing.old_writes", float(seen.old_writes), "", 0),
+                Figure("fencing.wrong_pods", float(len(seen.wrong)), "", 0),
             ),
             (
-                f"wrong: {', '.join(sorted(wrong)[:5]) or 'none'}",
-                f"{in_round + holders} stops, {in_round} of them between read and commit; "
-                f"leases changed hands, epochs add up to {found.ask(TAKEOVERS)[0][0]}",
-                f"{judged[0][0]} events of loops judged; {len(found.accepted)} jobs submitted meanwhile",
+                f"wrong: {', '.join(sorted(seen.wrong)[:5]) or 'none'}",
+                f"{seen.in_round + seen.holders} stops, {seen.in_round} of them between read and commit; "
+                f"leases changed hands, epochs add up to {seen.takeovers}",
+                f"{seen.judged} events of loops judged; {len(found.accepted)} jobs submitted meanwhile",
                 machine_note(found),
             ),
         )
+
+
+def measure(found: Site, folder: Path, stops: int, in_round: int, progress: Progress) -> Seen:
+    """Stop workers so many times, at least `in_round` of them between read and commit. Raises BenchmarkError."""
+    for worker in found.made.replicas("worker"):
+        found.made.stop(worker)  # ours, with pauses, take their place
+    with found.database() as database:
+        database.execute(JUDGE)
+    with ExitStack() as stack:
+        workers = [_worker(stack, found, folder, number) for number in (1, 2)]
+        with Submitter(found, PER_SECOND):
+            stopped_in_round, holders = _stop_and_go(found, workers, stops, in_round, progress)
+        _settled(found, workers)
+    ((old,),) = found.ask("SELECT count(*) FROM fencing_old_write")
+    ((judged,),) = found.ask("SELECT count(*) FROM controlplane_event WHERE actor LIKE 'loop:%%'")
+    ((takeovers,),) = found.ask(TAKEOVERS)
+    return Seen(stopped_in_round, holders, int(old), frozenset(_wrong(found)), int(judged), int(takeovers))
 
 
 Worker = tuple["Popen[bytes]", Path]
@@ -86,16 +105,17 @@ def _worker(stack: ExitStack, found: Site, folder: Path, number: int) -> Worker:
     log = folder / f"fencing-{number}.log"
     env = {**found.made.parts["worker-1"].env, "WEFT_WORKER_METRICS_PORT": "0", "WEFT_LOG_LEVEL": "WARNING"}
     process = start(processes.manage("trial", "fencing-worker"), log=log, env=env)
-    stack.callback(end, process)
-    stack.callback(process.send_signal, signal.SIGCONT)
+    stack.callback(end, process, signal.SIGKILL)  # all is judged by then
     return process, log
 
 
-def _stop_and_go(found: Site, workers: list[Worker], stops: int, progress: Progress) -> tuple[int, int]:
+def _stop_and_go(
+    found: Site, workers: list[Worker], stops: int, least_in_round: int, progress: Progress
+) -> tuple[int, int]:
     """Let go whoever stopped itself in a round; when none does, stop the holder. (in a round, holders)."""
     in_round, holders = 0, 0
     for number in itertools.count():
-        if in_round + holders >= stops and in_round >= min(IN_ROUND, stops // 4):
+        if in_round + holders >= stops and in_round >= least_in_round:
             return in_round, holders
         progress(min(0.99, (in_round + holders) / stops), f"{in_round} stops in a round, {holders} of the holder")
         for process, log in workers:

@@ -12,11 +12,13 @@ from typing import Any
 
 from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
 from controlplane.benchmarks.site import Site, Submitter, machine_note, site
+from controlplane.testbed.processes import wait_until
 
 RUNNING, WAITING, PER_SECOND, REPEAT = 500, 200, 5.0, 3
 PARTS = ("web", "worker", "beat", "redis", "postgres", "apiserver")
 RESTART_SECONDS, REST_SECONDS, GIVE_UP_SECONDS = 1.0, 4.0, 90.0
 STOPPED_SECONDS = 60.0
+SUBMITTED = 50  # before a pause alone
 GOAL_SECONDS, CONVERGED_SECONDS = 15.0, 30.0
 DECIDED = """
     SELECT extract(epoch FROM min(decided.at)) FROM controlplane_event submitted
@@ -67,11 +69,25 @@ def measure(found: Site, repeat: int, stopped_seconds: float, progress: Progress
             for index, part in enumerate(PARTS):
                 progress((number * len(PARTS) + index) / (repeat * len(PARTS) + 2), f"kill -9 {part}")
                 seen.seconds.setdefault(part, []).append(killed(found, part))
-    progress(0.9, f"all of ours stopped for {stopped_seconds:g} s")
     _settled(found, time.monotonic() + GIVE_UP_SECONDS)
-    seen.converged, removed = _stopped(found, stopped_seconds)
-    _judge(seen, found, before, removed)
+    _pause(seen, found, before, stopped_seconds, progress)
     return seen
+
+
+def pause(found: Site, seconds: float, progress: Progress) -> Seen:
+    """All of ours stopped for so long in the midst of work, and nothing else; the checks are those of `measure`."""
+    with Submitter(found, PER_SECOND):
+        wait_until(lambda: len(found.accepted) >= SUBMITTED, f"{SUBMITTED} accepted jobs", GIVE_UP_SECONDS)
+    _settled(found, time.monotonic() + GIVE_UP_SECONDS)
+    seen = Seen()
+    _pause(seen, found, found.pods(), seconds, progress)
+    return seen
+
+
+def _pause(seen: Seen, found: Site, before: dict[str, Any], seconds: float, progress: Progress) -> None:
+    progress(0.9, f"all of ours stopped for {seconds:g} s")
+    seen.converged, removed = _stopped(found, seconds)
+    _judge(seen, found, before, removed)
 
 
 def killed(found: Site, part: str) -> float:

@@ -1,6 +1,7 @@
 """A production installation at work on a real API server: what `recovery` and `fencing` do harm to.
 
-The compose file's processes on a KWOK cluster; work that runs, work that waits, and somebody who submits.
+The compose file's processes, with the rights that production gives them, on a KWOK cluster; work that runs, work that
+waits, and somebody who submits.
 """
 
 import json
@@ -15,9 +16,8 @@ from typing import Any
 import httpx
 import psycopg
 
-from controlplane.benchmarks import processes
+from controlplane.benchmarks import processes, rights
 from controlplane.benchmarks.figure import BenchmarkError
-from controlplane.cluster.kubernetes import names
 from controlplane.testbed import compose
 from controlplane.testbed.compose import Installation
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
@@ -76,10 +76,9 @@ def site(folder: Path, *, running: int, waiting: int) -> Iterator[Site]:
         with (
             test_cluster(folder / "cluster", nodes=nodes) as cluster,
             compose.prepared(
-                folder / "site", {"CLUSTER": "kubernetes"}, {"WEFT_KUBECONFIG": str(cluster.kubeconfig())}
+                folder / "site", {"CLUSTER": "kubernetes"}, {"WEFT_KUBECONFIG": str(rights.scheduler(cluster, TEAMS))}
             ) as made,
         ):
-            _namespaces(cluster)
             compose.up(made, prepare=lambda: _load(made, running, waiting))
             with httpx.Client(base_url=made.url, timeout=10, trust_env=False) as http:
                 found = Site(made, cluster, http)
@@ -88,13 +87,6 @@ def site(folder: Path, *, running: int, waiting: int) -> Iterator[Site]:
                 yield found
     except MissingError as missing:
         raise BenchmarkError(str(missing)) from missing
-
-
-def _namespaces(cluster: TestCluster) -> None:
-    spaces = [names.namespace(team) for team in TEAMS]
-    cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in spaces])
-    accounts = [f"/api/v1/namespaces/{name}/serviceaccounts/default" for name in spaces]
-    cluster.wait_for(lambda: all(cluster.exists(path) for path in accounts), "the service accounts")
 
 
 def _load(made: Installation, running: int, waiting: int) -> None:

@@ -198,6 +198,11 @@ class SimulatedCluster:
 
     # --- what only a simulated cluster can do ------------------------------------------------
 
+    def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
+        """A worker's CPU (milli) and memory (MiB) as they are now. Raises KeyError if there never was one."""
+        pod = self._read().pods[pod_name(workload, attempt, rank)]
+        return pod.cpu_milli, pod.memory
+
     def answered(self, since: float, bounds: Sequence[float]) -> dict[str, Answered]:
         """What became of each service's requests since then: how many were answered within each bound, seconds."""
         return telemetry.answered(self._read(), since, bounds)

@@ -27,8 +27,8 @@ def _namespace(name: str, space: TeamSpace) -> Json:
 def _quota(site: Site, namespace: str, space: TeamSpace) -> Json:
     """A second fence, should ours fail: nothing that opens the cluster to the outside, not endlessly many pods.
 
-    GPUs only where asked for. Kubernetes counts a pod from its creation, and pods of ours exist while they wait: with
-    GPUs fenced, pods that wait would take the room of those that are to start. Then let none be prepared.
+    GPUs only where asked for; docs/kubernetes.md says why: Kubernetes counts a pod from its creation, bound or not, and
+    what the pods of waiting workloads ask for has no bound.
     """
     hard: dict[str, object] = {
         "count/pods": str(site.most_pods),

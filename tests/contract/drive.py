@@ -8,6 +8,8 @@ from controlplane.cluster.simulated import SimulatedCluster
 from scheduler.snapshot import Node
 from scheduler.workload import Kind
 
+TEAM = "nlp"
+Told = tuple[str, str, bool]  # reason, message, whether it is a warning
 PATIENCE = 180.0  # cluster seconds: the longest start is one minute
 
 
@@ -30,6 +32,12 @@ class Drive(Protocol):
 
     def remove_node(self, name: str) -> None:
         """Take a node away for good."""
+
+    def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
+        """The CPU (milli) and memory (MiB) that the cluster gives a worker."""
+
+    def told(self, workload: str, attempt: int, rank: int) -> list[Told] | None:
+        """What the cluster's own tools say of a worker beside its state; None: this cluster has no such tools."""
 
     def job_file(self, kind: Kind, seconds: float | None = None, exit_code: int = 0) -> dict[str, Any]:
         """The job file of something that runs for so long (None: until stopped) and ends with this exit code."""
@@ -68,6 +76,12 @@ class SimulatedDrive:
     def remove_node(self, name: str) -> None:
         self.cluster.remove_node(name)
 
+    def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
+        return self.cluster.size(workload, attempt, rank)
+
+    def told(self, workload: str, attempt: int, rank: int) -> list[Told] | None:
+        return None
+
     def job_file(self, kind: Kind, seconds: float | None = None, exit_code: int = 0) -> dict[str, Any]:
         truth: dict[str, object] = {"duration": seconds or 1e6}
         if exit_code:
@@ -96,7 +110,7 @@ def pod(drive: Drive, uid: str = "w", **changes: Any) -> PodSpec:
         "gpu_memory": 0,
         "cpu_milli": 4000,
         "memory": 16_384,
-        "namespace": "nlp",
+        "namespace": TEAM,
         "spec": drive.job_file(Kind.TRAINING, 600.0),
     }
     return PodSpec(uid, **(values | changes))

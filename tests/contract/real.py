@@ -2,28 +2,29 @@
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from controlplane.cluster.kubernetes import names
+from controlplane.benchmarks import rights
+from controlplane.cluster.kubernetes import names, quantities
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
-from controlplane.cluster.port import Cluster, Observation, PodSpec
+from controlplane.cluster.port import Cluster, Observation, PodSpec, pod_name
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import wait_until
 from scheduler.workload import Kind
-from tests.contract.drive import PATIENCE
+from tests.contract.drive import PATIENCE, TEAM, Told
 
 RUN_SCALE, WAIT_SCALE = 20.0, 200.0  # cluster seconds in a real one: of what pods do, and of waiting
 SLOW_START = 2.0  # KWOK counts whole seconds: at least one passes
 PATIENCE_SCALE = 6.0
-TEAM = "nlp"
 
 
 class Steered(KubernetesCluster):
     """Tells KWOK what the pods it starts will do, and answers for what was done until now, not a moment ago."""
 
-    def __init__(self, server: TestCluster) -> None:
-        super().__init__(find(str(server.kubeconfig())), lost_after=0.0)
+    def __init__(self, server: TestCluster, kubeconfig: Path) -> None:
+        super().__init__(find(str(kubeconfig)), lost_after=0.0)
         self._server = server
 
     def start(self, pods: Sequence[PodSpec]) -> None:
@@ -40,24 +41,16 @@ class Steered(KubernetesCluster):
 
 
 class KubernetesDrive:
-    """The API server and KWOK."""
+    """The API server and KWOK. The adapter has the scheduler's rights, the drive itself the administrator's."""
 
     cluster: Cluster
 
     def __init__(self, server: TestCluster) -> None:
         self.server = server
-        self.namespace(TEAM)
-        self.cluster = self.adapter = Steered(server)
+        self.cluster = self.adapter = Steered(server, rights.scheduler(server, [TEAM], is_fenced=False))
 
     def close(self) -> None:
         self.adapter.close()
-
-    def namespace(self, team: str) -> None:
-        """Make the team's namespace, as the provisioner would."""
-        name = names.namespace(team)
-        self.server.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
-        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        self.server.wait_for(lambda: self.server.exists(account), "the namespace's account")
 
     def wait(self, seconds: float) -> float:
         time.sleep(seconds / WAIT_SCALE)
@@ -77,6 +70,19 @@ class KubernetesDrive:
     def remove_node(self, name: str) -> None:
         self.server.request("DELETE", f"/api/v1/nodes/{name}")
 
+    def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
+        """As its container has it, not as it was asked for."""
+        (container,) = self._pod(workload, attempt, rank)["status"]["containerStatuses"]
+        amounts = container["resources"]["limits"]
+        return quantities.milli(amounts["cpu"]), quantities.mebibytes(amounts["memory"])
+
+    def told(self, workload: str, attempt: int, rank: int) -> list[Told] | None:
+        """Its Kubernetes events, oldest first."""
+        name = pod_name(workload, attempt, rank)
+        path = f"/api/v1/namespaces/{names.namespace(TEAM)}/events?fieldSelector=involvedObject.name={name}"
+        events = sorted(self.server.request("GET", path)["items"], key=lambda event: str(event["firstTimestamp"]))
+        return [(event["reason"], event["message"], event["type"] == "Warning") for event in events]
+
     def job_file(self, kind: Kind, seconds: float | None = None, exit_code: int = 0) -> dict[str, Any]:
         steps: dict[str, str] = {}
         if exit_code:
@@ -94,6 +100,11 @@ class KubernetesDrive:
 
     def slow(self, file: dict[str, Any]) -> dict[str, Any]:
         return file | {"kwok": {**file["kwok"], "start_after": f"{SLOW_START:g}"}}
+
+    def _pod(self, workload: str, attempt: int, rank: int) -> dict[str, Any]:
+        path = f"/api/v1/namespaces/{names.namespace(TEAM)}/pods/{pod_name(workload, attempt, rank)}"
+        found: dict[str, Any] = self.server.request("GET", path)
+        return found
 
     def _ready(self, name: str) -> str:
         conditions = self.server.request("GET", f"/api/v1/nodes/{name}")["status"]["conditions"]

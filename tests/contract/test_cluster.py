@@ -1,4 +1,4 @@
-"""What the port `Cluster` promises, whatever is behind it."""
+"""What the port `Cluster` promises of pods and nodes, whatever is behind it; its other commands: test_commands.py."""
 
 from controlplane.cluster.port import PodPhase
 from scheduler.workload import Kind
@@ -197,70 +197,21 @@ def test_a_node_that_was_taken_away_is_no_longer_listed(drive: Drive) -> None:
     assert {n.name for n in drive.cluster.observe(None).nodes} == {"a", "b"}
 
 
-def test_a_cordoned_node_keeps_its_pods(drive: Drive) -> None:
-    run(drive, [pod(drive)])
+def test_pods_of_a_node_that_was_taken_away_are_gone(drive: Drive) -> None:
+    run(drive, [pod(drive), pod(drive, "elsewhere", node="b")])
     cursor = drive.cluster.observe(None).cursor
-    drive.cluster.cordon("a", True)
+    drive.remove_node("a")
+    drive.until(lambda: phase(drive, "w-1-0") in (PodPhase.GONE, None), 60.0)
     answer = drive.cluster.observe(cursor)
-    assert [(n.name, n.schedulable, n.ready) for n in answer.nodes] == [("a", False, True)]
-    drive.wait(60)
-    assert phase(drive, "w-1-0") == PodPhase.RUNNING
-    drive.cluster.cordon("a", True)  # again: nothing new
-    assert drive.cluster.observe(answer.cursor).nodes == ()
-    drive.cluster.cordon("a", False)
-    assert [(n.name, n.schedulable) for n in drive.cluster.observe(answer.cursor).nodes] == [("a", True)]
+    assert answer.gone_nodes == ("a",)
+    assert [(p.name, p.phase, p.reason) for p in answer.pods] == [("w-1-0", PodPhase.GONE, "NodeLost")]
+    assert phase(drive, "elsewhere-1-0") == PodPhase.RUNNING
 
 
-def test_cordoning_a_node_that_is_not_there_does_nothing(drive: Drive) -> None:
+def test_a_pod_that_is_started_on_a_lost_node_is_gone(drive: Drive) -> None:
+    drive.lose_node("a")
     cursor = drive.cluster.observe(None).cursor
-    drive.cluster.cordon("nowhere", True)
-    assert drive.cluster.observe(cursor).nodes == ()
-
-
-def test_a_resized_worker_goes_on(drive: Drive) -> None:
-    run(drive, [pod(drive)])
-    before = seen(drive.cluster.observe(None))["w-1-0"]
-    drive.cluster.resize("w", 1, 0, 8000, 32_768)
-    drive.wait(30)
-    after = seen(drive.cluster.observe(None))["w-1-0"]
-    assert (after.phase, after.started_at) == (PodPhase.RUNNING, before.started_at)
-
-
-def test_resizing_what_is_not_there_does_nothing(drive: Drive) -> None:
-    drive.cluster.resize("nobody", 1, 0, 8000, 32_768)
-    assert drive.cluster.observe(None).pods == ()
-
-
-def test_logs_are_lines_in_the_order_of_time(drive: Drive) -> None:
-    run(drive, gang(drive, 2))
-    drive.wait(200)
-    lines = drive.cluster.logs("w", 1, None, 100, None)
-    assert {line.rank for line in lines} == {0, 1}
-    assert [line.at for line in lines] == sorted(line.at for line in lines)
-    assert all(line.text and "\n" not in line.text for line in lines)
-    assert all(line.at <= drive.cluster.now() for line in lines)
-    assert {line.rank for line in drive.cluster.logs("w", 1, 1, 100, None)} == {1}
-
-
-def test_logs_can_be_cut_to_the_last_lines_and_to_those_after_a_moment(drive: Drive) -> None:
-    run(drive, [pod(drive)])
-    drive.wait(300)
-    lines = drive.cluster.logs("w", 1, 0, 100, None)
-    assert len(lines) > 3
-    assert drive.cluster.logs("w", 1, 0, 3, None) == lines[-3:]
-    moment = lines[-3].at
-    assert drive.cluster.logs("w", 1, 0, 100, moment) == tuple(line for line in lines if line.at > moment)
-    assert drive.cluster.logs("w", 1, 0, 0, None) == ()
-
-
-def test_logs_outlive_the_end_of_a_pod(drive: Drive) -> None:
-    drive.cluster.start([pod(drive, spec=drive.job_file(Kind.TRAINING, 20.0))])
-    drive.until(lambda: phase(drive, "w-1-0") == PodPhase.SUCCEEDED)
-    assert drive.cluster.logs("w", 1, 0, 10, None)
-
-
-def test_there_are_no_logs_of_what_is_not_there(drive: Drive) -> None:
-    assert drive.cluster.logs("nobody", 1, None, 10, None) == ()
-    drive.cluster.start([pod(drive, spec=drive.slow(drive.job_file(Kind.TRAINING, 600.0)))])
-    assert drive.cluster.logs("w", 1, 0, 10, None) == ()  # its containers do not run yet
-    assert drive.cluster.logs("w", 2, None, 10, None) == ()
+    drive.cluster.start([pod(drive)])
+    drive.until(lambda: phase(drive, "w-1-0") in (PodPhase.GONE, None), 60.0)
+    last = seen(drive.cluster.observe(cursor))["w-1-0"]
+    assert (last.phase, last.reason) == (PodPhase.GONE, "NodeLost")

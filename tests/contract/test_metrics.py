@@ -127,3 +127,30 @@ def test_pods_that_do_not_run_are_not_known(drive: Measured) -> None:
     drive.scraped()
     assert drive.metrics.pods(["pending"]) == ()
     assert drive.metrics.pods([]) == ()
+
+
+def test_what_has_ended_uses_nothing_and_is_not_known(drive: Measured) -> None:
+    run(drive, gang(drive, 2))
+    drive.wait(60)
+    drive.cluster.stop("w", 1, [0, 1], 30.0)
+    drive.until(lambda: all(phase(drive, f"w-1-{rank}") in (PodPhase.GONE, None) for rank in range(2)))
+    for _ in range(2):  # until CPU, whose rate is taken over the longest time, is forgotten as well
+        drive.wait(60)
+    assert all((use.duty, use.memory) == (0, 0) for use in drive.metrics.gpus())
+    assert drive.metrics.pods(["w"]) == ()
+    for use in drive.metrics.training(["w"]):
+        assert (use.step_seconds, use.samples_per_second) == (None, None)
+
+
+def test_what_ran_on_a_lost_node_is_not_known(drive: Measured) -> None:
+    run(drive, gang(drive, 2))
+    run(drive, [pod(drive, "chat", node="b", spec=drive.job_file(Kind.INFERENCE))])
+    drive.wait(60)
+    drive.lose_node("a")
+    for _ in range(2):
+        drive.wait(60)
+    assert drive.metrics.pods(["w"]) == ()
+    assert {use.node for use in drive.metrics.gpus()} == {"b", "c"}
+    (use,) = drive.metrics.services({"chat": 0.25})
+    assert use.requests is not None
+    assert [use.workload for use in drive.metrics.pods(["chat"])] == ["chat"]

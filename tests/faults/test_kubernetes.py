@@ -99,6 +99,28 @@ def test_a_gang_with_a_worker_that_is_refused_is_taken_away_whole(rig: Rig) -> N
     rig.server.wait_for(lambda: rig.there() == {}, "the end of the gang")
 
 
+def test_a_server_that_just_started_and_does_not_know_our_rights_yet_is_asked_again(rig: Rig) -> None:
+    rig.cluster.observe(None)
+    rig.faults.requests = [
+        Fault(writes("POST", "/pods"), 2, 403, is_done=False),
+        Fault(writes("GET", "/readyz"), 1, 500, is_done=False),
+    ]
+    rig.cluster.start(rig.pods())
+    assert rig.faults.hits == 3
+    assert rig.there() == {"w-1-0": "a", "w-1-1": "a"}
+
+
+def test_a_server_that_does_not_get_ready_is_unreachable_and_has_refused_nothing(rig: Rig) -> None:
+    rig.cluster.observe(None)
+    rig.faults.requests = [
+        Fault(writes("POST", "/w-1-1/binding"), 99, 403, is_done=False),
+        Fault(writes("GET", "/readyz"), 99, 500, is_done=False),
+    ]
+    with pytest.raises(ClusterUnreachable):
+        rig.cluster.start(rig.pods())
+    assert rig.there() == {"w-1-0": "a", "w-1-1": ""}
+
+
 def test_a_stop_that_was_done_and_answered_500_is_done(rig: Rig) -> None:
     rig.cluster.start(rig.pods())
     rig.faults.requests = [Fault(writes("DELETE", "/w-1-0"), 1, 500)]

@@ -8,8 +8,10 @@ says that it cannot now, the request is tried again a few times and is then Clus
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -27,7 +29,8 @@ PAUSES = (0.1, 0.5)  # seconds between tries; a Retry-After of the server's coun
 LONGEST_PAUSE = 2.0
 SECONDS = 8.0  # for one request; the lease of a loop lasts 10
 CONNECT_SECONDS = 3.0
-BUSY = (429, 500, 502, 503, 504)
+FORBIDDEN, UNAVAILABLE = 403, 503
+BUSY = (429, 500, 502, UNAVAILABLE, 504)
 LONGEST_CALL = 110.0  # seconds; less than a round of a loop may take
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -92,11 +95,13 @@ class Api:
         problem = ""
         data = b"" if body is None else json.dumps(body).encode()
         target = f"{path}?{urlencode(query)}" if query else path
+        send = partial(self._send, method, target, self._headers(kind, accept), data)
         for number in range(tries):
             pause = PAUSES[min(number, len(PAUSES) - 1)]
             try:
-                async with self._turn:
-                    answer = await self._wires.request(method, target, self._headers(kind, accept), data, SECONDS)
+                answer = await send()
+                if answer.status == FORBIDDEN:
+                    answer = await self._confirmed(answer, send)
                 if answer.status < 400:
                     return answer.body
                 if answer.status not in BUSY:
@@ -108,6 +113,15 @@ class Api:
             if number + 1 < tries:
                 await asyncio.sleep(pause)
         raise ClusterUnreachable(problem)
+
+    async def _send(self, method: str, target: str, headers: Mapping[str, str], data: bytes) -> Answer:
+        async with self._turn:
+            return await self._wires.request(method, target, headers, data, SECONDS)
+
+    async def _confirmed(self, no: Answer, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        """What the server says again once it is ready: one that just started does not know yet who may do what."""
+        ready = await self._send("GET", "/readyz", self._headers("", "*/*"), b"")
+        return await send() if ready.status < 400 else replace(no, status=UNAVAILABLE)
 
     def open(
         self, path: str, *, timeout: aiohttp.ClientTimeout, query: Mapping[str, str] | None = None,

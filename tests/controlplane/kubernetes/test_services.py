@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
+from controlplane.benchmarks import rights
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.api import RefusedError
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.port import PodSpec
-from controlplane.manifests import teams
-from controlplane.manifests.site import Site, TeamSpace
 from controlplane.testbed.kubernetes import TestCluster
 from tests.controlplane.kubernetes.jobs import UID, job, pod_of
 
@@ -22,8 +21,8 @@ SERVICES = "/api/v1/namespaces/weft-nlp/services"
 
 @pytest.fixture
 def cluster(kubernetes: TestCluster) -> Iterator[KubernetesCluster]:
-    kubernetes.apply(teams.team(Site(), TeamSpace("nlp")))
-    with closing(KubernetesCluster(find(str(kubernetes.kubeconfig())))) as adapter:
+    kubeconfig = rights.scheduler(kubernetes, ["nlp"], is_fenced=False)
+    with closing(KubernetesCluster(find(str(kubeconfig)))) as adapter:
         yield adapter
 
 

@@ -1,0 +1,55 @@
+"""Our accounts in a test cluster, with the rights and fences that `manage.py manifests` prints, and no others.
+
+What we start there runs by the scheduler's account; the administrator's is for setting up and looking on.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from controlplane.cluster.kubernetes import names
+from controlplane.manifests import policy, system, teams
+from controlplane.manifests.site import SCHEDULER, Json, Site, TeamSpace
+from controlplane.testbed.api import ApiError
+from controlplane.testbed.kubernetes import TestCluster
+
+SITE = Site()
+ACCOUNT = f"{SITE.namespace}/{SCHEDULER}"
+FENCES = ("ResourceQuota", "NetworkPolicy")  # of a team's namespace; the others are its rights
+FORBIDDEN = 403
+
+
+def scheduler(cluster: TestCluster, team_names: Iterable[str], *, is_fenced: bool = True) -> Path:
+    """Give the cluster accounts, rights and these teams' namespaces; a kubeconfig of the scheduler, once it may work.
+
+    Without fences there are no admission policies, quotas and network policies.
+    """
+    spaces = [TeamSpace(name) for name in team_names]
+    made = [*system.system(SITE), *(policy.policies(SITE) if is_fenced else ())]
+    made += [one for space in spaces for one in teams.team(SITE, space) if is_fenced or one["kind"] not in FENCES]
+    cluster.apply(made)
+    token = cluster.token(ACCOUNT)
+    paths = ["/api/v1/nodes?limit=1", *(f"{_in(space)}/pods/none" for space in spaces)]
+    cluster.wait_for(lambda: all(_may_read(cluster, path, token) for path in paths), "the rights")
+    for quota in (one for one in made if one["kind"] == "ResourceQuota"):
+        # Until the controller manager has counted, no pod may be made.
+        cluster.wait_for(partial(_is_counted, cluster, quota), "the quotas")
+    return cluster.kubeconfig(ACCOUNT)
+
+
+def _in(space: TeamSpace) -> str:
+    return f"/api/v1/namespaces/{names.namespace(space.name, SITE.prefix)}"
+
+
+def _may_read(cluster: TestCluster, path: str, token: str) -> bool:
+    try:
+        cluster.request("GET", path, token=token)
+    except ApiError as error:
+        return error.status != FORBIDDEN
+    return True
+
+
+def _is_counted(cluster: TestCluster, quota: Json) -> bool:
+    meta: Json = quota["metadata"]  # type: ignore[assignment]
+    path = f"/api/v1/namespaces/{meta['namespace']}/resourcequotas/{meta['name']}"
+    return bool(cluster.request("GET", path)["status"].get("used"))

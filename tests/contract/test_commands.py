@@ -1,0 +1,164 @@
+"""What the port `Cluster` promises of its other commands: cordon, resize, prepare, tell, logs."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from controlplane.cluster.port import Note, PodPhase
+from scheduler.workload import Kind
+from tests.contract.drive import TEAM, Drive, gang, phase, pod, run, seen
+
+
+def test_a_cordoned_node_keeps_its_pods(drive: Drive) -> None:
+    run(drive, [pod(drive)])
+    cursor = drive.cluster.observe(None).cursor
+    drive.cluster.cordon("a", True)
+    answer = drive.cluster.observe(cursor)
+    assert [(n.name, n.schedulable, n.ready) for n in answer.nodes] == [("a", False, True)]
+    drive.wait(60)
+    assert phase(drive, "w-1-0") == PodPhase.RUNNING
+    drive.cluster.cordon("a", True)  # again: nothing new
+    assert drive.cluster.observe(answer.cursor).nodes == ()
+    drive.cluster.cordon("a", False)
+    assert [(n.name, n.schedulable) for n in drive.cluster.observe(answer.cursor).nodes] == [("a", True)]
+
+
+def test_cordoning_a_node_that_is_not_there_does_nothing(drive: Drive) -> None:
+    cursor = drive.cluster.observe(None).cursor
+    drive.cluster.cordon("nowhere", True)
+    assert drive.cluster.observe(cursor).nodes == ()
+
+
+def test_a_resized_worker_goes_on(drive: Drive) -> None:
+    run(drive, [pod(drive)])
+    before = seen(drive.cluster.observe(None))["w-1-0"]
+    drive.cluster.resize("w", 1, 0, 8000, 32_768)
+    drive.wait(30)
+    after = seen(drive.cluster.observe(None))["w-1-0"]
+    assert (after.phase, after.started_at) == (PodPhase.RUNNING, before.started_at)
+
+
+def test_a_resized_worker_has_what_it_was_given(drive: Drive) -> None:
+    run(drive, gang(drive, 2))
+    drive.cluster.resize("w", 1, 0, 8000, 32_768)
+    drive.until(lambda: drive.size("w", 1, 0) == (8000, 32_768))
+    drive.cluster.resize("w", 1, 0, 8000, 32_768)  # again: nothing new
+    drive.cluster.resize("w", 1, 1, 2000, 8192)
+    drive.until(lambda: drive.size("w", 1, 1) == (2000, 8192))
+    assert drive.size("w", 1, 0) == (8000, 32_768)
+
+
+def test_resizing_what_is_not_there_or_has_ended_does_nothing(drive: Drive) -> None:
+    drive.cluster.resize("nobody", 1, 0, 8000, 32_768)
+    assert drive.cluster.observe(None).pods == ()
+    drive.cluster.start([pod(drive, spec=drive.job_file(Kind.TRAINING, 20.0))])
+    drive.until(lambda: phase(drive, "w-1-0") == PodPhase.SUCCEEDED)
+    drive.cluster.resize("w", 1, 0, 8000, 32_768)
+    assert phase(drive, "w-1-0") == PodPhase.SUCCEEDED
+
+
+def test_a_prepared_pod_is_not_observed_and_starts_as_any_other(drive: Drive) -> None:
+    cursor = drive.cluster.observe(None).cursor
+    drive.cluster.prepare(gang(drive, 2))
+    drive.cluster.prepare(gang(drive, 2))
+    assert drive.cluster.observe(None).pods == ()
+    assert drive.cluster.observe(cursor).pods == ()
+    run(drive, gang(drive, 2, node="b"))
+    assert {p.name: (p.node, p.gpus) for p in drive.cluster.observe(None).pods} == {
+        "w-1-0": ("b", (0,)),
+        "w-1-1": ("b", (1,)),
+    }
+
+
+def test_a_prepared_pod_can_be_stopped_before_it_is_placed(drive: Drive) -> None:
+    drive.cluster.prepare([pod(drive)])
+    drive.cluster.stop("w", 1, [0], 30.0)
+    drive.wait(60)
+    assert phase(drive, "w-1-0") in (PodPhase.GONE, None)
+
+
+def test_preparing_what_runs_or_nothing_changes_nothing(drive: Drive) -> None:
+    run(drive, [pod(drive)])
+    cursor = drive.cluster.observe(None).cursor
+    drive.cluster.prepare([pod(drive)])
+    drive.cluster.prepare([])
+    drive.cluster.start([])
+    drive.wait(60)
+    assert drive.cluster.observe(cursor).pods == ()
+    assert phase(drive, "w-1-0") == PodPhase.RUNNING
+
+
+WAITS = Note("w", TEAM, "Waiting", "Waits for 2 GPUs: 1 of 24 is free.", is_warning=False)
+FAILED = Note("w", TEAM, "Failed", "Exit code 3.", is_warning=True)
+
+
+def test_what_is_told_of_a_workload_is_shown_once_beside_its_first_pod(drive: Drive) -> None:
+    run(drive, gang(drive, 2))
+    cursor = drive.cluster.observe(None).cursor
+    for notes in ([WAITS], [WAITS, FAILED], []):
+        drive.cluster.tell(notes)
+    assert drive.cluster.observe(cursor).pods == ()  # nothing was done to the pods
+    shown = [(note.reason, note.message, note.is_warning) for note in (WAITS, FAILED)]
+    found = drive.told("w", 1, 0)
+    assert found is None or sorted(found) == sorted(shown)
+    assert not drive.told("w", 1, 1)
+
+
+def test_a_note_of_any_length_is_shown_as_far_as_it_goes(drive: Drive) -> None:
+    run(drive, [pod(drive)])
+    drive.cluster.tell([replace(WAITS, message="Waits: " + "é" * 2000)])
+    found = drive.told("w", 1, 0)
+    assert found is None or [message[:100] for _, message, _ in found] == ["Waits: " + "é" * 93]
+
+
+def test_a_note_of_what_is_not_there_is_let_go_and_the_others_are_shown(drive: Drive) -> None:
+    drive.cluster.tell([WAITS])
+    run(drive, [pod(drive)])
+    drive.cluster.tell([replace(WAITS, workload="nobody"), FAILED])
+    found = drive.told("w", 1, 0)
+    assert found is None or found == [(FAILED.reason, FAILED.message, True)]
+
+
+def test_as_many_commands_at_a_time_as_the_cluster_takes_are_all_done(drive: Drive) -> None:
+    gangs = [[pod(drive, f"w{number}", gpus=(number,))] for number in range(8)]
+    if drive.cluster.commands_at_once == 1:  # it belongs to this thread
+        for pods in gangs:
+            drive.cluster.start(pods)
+    else:
+        with ThreadPoolExecutor(drive.cluster.commands_at_once) as pool:
+            list(pool.map(drive.cluster.start, gangs))
+    drive.until(lambda: all(phase(drive, f"w{number}-1-0") == PodPhase.RUNNING for number in range(8)))
+
+
+def test_logs_are_lines_in_the_order_of_time(drive: Drive) -> None:
+    run(drive, gang(drive, 2))
+    drive.wait(200)
+    lines = drive.cluster.logs("w", 1, None, 100, None)
+    assert {line.rank for line in lines} == {0, 1}
+    assert [line.at for line in lines] == sorted(line.at for line in lines)
+    assert all(line.text and "\n" not in line.text for line in lines)
+    assert all(line.at <= drive.cluster.now() for line in lines)
+    assert {line.rank for line in drive.cluster.logs("w", 1, 1, 100, None)} == {1}
+
+
+def test_logs_can_be_cut_to_the_last_lines_and_to_those_after_a_moment(drive: Drive) -> None:
+    run(drive, [pod(drive)])
+    drive.wait(300)
+    lines = drive.cluster.logs("w", 1, 0, 100, None)
+    assert len(lines) > 3
+    assert drive.cluster.logs("w", 1, 0, 3, None) == lines[-3:]
+    moment = lines[-3].at
+    assert drive.cluster.logs("w", 1, 0, 100, moment) == tuple(line for line in lines if line.at > moment)
+    assert drive.cluster.logs("w", 1, 0, 0, None) == ()
+
+
+def test_logs_outlive_the_end_of_a_pod(drive: Drive) -> None:
+    drive.cluster.start([pod(drive, spec=drive.job_file(Kind.TRAINING, 20.0))])
+    drive.until(lambda: phase(drive, "w-1-0") == PodPhase.SUCCEEDED)
+    assert drive.cluster.logs("w", 1, 0, 10, None)
+
+
+def test_there_are_no_logs_of_what_is_not_there(drive: Drive) -> None:
+    assert drive.cluster.logs("nobody", 1, None, 10, None) == ()
+    drive.cluster.start([pod(drive, spec=drive.slow(drive.job_file(Kind.TRAINING, 600.0)))])
+    assert drive.cluster.logs("w", 1, 0, 10, None) == ()  # its containers do not run yet
+    assert drive.cluster.logs("w", 2, None, 10, None) == ()
