@@ -55,6 +55,12 @@ def account(self: Any) -> None:
     _hint(self, "account")
 
 
+@shared_task(bind=True, ignore_result=True)
+def audit(self: Any) -> None:
+    """Check the invariants."""
+    _hint(self, "audit")
+
+
 current_app.conf.beat_schedule = {
     name: {
         "task": f"controlplane.tasks.{name}",

@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib import admin
 
 from controlplane.admin.base import ReadOnly
-from controlplane.models import Action, Cycle, Event, Lease, PolicyVersion
+from controlplane.models import Action, Audit, Cycle, Event, Lease, PolicyVersion
 
 
 @admin.display(description="Cluster clock")
@@ -44,6 +44,15 @@ class LeaseAdmin(ReadOnly):
     """Who runs which loop."""
 
     list_display = ("name", "holder", "epoch", "expires_at")
+    fields = list_display
+
+
+@admin.register(Audit)
+class AuditAdmin(ReadOnly):
+    """What the newest self-audit found: all must be 0."""
+
+    list_display = ("name", "violations", "example", "at")
+    ordering = ("-violations", "name")
     fields = list_display
 
 

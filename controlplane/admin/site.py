@@ -31,7 +31,7 @@ admin.site.unregister(Group)  # roles are memberships of teams
 SECTIONS = (
     ("Who owns what", ("quota", "nodepool", "priorityclass")),
     ("People", ("team", "membership", "user", "token")),
-    ("What happened", ("event", "cycle", "action", "lease", "policyversion")),
+    ("What happened", ("event", "cycle", "action", "lease", "audit", "policyversion")),
 )
 
 

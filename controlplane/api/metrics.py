@@ -18,6 +18,7 @@ class Installation:
     def collect(self) -> Iterator[Metric]:
         """All families."""
         yield from _loops()
+        yield from _audit()
         yield from _work()
         yield from _gpus()
 
@@ -49,6 +50,18 @@ def _loops() -> Iterator[Metric]:
     seen = health.observation_age_seconds()
     observed.add_metric([], float("nan") if seen is None else seen)
     yield from (age, took, stalled, observed)
+
+
+def _audit() -> Iterator[Metric]:
+    violations = _gauge(
+        "invariant_violations", "Violations of an invariant in the newest self-audit; 0 is right", "name"
+    )
+    age = _gauge("audit_age_seconds", "Since the newest self-audit; NaN before the first")
+    found = health.audit()
+    for invariant in found:
+        violations.add_metric([invariant.name], invariant.violations)
+    age.add_metric([], max((invariant.age_seconds for invariant in found), default=float("nan")))
+    yield from (violations, age)
 
 
 def _work() -> Iterator[Metric]:

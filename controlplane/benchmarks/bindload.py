@@ -27,7 +27,7 @@ from scheduler.team import Quota, Team
 TEAMS, GANG, GPUS_PER_NODE = 10, 4, 8
 A100 = Pool("a100", "A100")
 BATCH = 500  # workloads in one transaction
-DECIDING = ("schedule", "actuate", "scale", "account")
+DECIDING = ("schedule", "actuate", "scale", "account", "audit")
 
 
 def team(number: int) -> str:

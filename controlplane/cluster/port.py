@@ -197,6 +197,16 @@ class PodUse:
     throttled_part: float | None  # of the time in which its CPU limit held it back, 0..1
 
 
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The newest checkpoint of one training's attempt, by what its program says. None = not known."""
+
+    workload: str
+    attempt: int
+    at: float | None  # cluster clock; never in the future
+    progress: float | None  # part of the whole work that is in it, 0..1
+
+
 class Metrics(Protocol):
     """What Prometheus knows. Each answer may be partial; what is missing is not known."""
 
@@ -205,6 +215,9 @@ class Metrics(Protocol):
 
     def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
         """Step times of these jobs."""
+
+    def checkpoints(self, workloads: Sequence[str]) -> tuple[Saved, ...]:
+        """Checkpoints of these jobs' newest attempts, where no observation of pods tells of them."""
 
     def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
         """Load and latency of these services, each with the p95 in seconds that it promises (None: nothing)."""

@@ -23,6 +23,7 @@ from controlplane.cluster.port import (
     PodSeen,
     PodSpec,
     PodUse,
+    Saved,
     ServiceUse,
     TrainingUse,
     pod_name,
@@ -187,6 +188,10 @@ class SimulatedCluster:
     def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
         """Step times of these jobs; a job that makes no steps now has None, one that is not known is left out."""
         return telemetry.training(self._read(), workloads)
+
+    def checkpoints(self, workloads: Sequence[str]) -> tuple[Saved, ...]:
+        """Nothing: its pods say it where they are observed."""
+        return ()
 
     def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
         """Load and latency of these services; one that never answered is left out. Objectives are the job files'."""

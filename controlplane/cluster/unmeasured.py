@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from controlplane.cluster.port import GpuUse, PodUse, ServiceUse, TrainingUse
+from controlplane.cluster.port import GpuUse, PodUse, Saved, ServiceUse, TrainingUse
 
 
 class Unmeasured:
@@ -13,6 +13,10 @@ class Unmeasured:
         return ()
 
     def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
+        """Nothing."""
+        return ()
+
+    def checkpoints(self, workloads: Sequence[str]) -> tuple[Saved, ...]:
         """Nothing."""
         return ()
 

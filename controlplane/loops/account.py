@@ -3,7 +3,7 @@
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.services import actions, clusters, idle, usage
+from controlplane.services import actions, checkpoints, clusters, idle, usage
 from controlplane.services.leases import HeldLease
 
 PRUNE_SECONDS = 3600.0  # cluster clock; performed actions are dropped so often
@@ -21,6 +21,7 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
     clusters.measure(uses)
     notebooks = idle.watched()
     pods = wiring.metrics.pods([str(notebook.uid) for notebook in notebooks])
+    checkpoints.note(found=wiring.metrics.checkpoints(checkpoints.watched()), lease=lease)
     count = usage.account(to=to, lease=lease, uses=uses, services=services)
     idle.park(at=to, notebooks=notebooks, uses=pods, lease=lease)
     if to - wiring.kept.get("pruned_at", 0.0) >= PRUNE_SECONDS:

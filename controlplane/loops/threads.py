@@ -14,14 +14,25 @@ import structlog
 from django.db import close_old_connections, connection
 
 from controlplane import wake
-from controlplane.loops import account, actuate, following, garbage, observe, scale, schedule, tell, wiring
+from controlplane.loops import (
+    account,
+    actuate,
+    audit,
+    following,
+    garbage,
+    observe,
+    scale,
+    schedule,
+    tell,
+    wiring,
+)
 from controlplane.loops import lease as leases
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.services import heartbeats
 
 # Seconds; hints come between.
-PERIODS = {"observe": 5, "schedule": 5, "actuate": 5, "tell": 5, "scale": 15, "account": 60}
+PERIODS = {"observe": 5, "schedule": 5, "actuate": 5, "tell": 5, "scale": 15, "account": 60, "audit": 60}
 REST_SECONDS = 0.05  # after a round, so that hints that come in a burst are answered by one round
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 5.0  # after a failure
 LONGEST_ROUND_SECONDS = 120.0  # a round that is not over by then hangs: its lease is not renewed any more
@@ -45,6 +56,7 @@ LOOPS: Mapping[str, Callable[[Wiring], Report]] = {
     "tell": tell.run_once,
     "scale": scale.run_once,
     "account": account.run_once,
+    "audit": audit.run_once,
 }
 
 

@@ -1,7 +1,7 @@
 """Tables and constraints, no rules: writes are in services, reads in queries."""
 
 from controlplane.models.cluster import ClusterState, Gpu, Node
-from controlplane.models.cycle import Cycle, Heartbeat, Lease, PolicyVersion
+from controlplane.models.cycle import Audit, Cycle, Heartbeat, Lease, PolicyVersion
 from controlplane.models.event import Event
 from controlplane.models.outbox import Action, Change, IdempotencyKey
 from controlplane.models.team import Membership, NodePool, PodSecurity, PriorityClass, Quota, Role, Team, Token, User
@@ -10,6 +10,7 @@ from controlplane.models.workload import Dependency, Placement, PlacementState, 
 
 __all__ = [
     "Action",
+    "Audit",
     "Change",
     "ClusterState",
     "Cycle",

@@ -28,6 +28,18 @@ class Heartbeat(models.Model):
         return f"{self.loop} at {self.at}"
 
 
+class Audit(models.Model):
+    """What the newest self-audit found for one invariant (controlplane/invariants)."""
+
+    name = models.CharField(max_length=8, primary_key=True, help_text="S1..S18")
+    violations = models.PositiveIntegerField(default=0)
+    example = models.CharField(max_length=400, blank=True, help_text="The first of them")
+    at = models.DateTimeField(help_text="Database clock")
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.violations}"
+
+
 class PolicyVersion(models.Model):
     """The cores' settings, one append-only row a version; the newest is in force."""
 

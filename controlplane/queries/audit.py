@@ -1,12 +1,15 @@
-"""Rows -> what the invariants look at: the self-audit of a live database (`manage.py audit`)."""
+"""Rows -> what the invariants look at: the self-audit of a live database (`manage.py audit`, and the loop `audit`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Sum
+from django.db import connection, transaction
+from django.db.models import QuerySet, Sum
 
 from controlplane.cluster.port import PodSeen
+from controlplane.cycle import digest_of
 from controlplane.invariants.check import ALWAYS, INVARIANTS, check_these
 from controlplane.invariants.state import (
     GONE,
@@ -36,19 +39,32 @@ ADMISSION_SECONDS = 60.0
 _RELEASED = PlacementState.RELEASED.value
 
 
-def violations(*, last_rounds: int = 20, pods: Sequence[PodSeen] | None = None) -> tuple[Violation, ...]:
+def violations(
+    *, last_rounds: int = 20, pods: Sequence[PodSeen] | None = None, most_ms: float | None = None
+) -> tuple[Violation, ...]:
     """Every broken invariant of the database as it stands, and of the newest rounds.
 
-    pods: those that the cluster itself shows, if it was asked at this very moment. Quota (S3) is judged by what
-    rounds added: a team may stand over a quota that was lowered.
+    pods: those that the cluster itself shows, if it was asked at this very moment. most_ms: leave out rounds whose
+    deciding took longer, as each is decided again twice. Quota (S3) is judged by what rounds added: a team may stand
+    over a quota that was lowered. Nothing is locked while the checks run.
     """
-    seen = state(pods=pods)
+    with one_moment():
+        seen = state(pods=pods)
     found = check_these(seen, {name: check for name, check in ALWAYS.items() if name != "S3"})
-    for made in rounds(last_rounds):
-        after = made.snapshot.after(made.decisions)
-        of_round = {name: INVARIANTS[name] for name in ("S1", "S3", "S6", "S8", "S9", "S14", "S17", "S18")}
-        found += check_these(State(after, before=made.snapshot, round=made, settings=made.settings), of_round)
+    for cycle in _newest(last_rounds, most_ms):
+        found += _of_round(cycle)
     return found
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """Have every statement inside see the same moment of the database; SQLite does so by itself in a transaction."""
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost and connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        yield
 
 
 def state(
@@ -82,10 +98,8 @@ def state(
 
 def rounds(last: int, decide: Schedule = schedule) -> Iterator[Round]:
     """The newest rounds of the scheduler whose input is kept, oldest first; `decide` is how to decide again."""
-    newest = Cycle.objects.filter(pk__in=replayable()[:last]).order_by("pk")
-    for cycle in newest:
-        decisions = tuple(decision_of(document) for document in cycle.decisions)
-        yield Round(snapshot_of(cycle), decisions, _settings(cycle.policy), decide)
+    for cycle in _newest(last):
+        yield _round(cycle, decide)
 
 
 def decision_of(document: Mapping[str, Any]) -> Decision:
@@ -104,6 +118,28 @@ def decision_of(document: Mapping[str, Any]) -> Decision:
             return Wait(**values | {"reason": Reason(values["reason"]), "numbers": numbers})
         case kind:
             raise ValueError(f"unknown decision {kind}")
+
+
+def _newest(last: int, most_ms: float | None = None) -> QuerySet[Cycle]:
+    found = Cycle.objects.filter(pk__in=replayable()[:last]).order_by("pk")
+    return found if most_ms is None else found.filter(took_ms__lte=most_ms)
+
+
+def _round(cycle: Cycle, decide: Schedule) -> Round:
+    decisions = tuple(decision_of(document) for document in cycle.decisions)
+    return Round(snapshot_of(cycle), decisions, _settings(cycle.policy), decide)
+
+
+def _of_round(cycle: Cycle) -> tuple[Violation, ...]:
+    """What is wrong with a round, and whether its snapshot, kept by differences, was what it had read."""
+    made = _round(cycle, schedule)
+    after = made.snapshot.after(made.decisions)
+    checks = {name: INVARIANTS[name] for name in ("S1", "S3", "S6", "S8", "S9", "S14", "S17", "S18")}
+    found = check_these(State(after, before=made.snapshot, round=made, settings=made.settings), checks)
+    if digest_of(made.snapshot) == cycle.digest:
+        return found
+    message = f"The round decided on {cycle.digest}, which is not what it had read."
+    return (*found, Violation("S2", f"cycle {cycle.pk}", message))
 
 
 def _settings(policy: int | None) -> Settings:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from django.db.models import DateTimeField, F
 from django.db.models.functions import Now
 
-from controlplane.models import ClusterState, Heartbeat
+from controlplane.models import Audit, ClusterState, Heartbeat
 
 # A loop's period, three times, and what a take-over of its lease costs (loops/threads.py, services/leases.py).
-PATIENCE_SECONDS = {"observe": 30.0, "schedule": 30.0, "actuate": 30.0, "tell": 30.0, "scale": 60.0, "account": 195.0}
+PATIENCE_SECONDS = {
+    "observe": 30.0, "schedule": 30.0, "actuate": 30.0, "tell": 30.0, "scale": 60.0, "account": 195.0, "audit": 195.0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +46,21 @@ def observation_age_seconds() -> float | None:
     found = ClusterState.objects.filter(observed_at__isnull=False).annotate(age=age).values_list("age", flat=True)
     value = found.first()
     return None if value is None else max(0.0, float(value.total_seconds()))
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One invariant in the newest self-audit; `example` is the first of its violations."""
+
+    name: str
+    violations: int
+    example: str
+    age_seconds: float
+
+
+def audit() -> tuple[Audited, ...]:
+    """What the newest self-audit found, every invariant by its number; nothing before the first audit."""
+    rows = Audit.objects.annotate(age=Now(output_field=DateTimeField()) - F("at"))
+    values = rows.values_list("name", "violations", "example", "age")
+    found = [Audited(name, count, text, max(0.0, age.total_seconds())) for name, count, text, age in values]
+    return tuple(sorted(found, key=lambda row: (len(row.name), row.name)))

@@ -142,6 +142,9 @@ class NoMetrics:
     def training(self, workloads: Sequence[str]) -> tuple[Any, ...]:
         return ()
 
+    def checkpoints(self, workloads: Sequence[str]) -> tuple[Any, ...]:
+        return ()
+
     def services(self, workloads: Sequence[str]) -> tuple[Any, ...]:
         return ()
 

@@ -1,13 +1,23 @@
 """The self-audit of a database: quiet when all is well, and it names what is not."""
 
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
 import pytest
 from django.db.models import F
 
+from controlplane.api import metrics
 from controlplane.cluster.port import PodPhase
+from controlplane.invariants.check import INVARIANTS
+from controlplane.invariants.state import Violation
+from controlplane.loops import audit as self_audit
 from controlplane.loops import schedule
-from controlplane.models import Cycle, Placement, Usage, Workload
-from controlplane.queries import audit
+from controlplane.models import Audit, Cycle, Lease, Placement, Usage, Workload
+from controlplane.queries import audit, health
 from controlplane.queries.audit import decision_of
+from controlplane.services import audits
+from controlplane.services.leases import LeaseLost
 from scheduler.decision import Evict, EvictReason, Place, Reason, Shrink, Wait
 from scheduler.workload import Assignment
 from tests.controlplane.state import World
@@ -97,3 +107,77 @@ def test_decisions_come_back_as_they_were_kept(decision):
     import json
 
     assert decision_of(json.loads(json.dumps(schedule.record(decision)))) == decision
+
+
+@dataclass
+class Clock:
+    at: float = 0.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+def audited(world: World, clock: Clock) -> dict[str, float]:
+    """What /metrics tells after a round of the audit loop a minute later, by invariant."""
+    world.wiring.kept.setdefault("audit pace", self_audit.Pace(clock))
+    clock.at += self_audit.PERIOD_SECONDS
+    assert not self_audit.run_once(world.wiring).skipped
+    told = metrics.registry()
+    values = {name: told.get_sample_value("weft_invariant_violations", {"name": name}) for name in INVARIANTS}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def test_metrics_tell_zero_for_every_invariant_of_a_sound_database(world):
+    assert audited(world, Clock()) == dict.fromkeys(INVARIANTS, 0.0)
+    assert 0 <= (metrics.registry().get_sample_value("weft_audit_age_seconds") or 0.0) < 60
+
+
+def test_a_broken_invariant_shows_in_metrics_until_it_is_mended(world):
+    clock = Clock()
+    Placement.objects.filter(workload__name="runs", rank=1).update(gpus=[0])
+    assert audited(world, clock) == {**dict.fromkeys(INVARIANTS, 0.0), "S1": 2.0}  # now and later
+    assert "a/0" in Audit.objects.get(name="S1").example
+    Placement.objects.filter(workload__name="runs", rank=1).update(gpus=[1])
+    assert audited(world, clock)["S1"] == 0.0
+
+
+def test_a_round_that_decided_on_what_it_had_not_read_is_s2(world):
+    Cycle.objects.filter(loop="schedule", input__isnull=False).update(digest="0" * 32)
+    assert audited(world, Clock())["S2"] == 1.0
+
+
+def test_an_invariant_that_is_checked_no_more_is_told_no_more(world):
+    Audit.objects.create(name="S99", violations=3, at=datetime.now(UTC))
+    audited(world, Clock())
+    assert {row.name for row in health.audit()} == INVARIANTS.keys()
+
+
+def test_before_the_first_audit_nothing_is_claimed(world):
+    assert health.audit() == ()
+    assert math.isnan(metrics.registry().get_sample_value("weft_audit_age_seconds"))
+    assert metrics.registry().get_sample_value("weft_invariant_violations", {"name": "S1"}) is None
+
+
+def test_an_audit_is_due_once_a_minute_and_after_a_long_one_later():
+    clock = Clock()
+    pace = self_audit.Pace(clock)
+    assert not pace.is_due
+    clock.at = self_audit.PERIOD_SECONDS
+    assert pace.is_due
+    pace.spend(0.1)
+    assert not pace.is_due
+    clock.at += self_audit.PERIOD_SECONDS
+    assert pace.is_due
+    pace.spend(3.0)
+    clock.at += self_audit.PERIOD_SECONDS
+    assert not pace.is_due
+    clock.at += self_audit.REST * 3.0 - self_audit.PERIOD_SECONDS
+    assert pace.is_due
+
+
+def test_a_process_that_lost_the_lease_records_nothing(world):
+    lease = world.lease("audit")
+    Lease.objects.filter(name="audit").update(holder="another", epoch=F("epoch") + 1)
+    with pytest.raises(LeaseLost):
+        audits.record(found={"S1": [Violation("S1", "a/0", "Over.")]}, lease=lease)
+    assert health.audit() == ()

@@ -4,7 +4,7 @@ import os
 import ssl
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,32 +24,41 @@ class NoClusterError(Exception):
 
 @dataclass
 class Access:
-    """Address, trust and identity. `headers` are asked for each request, as tokens expire and are renewed."""
+    """Address, trust and identity. `headers` are asked for each request, as tokens expire and are renewed.
+
+    token_file: that of a kubeconfig; the client would read it only once.
+    """
 
     url: str
     tls: ssl.SSLContext | None
     configuration: Any
     server_name: str | None = None
+    token_file: Path | None = None
+    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._headers: dict[str, str] = {}
-        self._asked_at = -TOKEN_SECONDS
+        self._asked_at = float("-inf")
 
     def headers(self) -> Mapping[str, str]:
-        """Who we are. The client reads a token file again when it is due, which costs more than a request."""
+        """Who we are, read again when it is due: that costs more than a request. Raises ClusterUnreachable."""
         with self._lock:
-            now = time.monotonic()
+            now = self.clock()
             if now - self._asked_at >= TOKEN_SECONDS:
                 self._headers, self._asked_at = self._fresh(), now
             return self._headers
 
     def _fresh(self) -> dict[str, str]:
         try:
-            token = self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        except (OSError, config.ConfigException) as error:
+            token = _bearer(self.token_file) if self.token_file else self._of_client()
+        except (OSError, ValueError, config.ConfigException) as error:
             raise ClusterUnreachable(f"The account's token cannot be read: {error}") from error
-        return {"Authorization": token} if token else {}
+        return {"Authorization": token.strip()} if token else {}
+
+    def _of_client(self) -> str | None:
+        found: str | None = self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        return found
 
 
 def find(kubeconfig: str = "") -> Access:
@@ -60,22 +69,38 @@ def find(kubeconfig: str = "") -> Access:
     configuration = Configuration()
     loader: Any = config  # the client has no types here
     path = kubeconfig or os.environ.get("WEFT_KUBECONFIG") or os.environ.get("KUBECONFIG") or ""
+    token_file = None
     try:
-        if path:
+        if path or not Path(ACCOUNT).exists():
+            path = path or loader.kube_config.KUBE_CONFIG_DEFAULT_LOCATION
             loader.load_kube_config(config_file=path, client_configuration=configuration, persist_config=False)
-        elif Path(ACCOUNT).exists():
-            loader.load_incluster_config(client_configuration=configuration)
+            token_file = _token_file(path)
         else:
-            loader.load_kube_config(client_configuration=configuration, persist_config=False)
+            loader.load_incluster_config(client_configuration=configuration)
     except (config.ConfigException, OSError) as error:
         raise NoClusterError(
             f"CLUSTER=kubernetes needs a cluster: {error}. Set KUBECONFIG to a kubeconfig file, or run in the cluster "
             "with a service account."
         ) from error
-    return of(configuration)
+    return of(configuration, token_file)
 
 
-def of(configuration: Any) -> Access:
+def _token_file(path: str) -> Path | None:
+    """The `tokenFile` of the current context's user, if that is what says who we are."""
+    loader: Any = config
+    known = loader.kube_config.KubeConfigMerger(path).config  # KUBECONFIG may name several files
+    context = known["contexts"].get_with_name(known["current-context"])["context"]
+    if not context.safe_get("user"):
+        return None
+    entry = known["users"].get_with_name(context["user"])
+    user = entry.safe_get("user") or {}
+    named = user.get("tokenFile")
+    if not named or user.get("token") or user.get("auth-provider"):
+        return None  # the client's order: these go first
+    return Path(str(entry.path)).absolute().parent / str(named)
+
+
+def of(configuration: Any, token_file: Path | None = None) -> Access:
     """Access by the client's configuration. Raises NoClusterError when it asks not to verify the server."""
     url = configuration.host.rstrip("/")
     if not configuration.verify_ssl:
@@ -86,4 +111,11 @@ def of(configuration: Any) -> Access:
         if configuration.cert_file:
             tls.load_cert_chain(configuration.cert_file, configuration.key_file or None)
     name = getattr(configuration, "tls_server_name", None)
-    return Access(url, tls, configuration, name)
+    return Access(url, tls, configuration, name, token_file)
+
+
+def _bearer(path: Path) -> str:
+    token = path.read_text().strip()
+    if not token:
+        raise ValueError(f"{path} is empty.")
+    return f"Bearer {token}"

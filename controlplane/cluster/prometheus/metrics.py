@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from controlplane.cluster.port import GpuUse, PodUse, ServiceUse, TrainingUse
+from controlplane.cluster.port import GpuUse, PodUse, Saved, ServiceUse, TrainingUse
 from controlplane.cluster.prometheus import histogram, queries
 from controlplane.cluster.prometheus.connection import Answer, Connection, Key, Limits, Unanswered
 from controlplane.cluster.prometheus.queries import Query
@@ -63,10 +63,7 @@ class PrometheusMetrics:
         """Step times of these jobs' newest attempts; a job whose programs report no steps is left out."""
         asked = (queries.STEP, queries.STEP_SECONDS, queries.SAMPLES, queries.DATA_WAIT, queries.SYNC)
         step, seconds, samples, wait, sync = (self._of(query, workloads) for query in asked)
-        newest: dict[str, str] = {}
-        for uid, attempt in step:
-            if _is_small(attempt, 10**9) and int(attempt) > int(newest.get(uid, "0")):
-                newest[uid] = attempt
+        newest = _newest(step)
         out = []
         for uid in workloads:
             if uid in newest:
@@ -82,6 +79,20 @@ class PrometheusMetrics:
                         sync.get(key),
                     )  # fmt: skip
                 )
+        return tuple(out)
+
+    def checkpoints(self, workloads: Sequence[str]) -> tuple[Saved, ...]:
+        """Checkpoints of these jobs' newest attempts; one in the future is not known, as a clock is wrong."""
+        at = self._of(queries.CHECKPOINT, workloads)
+        part = self._of(queries.CHECKPOINT_PART, workloads)
+        newest, now = _newest([*at, *part]), self._now()
+        out = []
+        for uid in workloads:
+            if uid in newest:
+                key = (uid, newest[uid])
+                saved_at = at.get(key)
+                is_known = saved_at is not None and saved_at <= now
+                out.append(Saved(uid, int(newest[uid]), saved_at if is_known else None, part.get(key)))
         return tuple(out)
 
     def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
@@ -209,6 +220,15 @@ def _bound(text: str) -> float | None:
     except ValueError:
         return None
     return value if value > 0 else None
+
+
+def _newest(keys: Iterable[Key]) -> dict[str, str]:
+    """Each workload's newest attempt among (workload, attempt)."""
+    newest: dict[str, str] = {}
+    for uid, attempt in keys:
+        if _is_small(attempt, 10**9) and int(attempt) > int(newest.get(uid, "0")):
+            newest[uid] = attempt
+    return newest
 
 
 def _is_small(text: str, most: int) -> bool:

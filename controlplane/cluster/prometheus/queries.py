@@ -104,6 +104,17 @@ DATA_WAIT = Query(
 )
 SYNC = Query("sync_part", "the program", "part of a step, 0..1", ("workload", "attempt"), _part_of_step("sync"), 1.0)
 
+CHECKPOINT = Query(
+    "checkpoint", "the program", "Unix time, s", ("workload", "attempt"),
+    # The oldest of the ranks that say something: a checkpoint in parts is safe when all of them are.
+    f"min by (workload, attempt) {_fresh(f'weft_training_last_checkpoint_timestamp_seconds{{{_OF}}}')}",
+    most=1e11, least=1.0,  # 0: none yet; a thousand times as much as a time: milliseconds
+)  # fmt: skip
+CHECKPOINT_PART = Query(
+    "checkpoint_part", "the program", "part of the work, 0..1", ("workload", "attempt"),
+    f"min by (workload, attempt) {_fresh(f'weft_training_last_checkpoint_part{{{_OF}}}')}", most=1.0,
+)  # fmt: skip
+
 REQUESTS = Query(
     "requests", "Istio", "requests in the window", ("workload", "response_code"),
     f"sum by (workload, response_code) (increase(istio_requests_total{{{_DESTINATION}}}[$window]))", most=1e12,
@@ -126,7 +137,8 @@ QUEUE = Query(
 
 TABLE = (
     GPU_DUTY, GPU_MEMORY, POD_DUTY, POD_CPU, POD_MEMORY, POD_THROTTLED,
-    STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, REQUESTS, GOOD_WITHIN, QUEUE,
+    STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, CHECKPOINT, CHECKPOINT_PART,
+    REQUESTS, GOOD_WITHIN, QUEUE,
 )  # fmt: skip
 
 

@@ -241,6 +241,7 @@ def test_a_device_that_cannot_be_is_left_out(fake: FakePrometheus, metrics: Prom
 def test_others_rows_are_not_taken_for_those_asked_for(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
     fake.says("", [({"workload": "other", "attempt": "1", "response_code": "200", "le": "+Inf", "pod": "x"}, "1")])
     assert metrics.training(["w"]) == ()
+    assert metrics.checkpoints(["w"]) == ()
     assert metrics.services({"w": 0.2}) == ()
     assert metrics.pods(["w"]) == ()
 
@@ -248,6 +249,7 @@ def test_others_rows_are_not_taken_for_those_asked_for(fake: FakePrometheus, met
 @pytest.mark.parametrize("uid", ['x"} or up{a="', "a|b", ".*", "", "a\\", "ä", "a" * 64, "a\n"])
 def test_an_id_that_is_none_goes_into_no_query(fake: FakePrometheus, metrics: PrometheusMetrics, uid: str) -> None:
     assert metrics.training([uid]) == ()
+    assert metrics.checkpoints([uid]) == ()
     assert metrics.services({uid: 0.2}) == ()
     assert metrics.pods([uid]) == ()
     assert fake.asked == []

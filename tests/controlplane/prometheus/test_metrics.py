@@ -7,7 +7,7 @@ from django.test import override_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.cluster.port import PodUse, ServiceUse, TrainingUse
+from controlplane.cluster.port import PodUse, Saved, ServiceUse, TrainingUse
 from controlplane.cluster.prometheus import connection, histogram, queries
 from controlplane.cluster.prometheus.connection import Limits
 from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
@@ -100,6 +100,30 @@ def test_of_two_attempts_the_newest_is_told(fake: FakePrometheus, metrics: Prome
     assert metrics.training(["w", "v"]) == (TrainingUse("w", 10, 100, 0.25, None, 0.0, 0.125),)
 
 
+def saved(at: str, attempt: str = "1", uid: str = "w") -> Row:
+    return ({"workload": uid, "attempt": attempt}, at)
+
+
+def test_the_newest_attempts_checkpoint_is_told(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
+    fake.says("checkpoint_timestamp", [saved(f"{NOW - 600}", "9"), saved(f"{NOW - 60}", "10")])
+    fake.says("checkpoint_part", [saved("0.25", "10")])
+    assert metrics.checkpoints(["w", "v"]) == (Saved("w", 10, NOW - 60, 0.25),)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "NaN", f"{NOW + 1}", f"{1000 * NOW}"])
+def test_a_checkpoint_that_was_not_or_is_yet_to_come_is_not_known(
+    fake: FakePrometheus, metrics: PrometheusMetrics, value: str
+) -> None:
+    fake.says("checkpoint_timestamp", [saved(value)])
+    fake.says("checkpoint_part", [saved("1.5")])
+    assert metrics.checkpoints(["w"]) == (Saved("w", 1, None, None),)
+
+
+def test_a_part_may_be_told_without_a_time(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
+    fake.says("checkpoint_part", [saved("0.5")])
+    assert metrics.checkpoints(["w"]) == (Saved("w", 1, None, 0.5),)
+
+
 def test_a_pod_is_told_by_its_name(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
     fake.says("cpu_usage", [({"pod": "a-b-2-13"}, "1500.4"), ({"pod": "nobody"}, "3")])
     fake.says("working_set", [({"pod": "a-b-2-13"}, "2048.2")])
@@ -169,6 +193,7 @@ def test_the_address_of_the_settings_is_asked(fake: FakePrometheus) -> None:
 
 def test_where_nobody_measures_nothing_is_known() -> None:
     nobody = Unmeasured()
+    assert nobody.checkpoints(["w"]) == ()
     assert (nobody.gpus(), nobody.training(["w"]), nobody.services({"w": 1.0}), nobody.pods(["w"])) == ((), (), (), ())
 
 

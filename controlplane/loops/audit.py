@@ -1,0 +1,62 @@
+"""Check the invariants on the live database, seldom enough that it costs the other loops next to nothing."""
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from controlplane.invariants.check import INVARIANTS
+from controlplane.invariants.state import Violation
+from controlplane.loops import rounds
+from controlplane.loops.lease import Report
+from controlplane.loops.wiring import Wiring
+from controlplane.queries import audit
+from controlplane.services import audits
+from controlplane.services.leases import HeldLease
+
+PERIOD_SECONDS = 60.0
+REST = 40  # times what an audit took: it shares the interpreter with the loops, so it gets a fortieth of the time
+MOST_DECIDING_MS = 1_000.0  # the newest round is decided again twice, unless that takes longer
+MOST_LOGGED = 20  # violations of one audit
+
+log = structlog.get_logger(__name__)
+
+
+class Pace:
+    """When the next audit is due. The first one is a period after the start, when the loops have caught up."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._due = clock() + PERIOD_SECONDS
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time."""
+        return self._clock() >= self._due
+
+    def spend(self, took: float) -> None:
+        """An audit is over that took so many seconds."""
+        self._due = self._clock() + max(PERIOD_SECONDS, REST * took)
+
+
+def run_once(wiring: Wiring) -> Report:
+    """One round of the audit loop: an audit if one is due."""
+    return rounds.run("audit", wiring, _audit)
+
+
+def _audit(wiring: Wiring, lease: HeldLease) -> int:
+    pace: Pace = wiring.kept.setdefault("audit pace", Pace())
+    if not pace.is_due:
+        return 0
+    started = time.monotonic()
+    try:
+        broken = audit.violations(last_rounds=1, most_ms=MOST_DECIDING_MS)
+        found: dict[str, list[Violation]] = {name: [] for name in INVARIANTS}
+        for violation in broken:
+            found[violation.name].append(violation)
+        audits.record(found=found, lease=lease)
+    finally:
+        pace.spend(time.monotonic() - started)  # one that fails is not tried more often
+    for violation in broken[:MOST_LOGGED]:
+        log.error("invariant broken", name=violation.name, subject=violation.subject, message=violation.message)
+    return len(broken)
