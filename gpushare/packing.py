@@ -4,6 +4,8 @@ Columns have shape [2, D]: free milli-GPU and free MiB of D devices, 0 (or less)
 is lost. Nothing here knows of nodes or workloads.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,20 +41,23 @@ def best_device(free: Ints, share: Share, allowed: Bools, fresh_order: Ints) -> 
     return int(fits[best[0]])
 
 
-def take_whole(idle: Ints, link_of: Ints, count: int) -> tuple[int, ...]:
+def take_whole(idle: Sequence[int], link_of: Sequence[int], count: int) -> tuple[int, ...]:
     """Choose `count` of the idle devices of one node, within as few NVLink domains as can be.
 
-    idle holds device indices, ascending; link_of is each one's domain, of the same shape.
-    The smallest domain that holds all is taken, else the largest ones first.
-    Raises ValueError when there are too few.
+    idle holds device indices, ascending; link_of is each one's domain, of the same length.
+    The smallest domain that holds all is taken, else the largest ones first; among equals the lowest number.
+    Raises ValueError when there are too few. Plain lists: a node has a handful of devices.
     """
-    if count > idle.size:
-        raise ValueError(f"{count} whole GPUs wanted, {idle.size} idle")
-    links, sizes = np.unique(link_of, return_counts=True)
+    if count > len(idle):
+        raise ValueError(f"{count} whole GPUs wanted, {len(idle)} idle")
+    members: dict[int, list[int]] = {}
+    for device, link in zip(idle, link_of, strict=True):
+        members.setdefault(link, []).append(device)
+    domains = [members[link] for link in sorted(members)]
     taken: list[int] = []
     while (missing := count - len(taken)) > 0:
-        enough = np.flatnonzero(sizes >= missing)
-        at = enough[np.argmin(sizes[enough])] if enough.size else np.argmax(sizes)
-        taken.extend(idle[link_of == links[at]][:missing].tolist())
-        sizes[at] = 0
+        enough = [domain for domain in domains if len(domain) >= missing]
+        chosen = min(enough, key=len) if enough else max(domains, key=len)
+        taken += chosen[:missing]
+        domains.remove(chosen)
     return tuple(sorted(taken))

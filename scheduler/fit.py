@@ -39,14 +39,12 @@ def per_node(inventory: Inventory, ask: Ask, free: Free, allowed: Bools) -> Ints
 
 def per_link(inventory: Inventory, ask: Ask, free: Free, nodes: Ints) -> Ints:
     """How many workers each NVLink domain takes; nodes is `per_node`. Shape [L]."""
-    links = int(inventory.link_of.max(initial=-1)) + 1
+    links = len(inventory.node_of_link)
     if ask.share:
         sums = np.bincount(inventory.link_of, shares_that_fit(free.gpu, ask.share), links)
     else:
         sums = np.bincount(inventory.link_of, is_idle(free.gpu), links) // max(1, ask.gpus)
-    node_of = np.zeros(links, dtype=np.int64)
-    node_of[inventory.link_of] = inventory.node_of
-    return np.minimum(sums.astype(np.int64), nodes[node_of])
+    return np.minimum(sums.astype(np.int64), nodes[inventory.node_of_link])
 
 
 def allowed_nodes(inventory: Inventory, ask: Ask, flavor: Flavor | None) -> Bools:

@@ -4,6 +4,7 @@ A gang takes the lowest topology level that holds it and, there, the fewest node
 service are independent: each takes the node that it leaves fullest.
 """
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -90,9 +91,7 @@ def _independent(
     nodes = per_node(inventory, ask, free, allowed)
     if workload.topology.require == Level.NVLINK and ask.gpus > 1:
         links = per_link(inventory, ask, free, nodes)
-        node_of = np.zeros(len(links), dtype=np.int64)
-        node_of[inventory.link_of] = inventory.node_of
-        nodes = np.minimum(nodes, np.bincount(node_of, links, len(nodes)).astype(np.int64))
+        nodes = np.minimum(nodes, np.bincount(inventory.node_of_link, links, len(nodes)).astype(np.int64))
     count = min(goal.most, int(np.minimum(nodes, MANY).sum()))
     return (_fill(nodes, free.idle, count), None) if count >= goal.least else None
 
@@ -152,19 +151,19 @@ def _whole_spots(
     inventory: Inventory, ask: Ask, free: Free, node: int, take: int, link: int | None, needs_link: bool
 ) -> list[tuple[int, tuple[int, ...]]]:
     first, end = int(inventory.offset[node]), int(inventory.offset[node + 1])
-    links = inventory.link_of[first:end]
-    idle = np.flatnonzero(free.gpu[COMPUTE, first:end] == WHOLE)
+    links = inventory.link_of[first:end].tolist()
+    idle = np.flatnonzero(free.gpu[COMPUTE, first:end] == WHOLE).tolist()
     if link is not None:
-        idle = idle[links[idle] == link]
+        idle = [device for device in idle if links[device] == link]
     spots: list[tuple[int, tuple[int, ...]]] = []
     for _ in range(take):
         pool = idle
         if needs_link and ask.gpus > 1:  # only domains that hold this worker whole
-            numbers, sizes = np.unique(links[idle], return_counts=True)
-            pool = idle[np.isin(links[idle], numbers[sizes >= ask.gpus])]
-        devices = take_whole(pool, links[pool], ask.gpus) if ask.gpus else ()
+            sizes = Counter(links[device] for device in idle)
+            pool = [device for device in idle if sizes[links[device]] >= ask.gpus]
+        devices = take_whole(pool, [links[device] for device in pool], ask.gpus) if ask.gpus else ()
         spots.append((node, devices))
-        idle = idle[~np.isin(idle, devices)]
+        idle = [device for device in idle if device not in devices]
     return spots
 
 

@@ -111,6 +111,13 @@ class Inventory:
         return numbered([(i, index // max(1, n.nvlink)) for i, n in enumerate(self.nodes) for index in range(n.gpus)])
 
     @cached_property
+    def node_of_link(self) -> Ints:
+        """Shape [L]: the node of each NVLink domain."""
+        nodes = np.zeros(int(self.link_of.max(initial=-1)) + 1, dtype=np.int64)
+        nodes[self.link_of] = self.node_of
+        return nodes
+
+    @cached_property
     def gpu_capacity(self) -> Ints:
         """Shape [2, G]: milli-GPU and MiB of each device; 0 where it is lost."""
         out = np.zeros((2, int(self.offset[-1])), dtype=np.int64)
