@@ -1,6 +1,6 @@
 """`kubernetes-bind`: how fast waiting gangs are bound to 1,200 nodes, beside the unthrottled kube-scheduler.
 
-Each run has a fresh cluster (KWOK plays the kubelets; no pod starts within the run, for the kubelets' writes are not
+Each run has a fresh cluster with the same pods and Services (KWOK plays the kubelets; no pod starts within the run, for the kubelets' writes are not
 what is measured) on this same machine. One repetition is: kube-scheduler, ours, kube-scheduler. Ours are the
 production loops on a durable Postgres with quotas on; the clock starts when they may decide, so it counts decisions,
 commits and binds. Kube-scheduler's starts with its first bind, so its start is not held against it.
@@ -21,7 +21,7 @@ import psycopg
 
 from controlplane.benchmarks import bindload, processes
 from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
-from controlplane.cluster.kubernetes import names, pods
+from controlplane.cluster.kubernetes import names, pods, services
 from controlplane.cluster.port import PodSpec
 from controlplane.testbed import binaries, postgres
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
@@ -118,7 +118,10 @@ def _make(cluster: TestCluster, which: tuple[int, int]) -> None:
     pod = PodSpec(f"gang-{number}", 1, rank, bindload.GANG, "", (), 1000, 0, 4000, 16_384, spec.team, spec.document())
     body = pods.build(pod, namespace=names.namespace(spec.team))
     body["spec"]["schedulerName"] = "default-scheduler"
-    cluster.request("POST", f"/api/v1/namespaces/{names.namespace(spec.team)}/pods", body)
+    base = f"/api/v1/namespaces/{names.namespace(spec.team)}"
+    if rank == 0 and (service := services.build(pod, namespace=names.namespace(spec.team))):
+        cluster.request("POST", f"{base}/services", service)
+    cluster.request("POST", f"{base}/pods", body)
 
 
 def _bound(cluster: TestCluster) -> int:
