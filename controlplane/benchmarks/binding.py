@@ -1,9 +1,10 @@
 """`kubernetes-bind`: how fast waiting gangs are bound to 1,200 nodes, beside the unthrottled kube-scheduler.
 
-Each run has a fresh cluster with the same pods and Services (KWOK plays the kubelets; no pod starts within the run, for the kubelets' writes are not
-what is measured) on this same machine. One repetition is: kube-scheduler, ours, kube-scheduler. Ours are the
-production loops on a durable Postgres with quotas on; the clock starts when they may decide, so it counts decisions,
-commits and binds. Kube-scheduler's starts with its first bind, so its start is not held against it.
+Each run has a fresh cluster with the same pods and Services on this same machine. KWOK plays the kubelets; no pod
+starts within the run, for the kubelets' writes are not what is measured. One repetition is: kube-scheduler, ours,
+kube-scheduler. Ours are the production loops on a durable Postgres with quotas on; the clock starts when they may
+decide, so it counts decisions, commits and binds. Kube-scheduler's starts with its first bind, so its start is not held
+against it.
 """
 
 import json
