@@ -13,19 +13,8 @@ from dataclasses import dataclass, field
 import structlog
 from django.db import close_old_connections, connection
 
-from controlplane import wake
-from controlplane.loops import (
-    account,
-    actuate,
-    audit,
-    following,
-    garbage,
-    observe,
-    scale,
-    schedule,
-    tell,
-    wiring,
-)
+from controlplane import garbage, wake
+from controlplane.loops import account, actuate, audit, following, observe, scale, schedule, tell, wiring
 from controlplane.loops import lease as leases
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
