@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import aiohttp
 import httpx
 
 from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
@@ -88,9 +89,11 @@ def _some(made: Installation, token: str) -> list[str]:
 
 async def _load(url: str, token: str, uids: Sequence[str], per_second: int, seconds: float, name: str) -> Load:
     load = Load()
-    limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+    # The client shares the machine: this one costs a tenth of httpx's time.
+    connector = aiohttp.TCPConnector(limit=CONNECTIONS)
+    timeout = aiohttp.ClientTimeout(total=None, sock_read=30)
     headers = {"Authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(base_url=url, headers=headers, limits=limits, timeout=30, trust_env=False) as client:
+    async with aiohttp.ClientSession(url, headers=headers, connector=connector, timeout=timeout) as client:
         began = time.perf_counter()
         tasks = []
         for number in range(int(per_second * seconds)):
@@ -102,23 +105,27 @@ async def _load(url: str, token: str, uids: Sequence[str], per_second: int, seco
 
 
 async def _request(
-    client: httpx.AsyncClient, load: Load, kind: str, uids: Sequence[str], name: str, due: float
+    client: aiohttp.ClientSession, load: Load, kind: str, uids: Sequence[str], name: str, due: float
 ) -> None:
+    path, body, headers = "/api/v1/workloads", None, {}
+    if kind == "create":
+        job = {"type": "training", "name": name, "team": "product", "image": "example/train:1"}
+        body = {**job, "resources": {"gpus": 1}, "expected_duration": "10m"}
+        headers = {"Idempotency-Key": name}
+    elif kind == "list":
+        path += "?page_size=25"
+    else:
+        path += f"/{uids[hash(name) % len(uids)]}"
     try:
-        if kind == "create":
-            job = {"type": "training", "name": name, "team": "product", "image": "example/train:1"}
-            body = {**job, "resources": {"gpus": 1}, "expected_duration": "10m"}
-            answer = await client.post("/api/v1/workloads", json=body, headers={"Idempotency-Key": name})
-        elif kind == "list":
-            answer = await client.get("/api/v1/workloads", params={"page_size": 25})
-        else:
-            answer = await client.get(f"/api/v1/workloads/{uids[hash(name) % len(uids)]}")
-    except httpx.HTTPError as error:
+        method = "POST" if kind == "create" else "GET"
+        async with client.request(method, path, json=body, headers=headers) as answer:
+            await answer.read()
+    except (aiohttp.ClientError, TimeoutError) as error:
         load.errors[type(error).__name__] += 1
         return
     load.times.setdefault(kind, []).append((time.perf_counter() - due) * 1000)
-    if answer.status_code != (201 if kind == "create" else 200):
-        load.errors[f"{kind} {answer.status_code}"] += 1
+    if answer.status != (201 if kind == "create" else 200):
+        load.errors[f"{kind} {answer.status}"] += 1
 
 
 def _result(busy: Load, idle: Load, seconds: float) -> Result:
@@ -132,7 +139,7 @@ def _result(busy: Load, idle: Load, seconds: float) -> Result:
         (
             f"busy: {BUSY_PER_SECOND}/s for {seconds:g} s while two workers run the demo: {_medians(busy)}",
             f"idle: {IDLE_PER_SECOND}/s for {seconds:g} s with no worker: {_medians(idle)}",
-            f"errors: {dict(errors) or 'none'}; one web process; client, Postgres, Redis, Prometheus on this machine",
+            f"errors: {dict(errors) or 'none'}; two web processes; client, Postgres, Redis, Prometheus on this machine",
         ),
     )
 
