@@ -158,12 +158,12 @@ def select(
 
     `extra` are SQL expressions after the columns. `values` are parameters as the database stores them: see `stored`.
     """
-    columns, converters = _reading(model, names)
+    columns, converters = reading(model, names)
     listed = ", ".join((*columns, *extra))
     with connection.cursor() as cursor:
         cursor.execute(f'SELECT {listed} FROM "{model._meta.db_table}" {where}', values)  # noqa: S608
         rows = cursor.fetchall()
-    return [_converted(row, converters) for row in rows] if converters else rows
+    return [converted(row, converters) for row in rows] if converters else rows
 
 
 def stored(model: type[models.Model], name: str, values: Iterable[Any]) -> list[Any]:
@@ -195,7 +195,7 @@ def _fields(model: type[models.Model], names: tuple[str, ...]) -> tuple[Any, ...
 
 
 @lru_cache(maxsize=256)
-def _reading(
+def reading(
     model: type[models.Model], names: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[tuple[int, Convert], ...]]:
     """Column names, and what converts the values of those that are not stored as they are."""
@@ -230,7 +230,8 @@ def _from_hex(value: str | None) -> Any:
     return None if value is None else UUID(value)
 
 
-def _converted(row: tuple[Any, ...], converters: tuple[tuple[int, Convert], ...]) -> list[Any]:
+def converted(row: Sequence[Any], converters: tuple[tuple[int, Convert], ...]) -> list[Any]:
+    """The values of a row as Python has them."""
     values = list(row)
     for index, convert in converters:
         values[index] = convert(values[index])

@@ -5,12 +5,12 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Count, Q, QuerySet
+from django.db.models import QuerySet
 
 from controlplane import addresses
 from controlplane import logs as cluster_logs
 from controlplane.cluster.port import PodPhase
-from controlplane.models import Event, Placement, PlacementState, Workload
+from controlplane.models import Event, Placement, PlacementState, Workload, bulk, loading
 from controlplane.quantities import iso
 from controlplane.queries import access
 from controlplane.queries.whatif import explanation, preview, queue, turns
@@ -37,12 +37,13 @@ __all__ = [
 ]
 
 _ENDED = sorted(phase.value for phase in ENDED)
+_RELATED = ("team", "priority_class", "created_by")
 TIMES = ("submitted_at", "queued_at", "started_at", "first_started_at", "ended_at")
 
 
 def visible(user: access.Person) -> QuerySet[Workload]:
     """The workloads that the user may see; for anything that leaves the server."""
-    every = Workload.objects.select_related("team", "priority_class", "created_by")
+    every = Workload.objects.select_related(*_RELATED)
     if access.is_platform_admin(user):
         return every
     return every.filter(team__name__in=access.team_names(user))
@@ -58,7 +59,17 @@ def get(user: access.Person, ref: UUID | str) -> Workload | None:
         uid = ref if isinstance(ref, UUID) else UUID(ref)
     except ValueError:
         return None
-    return visible(user).filter(uid=uid).first()
+    found = loading.load(Workload, 'WHERE "t"."uid" = %s', bulk.stored(Workload, "uid", [uid]), related=_RELATED)
+    is_theirs = found and (access.is_platform_admin(user) or found[0].team.name in access.team_names(user))
+    return found[0] if is_theirs else None
+
+
+def whole(listed: Sequence[Workload]) -> list[Workload]:
+    """The same workloads in their order, with all columns and what they refer to; one that is gone is left out."""
+    keys = bulk.stored(Workload, "uid", [w.pk for w in listed])
+    where = f'WHERE "t"."uid" IN {bulk.marks(keys)}'
+    found = {w.pk: w for w in loading.load(Workload, where, keys, related=_RELATED)} if keys else {}
+    return [found[w.pk] for w in listed if w.pk in found]
 
 
 def of(user: access.Person, uids: Iterable[str]) -> QuerySet[Workload]:
@@ -155,10 +166,17 @@ def logs(workload: Workload, *, tail: int = 100, since: float | None = None, ran
 
 def _seats(listed: Sequence[Workload]) -> dict[UUID, tuple[int, int]]:
     """Workers placed and running, by workload."""
-    live = Placement.objects.filter(workload__in=[w.pk for w in listed]).exclude(state=PlacementState.RELEASED)
-    is_running = Q(pod_phase=PodPhase.RUNNING.value)
-    counted = live.order_by().values_list("workload_id").annotate(n=Count("pk"), up=Count("pk", filter=is_running))
-    return {uid: (placed, up) for uid, placed, up in counted}
+    if not listed:
+        return {}
+    keys = bulk.stored(Workload, "uid", [w.pk for w in listed])
+    live = f'WHERE "workload_id" IN {bulk.marks(keys)} AND "state" <> %s'
+    seats: dict[UUID, tuple[int, int]] = {}
+    for uid, phase in bulk.select(
+        Placement, ("workload_id", "pod_phase"), live, (*keys, PlacementState.RELEASED.value)
+    ):
+        placed, up = seats.get(uid, (0, 0))
+        seats[uid] = placed + 1, up + (phase == PodPhase.RUNNING.value)
+    return seats
 
 
 def _row(w: Workload, seats: tuple[int, int], in_full: bool) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from datetime import timedelta
 
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils import timezone
 
-from controlplane.models import Token, User
+from controlplane.models import Token, User, loading
 from controlplane.services import events
-from controlplane.services.clock import database_now
+from controlplane.services.clock import database_now, database_sql
 from controlplane.services.errors import Refused
 
 PREFIX = "weft_"  # so that scanners for leaked secrets can know one
@@ -54,11 +55,12 @@ def owner(secret: str) -> Token | None:
     """The live token with this secret, with its user; None if there is none, or its user is disabled."""
     if not secret.startswith(PREFIX) or len(secret) > 100 or not secret.isascii():
         return None
-    live = Token.objects.filter(expires_at__gt=Now(), user__is_active=True).annotate(database_now=Now())
-    token = live.select_related("user").filter(digest=digest_of(secret)).first()
-    if token is None:
+    live = f'WHERE "t"."digest" = %s AND "t"."expires_at" > {database_sql()} AND "r1"."is_active"'
+    found = loading.load(Token, live, (digest_of(secret),), related=("user",))
+    if not found:
         return None
-    if token.last_used_at is None or token.database_now - token.last_used_at > NOTED:
+    (token,) = found
+    if token.last_used_at is None or timezone.now() - token.last_used_at > NOTED:  # by this machine's clock: coarse
         Token.objects.filter(pk=token.pk).update(last_used_at=Now())
     return token
 

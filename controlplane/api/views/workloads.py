@@ -88,14 +88,18 @@ class Workloads(WorkloadView):
         """List the workloads of your teams."""
         given = self.given
         found = queries.filtered(
-            queries.visible(request.user),
+            queries.visible(request.user).select_related(None).only("uid", "seq"),
             team=given["team"],
             kind=given["type"],
             phases=given["phase"] or (),
             name=given["name"],
             text=given["q"],
         )
-        return Response(page(request, found, order=given["ordering"], show=queries.rows, size=given["page_size"]))
+
+        def show(listed: list[Any]) -> list[dict[str, Any]]:
+            return queries.rows(queries.whole(listed))
+
+        return Response(page(request, found, order=given["ordering"], show=show, size=given["page_size"]))
 
     @endpoint(
         answer=answers.Workload,
