@@ -23,6 +23,7 @@ from controlplane.services import heartbeats
 # Seconds; hints come between.
 PERIODS = {"observe": 5, "schedule": 5, "actuate": 5, "tell": 5, "scale": 15, "account": 60, "audit": 60}
 REST_SECONDS = 0.05  # after a round, so that hints that come in a burst are answered by one round
+STANDBY_REST_SECONDS = 0.25  # the same for who holds no lease: hints are for the holder, but one may be its good-bye
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 5.0  # after a failure
 LONGEST_ROUND_SECONDS = 120.0  # a round that is not over by then hangs: its lease is not renewed any more
 RENEW_SECONDS = 2.0
@@ -110,7 +111,7 @@ class LoopThread:
             self._round()
             if self.turning.failures:
                 self._stop.wait(min(BACKOFF_SECONDS * 2 ** (self.turning.failures - 1), MOST_BACKOFF_SECONDS))
-            elif not self._stop.wait(REST_SECONDS):
+            elif not self._stop.wait(STANDBY_REST_SECONDS if self.turning.is_standby else REST_SECONDS):
                 self._bell.wait(STANDBY_SECONDS if self.turning.is_standby else PERIODS[self.name])
         self._leave()
 
