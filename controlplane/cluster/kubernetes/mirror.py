@@ -12,13 +12,13 @@ and is ended by the server. How stale it can be, whatever happens to the watch:
 
 import asyncio
 import gc
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+import orjson
 import structlog
 
 from controlplane.cluster.kubernetes import names
@@ -174,7 +174,7 @@ class Mirror:
             feed.heard_at = time.monotonic()
             async for line in _lines(response.content):
                 feed.heard_at = time.monotonic()
-                self._apply(feed, json.loads(line))
+                self._apply(feed, orjson.loads(line))
 
     def _apply(self, feed: Feed, event: Any) -> None:
         thing, now = event["object"], self._clock()
@@ -235,7 +235,7 @@ def _loaded(content: bytes) -> Json:
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        answer: Json = json.loads(content)
+        answer: Json = orjson.loads(content)
         return answer
     finally:
         if was_enabled:
