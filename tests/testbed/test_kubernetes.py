@@ -1,4 +1,6 @@
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -314,3 +316,15 @@ def test_nothing_is_left_of_a_cluster(tmp_path: Path) -> None:
     assert not (tmp_path / "etcd").exists()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+@pytest.mark.kubernetes
+def test_a_controller_manager_that_gave_up_is_started_again(wounded: TestCluster) -> None:
+    gave_up = wounded.pid("kcm")
+    os.kill(gave_up, signal.SIGTERM)
+
+    wounded.wait_for(lambda: wounded.pid("kcm") != gave_up, "another controller manager", 20)
+
+    # It works: a new namespace gets its account.
+    wounded.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "after"}}])
+    wounded.wait_for(lambda: wounded.exists("/api/v1/namespaces/after/serviceaccounts/default"), "the account", 30)
