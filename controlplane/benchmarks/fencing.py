@@ -153,11 +153,16 @@ def _is_stopped(process: "Popen[bytes]") -> bool:
 
 
 def _settled(found: Site, workers: list[Worker]) -> None:
-    """Let both workers go on without pauses until nothing is left to do, or for a minute: what is wrong then, is."""
+    """Let both workers go on without pauses until nothing is left to do; what does not get less for a minute, is wrong.
+
+    Hundreds of jobs were submitted while both stood still most of the time.
+    """
     for process, _ in workers:
         process.send_signal(signal.SIGUSR1)
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while time.monotonic() < deadline and (_wrong(found) or found.ask(NOT_RUNNING) != [(0,)]):
+    deadline, least = time.monotonic() + SETTLE_SECONDS, float("inf")
+    while (left := len(_wrong(found)) + found.ask(NOT_RUNNING)[0][0]) and time.monotonic() < deadline:
+        if left < least:
+            deadline, least = time.monotonic() + SETTLE_SECONDS, left
         for process, _ in workers:  # one of its threads may have stopped it again before it took note of the signal
             process.send_signal(signal.SIGCONT)
         time.sleep(0.5)
