@@ -5,7 +5,7 @@ exporter does and grow with the simulated clock: a rate is per second of that cl
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
@@ -42,6 +42,7 @@ class Exporter:
         live = {(pod.workload, pod.attempt) for pod in running}
         jobs = [use for use in self._cluster.training(uids) if (use.workload, use.attempt) in live]
         yield from self._programs(jobs, now - since)
+        yield from self._checkpoints({(use.workload, use.attempt) for use in jobs}, running)
         yield from self._services({pod.workload for pod in running}, since)
 
     def _devices(self, alone: Iterable[PodSeen]) -> Iterator[Metric]:
@@ -93,6 +94,19 @@ class Exporter:
         yield self._counter("weft_training_samples", "Samples of those steps.", _JOB, live)
         yield self._counter("weft_training_data_wait_seconds", "Of it, time without input.", _JOB, live)
         yield self._counter("weft_training_sync_seconds", "Of it, time to exchange gradients.", _JOB, live)
+
+    def _checkpoints(self, jobs: Container[tuple[str, int]], running: Iterable[PodSeen]) -> Iterator[Metric]:
+        """As training programs that say what they have saved, each worker for itself."""
+        names = (*_JOB, "rank")
+        name = "weft_training_last_checkpoint"
+        at = GaugeMetricFamily(f"{name}_timestamp_seconds", "When the last checkpoint was safe.", labels=names)
+        part = GaugeMetricFamily(f"{name}_part", "Part of the work that is in it.", labels=names)
+        for pod in running:
+            labels = (pod.workload, str(pod.attempt), str(pod.rank))
+            if (pod.workload, pod.attempt) in jobs and pod.checkpointed_at is not None:
+                at.add_metric(labels, pod.checkpointed_at)
+                part.add_metric(labels, pod.progress or 0.0)
+        yield from (at, part)
 
     def _services(self, live: set[str], since: float) -> Iterator[Metric]:
         """As Istio's proxies at the replicas, and a queue as the program's own."""

@@ -76,6 +76,22 @@ def test_a_job_that_does_not_run_has_unknown_steps(drive: Measured) -> None:
         assert (use.data_wait_part, use.sync_part) == (None, None)
 
 
+def test_checkpoints_are_told_as_the_pods_have_them_or_by_the_pods_alone(drive: Measured) -> None:
+    run(drive, gang(drive, 2))
+    drive.wait(150)  # a checkpoint every minute
+    pods = {p.name: p for p in drive.cluster.observe(None).pods}
+    truth = pods["w-1-0"]
+    assert truth.checkpointed_at is not None
+    assert truth.checkpointed_at <= drive.cluster.now()
+    told = drive.metrics.checkpoints(["w", "nobody"])
+    if drive.metrics is drive.cluster:  # its observations say it
+        assert told == ()
+    else:
+        (saved,) = told
+        assert (saved.workload, saved.attempt, saved.at) == ("w", 1, truth.checkpointed_at)
+        assert saved.progress == pytest.approx(truth.progress)
+
+
 def test_a_service_reports_load_and_latency(drive: Measured) -> None:
     file = drive.job_file(Kind.INFERENCE)
     run(drive, [pod(drive, rank=rank, size=4, spec=file) for rank in range(4)])
@@ -101,6 +117,7 @@ def test_a_service_that_never_answered_is_not_known_rather_than_0(drive: Measure
 def test_nothing_is_asked_nothing_is_answered(drive: Measured) -> None:
     run(drive, [pod(drive)])
     assert drive.metrics.training([]) == ()
+    assert drive.metrics.checkpoints([]) == ()
     assert drive.metrics.services({}) == ()
 
 
