@@ -29,7 +29,8 @@ JUDGE = """
     CREATE FUNCTION fencing_judge() RETURNS trigger LANGUAGE plpgsql AS $$
     DECLARE named text; current text;
     BEGIN
-        named := CASE WHEN TG_TABLE_NAME = 'controlplane_action' THEN 'actuate' ELSE substr(NEW.actor, 6) END;
+        -- As JSON, for a command has no actor, and to name a column that is not there is an error.
+        named := coalesce(substr(to_jsonb(NEW) ->> 'actor', 6), 'actuate');
         SELECT holder INTO current FROM controlplane_lease WHERE name = named;
         IF current IS DISTINCT FROM current_setting('application_name') THEN
             INSERT INTO fencing_old_write (loop, writer, holder)
