@@ -47,6 +47,7 @@ PLACED = """
     SELECT workload_id || '-' || attempt || '-' || rank, node, gpus FROM controlplane_placement
     WHERE state IN ('Bound', 'Leaving')
 """
+OPEN = "SELECT count(*) FROM controlplane_action WHERE done_at IS NULL"
 TAKEOVERS = "SELECT coalesce(sum(epoch), 0) FROM controlplane_lease"
 
 
@@ -93,6 +94,8 @@ def measure(found: Site, folder: Path, stops: int, in_round: int, progress: Prog
         with Submitter(found, PER_SECOND):
             stopped_in_round, holders = _stop_and_go(found, workers, stops, in_round, progress)
         _settled(found, workers)
+    if left := _left(found, OPEN):
+        raise BenchmarkError(f"{left} commands were still not noted as done when nothing got less any more.")
     ((old,),) = found.ask("SELECT count(*) FROM fencing_old_write")
     ((judged,),) = found.ask("SELECT count(*) FROM controlplane_event WHERE actor LIKE 'loop:%%'")
     ((takeovers,),) = found.ask(TAKEOVERS)
@@ -161,12 +164,17 @@ def _settled(found: Site, workers: list[Worker]) -> None:
     for process, _ in workers:
         process.send_signal(signal.SIGUSR1)
     deadline, least = time.monotonic() + SETTLE_SECONDS, float("inf")
-    while (left := len(_wrong(found)) + found.ask(NOT_RUNNING)[0][0]) and time.monotonic() < deadline:
+    while (left := len(_wrong(found)) + _left(found, NOT_RUNNING) + _left(found, OPEN)) and time.monotonic() < deadline:
         if left < least:
             deadline, least = time.monotonic() + SETTLE_SECONDS, left
         for process, _ in workers:  # one of its threads may have stopped it again before it took note of the signal
             process.send_signal(signal.SIGCONT)
         time.sleep(0.5)
+
+
+def _left(found: Site, count: str) -> int:
+    ((number,),) = found.ask(count)
+    return int(number)
 
 
 def _wrong(found: Site) -> set[str]:
