@@ -13,7 +13,7 @@ from controlplane.manifests.site import SCHEDULER, Json, Site, TeamSpace
 from controlplane.testbed.api import ApiError
 from controlplane.testbed.kubernetes import TestCluster
 
-SITE = Site(most_pods=5000)  # the fence stands, further out than any load of ours
+SITE = Site()
 ACCOUNT = f"{SITE.namespace}/{SCHEDULER}"
 FENCES = ("ResourceQuota", "NetworkPolicy")  # of a team's namespace; the others are its rights
 FORBIDDEN = 403
