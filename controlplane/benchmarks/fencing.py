@@ -18,6 +18,7 @@ from controlplane.benchmarks import processes
 from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
 from controlplane.benchmarks.recovery import NOT_RUNNING
 from controlplane.benchmarks.site import Site, Submitter, machine_note, site
+from controlplane.benchmarks.stopping import OVER
 from controlplane.testbed.processes import end, start
 
 STOPS, IN_ROUND = 200, 50
@@ -93,7 +94,7 @@ def measure(found: Site, folder: Path, stops: int, in_round: int, progress: Prog
         workers = [_worker(stack, found, folder, number) for number in (1, 2)]
         with Submitter(found, PER_SECOND):
             stopped_in_round, holders = _stop_and_go(found, workers, stops, in_round, progress)
-        _settled(found, workers)
+        _settled(found, folder, workers)
     if left := _left(found, OPEN):
         raise BenchmarkError(f"{left} commands were still not noted as done when nothing got less any more.")
     ((old,),) = found.ask("SELECT count(*) FROM fencing_old_write")
@@ -108,6 +109,7 @@ Worker = tuple["Popen[bytes]", Path]
 def _worker(stack: ExitStack, found: Site, folder: Path, number: int) -> Worker:
     log = folder / f"fencing-{number}.log"
     env = {**found.made.parts["worker-1"].env, "WEFT_WORKER_METRICS_PORT": "0", "WEFT_LOG_LEVEL": "WARNING"}
+    env[OVER] = str(folder / "over")
     process = start(processes.manage("trial", "fencing-worker"), log=log, env=env)
     stack.callback(end, process, signal.SIGKILL)  # all is judged by then
     return process, log
@@ -156,18 +158,17 @@ def _is_stopped(process: "Popen[bytes]") -> bool:
     return text.rpartition(")")[2].split()[0] == "T"
 
 
-def _settled(found: Site, workers: list[Worker]) -> None:
+def _settled(found: Site, folder: Path, workers: list[Worker]) -> None:
     """Let both workers go on without pauses until nothing is left to do; what does not get less for a minute, is wrong.
 
     Hundreds of jobs were submitted while both stood still most of the time.
     """
-    for process, _ in workers:
-        process.send_signal(signal.SIGUSR1)
+    (folder / "over").touch()
     deadline, least = time.monotonic() + SETTLE_SECONDS, float("inf")
     while (left := len(_wrong(found)) + _left(found, NOT_RUNNING) + _left(found, OPEN)) and time.monotonic() < deadline:
         if left < least:
             deadline, least = time.monotonic() + SETTLE_SECONDS, left
-        for process, _ in workers:  # one of its threads may have stopped it again before it took note of the signal
+        for process, _ in workers:  # one of its threads may have been about to stop it
             process.send_signal(signal.SIGCONT)
         time.sleep(0.5)
 
