@@ -14,6 +14,8 @@ from autoscaler.queueing import Replica, learn, slow_rate
 from autoscaler.settings import Settings
 from autoscaler.stabilize import Bounds, Wanted, downward, is_settled, upward
 
+MANY = 1_000_000  # a replica's rate of next to nothing asks for more than a float counts, and than any service may have
+
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
@@ -75,7 +77,7 @@ class _Rule:
                 return replica.needed(rate, limit, self.bounds.most) if replica.seconds <= limit else None
             case most:
                 # A profile says the rate at target_part; less latency is taken to need more in proportion.
-                return math.ceil(rate * max(1.0, self.settings.target_part / part) / most)
+                return math.ceil(min(rate * max(1.0, self.settings.target_part / part) / most, MANY))
 
 
 def _upward(
@@ -128,7 +130,7 @@ def _needed_then(rule: _Rule, sample: Sample, too_much: float | None) -> int | N
     needed = rule.needed(rate, rule.settings.down_part)
     if needed is None or too_much is None:
         return needed
-    return max(needed, math.floor(rate / too_much) + 1) if too_much > 0 else None
+    return max(needed, math.floor(min(rate / too_much, MANY)) + 1) if too_much > 0 else None
 
 
 def _is_emergency(rule: _Rule, newest: Sample) -> bool:

@@ -53,6 +53,11 @@ def test_little_load_for_five_minutes_frees_replicas() -> None:
     assert "at most 30.0 requests/s for 5 minutes" in decision.message
 
 
+def test_a_service_that_was_slow_at_a_rate_of_next_to_nothing_keeps_its_replicas() -> None:
+    samples = (sample(AT - 700, 1e-308, p95=1.0), *steady(30.0, replicas=4))
+    assert decide(samples, current=4) is None
+
+
 def test_a_short_lull_frees_nothing() -> None:
     samples = (*steady(250.0, replicas=4, until=AT - 120), *steady(30.0, 120.0, replicas=4))
     assert decide(samples, current=4) is None
