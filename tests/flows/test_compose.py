@@ -72,10 +72,12 @@ def test_prometheus_scrapes_the_installation_and_both_workers(installation: comp
         except (httpx.HTTPError, ValueError):
             return []
 
+    # The newest scrape of a target may be from before its first round: each of these comes with a later one.
     wait_until(lambda: len(ask("up == 1")) == 3, "three targets", 90)
-    assert {row["metric"]["loop"] for row in ask("weft_loop_age_seconds")} >= {"observe", "schedule", "actuate"}
-    assert ask("sum(weft_loop_rounds_total{result='done'}) > 0")
+    wait_until(lambda: ask("sum(weft_loop_rounds_total{result='done'}) > 0"), "a round that is done", 60)
+    wait_until(lambda: ask("sum(weft_gpus)"), "GPUs that were observed", 60)
     assert float(ask("sum(weft_gpus)")[0]["value"][1]) == 120
+    assert {row["metric"]["loop"] for row in ask("weft_loop_age_seconds")} >= {"observe", "schedule", "actuate"}
 
 
 def test_metrics_are_shown_only_for_the_token(installation: compose.Installation) -> None:
