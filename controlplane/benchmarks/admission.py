@@ -19,7 +19,7 @@ import psycopg
 from controlplane.benchmarks import podless, processes
 from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
 from controlplane.testbed import postgres
-from controlplane.testbed.processes import MissingError, running, wait_for
+from controlplane.testbed.processes import running, wait_for
 from controlplane.testbed.redis import redis_server
 
 GOAL = 100.0  # Kueue's own published run: 42.7/s
@@ -43,10 +43,7 @@ def run(options: Options, progress: Progress) -> Result:
     total = len(podless.arrivals(part))
     with tempfile.TemporaryDirectory(prefix="weft-admission-") as name, ExitStack() as stack:
         folder = Path(name)
-        try:
-            env = _servers(stack, folder)
-        except MissingError as missing:
-            raise BenchmarkError(str(missing)) from missing
+        env = _servers(stack, folder)
         prepared = processes.run(env, "trial", "admission-prepare")
         worker = stack.enter_context(
             running(processes.manage("trial", "admission-worker"), log=folder / "worker.log", env=env)

@@ -15,10 +15,10 @@ from pathlib import Path
 import aiohttp
 import httpx
 
-from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
+from controlplane.benchmarks.figure import Figure, Options, Progress, Result
 from controlplane.testbed import compose
 from controlplane.testbed.compose import Installation
-from controlplane.testbed.processes import MissingError, wait_until
+from controlplane.testbed.processes import wait_until
 
 SECONDS, WARM_SECONDS = 60.0, 10.0
 BUSY_PER_SECOND, IDLE_PER_SECOND = 100, 200
@@ -45,21 +45,18 @@ class Load:
 def run(options: Options, progress: Progress) -> Result:
     """The demo at work and requests; then the loops stopped and more requests. Raises BenchmarkError."""
     seconds = SECONDS if options.jobs is None else max(2.0, options.jobs / BUSY_PER_SECOND)
-    try:
-        with tempfile.TemporaryDirectory(prefix="weft-api-") as name, compose.prepared(_folder(name)) as made:
-            progress(0.0, "starting the installation")
-            compose.up(made)
-            token = _token(made)
-            wait_until(lambda: len(_some(made, token)) >= 50, "the demo's work", 120)
-            progress(0.3, f"{BUSY_PER_SECOND} requests/s while the loops run the demo")
-            asyncio.run(_load(made.url, token, _some(made, token), BUSY_PER_SECOND, WARM_SECONDS, "warm"))
-            busy = asyncio.run(_load(made.url, token, _some(made, token), BUSY_PER_SECOND, seconds, "busy"))
-            for part in (*made.replicas("worker"), *made.replicas("beat")):
-                made.stop(part)
-            progress(0.7, f"{IDLE_PER_SECOND} requests/s with the loops idle")
-            idle = asyncio.run(_load(made.url, token, _some(made, token), IDLE_PER_SECOND, seconds, "idle"))
-    except MissingError as missing:
-        raise BenchmarkError(str(missing)) from missing
+    with tempfile.TemporaryDirectory(prefix="weft-api-") as name, compose.prepared(_folder(name)) as made:
+        progress(0.0, "starting the installation")
+        compose.up(made)
+        token = _token(made)
+        wait_until(lambda: len(_some(made, token)) >= 50, "the demo's work", 120)
+        progress(0.3, f"{BUSY_PER_SECOND} requests/s while the loops run the demo")
+        asyncio.run(_load(made.url, token, _some(made, token), BUSY_PER_SECOND, WARM_SECONDS, "warm"))
+        busy = asyncio.run(_load(made.url, token, _some(made, token), BUSY_PER_SECOND, seconds, "busy"))
+        for part in (*made.replicas("worker"), *made.replicas("beat")):
+            made.stop(part)
+        progress(0.7, f"{IDLE_PER_SECOND} requests/s with the loops idle")
+        idle = asyncio.run(_load(made.url, token, _some(made, token), IDLE_PER_SECOND, seconds, "idle"))
     return _result(busy, idle, seconds)
 
 

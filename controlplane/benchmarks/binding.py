@@ -26,7 +26,7 @@ from controlplane.cluster.kubernetes import names, pods, services
 from controlplane.cluster.port import PodSpec
 from controlplane.testbed import binaries, postgres
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
-from controlplane.testbed.processes import MissingError, running, wait_for
+from controlplane.testbed.processes import running, wait_for
 from controlplane.testbed.redis import redis_server
 from controlplane.testbed.stages import NEVER
 
@@ -54,17 +54,14 @@ def run(options: Options, progress: Progress) -> Result:
     repeat = options.repeat or REPEAT
     theirs: list[float] = []
     ours: list[Ours] = []
-    try:
-        binaries.find(lambda text: progress(0.0, text))
-        for number in range(repeat):
-            tell = partial(progress, number / (repeat + 1))
-            theirs.append(_baseline(nodes, gangs, tell))
-            ours.append(_ours(nodes, gangs, tell))
-            theirs.append(_baseline(nodes, gangs, tell))
-        progress(repeat / (repeat + 1), "single jobs")
-        waits = _singles(nodes, SUBMISSIONS if options.jobs is None else 20)
-    except MissingError as error:
-        raise BenchmarkError(str(error)) from error
+    binaries.find(lambda text: progress(0.0, text))
+    for number in range(repeat):
+        tell = partial(progress, number / (repeat + 1))
+        theirs.append(_baseline(nodes, gangs, tell))
+        ours.append(_ours(nodes, gangs, tell))
+        theirs.append(_baseline(nodes, gangs, tell))
+    progress(repeat / (repeat + 1), "single jobs")
+    waits = _singles(nodes, SUBMISSIONS if options.jobs is None else 20)
     return _result(gangs * bindload.GANG, nodes, theirs, ours, waits)
 
 

@@ -17,11 +17,10 @@ import httpx
 import psycopg
 
 from controlplane.benchmarks import processes, rights
-from controlplane.benchmarks.figure import BenchmarkError
 from controlplane.testbed import compose
 from controlplane.testbed.compose import Installation
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
-from controlplane.testbed.processes import MissingError, wait_until
+from controlplane.testbed.processes import wait_until
 
 SPARE_GPUS = 1200  # for what is submitted meanwhile: nothing of it ends
 TEAMS = ("steady", "fresh")
@@ -68,25 +67,22 @@ class Site:
 
 @contextmanager
 def site(folder: Path, *, running: int, waiting: int) -> Iterator[Site]:
-    """A site with so many workloads running and waiting. Raises BenchmarkError."""
+    """A site with so many workloads running and waiting. Raises MissingError or BenchmarkError."""
     nodes = (running + SPARE_GPUS + 7) // 8
     for part in ("cluster", "site"):
         (folder / part).mkdir()
-    try:
-        with (
-            test_cluster(folder / "cluster", nodes=nodes) as cluster,
-            compose.prepared(
-                folder / "site", {"CLUSTER": "kubernetes"}, {"WEFT_KUBECONFIG": str(rights.scheduler(cluster, TEAMS))}
-            ) as made,
-        ):
-            compose.up(made, prepare=lambda: _load(made, running, waiting))
-            with httpx.Client(base_url=made.url, timeout=10, trust_env=False) as http:
-                found = Site(made, cluster, http)
-                _sign_in(found)
-                _await(found, running, waiting)
-                yield found
-    except MissingError as missing:
-        raise BenchmarkError(str(missing)) from missing
+    with (
+        test_cluster(folder / "cluster", nodes=nodes) as cluster,
+        compose.prepared(
+            folder / "site", {"CLUSTER": "kubernetes"}, {"WEFT_KUBECONFIG": str(rights.scheduler(cluster, TEAMS))}
+        ) as made,
+    ):
+        compose.up(made, prepare=lambda: _load(made, running, waiting))
+        with httpx.Client(base_url=made.url, timeout=10, trust_env=False) as http:
+            found = Site(made, cluster, http)
+            _sign_in(found)
+            _await(found, running, waiting)
+            yield found
 
 
 def _load(made: Installation, running: int, waiting: int) -> None:

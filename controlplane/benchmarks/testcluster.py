@@ -5,11 +5,10 @@ import time
 from pathlib import Path
 from statistics import median
 
-from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
+from controlplane.benchmarks.figure import Figure, Options, Progress, Result
 from controlplane.testbed import binaries
 from controlplane.testbed.kubernetes import test_cluster
 from controlplane.testbed.nodes import fleet
-from controlplane.testbed.processes import MissingError
 
 ROUNDS = 3
 FEW, MANY = 3, 1213  # the nodes of the tests, and as many as openb has
@@ -18,10 +17,7 @@ START_SECONDS = 6.0
 
 def run(options: Options, progress: Progress) -> Result:
     """Start a small one three times and a large one once."""
-    try:
-        binaries.find(lambda text: progress(0.0, text))
-    except MissingError as error:
-        raise BenchmarkError(str(error)) from error
+    binaries.find(lambda text: progress(0.0, text))
     small = []
     for i in range(ROUNDS):
         progress(i / (ROUNDS + 1), f"start {i + 1} of {ROUNDS} with {FEW} nodes")

@@ -16,7 +16,6 @@ from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.port import ClusterUnreachable, PodSpec
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
-from controlplane.testbed.processes import MissingError
 
 NODES, PODS, RESYNCS = 1000, 10_000, 5
 OUTAGE_SECONDS = 10.0
@@ -29,16 +28,13 @@ SPEC: dict[str, object] = {"type": "training", "name": "work", "image": "registr
 @contextmanager
 def _cluster(nodes: int) -> Iterator[TestCluster]:
     """API server and etcd only: nodes and pods stay as they are written."""
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="weft-benchmark-") as folder,
-            test_cluster(Path(folder), nodes=nodes, tier="api") as cluster,
-        ):
-            name = names.namespace(TEAM)
-            cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
-            yield cluster
-    except MissingError as error:
-        raise BenchmarkError(str(error)) from error
+    with (
+        tempfile.TemporaryDirectory(prefix="weft-benchmark-") as folder,
+        test_cluster(Path(folder), nodes=nodes, tier="api") as cluster,
+    ):
+        name = names.namespace(TEAM)
+        cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
+        yield cluster
 
 
 def _put(cluster: TestCluster, nodes: int, number: int) -> None:

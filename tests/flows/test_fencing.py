@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from controlplane.benchmarks import fencing
-from controlplane.benchmarks.figure import BenchmarkError
 from controlplane.benchmarks.site import site
-from tests.servers import must_have_all
+from tests.servers import or_skip
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 
@@ -16,13 +15,8 @@ STOPS, IN_ROUND = 6, 2
 
 @pytest.fixture
 def seen(tmp_path: Path) -> fencing.Seen:
-    try:
-        with site(tmp_path, running=0, waiting=0) as found:
-            return fencing.measure(found, tmp_path, STOPS, IN_ROUND, lambda part, text: None)
-    except BenchmarkError as error:
-        if must_have_all() or "is missing" not in str(error):
-            raise
-        pytest.skip(str(error))
+    with or_skip(site(tmp_path, running=0, waiting=0)) as found:
+        return fencing.measure(found, tmp_path, STOPS, IN_ROUND, lambda part, text: None)
 
 
 def test_a_worker_that_was_paused_in_mid_round_writes_nothing_once_another_holds_the_lease(seen: fencing.Seen) -> None:

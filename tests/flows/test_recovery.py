@@ -1,15 +1,12 @@
 """Harm done to a production installation on a real API server: quick again, nothing lost, doubled or disturbed."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from controlplane.benchmarks import recovery
-from controlplane.benchmarks.figure import BenchmarkError
-from controlplane.benchmarks.site import Site, site
-from tests.servers import must_have_all
+from controlplane.benchmarks.site import site
+from tests.servers import or_skip
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 
@@ -18,20 +15,9 @@ STOPPED_SECONDS, LONG_SECONDS = 5.0, 600.0
 SECONDS, CONVERGED_SECONDS = 60.0, 80.0
 
 
-@contextmanager
-def at_work(folder: Path, running: int, waiting: int) -> Iterator[Site]:
-    try:
-        with site(folder, running=running, waiting=waiting) as found:
-            yield found
-    except BenchmarkError as error:
-        if must_have_all() or "is missing" not in str(error):
-            raise
-        pytest.skip(str(error))
-
-
 @pytest.mark.timeout(900)
 def test_after_kill_9_of_each_process_nothing_is_lost_doubled_or_disturbed(tmp_path: Path) -> None:
-    with at_work(tmp_path, running=40, waiting=10) as found:
+    with or_skip(site(tmp_path, running=40, waiting=10)) as found:
         seen = recovery.measure(found, 1, STOPPED_SECONDS, lambda part, text: None)
     assert set(seen.seconds) == set(recovery.PARTS)
     assert (seen.lost, seen.twice, seen.disturbed) == (0, 0, 0)
@@ -44,7 +30,7 @@ def test_after_kill_9_of_each_process_nothing_is_lost_doubled_or_disturbed(tmp_p
 def test_all_of_ours_stopped_for_ten_minutes_disturbs_no_pod_and_is_made_up_for_in_half_a_minute(
     tmp_path: Path,
 ) -> None:
-    with at_work(tmp_path, running=200, waiting=50) as found:
+    with or_skip(site(tmp_path, running=200, waiting=50)) as found:
         seen = recovery.pause(found, LONG_SECONDS, lambda part, text: None)
     assert (seen.lost, seen.twice, seen.disturbed) == (0, 0, 0)
     assert seen.converged <= recovery.CONVERGED_SECONDS

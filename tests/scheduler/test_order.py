@@ -5,6 +5,13 @@ from scheduler.schedule import schedule
 from scheduler.settings import Settings
 from tests.worlds import messages, moves, parse, place, reasons
 
+FIVE_FOR_FOUR = """
+    node a 4 gpus
+    team red nominal 2   team blue nominal 2
+    r1 red training 1 pending   r2 red training 1 pending   r3 red training 1 pending
+    b1 blue training 1 pending   b2 blue training 1 pending
+"""
+
 
 def test_the_team_furthest_below_its_quota_goes_first() -> None:
     world = parse("""
@@ -17,12 +24,7 @@ def test_the_team_furthest_below_its_quota_goes_first() -> None:
 
 
 def test_a_team_moves_back_with_each_gpu_it_gets() -> None:
-    world = parse("""
-        node a 4 gpus
-        team red nominal 2   team blue nominal 2
-        r1 red training 1 pending   r2 red training 1 pending   r3 red training 1 pending
-        b1 blue training 1 pending   b2 blue training 1 pending
-    """)
+    world = parse(FIVE_FOR_FOUR)
     assert [fact[1] for fact in moves(schedule(world, Settings()))] == ["b1", "r1", "b2", "r2"]
 
 
@@ -110,12 +112,7 @@ def test_what_an_eviction_frees_beyond_its_need_is_kept_for_the_first_in_line() 
 
 
 def test_a_round_stops_after_so_many_changes_and_the_next_goes_on_from_there() -> None:
-    world = parse("""
-        node a 4 gpus
-        team red nominal 2   team blue nominal 2
-        r1 red training 1 pending   r2 red training 1 pending   r3 red training 1 pending
-        b1 blue training 1 pending   b2 blue training 1 pending
-    """)
+    world = parse(FIVE_FOR_FOUR)
     few = Settings(most_changes=3)
     first = schedule(world, few)
     assert [fact[1] for fact in moves(first)] == ["b1", "r1", "b2"]

@@ -5,7 +5,6 @@ no redirects, cookies, proxies or streams. The C parser is uvicorn's; long answe
 """
 
 import asyncio
-import contextlib
 import ssl
 from collections import deque
 from collections.abc import Mapping
@@ -164,5 +163,4 @@ class _Wire(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         self._parser = None
         if self._answered is not None and not self._answered.done():
-            with contextlib.suppress(asyncio.InvalidStateError):
-                self._answered.set_exception(error)
+            self._answered.set_exception(error)

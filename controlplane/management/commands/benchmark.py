@@ -14,6 +14,7 @@ from controlplane.benchmarks import record
 from controlplane.benchmarks.figure import BenchmarkError, Options
 from controlplane.benchmarks.printing import object_of, progress_on, table
 from controlplane.benchmarks.registry import BENCHMARKS
+from controlplane.testbed.processes import MissingError
 
 
 class Command(BaseCommand):
@@ -50,5 +51,8 @@ def measure(name: str, options: Options, *, quiet: bool = False) -> record.Recor
     """Run a benchmark and keep its figures if the options are the benchmark's own. Raises BenchmarkError."""
     load = os.getloadavg()[0]
     with progress_on(name, quiet=quiet) as progress:
-        result = BENCHMARKS[name](options, progress)
+        try:
+            result = BENCHMARKS[name](options, progress)
+        except MissingError as missing:
+            raise BenchmarkError(str(missing)) from missing
     return record.keep(name, result, options.seeds, load, is_whole=options.jobs is None and options.repeat is None)
