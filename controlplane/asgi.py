@@ -1,33 +1,133 @@
 """ASGI entry."""
 
+import asyncio
+import contextlib
+import contextvars
 import os
+import select
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Any
 
 import django
-from asgiref.sync import sync_to_async
-from django.core.handlers.asgi import ASGIHandler
-from django.http import HttpRequest, HttpResponseBase
+from django.core import signals
+from django.core.exceptions import RequestAborted
+from django.core.handlers.asgi import ASGIHandler, get_script_prefix
+from django.db import close_old_connections, connection
+from django.http import HttpResponseBase
+from django.urls import get_resolver, set_script_prefix
 
 from controlplane import garbage
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+THREADS = 8  # of one process; each keeps its connection to the database
+
 
 class Handler(ASGIHandler):
-    """Django's handler, with a request's middleware and view in one thread that is entered once.
+    """Django's handler, with all of a request in one of a few threads that stay, and keep their database connections.
 
-    Left to itself, Django changes between the event loop and a thread for every middleware that can be either: a dozen
-    times a request, which costs more than the request. Async views and what they stream work as ever.
+    Left to itself, Django starts a thread for each request, changes between it and the event loop a dozen times, and
+    gets a connection anew: together several times what the request itself costs. Streams are sent by the event loop.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="web")
+        # Django would put the connection back after each request.
+        signals.request_started.disconnect(close_old_connections)
+        signals.request_finished.disconnect(close_old_connections)
 
     def load_middleware(self, is_async: bool = False) -> None:
         """Make the chain of middleware a synchronous one."""
         super().load_middleware(is_async=False)
 
-    async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer a request in its thread."""
-        return await sync_to_async(self.get_response, thread_sensitive=True)(request)
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            raise ValueError(f"Weft answers HTTP, not {scope['type']}.")
+        try:
+            body = await self.read_body(receive)
+        except RequestAborted:
+            return
+        response = await self._in_thread(self._answer, scope, body)
+        if response.streaming:
+            await self._stream(response, receive, send)
+        else:
+            await self.send_response(response, send)
+
+    def _in_thread(self, work: Callable[..., Any], *args: Any) -> Awaitable[Any]:
+        context = contextvars.copy_context()
+        return asyncio.get_running_loop().run_in_executor(self._threads, context.run, work, *args)
+
+    def _answer(self, scope: dict[str, Any], body: IO[bytes]) -> HttpResponseBase:
+        close_unless_fit()
+        set_script_prefix(get_script_prefix(scope))
+        signals.request_started.send(sender=self.__class__, scope=scope)
+        request, refused = self.create_request(scope, body)
+        response: Any = refused if request is None else self.get_response(request)
+        response._handler_class = self.__class__
+        if response.streaming and not response.is_async:
+            response.streaming_content = _whole(response)
+        elif not response.streaming:
+            response.close()
+        body.close()
+        return response  # type: ignore[no-any-return]
+
+    async def _stream(self, response: HttpResponseBase, receive: Receive, send: Send) -> None:
+        """Send until the stream ends or the client has gone."""
+        tasks = [
+            asyncio.create_task(self.send_response(response, send)),
+            asyncio.create_task(self.listen_for_disconnect(receive)),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            for task in tasks:
+                with contextlib.suppress(asyncio.CancelledError, RequestAborted):
+                    await task
+            await self._in_thread(response.close)
+
+
+async def _one(content: bytes) -> Any:
+    yield content
+
+
+def _whole(response: Any) -> Any:
+    """A file, read in the request's thread: the event loop must not wait for a disk."""
+    return _one(b"".join(response.streaming_content))
+
+
+def close_unless_fit() -> None:
+    """Close this thread's database connection if an error left it in doubt or the server has hung up.
+
+    The next statement opens another. A connection that is fine says nothing of itself, so this costs no statement.
+    """
+    opened = connection.connection
+    if opened is None:
+        return
+    if connection.errors_occurred or has_hung_up(opened):
+        connection.close()
+
+
+def has_hung_up(opened: Any) -> bool:
+    """Whether a connection between two statements has something to read: the end, or the server's last words."""
+    descriptor = getattr(opened, "fileno", None)
+    if descriptor is None:  # SQLite
+        return False
+    try:
+        poll = select.poll()
+        poll.register(descriptor(), select.POLLIN | select.POLLHUP | select.POLLERR)
+        return bool(poll.poll(0))
+    except Exception:  # noqa: BLE001 - psycopg's own, of a closed connection, which is what is asked
+        return True
 
 
 django.setup(set_prefix=False)
 application = Handler()
+get_resolver().url_patterns  # noqa: B018 - loads all views now: the first request need not, nor the garbage collector
 garbage.collect_less_often()

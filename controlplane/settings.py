@@ -145,10 +145,13 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["TEST"] = {"NAME": os.environ.get("WEFT_TEST_SQLITE") or None}
 else:
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
-    # A pool: under ASGI each request has a thread of its own, and with it would have a connection of its own.
+    # A pool, for all threads of a process; those that answer requests keep theirs (asgi.py).
     most = env.int("WEFT_DATABASE_CONNECTIONS", default=16)  # of one process
     DATABASES["default"].setdefault("OPTIONS", {}).update(
         options="-c lock_timeout=2s -c statement_timeout=10s -c idle_in_transaction_session_timeout=15s",
+        # Statements are prepared from their third run on: Postgres spends as long on planning them as on running them.
+        server_side_binding=True,
+        prepare_threshold=3,
         pool={"min_size": 1, "max_size": most, "timeout": 5.0},
     )
 
@@ -208,7 +211,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_PARSER_CLASSES": ["controlplane.api.parsers.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["controlplane.api.rendering.Renderer"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "controlplane.api.errors.problem",
     "URL_FORMAT_OVERRIDE": None,  # ?format= is an unknown parameter like any other

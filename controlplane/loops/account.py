@@ -3,10 +3,10 @@
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.services import actions, checkpoints, clusters, idle, usage
+from controlplane.services import actions, checkpoints, clusters, idempotency, idle, usage
 from controlplane.services.leases import HeldLease
 
-PRUNE_SECONDS = 3600.0  # cluster clock; performed actions are dropped so often
+PRUNE_SECONDS = 3600.0  # cluster clock; performed actions and old answers are dropped so often
 
 
 def run_once(wiring: Wiring) -> Report:
@@ -26,5 +26,6 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
     idle.park(at=to, notebooks=notebooks, uses=pods, lease=lease)
     if to - wiring.kept.get("pruned_at", 0.0) >= PRUNE_SECONDS:
         actions.prune()
+        idempotency.prune()
         wiring.kept["pruned_at"] = to
     return count

@@ -21,14 +21,19 @@ def load(model: type[M], where: str, values: Sequence[Any] = (), *, related: tup
     with connection.cursor() as cursor:
         cursor.execute(f"{statement} {where}", values)
         rows = cursor.fetchall()
-    return [_loaded(row, parts) for row in rows]
+    known: dict[tuple[int, Any], Any] = {}
+    return [_loaded(row, parts, known) for row in rows]
 
 
-def _loaded(row: Sequence[Any], parts: Sequence["_Part"]) -> Any:
+def _loaded(row: Sequence[Any], parts: Sequence["_Part"], known: dict[tuple[int, Any], Any]) -> Any:
+    """One row's object; what several rows refer to is made once, by its part's place and its key."""
     made = None
     for part in parts:
-        values = converted(row[part.first : part.end], part.converters)
-        one = None if values[part.key] is None else part.model.from_db(connection.alias, part.names, values)
+        key = row[part.first + part.key]
+        one = known.get((part.first, key)) if part.first else None
+        if one is None and key is not None:
+            values = converted(row[part.first : part.end], part.converters)
+            one = known[part.first, key] = part.model.from_db(connection.alias, part.names, values)
         if made is None:
             made = one
         else:

@@ -166,9 +166,10 @@ def logs(workload: Workload, *, tail: int = 100, since: float | None = None, ran
 
 def _seats(listed: Sequence[Workload]) -> dict[UUID, tuple[int, int]]:
     """Workers placed and running, by workload."""
-    if not listed:
+    tried = [w.pk for w in listed if w.attempt]
+    if not tried:
         return {}
-    keys = bulk.stored(Workload, "uid", [w.pk for w in listed])
+    keys = bulk.stored(Workload, "uid", tried)
     live = f'WHERE "workload_id" IN {bulk.marks(keys)} AND "state" <> %s'
     seats: dict[UUID, tuple[int, int]] = {}
     for uid, phase in bulk.select(

@@ -3,9 +3,8 @@
 from datetime import datetime
 
 from django.db import connection
-from django.db.models.functions import Now
 
-from controlplane.models import ClusterState
+from controlplane.models import ClusterState, bulk
 
 # SQL for the database's clock, as Django's Now() writes it; %% because it stands in statements with parameters.
 _SQL = {"sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')", "postgresql": "CLOCK_TIMESTAMP()"}
@@ -13,18 +12,14 @@ _SQL = {"sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')", "postgresql": "C
 
 def now() -> float:
     """The cluster's clock, seconds: as last observed, running on since then where it is a real one."""
-    row = (
-        ClusterState.objects.order_by("id")
-        .annotate(database_now=Now())
-        .values_list("now", "is_simulated", "observed_at", "database_now")
-        .first()
-    )
-    if row is None:
+    columns = ("now", "is_simulated", "observed_at")
+    found = bulk.select(ClusterState, columns, 'ORDER BY "id" LIMIT 1', extra=(database_sql(),))
+    if not found:
         return database_now().timestamp()
-    at, is_simulated, observed_at, database = row
+    at, is_simulated, observed_at, database = found[0]
     if is_simulated or observed_at is None:
         return float(at)
-    return float(at) + max(0.0, (database - observed_at).total_seconds())
+    return float(at) + max(0.0, float((_moment(database) - observed_at).total_seconds()))
 
 
 def database_sql() -> str:
@@ -37,6 +32,8 @@ def database_now() -> datetime:
     with connection.cursor() as cursor:
         cursor.execute("SELECT " + database_sql().replace("%%", "%"))
         (value,) = cursor.fetchone()
-    if isinstance(value, datetime):
-        return value
-    return datetime.fromisoformat(f"{value}+00:00")
+    return _moment(value)
+
+
+def _moment(value: datetime | str) -> datetime:
+    return value if isinstance(value, datetime) else datetime.fromisoformat(f"{value}+00:00")

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from django.db import OperationalError, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.models.functions import Now
 
-from controlplane.models import IdempotencyKey, User
+from controlplane.models import IdempotencyKey, User, bulk
 from controlplane.services.clock import database_now
 from controlplane.services.errors import Refused
 
@@ -44,9 +44,8 @@ def once(*, user: User, key: str, request: tuple[str, str, Any], work: Callable[
         if not _claim(user, key, digest):
             return _kept(user, key, digest)
         answer = work()
-        IdempotencyKey.objects.filter(user=user, key=key).update(
-            status=answer.status, body=answer.body, headers=answer.headers
-        )
+        values = (answer.status, answer.body, answer.headers, user.pk, key)
+        bulk.update(IdempotencyKey, ("status", "body", "headers"), ("user_id", "key"), [values])
     return answer
 
 
@@ -56,16 +55,27 @@ def _check(key: str) -> None:
         raise Refused(400, "Invalid", "Idempotency-Key", message)
 
 
+def prune() -> None:
+    """Forget the answers that are kept no longer. One that is claimed anew meanwhile is not touched."""
+    IdempotencyKey.objects.filter(expires_at__lte=Now()).delete()
+
+
 def _claim(user: User, key: str, digest: str) -> bool:
     """Write the key as in flight; False if it is there. Waits for another transaction that is writing it."""
-    IdempotencyKey.objects.filter(user=user, expires_at__lte=Now()).delete()
-    row = IdempotencyKey(user=user, key=key, digest=digest, expires_at=database_now() + KEPT)
+    table = IdempotencyKey._meta.db_table
+    now = database_now()
     try:
-        with transaction.atomic():
-            IdempotencyKey.objects.bulk_create([row], ignore_conflicts=True)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f'INSERT INTO "{table}" ("user_id", "key", "digest", "body", "headers", "expires_at") '  # noqa: S608
+                "VALUES (%s, %s, %s, '', '{}', %s) ON CONFLICT (\"user_id\", \"key\") DO UPDATE SET "
+                '"digest" = excluded."digest", "status" = NULL, "expires_at" = excluded."expires_at" '
+                f'WHERE "{table}"."expires_at" <= %s RETURNING "id"',
+                (user.pk, key, digest, *bulk.stored(IdempotencyKey, "expires_at", (now + KEPT, now))),
+            )
+            return cursor.fetchone() is not None
     except OperationalError as error:  # lock_timeout: the first request is still at work
         raise _in_flight(key) from error
-    return IdempotencyKey.objects.filter(user=user, key=key, digest=digest, status=None).exists()
 
 
 def _kept(user: User, key: str, digest: str) -> Answer:

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from django.db import IntegrityError, connection, transaction
 
-from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk
+from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk, loading
 from controlplane.quantities import iso
 from controlplane.services import changes, clock, dependencies, events, feasibility, tenancy
 from controlplane.services.errors import Refused
@@ -47,14 +47,14 @@ def submit_many(
     return submit_all([Submission(spec, user, actor, at) for spec in specs])
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
-    """Queue what several people submitted, in this order, in one transaction."""
+    """Queue what several people submitted, in this order, in one transaction; who has begun it ends it if refused."""
     if not submissions:
         return []
     now = clock.now() if any(s.at is None for s in submissions) else 0.0
     teams = _teams({s.spec.team for s in submissions})
-    classes = {c.name: c for c in PriorityClass.objects.all()}
+    classes = {c.name: c for c in loading.load(PriorityClass, "")}
     _refuse_twins(submissions, teams)
     among = feasibility.machines()
     seq = _next_seq()
@@ -78,7 +78,7 @@ def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
 
 
 def _teams(names: set[str]) -> dict[str, Team]:
-    teams = {team.name: team for team in Team.objects.filter(name__in=names)}
+    teams = {team.name: team for team in loading.load(Team, f'WHERE "t"."name" IN {bulk.marks([*names])}', [*names])}
     for name in sorted(names - teams.keys()):
         raise Refused(404, "UnknownTeam", "team", f"There is no team {name}. Name one of your teams.")
     return teams
@@ -213,8 +213,7 @@ def _refuse_cycle(graph: Mapping[str, tuple[str, ...]]) -> None:
 
 def _insert(workloads: Sequence[Workload]) -> None:
     try:
-        with transaction.atomic():
-            bulk.insert(Workload, _PLAIN, [[getattr(w, name) for name in _PLAIN] for w in workloads])
+        bulk.insert(Workload, _PLAIN, [[getattr(w, name) for name in _PLAIN] for w in workloads])
     except IntegrityError as error:
         if "one_live_workload_per_name" not in str(error) and "name" not in str(error):
             raise

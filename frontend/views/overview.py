@@ -90,10 +90,9 @@ def pace(request: HttpRequest) -> HttpResponse:
     )
 
 
-async def stream(request: HttpRequest) -> HttpResponseBase:
+def stream(request: HttpRequest) -> HttpResponseBase:
     """Server-sent events: which parts have changed."""
-    user = await request.auser()
-    if not user.is_authenticated:
+    if not request.user.is_authenticated:
         return HttpResponse(status=401)
     response = StreamingHttpResponse(_told(), content_type="text/event-stream")
     response["Cache-Control"] = "no-cache, no-transform"

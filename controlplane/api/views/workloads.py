@@ -6,7 +6,6 @@ from uuid import UUID
 
 from django.db import transaction
 from django.http import Http404, HttpResponse
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,6 +13,7 @@ from controlplane import jobfile, spec
 from controlplane.api.endpoint import PAGE, Parameter, View, endpoint, if_match, no_body
 from controlplane.api.pagination import page
 from controlplane.api.refusals import Faulty
+from controlplane.api.rendering import dumps
 from controlplane.api.serializers import requests
 from controlplane.api.serializers import workloads as answers
 from controlplane.queries import workloads as queries
@@ -233,4 +233,4 @@ def _etag(row: dict[str, Any]) -> str:
 
 
 def _json(value: Any) -> str:
-    return bytes(JSONRenderer().render(value)).decode()
+    return dumps(value).decode()

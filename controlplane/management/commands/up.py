@@ -5,7 +5,6 @@ import signal
 import socket
 import sys
 import threading
-import warnings
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,8 +78,6 @@ class Command(BaseCommand):
     # --- serving ------------------------------------------------------------------------------
 
     def _serve(self, preset: Preset, listener: socket.socket) -> None:
-        # Static files are read in one go in the embedded mode; Django says so for each server that starts.
-        warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
         stop = threading.Event()
         loops = threading.Thread(target=run, args=(preset, stop), name="loops", daemon=True)
         greeting = self._greeting(preset, listener)  # asks the database, which the server's thread may not
