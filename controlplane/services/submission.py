@@ -47,9 +47,9 @@ def submit_many(
     return submit_all([Submission(spec, user, actor, at) for spec in specs])
 
 
-@transaction.atomic(savepoint=False)
+@transaction.atomic
 def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
-    """Queue what several people submitted, in this order, in one transaction; who has begun it ends it if refused."""
+    """Queue what several people submitted, in this order, in one transaction."""
     if not submissions:
         return []
     now = clock.now() if any(s.at is None for s in submissions) else 0.0
