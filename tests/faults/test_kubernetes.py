@@ -11,6 +11,7 @@ from controlplane.benchmarks.faults import Fault, Faults, Matches, proxy
 from controlplane.cluster.kubernetes import mirror as mirrors
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
+from controlplane.cluster.kubernetes.connection import Access
 from controlplane.cluster.port import ClusterUnreachable, PodPhase, PodSpec
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import wait_until
@@ -27,6 +28,7 @@ class Rig:
 
     cluster: KubernetesCluster
     faults: Faults
+    access: Access
     server: TestCluster
     drive: KubernetesDrive
 
@@ -50,7 +52,7 @@ def rig(kubernetes: TestCluster) -> Iterator[Rig]:
         proxy(kubernetes) as between,
         closing(KubernetesCluster(between.access(), lost_after=1.0)) as cluster,
     ):
-        yield Rig(cluster, between.faults, kubernetes, drive)
+        yield Rig(cluster, between.faults, between.access(), kubernetes, drive)
 
 
 def writes(method: str, part: str) -> Matches:
@@ -172,6 +174,20 @@ def test_410_in_a_watch_leads_to_a_new_list_and_cursors_stay_good(rig: Rig) -> N
     rig.drive.cluster.start(rig.pods(1))
     wait_until(lambda: rig.phase("w-1-0", cursor) == PodPhase.RUNNING, "the pod")
     assert not rig.cluster.observe(cursor).is_full
+
+
+def test_a_list_in_parts_is_whole_and_begun_anew_when_its_rest_is_forgotten(rig: Rig) -> None:
+    rig.drive.cluster.start(rig.pods(5))
+    parts: list[str] = []
+
+    def is_second_part(method: str, path: str) -> bool:
+        parts.extend([path] if path == "/api/v1/pods" else [])
+        return len(parts) == 2
+
+    rig.faults.requests = [Fault(is_second_part, 1, 410, is_done=False)]
+    with closing(KubernetesCluster(rig.access, page=2)) as fresh:
+        assert len(seen(fresh.observe(None))) == 5
+    assert rig.faults.hits == 1
 
 
 def test_a_watch_that_is_open_and_silent_is_begun_again(rig: Rig) -> None:

@@ -11,7 +11,7 @@ from controlplane.cluster.kubernetes import names, notes, podlog
 from controlplane.cluster.kubernetes.api import MERGE, Api, RefusedError
 from controlplane.cluster.kubernetes.book import Book
 from controlplane.cluster.kubernetes.connection import Access
-from controlplane.cluster.kubernetes.mirror import Mirror
+from controlplane.cluster.kubernetes.mirror import PAGE, Mirror
 from controlplane.cluster.kubernetes.placing import Placing
 from controlplane.cluster.kubernetes.seen import Worker, read
 from controlplane.cluster.port import LogLine, Note, Observation, PodSpec, pod_name
@@ -36,8 +36,10 @@ class KubernetesCluster:
         prefix: str = "weft-",
         lost_after: float = LOST_SECONDS,
         clock: Callable[[], float] = time.time,
+        page: int = PAGE,
     ) -> None:
         self._clock = clock
+        self._page = page
         self._latest = 0.0
         self._prefix = prefix
         self._id = secrets.token_hex(4)
@@ -93,7 +95,7 @@ class KubernetesCluster:
         with self._lock:
             if self._mirror is None:
                 self._watches = Api(self._access, in_flight=8, name="kubernetes-mirror")
-                self._mirror = Mirror(self._watches, self._book, clock=self._clock)
+                self._mirror = Mirror(self._watches, self._book, clock=self._clock, page=self._page)
                 self._mirror.start()
         self._mirror.wait(FIRST_LIST_SECONDS)
         return self._mirror

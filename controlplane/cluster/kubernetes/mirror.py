@@ -12,6 +12,7 @@ and is ended by the server. How stale it can be, whatever happens to the watch:
 
 import asyncio
 import gc
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
@@ -36,7 +37,10 @@ CATCH_UP_SECONDS = 2.0  # how far the watch may be behind a list before it is no
 TICK_SECONDS = 1.0
 BACKOFF = (0.1, 0.25, 0.5, 1.0)  # seconds between tries
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+PAGE = 1000  # objects of a long list in one answer
 LINE_LIMIT = 16 * 2**20  # bytes; an object has at most 1.5 MiB in etcd
+
+_CONTINUE = re.compile(rb'"continue":"([^"]+)"')
 
 log = structlog.get_logger(__name__)
 
@@ -63,8 +67,9 @@ class Feed:
 class Mirror:
     """Start it once; `book` is what it knows. Use it when `age` says that it is fit for use."""
 
-    def __init__(self, api: Api, book: Book, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, api: Api, book: Book, *, clock: Callable[[], float] = time.time, page: int = PAGE) -> None:
         self.book = book
+        self._page = page
         self._api = api
         self._clock = clock
         self._pods = Feed("/api/v1/pods", book.list_pods, book.put_pod, book.drop_pod)
@@ -141,23 +146,44 @@ class Mirror:
 
     async def _list(self, feed: Feed) -> None:
         asked_at = self._clock()
-        answer = await self._get(feed.path, "application/json")
+        things: list[Json] = []
+        version = ""
+        async for page in self._pages(feed.path, "application/json"):
+            things += page["items"] or ()
+            version = page["metadata"]["resourceVersion"]  # the same of all pages
         feed.listed_at = asked_at
-        feed.listed(answer["items"] or (), self._clock())
-        feed.version = answer["metadata"]["resourceVersion"]
+        feed.listed(things, self._clock())
+        feed.version = version
         feed.lists += 1
         feed.heard_at = time.monotonic()
 
-    async def _get(self, path: str, accept: str) -> Json:
+    async def _pages(self, path: str, accept: str) -> AsyncIterator[Json]:
+        """A list in parts, all of one moment; while one is taken apart here, the server writes the next."""
+        content = await self._read(path, accept)
+        while True:
+            token = _continuation(content)
+            following = asyncio.create_task(self._read(path, accept, token)) if token else None
+            try:
+                await asyncio.sleep(0)  # so that the request is on its way
+                yield _loaded(content)
+                if following is None:
+                    return
+                content = await following
+            finally:
+                if following is not None:
+                    following.cancel()
+
+    async def _read(self, path: str, accept: str, token: str = "") -> bytes:
         timeout = aiohttp.ClientTimeout(total=LIST_SECONDS, sock_connect=3.0, sock_read=SILENT_SECONDS)
+        query = {"limit": str(self._page)} | ({"continue": token} if token else {})
         try:
-            async with self._api.open(path, accept=accept, timeout=timeout) as response:
-                content = await response.read()
+            async with self._api.open(path, query=query, accept=accept, timeout=timeout) as response:
+                content: bytes = await response.read()
                 if response.status >= 400:
                     raise refused(response.status, content)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ClusterUnreachable(f"{type(error).__name__}: {error}") from error
-        return _loaded(content)
+        return content
 
     async def _watch(self, feed: Feed) -> None:
         query = {
@@ -207,12 +233,14 @@ class Mirror:
 
     async def _check(self) -> None:
         for feed, label in ((self._pods, names.WORKLOAD), (self._nodes, "")):
-            answer = await self._get(feed.path + (f"?labelSelector={label}" if label else ""), METADATA)
-            metas = [item["metadata"] for item in answer["items"] or ()]
+            metas, version = [], 0
+            async for page in self._pages(feed.path + (f"?labelSelector={label}" if label else ""), METADATA):
+                metas += [item["metadata"] for item in page["items"] or ()]
+                version = int(page["metadata"]["resourceVersion"])
             ours = [meta for meta in metas if not label or is_ours(meta.get("labels") or {})]
             listed = {(meta.get("namespace", ""), meta["name"]): int(meta["resourceVersion"]) for meta in ours}
             known = self.book.versions() if label else self.book.node_versions()
-            behind = _behind(listed, known, int(answer["metadata"]["resourceVersion"]))
+            behind = _behind(listed, known, version)
             deadline = time.monotonic() + CATCH_UP_SECONDS
             while behind and time.monotonic() < deadline:
                 await asyncio.sleep(0.02)
@@ -228,6 +256,12 @@ class Mirror:
         await self._list(feed)
         if feed.watching is not None:
             feed.watching.cancel()
+
+
+def _continuation(content: bytes) -> str:
+    """Where a list goes on, found in its first bytes before all of it is read; empty on the last page."""
+    found = _CONTINUE.search(content, 0, content.find(b'"items":'))
+    return found[1].decode() if found else ""
 
 
 def _loaded(content: bytes) -> Json:
