@@ -63,6 +63,8 @@ class Workload(models.Model):
     progress = models.FloatField(null=True, help_text="Part of the work that is safe, 0..1")
     preempted_at = models.JSONField(default=list)
     preempted_by = models.JSONField(default=list)
+    scaled_at = models.FloatField(null=True, help_text="When this attempt last got more or fewer workers")
+    moving = models.BooleanField(default=False, help_text="Consolidated: a place is kept until it starts again")
     reserved_after = models.JSONField(default=list, help_text="Reserved: ids of workloads that must leave first")
     unmet = models.JSONField(default=list, help_text="names in `after` that are not met yet")
     intent = models.CharField(max_length=10, blank=True, help_text="What follows leaving: suspend, requeue or empty")

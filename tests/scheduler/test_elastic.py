@@ -39,6 +39,14 @@ def test_a_gang_never_shrinks_below_its_minimum_and_is_left_alone_where_that_wou
         node a 4 gpus   team red nominal 4
         gang red training 1 x 3..4 running a   new red training 2 pending
     """)
+    assert moves(schedule(world, RULES)) == []
+
+
+def test_it_shrinks_on_the_node_that_lacks_least_and_keeps_its_lowest_rank() -> None:
+    world = parse("""
+        node a 2 gpus   node b 3 gpus   team red nominal 5
+        gang red training 1 x 1..4 running a a b b   new red training 2 pending
+    """)
     assert moves(schedule(world, RULES)) == [shrink("gang", 3), place("new", "b", after=("gang",))]
 
 
@@ -132,7 +140,7 @@ def test_it_does_not_grow_while_somebody_waits_for_room() -> None:
         x red training 3 firm running a   gang red training 1 x 2..4 running b b
         big red training 4 pending
     """)
-    assert reasons(schedule(world, RULES)) == {"big": Reason.FRAGMENTED}
+    assert reasons(schedule(world, RULES)) == {"big": Reason.WAITING_FOR_CAPACITY}
     assert moves(schedule(world, RULES)) == []
 
 
