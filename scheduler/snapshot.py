@@ -274,6 +274,7 @@ def _placed(workload: Workload, decision: Place, at: float) -> Workload:
         reason="",
         message="",
         scaled_at=None if fresh else at,
+        finishing=False,
         moving=False,
     )
 

@@ -64,6 +64,7 @@ class Workload(models.Model):
     preempted_at = models.JSONField(default=list)
     preempted_by = models.JSONField(default=list)
     scaled_at = models.FloatField(null=True, help_text="When this attempt last got more or fewer workers")
+    finishing = models.BooleanField(default=False, help_text="A worker is done: it does not grow any more")
     moving = models.BooleanField(default=False, help_text="Consolidated: a place is kept until it starts again")
     reserved_after = models.JSONField(default=list, help_text="Reserved: ids of workloads that must leave first")
     unmet = models.JSONField(default=list, help_text="names in `after` that are not met yet")

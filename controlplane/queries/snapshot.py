@@ -193,7 +193,7 @@ _COLUMNS = (
     "preemptible", "phase", "version", "seq", "attempt", "next_rank", "submitted_at", "queued_at", "started_at",
     "attained", "expected_seconds", "checkpoint_interval", "checkpointed_at", "grace_seconds", "not_before", "unmet",
     "reserved_after", "preempted_at", "preempted_by", "reason", "message", "reason_at", "failures", "deadline",
-    "scaled_at", "moving",
+    "scaled_at", "finishing", "moving",
 )  # fmt: skip
 
 
@@ -234,7 +234,7 @@ def _workload(values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, 
      preemptible, phase, version, seq, attempt, next_rank, submitted_at, queued_at, started_at,
      attained, expected, interval, checkpointed_at, grace, not_before, unmet,
      after, preempted_at, preempted_by, reason, message, reason_at, failures, deadline,
-     scaled_at, moving) = values  # fmt: skip
+     scaled_at, finishing, moving) = values  # fmt: skip
     share = Share(guarantee, limit, gpu_memory) if guarantee else None
     return Workload(
         id=str(uid),
@@ -271,6 +271,7 @@ def _workload(values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, 
         failures=failures,
         deadline=deadline,
         scaled_at=scaled_at,
+        finishing=bool(finishing),
         moving=bool(moving),
     )
 

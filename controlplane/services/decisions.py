@@ -169,6 +169,7 @@ def _place(batch: Batch, row: Row, decision: Place, pools: dict[str, str]) -> No
         reason="",
         message="",
         scaled_at=None if fresh else batch.at,
+        finishing=False,
         moving=False,
     )
     data = as_data(workers=[[r, n, list(g)] for r, n, _, g in workers], after=list(decision.after), attempt=row.attempt)

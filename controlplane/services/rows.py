@@ -52,6 +52,7 @@ class Row:
     preempted_at: list[float]
     preempted_by: list[str]
     scaled_at: float | None
+    finishing: bool
     moving: bool
     reserved_after: list[str]
     unmet: list[str]

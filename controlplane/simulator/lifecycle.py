@@ -258,6 +258,8 @@ def _run(book: Book, workload: Workload, ends: Sequence[End], actor: str) -> Non
     bad = [e for e in ends if not e.worker.leaving and not e.is_success]
     if bad and not record.intent:
         workload = _break(book, workload, bad, actor)
+    if workload.placement and any(e.is_success and not e.worker.leaving for e in ends):
+        workload = book.put(replace(workload, finishing=True, version=workload.version + 1))
     if not workload.placement:
         _has_ended(book, workload, ends, actor)
     elif record.intent:

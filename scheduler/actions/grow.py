@@ -60,7 +60,9 @@ def _grow_one(plan: Plan, gang: Workload) -> bool:
 
 
 def _wants_more(gang: Workload) -> bool:
-    if gang.kind is not Kind.TRAINING or gang.phase is not Phase.RUNNING or gang.started_at is None or gang.after:
+    if gang.kind is not Kind.TRAINING or gang.phase is not Phase.RUNNING or gang.started_at is None:
+        return False
+    if gang.after or gang.finishing:
         return False
     return gang.gang.min < gang.gang.count and gang.missing > 0 and not any(a.leaving for a in gang.placement)
 
