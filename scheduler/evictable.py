@@ -32,6 +32,7 @@ class Evictable:
         self.priority = _column([w.priority for w in found])
         self.milli = _column([w.held_milli for w in found])
         self.of_team: dict[str, Ints] = {}
+        self.moves_tried = 0  # sets of moves that consolidation looked at in this round
         self.movable = _column([i for i, w in enumerate(found) if is_movable(w)])
         self._number = {w.id: i for i, w in enumerate(found)}
         by_team: dict[str, list[int]] = {}
@@ -93,8 +94,16 @@ class Evictable:
                 mask &= ~((rows[:, 0] == number) & np.isin(rows[:, -1], given))
         return rows[mask]
 
-    def prices(self, plan: Plan, claimant: Workload, numbers: Ints, free: Free, allowed: Bools) -> Floats:
+    def on_nodes(self, numbers: Ints, nodes: Bools) -> Ints:
+        """Those of the candidates that have a worker on one of these nodes. nodes: shape [N]."""
+        return numbers[np.isin(numbers, self._hosts[nodes[self._hosts[:, 1]], 0])]
+
+    def prices(
+        self, plan: Plan, claimant: Workload, numbers: Ints, free: Free, allowed: Bools, costs: Floats | None = None
+    ) -> Floats:
         """About what room for one worker costs on each node; inf where none can be made. Shape [N].
+
+        costs: of each candidate, by default what it loses; with ones it is how many have to leave.
 
         The cheapest candidates of a node are counted until they hold what the worker lacks there.
         """
@@ -114,7 +123,8 @@ class Evictable:
         is_first = np.ones(len(rows), dtype=np.bool_)  # a candidate counts once a node
         is_first[1:] = (number[1:] != number[:-1]) | (node[1:] != node[:-1])
         counted = is_first & (before < missing[node])
-        price = np.bincount(node[counted], self.costs[number[counted]], len(could))
+        each = self.costs if costs is None else costs
+        price = np.bincount(node[counted], each[number[counted]], len(could))
         return np.where(could, price, np.inf)
 
 

@@ -24,6 +24,6 @@ class Settings:
     outage_seconds: float = 86_400.0  # what a service loses, which has no work to save: so much of its GPUs' time
     settle_seconds: float = 60.0  # an elastic gang that started or changed is left alone so long before it grows
     max_moves: int = 4  # workloads moved to other places in one round, to make room that is in one piece
-    max_move_scenarios: int = 8  # sets of moves tried for one claimant
+    max_move_scenarios: int = 12  # sets of moves tried in one round, a quarter of them for one claimant
     max_victims: int = 64  # scenarios tried for one claimant (algorithms.md 8.3)
     most_changes: int = 500  # placed or evicted in one round; binding begins while the next one decides on the rest

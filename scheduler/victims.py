@@ -31,10 +31,12 @@ class Terms:
     message: Callable[[Workload], str]
     may_shrink: Callable[[Workload], bool] = lambda gang: False  # the same before each worker of an elastic gang
     may_evict: bool = True
+    is_for_quota: bool = True  # whether who leaves frees quota for the claimant, wherever it runs
+    may_all: Callable[[list[Workload]], bool] = lambda victims: True  # whether they may leave together
     settle: Callable[[list[Workload]], bool] = lambda victims: True  # whether all is well with these victims gone
 
 
-@dataclass(frozen=True)
+@dataclass
 class Search:
     """One claimant's search for victims."""
 
@@ -44,6 +46,7 @@ class Search:
     found: Ints  # candidates, the cheapest first
     terms: Terms
     settings: Settings
+    tried: int = 0  # sets of victims looked at
 
 
 def search(
@@ -80,15 +83,18 @@ def _lend(task: Search) -> Lent | None:
 
 
 def _evict(task: Search, start: int, lent: Lent | None) -> bool:
-    plan = task.plan
+    plan, terms = task.plan, task.terms
     free = task.evictable.free_without(plan, task.found)
     if not _could_fit(task, free):
         return False
     mark = plan.mark()
-    for tries, scenario in enumerate(_scenarios(task, free)):
-        if tries >= task.settings.max_victims:
+    for scenario in _scenarios(task, free):
+        if task.tried >= task.settings.max_victims:
             break
+        task.tried += 1
         victims = _needed(task, _evict_until_fits(task, scenario))
+        if victims and not terms.may_all(victims):
+            victims = []
         if victims and lent is not None:
             lent.prune(but=[v.id for v in victims])
         if victims and _decide(task, start, lent, victims):
@@ -144,7 +150,7 @@ def _scenarios(task: Search, free: Free) -> Iterator[list[Workload]]:
                 (there if any(a.node in names for a in workload.placement) else elsewhere).append(workload)
             if there:
                 yield there
-            if is_first:  # it may be quota, not room, that is missing: then anybody's helps
+            if is_first and task.terms.is_for_quota:  # it may be quota, not room, that is missing: then anybody's helps
                 is_first = False
                 yield there + elsewhere
 

@@ -36,7 +36,7 @@ def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
 
     def may_shrink(gang: Workload) -> bool:
         worker, held = gang.ask.milli, usage.by_pool(gang)
-        return bool(held) and all(p in pools and usage.spare(team, gang.team, p, need) >= worker for p in held)
+        return worker > 0 and all(p in pools and usage.spare(team, gang.team, p, need) >= worker for p in held)
 
     terms = Terms(EvictReason.RECLAIMED, True, may_take, message, may_shrink, may_evict)
     return make_room(search(plan, claimant, evictable, np.concatenate(chosen), terms, settings))

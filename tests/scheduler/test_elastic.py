@@ -90,6 +90,15 @@ def test_a_team_within_its_nominal_quota_shrinks_for_nobody_else() -> None:
     assert moves(schedule(world, RULES)) == []
 
 
+def test_a_gang_without_gpus_borrows_nothing_and_shrinks_only_within_its_team() -> None:
+    world = parse("""
+        node a 2 gpus cpu 4   team red nominal 2   team blue nominal 0
+        gang blue training x 1..2 cpu 2 running a   job blue training 1 firm running a
+        r1 red training 1 cpu 2 pending
+    """)
+    assert moves(schedule(world, RULES)) == []
+
+
 def test_what_shrinking_alone_cannot_give_is_taken_from_the_fewest_others() -> None:
     world = parse("""
         node a 4 gpus   team red nominal 4
