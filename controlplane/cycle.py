@@ -41,8 +41,8 @@ def workload_of(text: str) -> Workload:
     simple, (ask, gang, topology, placement) = json.loads(text)
     devices, share, gpu_memory, cpu_milli, memory, models = ask
     values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in zip(_SIMPLE, simple, strict=True)
-    }
+        name: tuple(value) if isinstance(value, list) else value for name, value in zip(_SIMPLE, simple, strict=False)
+    }  # a field that is newer than a stored round has its default there
     values["kind"], values["phase"] = Kind(values["kind"]), Phase(values["phase"])
     require, prefer = (level if level is None else Level(level) for level in topology)
     return Workload(

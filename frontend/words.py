@@ -129,7 +129,7 @@ _TONE_OF_KIND = {
     "Waiting": ("warn", "waits"),
     "Scaled": ("accent", "scaled"),
     "Scaling": ("accent", "scaling"),
-    "Shrunk": ("bad", "shrunk"),
+    "Shrunk": ("warn", "shrunk"),
     "Succeeded": ("ok", "finished"),
     "Failed": ("bad", "failed"),
     "Expired": ("bad", "expired"),
@@ -158,7 +158,7 @@ def tone(phase: str) -> str:
 def event_word(kind: str, reason: str = "") -> tuple[str, str]:
     """(tone, word) of an event: what happened, in the past or present tense."""
     if kind == "Evicted" and reason:
-        return "bad", reason.lower()
+        return ("warn", "moved") if reason == "Consolidated" else ("bad", reason.lower())
     return _TONE_OF_KIND.get(kind, ("dim", kind))
 
 

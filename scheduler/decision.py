@@ -40,6 +40,7 @@ class EvictReason(StrEnum):
 
     PREEMPTED = "Preempted"  # by a higher priority of its own team
     RECLAIMED = "Reclaimed"  # by a team that takes its nominal GPUs back
+    CONSOLIDATED = "Consolidated"  # moved: a place elsewhere is kept for it, so that room comes in one piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,16 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Shrink:
-    """Stop these ranks and keep the rest (a service scaled in)."""
+    """Stop these ranks and keep the rest: a service scaled in, or an elastic gang that makes room.
+
+    `by` is the workload that gets the room, empty for a service.
+    """
 
     workload: str
     version: int
     ranks: tuple[int, ...]
     message: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

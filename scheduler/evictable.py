@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpushare.gpu import WHOLE
+from scheduler.cost import cost
+from scheduler.elastic import can_shrink
 from scheduler.fit import per_node
 from scheduler.plan import Free, Plan, is_idle
 from scheduler.settings import Settings
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, Bools, Ints
-from scheduler.workload import ACTIVE, Workload
+from scheduler.workload import ACTIVE, Kind, Workload
 
 Floats = NDArray[np.float64]
 
@@ -25,10 +27,13 @@ class Evictable:
         ranked = sorted((cost(w, at, settings), w.priority, -w.seq, w.id) for w in found)
         found = [plan.snapshot.workloads[uid] for _, _, _, uid in ranked]
         self.workloads = found
+        self.elastic = sorted((w for w in plan.holding if can_shrink(w)), key=lambda w: w.seq)
         self.costs: Floats = np.array([row[0] for row in ranked])
         self.priority = _column([w.priority for w in found])
         self.milli = _column([w.held_milli for w in found])
         self.of_team: dict[str, Ints] = {}
+        self.moves_tried = 0  # sets of moves that consolidation looked at in this round
+        self.movable = _column([i for i, w in enumerate(found) if is_movable(w)])
         self._number = {w.id: i for i, w in enumerate(found)}
         by_team: dict[str, list[int]] = {}
         for number, workload in enumerate(found):
@@ -40,8 +45,8 @@ class Evictable:
         inventory = plan.inventory
         offset = inventory.offset.tolist()
         pools = plan.usage.tree.pools
-        devices: list[tuple[int, int, int, int]] = []
-        hosts: list[tuple[int, int, int, int, int]] = []
+        devices: list[tuple[int, int, int, int, int]] = []
+        hosts: list[tuple[int, int, int, int, int, int]] = []
         self.pool = np.full(len(self.workloads), -1, dtype=np.int64)  # index in tree.pools; -2 = several
         for number, workload in enumerate(self.workloads):
             ask = workload.ask
@@ -50,14 +55,15 @@ class Evictable:
                 node = inventory.index.get(worker.node)
                 if node is None or worker.leaving:
                     continue
-                hosts.append((number, node, ask.cpu_milli, ask.memory, max(1, ask.milli)))
+                hosts.append((number, node, ask.cpu_milli, ask.memory, max(1, ask.milli), worker.rank))
                 count = inventory.nodes[node].gpus  # a node may come back with fewer devices
-                devices += [(number, offset[node] + index, milli, memory) for index in worker.gpus if index < count]
+                at = [offset[node] + index for index in worker.gpus if index < count]
+                devices += [(number, device, milli, memory, worker.rank) for device in at]
                 pool = pools.index(inventory.nodes[node].pool)
                 if ask.milli and self.pool[number] != pool:
                     self.pool[number] = pool if self.pool[number] == -1 else -2
-        self._devices = np.array(devices, dtype=np.int64).reshape(-1, 4)
-        self._hosts = np.array(hosts, dtype=np.int64).reshape(-1, 5)
+        self._devices = np.array(devices, dtype=np.int64).reshape(-1, 5)
+        self._hosts = np.array(hosts, dtype=np.int64).reshape(-1, 6)
 
     def present(self, plan: Plan, numbers: Ints, spared: set[str]) -> Ints:
         """Those that the plan has not moved and that are not spared."""
@@ -69,7 +75,7 @@ class Evictable:
         inventory, later = plan.inventory, plan.free[LATER]
         gone = np.zeros(len(self.workloads), dtype=np.bool_)
         gone[numbers] = True
-        rows, hosts = self._devices[gone[self._devices[:, 0]]], self._hosts[gone[self._hosts[:, 0]]]
+        rows, hosts = self._held(plan, self._devices, gone), self._held(plan, self._hosts, gone)
         gpu, host = later.gpu.copy(), later.node.copy()
         for kind, column in ((COMPUTE, 2), (MEMORY, 3)):
             gpu[kind] += np.bincount(rows[:, 1], rows[:, column], gpu.shape[1]).astype(np.int64)
@@ -78,8 +84,26 @@ class Evictable:
         idle = np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64)
         return Free(gpu, host, idle)
 
-    def prices(self, plan: Plan, claimant: Workload, numbers: Ints, free: Free, allowed: Bools) -> Floats:
+    def _held(self, plan: Plan, rows: Ints, chosen: Bools) -> Ints:
+        """The rows of the chosen, without the workers that an elastic gang of theirs gives up on the plan."""
+        mask: Bools = chosen[rows[:, 0]]
+        for gang in self.elastic:
+            number, now = self._number.get(gang.id), plan.workload(gang.id)
+            if number is not None and chosen[number] and now is not gang:
+                given = [a.rank for a in now.placement if a.leaving]
+                mask &= ~((rows[:, 0] == number) & np.isin(rows[:, -1], given))
+        return rows[mask]
+
+    def on_nodes(self, numbers: Ints, nodes: Bools) -> Ints:
+        """Those of the candidates that have a worker on one of these nodes. nodes: shape [N]."""
+        return numbers[np.isin(numbers, self._hosts[nodes[self._hosts[:, 1]], 0])]
+
+    def prices(
+        self, plan: Plan, claimant: Workload, numbers: Ints, free: Free, allowed: Bools, costs: Floats | None = None
+    ) -> Floats:
         """About what room for one worker costs on each node; inf where none can be made. Shape [N].
+
+        costs: of each candidate, by default what it loses; with ones it is how many have to leave.
 
         The cheapest candidates of a node are counted until they hold what the worker lacks there.
         """
@@ -90,7 +114,7 @@ class Evictable:
         missing = np.where(has_room | ~could, 0, missing)
         chosen = np.zeros(len(self.workloads), dtype=np.bool_)
         chosen[numbers] = True
-        rows = self._hosts[chosen[self._hosts[:, 0]]]
+        rows = self._held(plan, self._hosts, chosen)
         rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
         number, node, held = rows[:, 0], rows[:, 1], rows[:, 4]
         total = np.cumsum(held)
@@ -99,7 +123,8 @@ class Evictable:
         is_first = np.ones(len(rows), dtype=np.bool_)  # a candidate counts once a node
         is_first[1:] = (number[1:] != number[:-1]) | (node[1:] != node[:-1])
         counted = is_first & (before < missing[node])
-        price = np.bincount(node[counted], self.costs[number[counted]], len(could))
+        each = self.costs if costs is None else costs
+        price = np.bincount(node[counted], each[number[counted]], len(could))
         return np.where(could, price, np.inf)
 
 
@@ -112,10 +137,10 @@ def is_protected(workload: Workload, at: float, settings: Settings) -> bool:
     return bool(workload.preempted_by) and len(recent_preemptors(workload, at, settings)) >= settings.max_preemptions
 
 
-def cost(workload: Workload, at: float, settings: Settings) -> float:
-    """Milli-GPU seconds lost if it has to leave: work since the last checkpoint, and the restart."""
-    since = max(workload.started_at or 0.0, workload.checkpointed_at or 0.0)
-    return (max(0.0, at - since) + settings.restart_seconds) * max(1, workload.held_milli)
+def is_movable(workload: Workload) -> bool:
+    """Whether it loses little when it starts again elsewhere: it saves checkpoints, and nobody calls it."""
+    saves = workload.checkpoint_interval is not None or workload.checkpointed_at is not None
+    return saves and workload.kind is not Kind.INFERENCE and bool(workload.ask.milli)
 
 
 def recent_preemptors(workload: Workload, at: float, settings: Settings) -> list[str]:

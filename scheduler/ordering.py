@@ -7,11 +7,11 @@ import numpy as np
 
 from scheduler.fit import least
 from scheduler.plan import Plan
+from scheduler.precedence import precedence
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER
 from scheduler.workload import Kind, Workload
 
-CLASS = {Kind.INFERENCE: 0, Kind.NOTEBOOK: 1, Kind.TRAINING: 2}
 Claim = tuple[tuple[float, int], ...]
 Turn = tuple[bool, Claim, str]  # whether its next claimant borrows, how much it holds, the team
 
@@ -20,8 +20,9 @@ def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
     """All claimants and their shapes, one after the other; what the plan decides between two moves their teams back.
 
     Teams whose next claimant stays within what they own come before those that would borrow (Kueue's rule), then
-    those furthest below their nominal quota. Within a team services go before notebooks before training, then
-    priority with ageing, then submission. Services that the plan made leave are passed over.
+    those furthest below their nominal quota. Within a team the fixed comparison of `scheduler/precedence.py` holds:
+    class, priority with ageing, attained service, failures, submission. Who was placed or made to leave before its
+    turn is passed over.
     """
     queues, shapes, log = _queues(plan, settings), plan.snapshot.shapes, plan.log
     turns: list[Turn] = [(False, claim_of(plan, team), team) for team in queues]
@@ -39,7 +40,7 @@ def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
                 heapq.heappush(turns, (not borrows, claim_of(plan, team), team))
                 break
             queue.pop()
-            if workload.placement and plan.workload(workload.id) is not workload:
+            if plan.workload(workload.id) is not workload:
                 continue
             yield workload, known[1]
             if len(log) != decided:
@@ -68,14 +69,10 @@ def claim_of(plan: Plan, team: str) -> Claim:
 
 
 def within_team(workloads: list[Workload], at: float, settings: Settings) -> list[Workload]:
-    """Sort the claimants of a team, or of several, first one first."""
+    """Sort the claimants of a team, or of several, first one first: by the values of `precedence`."""
     if not workloads:
         return []
-    waited = np.maximum(at - np.array([w.queued_at for w in workloads]), 0.0)
-    age = np.minimum((waited / settings.ageing_seconds).astype(np.int64), settings.ageing_most)
-    priority = np.array([w.priority for w in workloads], dtype=np.int64) + age
-    kind = np.array([CLASS[w.kind] for w in workloads], dtype=np.int64)
-    order = np.lexsort((np.array([w.seq for w in workloads], dtype=np.int64), -priority, kind))
+    order = np.lexsort(precedence(workloads, at, settings)[::-1])
     return [workloads[i] for i in order.tolist()]
 
 

@@ -11,10 +11,12 @@ import numpy as np
 
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
-from scheduler.decision import Evict, EvictReason, Place
+from scheduler.decision import Evict, EvictReason, Place, Shrink
 from scheduler.quota import Tree, Usage
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Snapshot, applied
 from scheduler.workload import Ask, Assignment, Kind, Phase, Workload
+
+Change = Place | Evict | Shrink
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Plan:
         self.leaving: dict[str, Workload] = {}  # have workers that are being stopped
         self.hold_at_most: dict[Ask, tuple[int, int]] = {}  # workers the empty cluster takes: all nodes, usable ones
         self._view: dict[str, Workload] = {}
-        self.log: list[tuple[Workload, Place | Evict | None]] = []  # what was before, and the decision
+        self.log: list[tuple[Workload, Change | None]] = []  # what was before, and the decision
         for workload in snapshot.workloads.values():
             if workload.placement:
                 self._sort_in(workload)
@@ -57,7 +59,7 @@ class Plan:
         return self._view.get(uid) or self.snapshot.workloads[uid]
 
     @property
-    def decisions(self) -> tuple[Place | Evict, ...]:
+    def decisions(self) -> tuple[Change, ...]:
         """What is decided so far, in order."""
         return tuple(decision for _, decision in self.log if decision is not None)
 
@@ -80,10 +82,17 @@ class Plan:
         """Make a workload leave."""
         self._apply(Evict(victim.id, victim.version, reason, by, message))
 
-    def restore(self, uid: str) -> None:
-        """Take a tentative eviction back; the decision itself goes with the next rollback."""
-        self.log.append((self.workload(uid), None))
-        self._swap(self.snapshot.workloads[uid])
+    def shrink(self, gang: Workload, ranks: Iterable[int], by: str, message: str = "") -> None:
+        """Make some workers of an elastic gang leave."""
+        self._apply(Shrink(gang.id, gang.version, tuple(sorted(ranks)), message, by))
+
+    def put(self, workload: Workload) -> None:
+        """Have a workload otherwise without deciding it: a place kept, or a tentative eviction taken back.
+
+        A decision that it takes back goes with the next rollback.
+        """
+        self.log.append((self.workload(workload.id), None))
+        self._swap(workload)
 
     def rollback(self, mark: int) -> None:
         """Undo everything since the mark."""
@@ -91,7 +100,7 @@ class Plan:
             before, _ = self.log.pop()
             self._swap(before)
 
-    def _apply(self, decision: Place | Evict) -> None:
+    def _apply(self, decision: Change) -> None:
         before = self.workload(decision.workload)
         self.log.append((before, decision))
         self._swap(applied(before, decision, self.snapshot.at))

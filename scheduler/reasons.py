@@ -28,6 +28,11 @@ PERMANENT = frozenset(
 )
 
 
+def is_gated(workload: Workload) -> bool:
+    """Whether `gate` may have a reason: asked of everybody, so it costs nothing."""
+    return bool(workload.unmet or workload.after) or workload.not_before is not None
+
+
 def gate(plan: Plan, workload: Workload) -> Refusal | None:
     """What keeps this very workload from being looked at now, or None."""
     if wrong := _misconfigured(plan, workload):

@@ -5,14 +5,17 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 from scheduler.actions.allocate import allocate
+from scheduler.actions.consolidate import consolidate
+from scheduler.actions.grow import grow
 from scheduler.actions.preempt import preempt
 from scheduler.actions.reclaim import reclaim
 from scheduler.decision import Decision, Wait
 from scheduler.evictable import Evictable
 from scheduler.fit import Refusal
+from scheduler.moving import keep_places
 from scheduler.ordering import asks_no_more, in_order
 from scheduler.plan import Plan
-from scheduler.reasons import PERMANENT, awaiting, behind, gate, permanent, why
+from scheduler.reasons import PERMANENT, awaiting, behind, gate, is_gated, permanent, why
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Phase, Workload
@@ -29,16 +32,19 @@ def schedule(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
     # 2. Go through the claimants: teams furthest below what they own first, then by class, priority, age.
     # 3. Each one passes its gates and gets a place: free, reclaimed or preempted; or a reason.
     reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
+    refused = [(workload, refusal) for workload, refusal in outcomes(plan, settings) if refusal is not None]
     waits = [
         Wait(workload.id, workload.version, *refusal)
-        for workload, refusal in outcomes(plan, settings)
-        if refusal is not None
-        and (workload.message != refusal.message or workload.reason != refusal.reason)
+        for workload, refusal in refused
+        if (workload.message != refusal.message or workload.reason != refusal.reason)
         and is_news(workload, refusal, snapshot.at, settings)
     ]
     # 4. Those that were given places earlier but cannot use them yet have a reason as well.
     told = ((workload, awaiting(plan, workload)) for workload in reserved)
     waits += [Wait(w.id, w.version, *refusal) for w, refusal in told if is_news(w, refusal, snapshot.at, settings)]
+    # 5. What nobody waits for lets elastic gangs grow again.
+    if len(plan.log) < settings.most_changes:
+        grow(plan, ((workload, refusal.reason) for workload, refusal in refused), settings)
     # A service may be refused more replicas and then have to leave: that says enough.
     moved = {decision.workload for decision in plan.decisions}
     return (*plan.decisions, *(wait for wait in waits if wait.workload not in moved))
@@ -51,13 +57,14 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
     Who comes after `most_changes` is left to the next round, which sees the same order.
     """
+    yield from ((workload, None) for workload in keep_places(plan) if _starts_again(plan, workload))
     refused = Refused()
     first_of = refused.by_shape.get
     evictable = cache(lambda: Evictable(plan, settings))
     for workload, shape in in_order(plan, settings):
         if len(plan.log) >= max(1, settings.most_changes):
             return
-        if (workload.unmet or workload.after or workload.not_before is not None) and (held := gate(plan, workload)):
+        if is_gated(workload) and (held := gate(plan, workload)):
             yield workload, held
             continue
         first = first_of(shape)
@@ -73,6 +80,11 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
         if refusal is not None:
             refused.add(workload, shape, refusal)
         yield workload, refusal
+
+
+def _starts_again(plan: Plan, moved: Workload) -> bool:
+    """Give a workload that consolidation moved the place that was kept for it, before anybody else's turn."""
+    return permanent(plan, moved) is None and allocate(plan, moved)
 
 
 class Refused:
@@ -101,7 +113,12 @@ def attempt(plan: Plan, workload: Workload, evictable: Callable[[], Evictable], 
         return impossible
     if allocate(plan, workload):
         return None
-    if reclaim(plan, workload, evictable(), settings) or preempt(plan, workload, evictable(), settings):
+    for may_evict in (False, True):  # nobody leaves while elastic gangs can make the room
+        if not may_evict and not evictable().elastic:
+            continue
+        if any(take(plan, workload, evictable(), settings, may_evict) for take in (reclaim, preempt)):
+            return None
+    if consolidate(plan, workload, evictable(), settings):
         return None
     return why(plan, workload)
 

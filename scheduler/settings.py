@@ -9,6 +9,10 @@ class Settings:
 
     ageing_seconds: float = 3600.0  # one priority point per hour waited (algorithms.md 8.1: tau = 1 h)
     ageing_most: int = 50  # ageing never lifts a workload over the next standard priority class (steps of 100)
+    attained_step_seconds: float = (
+        3600.0  # GPU-seconds of the first bucket of attained service; x 4 from one to the next
+    )
+    deadline_near_seconds: float = 86_400.0  # a training goes before others when its deadline is no further away
     min_runtime_seconds: float = 60.0  # nobody is evicted before it could do something useful
     max_preemptions: int = 3  # per workload and `preemption_window_seconds` (reliability.md P11)
     preemption_window_seconds: float = 86_400.0
@@ -16,5 +20,10 @@ class Settings:
     wait_refresh_seconds: float = 60.0  # a waiting message with other numbers is rewritten no sooner,
     wait_refresh_fraction: float = 0.25  # nor before the wait has grown by this part: writes grow with log(wait)
     restart_seconds: float = 60.0  # what stopping and starting again costs a victim beside the lost work
+    rejoin_seconds: float = 10.0  # and for each worker of a gang beyond the first: all wait for the last to be back
+    outage_seconds: float = 86_400.0  # what a service loses, which has no work to save: so much of its GPUs' time
+    settle_seconds: float = 60.0  # an elastic gang that started or changed is left alone so long before it grows
+    max_moves: int = 4  # workloads moved to other places in one round, to make room that is in one piece
+    max_move_scenarios: int = 12  # sets of moves tried in one round, a quarter of them for one claimant
     max_victims: int = 64  # scenarios tried for one claimant (algorithms.md 8.3)
     most_changes: int = 500  # placed or evicted in one round; binding begins while the next one decides on the rest

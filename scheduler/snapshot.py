@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpushare.gpu import WHOLE
-from scheduler.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
 from scheduler.team import Quota, Team
 from scheduler.workload import ACTIVE, Assignment, Phase, Workload
 
@@ -246,18 +246,18 @@ def applied(workload: Workload, decision: Decision, at: float) -> Workload:
     """One workload after one decision."""
     match decision:
         case Place():
-            return _placed(workload, decision)
+            return _placed(workload, decision, at)
         case Evict():
             return _evicted(workload, decision, at)
         case Shrink(ranks=ranks):
             placement = tuple(replace(a, leaving=a.leaving or a.rank in ranks) for a in workload.placement)
-            return replace(workload, placement=placement, version=workload.version + 1)
+            return replace(workload, placement=placement, version=workload.version + 1, scaled_at=at)
         case Wait(reason=reason, message=message):
             # An explanation is not a change of the workload: the version stays, so that it fences nobody off.
             return replace(workload, reason=str(reason), message=message, reason_at=at)
 
 
-def _placed(workload: Workload, decision: Place) -> Workload:
+def _placed(workload: Workload, decision: Place, at: float) -> Workload:
     # A service that grows may run some workers and wait for the places of others: each says so itself.
     workers = tuple(replace(a, reserved=bool(decision.after)) for a in decision.workers)
     placement = tuple(sorted((*workload.placement, *workers), key=lambda a: a.rank))
@@ -273,6 +273,9 @@ def _placed(workload: Workload, decision: Place) -> Workload:
         version=workload.version + 1,
         reason="",
         message="",
+        scaled_at=None if fresh else at,
+        finishing=False,
+        moving=False,
     )
 
 
@@ -285,5 +288,6 @@ def _evicted(workload: Workload, decision: Evict, at: float) -> Workload:
         placement=tuple(replace(a, leaving=True) for a in workload.placement),
         preempted_at=(*workload.preempted_at, at),
         preempted_by=(*workload.preempted_by, decision.by),
+        moving=decision.reason is EvictReason.CONSOLIDATED,
         version=workload.version + 1,
     )

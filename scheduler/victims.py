@@ -11,6 +11,7 @@ import numpy as np
 
 from scheduler.claim import claim, find
 from scheduler.decision import EvictReason
+from scheduler.elastic import Lent
 from scheduler.evictable import Evictable, recent_preemptors
 from scheduler.fit import allowed_nodes, flavors, least
 from scheduler.gang import Goal, find_places
@@ -26,11 +27,16 @@ class Terms:
 
     reason: EvictReason
     is_owed: bool  # only for what its team owns
-    may_take: Callable[[Workload], bool]  # asked again before each eviction
+    may_take: Callable[[Workload], bool]  # asked again before each eviction, of the workload as it would be
     message: Callable[[Workload], str]
+    may_shrink: Callable[[Workload], bool] = lambda gang: False  # the same before each worker of an elastic gang
+    may_evict: bool = True
+    is_for_quota: bool = True  # whether who leaves frees quota for the claimant, wherever it runs
+    may_all: Callable[[list[Workload]], bool] = lambda victims: True  # whether they may leave together
+    settle: Callable[[list[Workload]], bool] = lambda victims: True  # whether all is well with these victims gone
 
 
-@dataclass(frozen=True)
+@dataclass
 class Search:
     """One claimant's search for victims."""
 
@@ -40,6 +46,7 @@ class Search:
     found: Ints  # candidates, the cheapest first
     terms: Terms
     settings: Settings
+    tried: int = 0  # sets of victims looked at
 
 
 def search(
@@ -48,29 +55,66 @@ def search(
     """A search among these candidates, less those that the plan or the past forbids."""
     # No ping-pong: who made the claimant leave is not made to leave for it (reliability.md S10).
     spared = set(recent_preemptors(claimant, plan.snapshot.at, settings))
-    found = evictable.present(plan, np.sort(numbers), spared)
+    found = evictable.present(plan, np.sort(numbers), spared) if terms.may_evict else numbers[:0]
     return Search(plan, claimant, evictable, found, terms, settings)
 
 
 def make_room(task: Search) -> bool:
-    """Evict a least set of the candidates and place the claimant there; whether it could."""
-    plan, claimant, terms = task.plan, task.claimant, task.terms
-    if not task.found.size:
-        return False
+    """Make a least set of the candidates give room and place the claimant there; whether it could.
+
+    Elastic gangs shrink first, and only what room they cannot give makes others leave.
+    """
+    plan, mark = task.plan, task.plan.mark()
+    lent = _lend(task)
+    if lent is not None and lent.give(task.terms.may_shrink):
+        lent.prune()
+        return _decide(task, mark, lent, [])
+    if task.found.size and _evict(task, mark, lent):
+        return True
+    plan.rollback(mark)
+    return False
+
+
+def _lend(task: Search) -> Lent | None:
+    """The elastic gangs that this claimant may ask, if any."""
+    plan, may = task.plan, task.terms.may_shrink
+    gangs = [g for g in task.evictable.elastic if plan.workload(g.id) is g and may(g)]
+    return Lent(plan, task.claimant, gangs, task.terms.is_owed) if gangs else None
+
+
+def _evict(task: Search, start: int, lent: Lent | None) -> bool:
+    plan, terms = task.plan, task.terms
     free = task.evictable.free_without(plan, task.found)
     if not _could_fit(task, free):
         return False
     mark = plan.mark()
-    for tries, scenario in enumerate(_scenarios(task, free)):
-        if tries >= task.settings.max_victims:
+    for scenario in _scenarios(task, free):
+        if task.tried >= task.settings.max_victims:
             break
+        task.tried += 1
         victims = _needed(task, _evict_until_fits(task, scenario))
+        if victims and not terms.may_all(victims):
+            victims = []
+        if victims and lent is not None:
+            lent.prune(but=[v.id for v in victims])
+        if victims and _decide(task, start, lent, victims):
+            return True
         plan.rollback(mark)
-        if victims:
-            for victim in victims:
-                plan.evict(victim, terms.reason, claimant.id, terms.message(victim))
-            return claim(plan, claimant, LATER, (v.id for v in victims), terms.is_owed)
     return False
+
+
+def _decide(task: Search, start: int, lent: Lent | None, victims: list[Workload]) -> bool:
+    """Decide, on the plan as it was at the start, who gives room; and place the claimant there."""
+    plan, claimant, terms = task.plan, task.claimant, task.terms
+    plan.rollback(start)
+    after = [v.id for v in victims]
+    if lent is not None:
+        after += lent.decide(but=after)
+    for victim in victims:
+        plan.evict(victim, terms.reason, claimant.id, terms.message(victim))
+    if not claim(plan, claimant, LATER, after, terms.is_owed):
+        raise RuntimeError(f"{claimant.id} fitted and does not fit any more")
+    return terms.settle(victims)
 
 
 def _could_fit(task: Search, free: Free) -> bool:
@@ -106,7 +150,7 @@ def _scenarios(task: Search, free: Free) -> Iterator[list[Workload]]:
                 (there if any(a.node in names for a in workload.placement) else elsewhere).append(workload)
             if there:
                 yield there
-            if is_first:  # it may be quota, not room, that is missing: then anybody's helps
+            if is_first and task.terms.is_for_quota:  # it may be quota, not room, that is missing: then anybody's helps
                 is_first = False
                 yield there + elsewhere
 
@@ -135,16 +179,16 @@ def _node_sets(task: Search, free: Free, flavor: Flavor | None, order: Ints) -> 
         order = np.delete(order, low - 1)
 
 
-def _evict_until_fits(task: Search, scenario: list[Workload]) -> list[Workload]:
-    """Evict on the plan until the claimant fits; who left, or nobody if it never does."""
+def _evict_until_fits(task: Search, scenario: list[Workload]) -> list[tuple[Workload, Workload]]:
+    """Evict on the plan until the claimant fits; who left and how each was before, or nobody if it never does."""
     plan, claimant, terms = task.plan, task.claimant, task.terms
-    victims: list[Workload] = []
+    victims: list[tuple[Workload, Workload]] = []
     next_look = 1
     for workload in scenario:
-        if not terms.may_take(workload):
+        if not terms.may_take(plan.workload(workload.id)):
             continue
+        victims.append((workload, plan.workload(workload.id)))
         plan.evict(workload, terms.reason, claimant.id)
-        victims.append(workload)
         if len(victims) >= next_look:
             if find(plan, claimant, LATER, terms.is_owed) is not None:
                 return victims
@@ -152,12 +196,12 @@ def _evict_until_fits(task: Search, scenario: list[Workload]) -> list[Workload]:
     return victims if victims and find(plan, claimant, LATER, terms.is_owed) is not None else []
 
 
-def _needed(task: Search, victims: list[Workload]) -> list[Workload]:
+def _needed(task: Search, victims: list[tuple[Workload, Workload]]) -> list[Workload]:
     """Leave out, the dearest first, each victim without whom the claimant fits as well."""
     plan, claimant, terms = task.plan, task.claimant, task.terms
     needed: list[Workload] = []
-    for victim in reversed(victims):
-        plan.restore(victim.id)
+    for victim, before in reversed(victims):
+        plan.put(before)
         if find(plan, claimant, LATER, terms.is_owed) is None:
             plan.evict(victim, terms.reason, claimant.id)
             needed.append(victim)

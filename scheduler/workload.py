@@ -166,6 +166,11 @@ class Workload:
     reason: str = ""
     message: str = ""
     reason_at: float = 0.0
+    failures: int = 0  # of its own, all attempts together
+    deadline: float | None = None  # a training that still waits then expires
+    scaled_at: float | None = None  # when this attempt was last given more workers or lost some by a decision
+    finishing: bool = False  # one of its workers is done: it does not grow any more
+    moving: bool = False  # was consolidated: a place is kept for it until it starts again
 
     @property
     def is_waiting(self) -> bool:

@@ -62,6 +62,11 @@ class _Draft:
     leaves: bool  # its last worker is being stopped
     started: float
     gate: str
+    more: int  # workers of a running gang beyond its least
+    saves: bool  # checkpoints
+    attained: int  # GPU hours
+    failures: int
+    deadline: float | None
 
 
 _drafts = st.builds(
@@ -78,6 +83,11 @@ _drafts = st.builds(
     leaves=st.sampled_from([False, False, True]),
     started=st.sampled_from([AT - 1000, AT - 50_000, AT - 5000, AT - 10]),
     gate=st.sampled_from([""] * 10 + ["unmet", "not_before"]),
+    more=st.integers(0, 2),
+    saves=st.booleans(),
+    attained=st.sampled_from([0, 0, 0, 2, 10]),
+    failures=st.sampled_from([0, 0, 0, 1]),
+    deadline=st.sampled_from([None, None, None, AT + 1000, AT + 1e6]),
 )
 
 _quotas = st.tuples(
@@ -185,11 +195,15 @@ def _workload(floor: _Floor, number: int, draft: _Draft) -> Workload:
         queued_at=AT - 100 + number,
         unmet=("other",) if draft.gate == "unmet" else (),
         not_before=AT + 60 if draft.gate == "not_before" else None,
+        checkpoint_interval=600.0 if draft.saves else None,
+        attained=draft.attained * 3600 * WHOLE,
+        failures=draft.failures,
+        deadline=draft.deadline if draft.kind is Kind.TRAINING else None,
     )
     if draft.phase == Phase.QUEUED:
         return waiting
     gang = waiting.gang
-    count = min(gang.count, draft.held) if draft.kind is Kind.INFERENCE else gang.min
+    count = min(gang.count, draft.held) if draft.kind is Kind.INFERENCE else min(gang.min + draft.more, gang.count)
     places = [floor.take(draft.ask) for _ in range(count)]
     got = [p for p in places if p is not None]
     if not got or (draft.kind is not Kind.INFERENCE and len(got) < gang.min):

@@ -29,6 +29,10 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
       since 100  started 200  checkpointed 300   times; since = queued
       unmet x,y   notbefore 6000                 gates
       preempted 900 by r1                        once, then; may be repeated
+      saves 600                                  seconds between its checkpoints
+      attained 4   failures 2                    GPU hours it held in earlier attempts; failures of its own
+      deadline 105000   scaled 99990             when it expires; when an elastic gang last changed
+      moving                                     was consolidated: a place is kept for it
 
 Places without device numbers take the lowest devices that are not held, whole ones unless it is a share.
 """
@@ -59,7 +63,7 @@ PHASES = {p.value.lower(): p for p in Phase if p != Phase.PREEMPTED} | {
     "pending": Phase.QUEUED,
     "leaving": Phase.CHECKPOINTING,
 }
-FLAGS = {"down", "cordoned", "firm", *PHASES}
+FLAGS = {"down", "cordoned", "firm", "moving", *PHASES}
 
 Fact = tuple[str, ...]
 
@@ -189,6 +193,7 @@ _WORDS = {
     *("nominal", "borrowing", "lending", "weight", "parent"),
     *("x", "share", "limit", "smem", "models", "gpumem", "require", "prefer", "priority", "firm"),
     *("after", "leaves", "since", "started", "checkpointed", "unmet", "notbefore", "preempted"),
+    *("saves", "attained", "failures", "deadline", "scaled", "moving"),
 }
 
 
@@ -274,6 +279,12 @@ def _workload(world: _World, words: list[str]) -> Workload:
         queued_at=queued,
         checkpointed_at=float(o["checkpointed"]) if "checkpointed" in o else None,
         not_before=float(o["notbefore"]) if "notbefore" in o else None,
+        checkpoint_interval=float(o["saves"]) if "saves" in o else None,
+        attained=round(float(o.get("attained", 0)) * 3600 * WHOLE),
+        failures=int(o.get("failures", 0)),
+        deadline=float(o["deadline"]) if "deadline" in o else None,
+        scaled_at=float(o["scaled"]) if "scaled" in o else None,
+        moving="moving" in o,
         unmet=tuple(o["unmet"].split(",")) if "unmet" in o else (),
         after=tuple(o["after"].split(",")) if "after" in o else (),
         preempted_at=tuple(at for at, _ in o["preempted"]),

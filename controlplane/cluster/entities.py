@@ -146,6 +146,12 @@ class Attempt(Row):
         """Its row's key."""
         return f"{self.workload}-{self.attempt}"
 
+    @property
+    def members(self) -> list[Pod]:
+        """The pods that work or will, by rank: neither over nor told to end."""
+        pods = (self.pods[rank] for rank in sorted(self.pods))
+        return [pod for pod in pods if not pod.is_over and pod.stopped_at is None]
+
     def done_at(self, at: float) -> float:
         """Part of the work that is done."""
         return min(1.0, self.done + self.speed * max(0.0, at - self.since))

@@ -62,6 +62,7 @@ class Lifecycle:
         if pod.stopped_at is not None:
             self._save(attempt)
             self._end(pod, PodPhase.GONE, None, "Stopped")
+            self._go_on(attempt)
         elif pod.phase == PodPhase.PENDING:
             self._run(pod, attempt)
         else:
@@ -81,7 +82,8 @@ class Lifecycle:
         if self.world.volumes.pop(attempt.workload, None) is not None:
             self.world.dirty[Volume.TABLE, attempt.workload] = None
         for rank in sorted(attempt.pods):
-            self._end(attempt.pods[rank], PodPhase.SUCCEEDED, 0, "")
+            if not attempt.pods[rank].is_over:  # those that an elastic gang gave up ended long ago
+                self._end(attempt.pods[rank], PodPhase.SUCCEEDED, 0, "")
 
     # --- commands ----------------------------------------------------------------------------
 
@@ -125,6 +127,9 @@ class Lifecycle:
             pod.due = max(now + 1.0, float(math.ceil(min(until, pod.deadline))))
             self.world.schedule(pod)
             self.world.keep(pod)
+        if _is_elastic(group) and group.members:
+            group.size = min(group.size, len(group.members))
+            self.world.keep(group)
         for pod in leaving:
             self._retime_neighbours(pod)
         self._note_capacity(group)
@@ -189,8 +194,19 @@ class Lifecycle:
             self.world.schedule(pod)
         self._retime_neighbours(pod)
         self._note_capacity(attempt)
-        running = [p for p in attempt.pods.values() if p.phase == PodPhase.RUNNING and p.stopped_at is None]
-        if work is not None and work.kind == Kind.TRAINING and len(running) >= attempt.size:
+        if attempt.speed > 0:  # an elastic gang has grown
+            attempt.size = max(attempt.size, sum(p.phase == PodPhase.RUNNING for p in attempt.members))
+            self._retime(attempt)
+        else:
+            self._go_on(attempt)
+
+    def _go_on(self, attempt: Attempt) -> None:
+        """A training works once as many of its workers run as it needs, and none that leaves still saves."""
+        work, running = attempt.work, [p for p in attempt.members if p.phase == PodPhase.RUNNING]
+        is_saving = any(p.stopped_at is not None and not p.is_over for p in attempt.pods.values())
+        if work is None or work.kind != Kind.TRAINING or is_saving or attempt.speed > 0:
+            return
+        if running and len(running) >= attempt.size:
             self._begin(attempt, work)
 
     def _end(self, pod: Pod, phase: PodPhase, exit_code: int | None, reason: str) -> None:
@@ -202,7 +218,8 @@ class Lifecycle:
         self._retime_neighbours(pod)
         attempt = self.world.attempts[pod.group]
         self._note_capacity(attempt)
-        if phase != PodPhase.SUCCEEDED:
+        is_given_up = pod.stopped_at is not None and phase == PodPhase.GONE and reason == "Stopped"
+        if phase != PodPhase.SUCCEEDED and not (is_given_up and _is_elastic(attempt)):
             self._fail_peers(attempt)
 
     def _fail_peers(self, attempt: Attempt) -> None:
@@ -229,13 +246,13 @@ class Lifecycle:
         attempt.fail_rank, attempt.fail_at = None, math.inf
         own = work.fail_attempts is None or attempt.attempt <= work.fail_attempts
         if work.fail_at is not None and own:
-            attempt.fail_rank, attempt.fail_at = min(attempt.pods), float(work.fail_at)
+            attempt.fail_rank, attempt.fail_at = attempt.members[0].rank, float(work.fail_at)
             attempt.fails_with = (work.exit_code, work.reason)
         rate, seed = work.training.failure_rate, self.world.conditions.seed
-        for rank in sorted(attempt.pods) if rate > 0 else ():
-            name = attempt.pods[rank].name
+        members = attempt.members if rate > 0 else []
+        for rank, name in [(pod.rank, pod.name) for pod in members]:
             # The rate is of attempts, so that large gangs do not fail more often than the profile says.
-            if draws.uniform(seed, "luck", name) * len(attempt.pods) < rate:
+            if draws.uniform(seed, "luck", name) * len(members) < rate:
                 at = attempt.done + draws.uniform(seed, "when", name) * (1.0 - attempt.done)
                 if at < attempt.fail_at:
                     attempt.fail_rank, attempt.fail_at = rank, at
@@ -320,3 +337,9 @@ class Lifecycle:
         # The first stays: it says since when there is a service at all.
         service.history = [*history[:1], *history[max(1, old[-1]) if old else 1 :], now]
         world.keep(service)
+
+
+def _is_elastic(attempt: Attempt) -> bool:
+    """Whether the others go on when some workers are told to leave."""
+    work = attempt.work
+    return work is not None and work.kind == Kind.TRAINING and work.workers_min < work.workers

@@ -18,7 +18,7 @@ SERVICE_DUTY = 0.6  # of its part of a device, on average: what a service takes 
 
 def layout(world: World, attempt: Attempt, work: Work) -> Layout:
     """Where the gang runs now."""
-    pods = [attempt.pods[rank] for rank in sorted(attempt.pods)]
+    pods = attempt.members
     nodes = [world.machines[pod.node].node for pod in pods]
     per_pod = max(1, len(pods[0].gpus))
     parts = [part_of(world, pod, work) for pod in pods]

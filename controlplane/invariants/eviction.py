@@ -7,7 +7,8 @@ from itertools import combinations
 from controlplane.invariants.footprint import Footprints
 from controlplane.invariants.quota import standings
 from controlplane.invariants.state import Claim, Round, Schedule, State, Violation
-from scheduler.decision import Decision, Evict, EvictReason, Place
+from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink
+from scheduler.evictable import is_movable
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, Snapshot
 from scheduler.workload import ACTIVE, LEAVING, Kind, Phase, Workload
@@ -19,10 +20,11 @@ def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violat
     """Every victim may be asked by its claimant, and every victim is needed.
 
     By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota
-    and the victim's team borrows. The victim is preemptible and has run for the least time (how often it may be
-    asked is S10's). Needed: with any proper subset of the victims out of the way, the scheduler itself, asked about
-    the claimant alone, finds no place for it. Tried on all subsets of up to 12 victims, or on those that leave
-    at most `most_left_out` of them out; leaving out one is enough wherever room helps monotonously.
+    and the victim's team borrows. To move it: it saves checkpoints and is no service. The victim is preemptible and
+    has run for the least time (how often it may be asked is S10's). Needed: with any proper subset of the victims out
+    of the way, the scheduler itself, asked about the claimant alone, finds no place for it. Tried on all subsets of up
+    to 12 victims, or on those that leave at most `most_left_out` of them out; leaving out one is enough wherever room
+    helps monotonously.
     """
     if state.round is None:
         return ()
@@ -64,6 +66,8 @@ def _illegal(world: Snapshot, by: Workload, victim: Workload, reason: EvictReaso
         if victim.priority >= by.priority:
             return f"its priority {victim.priority} is not below {by.priority}"
         return ""
+    if reason == EvictReason.CONSOLIDATED:
+        return "" if is_movable(victim) else "it saves no checkpoints or is a service, so it may not be moved"
     return _not_owed(world, by, victim)
 
 
@@ -111,7 +115,7 @@ def _is_enough(made: Round, world: Snapshot, by: Workload, reason: EvictReason) 
     """Whether the claimant fits in this world on the terms on which it makes others leave."""
     if made.schedule is None:
         return False
-    if reason == EvictReason.PREEMPTED:
+    if reason != EvictReason.RECLAIMED:
         return place_alone(made.schedule, world, by.id, made.settings) is not None
     place = place_alone(made.schedule, _only_owed(world, by.team), by.id, made.settings)
     return place is not None and _is_owed(world, by, place)
@@ -152,7 +156,8 @@ def place_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Setting
         elif workload.phase in ACTIVE:
             # Not started counts as protected; a service that wants no more replicas does not claim.
             staying = sum(not a.leaving for a in workload.placement)
-            gang = replace(workload.gang, count=min(workload.gang.count, staying))
+            count = min(workload.gang.count, staying)
+            gang = replace(workload.gang, count=count, min=count)  # nor does an elastic gang shrink or grow
             changed.append(replace(workload, started_at=None, gang=gang))
     decisions = schedule(world.replace(changed=changed, gone=gone), settings)
     return next((d for d in decisions if isinstance(d, Place) and d.workload == uid), None)
@@ -180,8 +185,10 @@ def _unplaced_claimants(made: Round) -> Iterator[Violation]:
         if isinstance(decision, Place):
             after.setdefault(decision.workload, set()).update(decision.after)
     for decision in made.decisions:
-        if isinstance(decision, Evict) and decision.workload not in after.get(decision.by, ()):
-            yield Violation("S9", decision.workload, f"It has to leave for {decision.by}, which does not get its room.")
+        if isinstance(decision, Evict | Shrink) and decision.by and decision.workload not in after.get(decision.by, ()):
+            what = "leave" if isinstance(decision, Evict) else "give workers"
+            message = f"It has to {what} for {decision.by}, which does not get its room."
+            yield Violation("S9", decision.workload, message)
 
 
 def _useless(world: Snapshot, claim: Claim) -> str:

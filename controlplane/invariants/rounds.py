@@ -11,9 +11,10 @@ from scheduler.workload import Ask, Phase, Workload
 def s14_order(state: State) -> tuple[Violation, ...]:
     """Nobody overtakes an earlier one of its own kind that asks no more.
 
-    The weak first come, first served that is always decidable: within one team, kind and priority, with equal
-    attained service, the same constraints and the same history of evictions, neither in back-off nor dependent
-    on others: if i came before j, waits as long and asks no more in any component, j is not placed while i waits.
+    The weak first come, first served that is always decidable: within one team, kind, deadline and priority, with
+    equal attained service and failures, the same constraints and the same history of evictions, neither in back-off
+    nor dependent on others: if i came before j, waits as long and asks no more in any component, j is not placed
+    while i waits.
     """
     return tuple(_overtaken(state.round)) if state.round else ()
 
@@ -42,7 +43,8 @@ def _backs_off(workload: Workload, at: float) -> bool:
 
 def _class_of(workload: Workload) -> object:
     w = workload
-    return (w.team, w.kind, w.priority, w.attained, w.preemptible, w.topology, w.ask.models, w.preempted_by)
+    standing = (w.team, w.kind, w.priority, w.deadline, w.attained, w.failures, w.preempted_by, w.moving)
+    return (*standing, w.preemptible, w.topology, w.ask.models)
 
 
 def _asks_no_more(i: Workload, j: Workload) -> bool:

@@ -192,7 +192,8 @@ _COLUMNS = (
     "gpu_models", "workers", "workers_min", "workers_max", "topology_require", "topology_prefer", "priority",
     "preemptible", "phase", "version", "seq", "attempt", "next_rank", "submitted_at", "queued_at", "started_at",
     "attained", "expected_seconds", "checkpoint_interval", "checkpointed_at", "grace_seconds", "not_before", "unmet",
-    "reserved_after", "preempted_at", "preempted_by", "reason", "message", "reason_at",
+    "reserved_after", "preempted_at", "preempted_by", "reason", "message", "reason_at", "failures", "deadline",
+    "scaled_at", "finishing", "moving",
 )  # fmt: skip
 
 
@@ -232,7 +233,8 @@ def _workload(values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, 
      models, count, least, most, require, prefer, priority,
      preemptible, phase, version, seq, attempt, next_rank, submitted_at, queued_at, started_at,
      attained, expected, interval, checkpointed_at, grace, not_before, unmet,
-     after, preempted_at, preempted_by, reason, message, reason_at) = values  # fmt: skip
+     after, preempted_at, preempted_by, reason, message, reason_at, failures, deadline,
+     scaled_at, finishing, moving) = values  # fmt: skip
     share = Share(guarantee, limit, gpu_memory) if guarantee else None
     return Workload(
         id=str(uid),
@@ -266,6 +268,11 @@ def _workload(values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, 
         reason=reason,
         message=message,
         reason_at=reason_at,
+        failures=failures,
+        deadline=deadline,
+        scaled_at=scaled_at,
+        finishing=bool(finishing),
+        moving=bool(moving),
     )
 
 

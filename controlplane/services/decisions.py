@@ -19,7 +19,7 @@ from controlplane.services.rows import BOUND, RESERVED, Row, Seat, as_data, uuid
 from controlplane.services.rows import LEAVING as LEAVING_SEAT
 from controlplane.services.transitions import Batch
 from controlplane.wake import wake
-from scheduler.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
 from scheduler.workload import ACTIVE, LEAVING, Phase, may_move
 
 _POOL = '(SELECT "p"."name" FROM "controlplane_nodepool" "p" WHERE "p"."id" = "controlplane_node"."pool_id")'
@@ -112,7 +112,7 @@ def _falls_with(decision: Any, stale: set[int], leaving: dict[str, int], placed:
     """Whether a decision makes no sense without one that is stale."""
     if isinstance(decision, Place):
         return any(leaving.get(uid) in stale for uid in decision.after)
-    return isinstance(decision, Evict) and placed.get(decision.by) in stale
+    return isinstance(decision, Evict | Shrink) and placed.get(decision.by) in stale
 
 
 def _holds(decision: Any, batch: Batch, pools: dict[str, str]) -> bool:
@@ -168,6 +168,9 @@ def _place(batch: Batch, row: Row, decision: Place, pools: dict[str, str]) -> No
         reserved_after=[*(() if fresh else row.reserved_after), *decision.after],
         reason="",
         message="",
+        scaled_at=None if fresh else batch.at,
+        finishing=False,
+        moving=False,
     )
     data = as_data(workers=[[r, n, list(g)] for r, n, _, g in workers], after=list(decision.after), attempt=row.attempt)
     if fresh:
@@ -199,6 +202,7 @@ def _evict(batch: Batch, row: Row, decision: Evict) -> None:
         row,
         preempted_at=[*row.preempted_at, batch.at],
         preempted_by=[*row.preempted_by, decision.by],
+        moving=decision.reason is EvictReason.CONSOLIDATED,
     )
     batch.move(row, Phase.CHECKPOINTING, **told)
     vacate(batch, row, batch.live(row))
@@ -213,8 +217,9 @@ def vacate(batch: Batch, row: Row, leavers: Sequence[Seat]) -> None:
 
 
 def _shrink(batch: Batch, row: Row, decision: Shrink) -> None:
-    batch.bump(row)
-    batch.note(row, "Shrunk", message=decision.message, data={"ranks": list(decision.ranks)})
+    batch.bump(row, scaled_at=batch.at)
+    data = as_data(ranks=list(decision.ranks), by=decision.by)
+    batch.note(row, "Shrunk", message=decision.message, data=data)
     vacate(batch, row, [seat for seat in batch.live(row) if seat.rank in decision.ranks])
 
 

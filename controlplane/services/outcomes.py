@@ -100,6 +100,8 @@ def _run(batch: Batch, row: Row, ends: Sequence[End], pods: Sequence[PodSeen]) -
     if bad and not row.intent:
         _break(batch, row, bad)
     live = batch.live(row)
+    if live and not row.finishing and any(end.is_success and not end.was_leaving for end in ends):
+        batch.bump(row, finishing=True)
     if not live and row.intent:
         _after_break(batch, row)
     elif not live and ends:

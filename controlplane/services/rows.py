@@ -51,6 +51,9 @@ class Row:
     progress: float | None
     preempted_at: list[float]
     preempted_by: list[str]
+    scaled_at: float | None
+    finishing: bool
+    moving: bool
     reserved_after: list[str]
     unmet: list[str]
     intent: str

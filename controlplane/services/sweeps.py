@@ -13,6 +13,7 @@ from controlplane.services.transitions import Batch
 from scheduler.workload import ACTIVE, ENDED, LEAVING, Phase
 
 STALE_GANG_BACKOFF_SECONDS = 60.0
+_COMING_UP = (Phase.ADMITTED, Phase.STARTING, Phase.SCALING)
 _UNPLACED = (Phase.QUEUED, Phase.HELD, Phase.RESERVED)
 
 PROMISED = """WHERE NOT "is_settled" AND "bound_at" IS NULL AND "state" IN ('Reserved', 'Leaving')"""
@@ -29,7 +30,7 @@ _DUE = f"""WHERE "phase" IN ({_listed(frozenset(Phase) - ENDED)}) AND (
     OR "phase" IN ({_listed(LEAVING)}))"""
 _LATE = f"""WHERE NOT "is_settled" AND "state" = 'Bound' AND "bound_at" <= %s AND "pod_phase" <> 'Running'
     AND EXISTS (SELECT 1 FROM "controlplane_workload" "w" WHERE "w"."uid" = "workload_id" AND "w"."intent" = ''
-    AND "w"."kind" <> 'inference' AND "w"."phase" IN ({_listed((Phase.ADMITTED, Phase.STARTING))}))"""  # noqa: S608 - constants
+    AND "w"."kind" <> 'inference' AND "w"."phase" IN ({_listed(_COMING_UP)}))"""  # noqa: S608 - constants
 
 
 def is_due(*, at: float, gang_timeout_seconds: float) -> bool:
@@ -74,9 +75,15 @@ def _end(batch: Batch, row: Row) -> None:
 
 
 def _give_up(batch: Batch, row: Row, gang_timeout_seconds: float) -> None:
-    if row.phase not in (Phase.ADMITTED, Phase.STARTING) or row.intent:
+    if row.phase not in _COMING_UP or row.intent:
         return
-    pending = [str(seat.rank) for seat in batch.live(row) if seat.pod_phase != PodPhase.RUNNING]
-    message = f"Workers {', '.join(pending[:8])} did not start within {gang_timeout_seconds:.0f} s; it is queued again."
+    late = [seat for seat in batch.live(row) if seat.pod_phase != PodPhase.RUNNING and seat.state == BOUND]
+    what = f"Workers {', '.join(str(seat.rank) for seat in late[:8])} did not start within {gang_timeout_seconds:.0f} s"
+    if row.phase == Phase.SCALING:  # an elastic gang goes on without those by which it was to grow
+        batch.bump(row, scaled_at=batch.at)
+        batch.note(row, "Shrunk", message=f"{what}; it goes on without them.", data={"ranks": [s.rank for s in late]})
+        batch.leave(row, late)
+        return
+    message = f"{what}; it is queued again."
     batch.change(row, not_before=batch.at + STALE_GANG_BACKOFF_SECONDS)
     stop_attempt(batch, row, REQUEUE, "GangTimeout", message)

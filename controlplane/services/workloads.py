@@ -64,7 +64,7 @@ def resume(*, workload: Workload, actor: str) -> None:
     """Queue a held or suspended workload again, behind those that waited meanwhile."""
     batch, row = _locked(workload, actor)
     if row.phase in (Phase.HELD, Phase.SUSPENDED):
-        batch.change(row, queued_at=batch.at, reason="", message="", intent="", started_at=None)
+        batch.change(row, queued_at=batch.at, reason="", message="", intent="", started_at=None, moving=False)
         batch.move(row, Phase.QUEUED, kind="Resumed", message=f"Resumed by {actor}.")
         batch.write()
     elif row.phase in ENDED or row.phase in LEAVING:

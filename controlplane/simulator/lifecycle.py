@@ -75,7 +75,7 @@ def _stale(book: Book, decisions: Sequence[Decision | Rescale]) -> set[int]:
         for i, d in enumerate(decisions):
             if isinstance(d, Place) and bad.intersection(d.after):
                 more.add(i)
-            if isinstance(d, Evict) and d.by in unplaced:
+            if isinstance(d, Evict | Shrink) and d.by in unplaced:
                 more.add(i)
         if more <= stale:
             return stale
@@ -96,6 +96,8 @@ def _holds(book: Book, decision: Decision | Rescale) -> bool:
             return phase == Phase.RESERVED or may_move(phase, Phase.CHECKPOINTING)
         case Wait():
             return phase not in LEAVING
+        case Shrink():
+            return phase in ACTIVE and not intent
         case _:
             return phase in ACTIVE and workload.kind == Kind.INFERENCE
 
@@ -207,7 +209,7 @@ def resume(book: Book, uid: str, actor: str) -> None:
     """Queue a held or suspended workload again."""
     workload = book.get(uid)
     if workload is not None and workload.phase in (Phase.HELD, Phase.SUSPENDED):
-        book.move(workload, Phase.QUEUED, actor, queued_at=book.at)
+        book.move(workload, Phase.QUEUED, actor, queued_at=book.at, moving=False)
 
 
 # --- what was seen ----------------------------------------------------------------------------
@@ -256,6 +258,8 @@ def _run(book: Book, workload: Workload, ends: Sequence[End], actor: str) -> Non
     bad = [e for e in ends if not e.worker.leaving and not e.is_success]
     if bad and not record.intent:
         workload = _break(book, workload, bad, actor)
+    if workload.placement and any(e.is_success and not e.worker.leaving for e in ends):
+        workload = book.put(replace(workload, finishing=True, version=workload.version + 1))
     if not workload.placement:
         _has_ended(book, workload, ends, actor)
     elif record.intent:

@@ -102,7 +102,8 @@ class Mix:
             ask = replace(ask, gpus=0, share=self._share())
         fails = self._rng.random() < 0.1
         seconds = float(np.clip(self._rng.lognormal(6.2, 0.9), 20, 7200))
-        spec = self._spec(base, ask, seconds) | {"workers": {"count": count}, "checkpoint": {"interval": 120}}
+        spec = self._spec(base, ask, seconds) | {"workers": {"count": count, "min": least}}
+        spec["checkpoint"] = {"interval": 120}
         if fails:
             spec["simulated"] |= {"fail_at": float(self._rng.random()), "fail_attempts": int(self._rng.integers(1, 3))}
         workload = replace(
@@ -111,6 +112,7 @@ class Mix:
             gang=Gang(count, least, count),
             topology=self._topology(count, gpus),
             expected_seconds=seconds,
+            checkpoint_interval=120.0,
         )
         return Job(workload, spec, int(self._rng.integers(0, 3)))
 

@@ -1,5 +1,7 @@
 """Preempt: work of higher priority takes the place of its own team's lower work."""
 
+import numpy as np
+
 from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
 from scheduler.plan import Plan
@@ -8,13 +10,14 @@ from scheduler.victims import Terms, make_room, search
 from scheduler.workload import Workload
 
 
-def preempt(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings) -> bool:
+def preempt(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, may_evict: bool = True) -> bool:
     """Place a claimant by making its team's lower priorities leave; whether it could.
 
-    Base priorities count: work that only waited long pushes nobody out.
+    Base priorities count: work that only waited long pushes nobody out. Elastic gangs of its team shrink for it at
+    equal priority too: nothing that runs is ended.
     """
-    numbers = evictable.of_team.get(claimant.team)
-    if numbers is None:
+    numbers = evictable.of_team.get(claimant.team, np.zeros(0, dtype=np.int64))
+    if not numbers.size and not evictable.elastic:
         return False
 
     def may_take(victim: Workload) -> bool:
@@ -26,7 +29,9 @@ def preempt(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
             f"(priority {claimant.priority}, this one has {victim.priority})."
         )
 
+    def may_shrink(gang: Workload) -> bool:
+        return gang.team == claimant.team and gang.priority <= claimant.priority
+
     lower = numbers[evictable.priority[numbers] < claimant.priority]
-    return make_room(
-        search(plan, claimant, evictable, lower, Terms(EvictReason.PREEMPTED, False, may_take, message), settings)
-    )
+    terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink, may_evict)
+    return make_room(search(plan, claimant, evictable, lower, terms, settings))

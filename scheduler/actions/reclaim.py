@@ -12,12 +12,12 @@ from scheduler.victims import Terms, make_room, search
 from scheduler.workload import Workload
 
 
-def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings) -> bool:
+def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, may_evict: bool = True) -> bool:
     """Place a claimant that its team's nominal quota covers by making borrowers leave; whether it could."""
     usage, team, need = plan.usage, claimant.team, claimant.ask.milli * least(claimant)
     pools = [f.pool for f in flavors(plan, claimant) if f is not None]
     pools = [pool for pool in pools if need <= usage.owed(team, pool)]
-    chosen = []
+    chosen = [np.zeros(0, dtype=np.int64)]
     for pool in pools:
         number = usage.tree.pools.index(pool)
         for other in usage.borrowers(pool):
@@ -25,7 +25,7 @@ def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
             theirs = evictable.of_team.get(other)
             if spare and theirs is not None:
                 chosen.append(theirs[(evictable.pool[theirs] == number) & (evictable.milli[theirs] <= spare)])
-    if not chosen:
+    if len(chosen) == 1 and not (pools and evictable.elastic):
         return False
 
     def may_take(victim: Workload) -> bool:
@@ -34,5 +34,9 @@ def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
     def message(victim: Workload) -> str:
         return f"Gives {gpus_counted(victim.held_milli)} of borrowed quota back to team {team} for {claimant.name}."
 
-    terms = Terms(EvictReason.RECLAIMED, True, may_take, message)
+    def may_shrink(gang: Workload) -> bool:
+        worker, held = gang.ask.milli, usage.by_pool(gang)
+        return worker > 0 and all(p in pools and usage.spare(team, gang.team, p, need) >= worker for p in held)
+
+    terms = Terms(EvictReason.RECLAIMED, True, may_take, message, may_shrink, may_evict)
     return make_room(search(plan, claimant, evictable, np.concatenate(chosen), terms, settings))

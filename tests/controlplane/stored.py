@@ -85,6 +85,8 @@ def _columns(w: Workload) -> dict[str, object]:
         "not_before": w.not_before, "started_at": w.started_at, "attained": w.attained,
         "checkpointed_at": w.checkpointed_at, "preempted_at": list(w.preempted_at),
         "preempted_by": list(w.preempted_by), "reserved_after": list(w.after), "unmet": list(w.unmet),
+        "failures": w.failures, "deadline": w.deadline, "scaled_at": w.scaled_at, "finishing": w.finishing,
+        "moving": w.moving,
     }  # fmt: skip
 
 

@@ -295,3 +295,41 @@ def test_a_faulty_cluster_loses_repeats_and_delays_but_the_truth_comes_through()
     assert faulty.counts["gap"] > 0
     assert known == {p.name: p.phase for p in world.observe(None).pods}
     assert len(known) >= 30
+
+
+ELASTIC = training(600.0, workers=3) | {"workers": {"count": 3, "min": 1}}
+
+
+def test_an_elastic_gang_goes_on_without_the_workers_that_are_told_to_leave() -> None:
+    world = cluster()
+    world.start(gang("w", ELASTIC, "a:0", "a:1", "a:2"))
+    to_running(world, "w-1-0", "w-1-1", "w-1-2")
+    world.advance(world.now() + 300)
+    world.stop("w", 1, [1, 2], 30.0)
+    assert finish(world, "w-1-2").phase == PodPhase.GONE
+    assert seen(world, "w-1-0").phase == PodPhase.RUNNING
+    saved = seen(world, "w-1-0").progress
+    assert saved is not None
+    assert saved > 0.3
+    ended = finish(world, "w-1-0")
+    assert ended.phase == PodPhase.SUCCEEDED
+    assert 300 + 2 * 300 < running_seconds(ended) < 300 + 3 * 300 + 60  # one worker does what three would have done
+
+
+def test_an_elastic_gang_works_faster_once_another_worker_runs() -> None:
+    world = cluster()
+    world.start(gang("w", ELASTIC, "a:0"))
+    to_running(world, "w-1-0")
+    world.start([pod("w", ELASTIC, "a:1", rank=1), pod("w", ELASTIC, "a:2", rank=2)])
+    ended = finish(world, "w-1-0")
+    assert ended.phase == PodPhase.SUCCEEDED
+    assert 600 < running_seconds(ended) < 800
+    assert seen(world, "w-1-2").phase == PodPhase.SUCCEEDED
+
+
+def test_a_gang_that_is_not_elastic_fails_without_one_of_its_workers() -> None:
+    world = cluster()
+    world.start(gang("w", training(workers=2), "a:0", "a:1"))
+    to_running(world, "w-1-0", "w-1-1")
+    world.stop("w", 1, [1], 30.0)
+    assert finish(world, "w-1-0").reason == "PeerFailed"

@@ -1,0 +1,88 @@
+"""Consolidate: move small workloads to other places, so that a claimant gets in one piece what is free in several."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from gpushare.gpu import WHOLE
+from scheduler.decision import Evict, EvictReason
+from scheduler.evictable import Evictable
+from scheduler.fit import allowed_nodes, flavors, least, per_node
+from scheduler.moving import keep
+from scheduler.plan import Plan, is_idle
+from scheduler.settings import Settings
+from scheduler.snapshot import COMPUTE, LATER, Ints
+from scheduler.victims import Terms, make_room, search
+from scheduler.workload import Workload
+
+
+def consolidate(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings) -> bool:
+    """Place a claimant for which enough is free, but in pieces, by moving others to other places; whether it could.
+
+    Only what loses little is moved: trainings and notebooks that save checkpoints, may be preempted, have run for the
+    least time and did not have to leave too often. Each must have a place elsewhere that is free now, and together
+    they hold no more than the claimant needs.
+    """
+    need = claimant.ask.milli * least(claimant)
+    moved = sum(isinstance(d, Evict) and d.reason is EvictReason.CONSOLIDATED for d in plan.decisions)
+    most = settings.max_moves - moved
+    tries = min(settings.max_move_scenarios // 4, settings.max_move_scenarios - evictable.moves_tried)
+    if most <= 0 or tries <= 0 or not need or not _is_enough(plan, claimant, need):
+        return False
+    small = _few_enough(plan, claimant, evictable, most)
+
+    def message(victim: Workload) -> str:
+        name = f"{claimant.team}/{claimant.name}"
+        return f"Moves to another place, which is kept for it, so that {name} gets its room in one piece."
+
+    def settle(victims: list[Workload]) -> bool:
+        return all([keep(plan, plan.workload(victim.id)) for victim in victims])
+
+    def may_all(victims: list[Workload]) -> bool:
+        return len(victims) <= most and sum(victim.held_milli for victim in victims) <= need
+
+    terms = Terms(
+        EvictReason.CONSOLIDATED,
+        False,
+        lambda victim: True,
+        message,
+        may_all=may_all,
+        settle=settle,
+        is_for_quota=False,
+    )
+    task = search(plan, claimant, evictable, small, terms, replace(settings, max_victims=tries))
+    has_room = bool(small.size) and make_room(task)
+    evictable.moves_tried += task.tried
+    return has_room
+
+
+def _is_enough(plan: Plan, claimant: Workload, need: int) -> bool:
+    """Whether one flavor has as much free, in pieces, as the claimant needs."""
+    free, inventory, ask = plan.free[LATER], plan.inventory, claimant.ask
+    for flavor in flavors(plan, claimant):
+        allowed = allowed_nodes(inventory, ask, flavor)
+        milli = np.maximum(free.gpu[COMPUTE], 0) if ask.share else np.where(is_idle(free.gpu), WHOLE, 0)
+        if int(milli[allowed[inventory.node_of]].sum()) >= need:
+            return True
+    return False
+
+
+def _few_enough(plan: Plan, claimant: Workload, evictable: Evictable, most: int) -> Ints:
+    """Candidates on nodes where a few of them make room for a worker; none where all of it would take too many.
+
+    Where one as large as a piece could go, the piece itself could: only smaller ones help.
+    """
+    need, inventory, ask = claimant.ask.milli * least(claimant), plan.inventory, claimant.ask
+    piece = ask.milli if claimant.topology.require is None else need
+    small = evictable.movable[evictable.milli[evictable.movable] < piece]
+    if not small.size:
+        return small
+    free, ones = evictable.free_without(plan, small), np.ones(len(evictable.workloads))
+    fits = np.zeros(len(inventory.nodes), dtype=np.bool_)
+    for flavor in flavors(plan, claimant):
+        allowed = allowed_nodes(inventory, ask, flavor)
+        leave = evictable.prices(plan, claimant, small, free, allowed, ones)
+        lacking = max(1, least(claimant) - int(per_node(inventory, ask, plan.free[LATER], allowed).sum()))
+        if np.sort(leave[leave > 0])[:lacking].sum() <= most:
+            fits |= leave <= most
+    return evictable.on_nodes(small, fits)

@@ -1,0 +1,86 @@
+"""Grow: give an elastic gang that runs with fewer workers than it wants some of what nobody else waits for."""
+
+from collections.abc import Iterable
+
+from scheduler.claim import quota_room
+from scheduler.decision import Reason
+from scheduler.gang import Goal, find_places
+from scheduler.locality import domain_of_node
+from scheduler.plan import Plan
+from scheduler.settings import Settings
+from scheduler.snapshot import NOW, Bools, Flavor
+from scheduler.workload import Kind, Level, Phase, Workload
+
+# Who waits for one of these could use the room, whatever its team.
+FOR_ROOM = frozenset(
+    {
+        Reason.FAIR_SHARE_EXCEEDED,
+        Reason.RESERVED_FOR_LARGER_JOB,
+        Reason.TOPOLOGY_PLACEMENT_FAILED,
+        Reason.GANG_INCOMPLETE,
+        Reason.FRAGMENTED,
+        Reason.WAITING_FOR_CAPACITY,
+    }
+)
+OWN = frozenset({Reason.NON_PREEMPTIBLE_OVER_QUOTA, Reason.WAITING_FOR_QUOTA, Reason.OVER_LIMIT})
+
+
+def grow(plan: Plan, refused: Iterable[tuple[Workload, Reason]], settings: Settings) -> None:
+    """Let elastic gangs grow, in order of submission, unless somebody waits who was refused the room or the quota."""
+    waits = list(refused)
+    if any(reason in FOR_ROOM for _, reason in waits):
+        return
+    root_of = plan.usage.tree.root_of
+    busy = {root_of.get(workload.team) for workload, reason in waits if reason in OWN}
+    for gang in sorted(_growable(plan, settings), key=lambda w: w.seq):
+        if root_of.get(gang.team) not in {*busy, None}:
+            _grow_one(plan, gang)
+
+
+def _growable(plan: Plan, settings: Settings) -> list[Workload]:
+    """Elastic gangs that run below their wanted count and have rested since they started or changed."""
+    found = [w for w in plan.holding if _wants_more(w) and plan.workload(w.id) is w]
+    rested = plan.snapshot.at - settings.settle_seconds
+    return [w for w in found if max(w.started_at or 0.0, w.scaled_at or 0.0) <= rested]
+
+
+def _grow_one(plan: Plan, gang: Workload) -> bool:
+    """Place as many of its missing workers as fit now, on its GPU model and as close as it requires; whether any."""
+    flavor, near = _flavor(plan, gang), _near(plan, gang)
+    if near is None or (flavor is None and gang.ask.milli):
+        return False
+    room = quota_room(plan, gang, flavor, NOW)
+    if room < 1:
+        return False
+    places = find_places(plan.inventory, gang, Goal(1, min(gang.missing, room)), plan.free[NOW], flavor, near)
+    if places is None:
+        return False
+    plan.place(gang, places)
+    return True
+
+
+def _wants_more(gang: Workload) -> bool:
+    if gang.kind is not Kind.TRAINING or gang.phase is not Phase.RUNNING or gang.started_at is None:
+        return False
+    if gang.after or gang.finishing:
+        return False
+    return gang.gang.min < gang.gang.count and gang.missing > 0 and not any(a.leaving for a in gang.placement)
+
+
+def _flavor(plan: Plan, gang: Workload) -> Flavor | None:
+    """The flavor that it runs on; None without GPUs, or if its node is gone."""
+    at = plan.inventory.index.get(gang.placement[0].node)
+    if at is None:
+        return None
+    return next((f for f in plan.inventory.flavors if f.nodes[at]), None) if gang.ask.milli else None
+
+
+def _near(plan: Plan, gang: Workload) -> Bools | None:
+    """The nodes where a further worker is as close as the gang requires. Shape [N]; None if that cannot be said."""
+    inventory, level = plan.inventory, gang.topology.require
+    at = inventory.index.get(gang.placement[0].node)
+    if at is None or level == Level.NVLINK:
+        return None
+    domains = domain_of_node(inventory, Level.CLUSTER if level is None else level)
+    same: Bools = domains == domains[at]
+    return same

@@ -1,0 +1,106 @@
+"""Elastic gangs and moves from the decision to the pods: what the rows say at each step."""
+
+import pytest
+
+from controlplane.cluster.port import PodPhase
+from controlplane.models import Event
+from controlplane.queries import snapshot
+from scheduler.decision import Evict, EvictReason, Place, Shrink, Wait
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
+from scheduler.workload import Assignment
+from tests.controlplane.state import World, open_actions, phase, seen_by_scheduler, story
+
+pytestmark = pytest.mark.django_db
+
+RUNNING, GONE, SUCCEEDED = PodPhase.RUNNING, PodPhase.GONE, PodPhase.SUCCEEDED
+ELASTIC = {"count": 3, "min": 1}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_gang_that_shrinks_stops_these_workers_and_runs_on_with_the_rest(world):
+    gang, other = world.submit("gang", workers=ELASTIC), world.submit("other")
+    world.run(gang, "a", "a", "b")
+    world.later(100)
+    seen = seen_by_scheduler(gang)
+    world.decide(Shrink(str(gang.pk), seen.version, (2,), "Gives a worker.", str(other.pk)))
+    assert (phase(gang), open_actions(gang)) == ("Running", ["stop"])
+    assert [a.leaving for a in seen_by_scheduler(gang).placement] == [False, False, True]
+    world.actuate()
+    world.pods(gang, GONE, 2)
+    after = seen_by_scheduler(gang)
+    assert (phase(gang), [a.rank for a in after.placement]) == ("Running", [0, 1])
+    assert after.scaled_at is not None
+    told = Event.objects.get(kind="Shrunk")
+    assert (told.message, told.data) == ("Gives a worker.", {"ranks": [2], "by": str(other.pk)})
+
+
+def test_a_shrink_falls_with_its_claimants_place(world):
+    gang, other = world.submit("gang", workers=ELASTIC), world.submit("other")
+    world.run(gang, "a", "a", "b")
+    seen, claimant = seen_by_scheduler(gang), seen_by_scheduler(other)
+    late = Place(str(other.pk), claimant.version + 5, (Assignment(0, "b", (0,)),), (str(gang.pk),))
+    made = world.decide(Shrink(str(gang.pk), seen.version, (2,), "", str(other.pk)), late)
+    assert len(made.stale) == 2
+    assert open_actions(gang) == []
+
+
+def test_it_grows_by_workers_with_new_ranks_and_is_running_when_they_run(world):
+    gang = world.submit("gang", workers=ELASTIC)
+    world.run(gang, "a")
+    world.place(gang, "b", "b")
+    world.actuate()
+    assert phase(gang) == "Scaling"
+    world.pods(gang, RUNNING)
+    assert (phase(gang), [a.rank for a in seen_by_scheduler(gang).placement]) == ("Running", [0, 1, 2])
+    assert seen_by_scheduler(gang).started_at < seen_by_scheduler(gang).scaled_at + 10
+
+
+def test_workers_by_which_it_should_grow_and_that_never_start_are_given_up(world):
+    gang = world.submit("gang", workers=ELASTIC)
+    world.run(gang, "a")
+    world.place(gang, "b")
+    world.actuate()
+    world.observe()
+    world.later(400)
+    world.observe_all()
+    assert (phase(gang), story(gang)[-1]) == ("Scaling", "Shrunk")
+    world.actuate()
+    world.pods(gang, GONE, 1)
+    assert (phase(gang), [a.rank for a in seen_by_scheduler(gang).placement]) == ("Running", [0])
+
+
+def test_a_gang_of_which_a_worker_is_done_grows_no_more(world):
+    gang = world.submit("gang", workers=ELASTIC)
+    world.run(gang, "a", "a")
+    world.later(600)
+    assert [d.workload for d in decided(world)] == [str(gang.pk)]
+    world.pods(gang, SUCCEEDED, 1)
+    assert seen_by_scheduler(gang).finishing
+    assert decided(world) == []
+    world.pods(gang, SUCCEEDED, 0)
+    assert phase(gang) == "Succeeded"
+
+
+def test_a_moved_job_says_so_and_forgets_it_when_it_starts_again(world):
+    job, other = world.submit("job"), world.submit("other")
+    world.run(job, "a")
+    world.later(600)
+    seen = seen_by_scheduler(job)
+    world.decide(Evict(str(job.pk), seen.version, EvictReason.CONSOLIDATED, str(other.pk), "Moves."))
+    assert phase(job) == "Checkpointing"
+    world.actuate()
+    world.pods(job, GONE)
+    assert (phase(job), seen_by_scheduler(job).moving) == ("Queued", True)
+    world.run(job, "b")
+    assert not seen_by_scheduler(job).moving
+    assert Event.objects.get(kind="Evicted").reason == "Consolidated"
+
+
+def decided(world: World) -> list:
+    """What the next round would decide, apart from explanations."""
+    return [d for d in schedule(snapshot.full(world.cluster.at), Settings()) if not isinstance(d, Wait)]

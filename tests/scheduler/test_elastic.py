@@ -1,0 +1,179 @@
+"""Elastic gangs: they shrink to their minimum before anybody has to leave, and grow again when nobody waits."""
+
+from scheduler.decision import EvictReason, Reason, Shrink
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
+from tests.worlds import evict, moves, parse, place, reasons
+
+RULES = Settings()
+
+
+def shrink(workload: str, *ranks: int) -> tuple[str, ...]:
+    """The fact that these workers of a gang leave."""
+    return ("shrink", workload, *map(str, ranks))
+
+
+def test_an_elastic_gang_shrinks_before_anybody_is_preempted() -> None:
+    world = parse("""
+        node a 4 gpus   team red nominal 4
+        low red training 1 running a   gang red training 1 x 1..3 running a
+        high red training 1 priority 100 pending
+    """)
+    decisions = schedule(world, RULES)
+    assert moves(decisions) == [shrink("gang", 2), place("high", "a", after=("gang",))]
+    (shrunk,) = [d for d in decisions if isinstance(d, Shrink)]
+    assert shrunk.by == "high"
+    assert shrunk.message == "Gives 1 worker to red/high and goes on with 2; its minimum is 1."
+
+
+def test_no_more_workers_leave_than_must() -> None:
+    world = parse("""
+        node a 8 gpus   team red nominal 8
+        gang red training 1 x 2..8 running a   new red training 1 x 3 pending
+    """)
+    assert moves(schedule(world, RULES)) == [shrink("gang", 5, 6, 7), place("new", "a", "a", "a", after=("gang",))]
+
+
+def test_a_gang_never_shrinks_below_its_minimum_and_is_left_alone_where_that_would_not_do() -> None:
+    world = parse("""
+        node a 4 gpus   team red nominal 4
+        gang red training 1 x 3..4 running a   new red training 2 pending
+    """)
+    assert moves(schedule(world, RULES)) == []
+
+
+def test_it_shrinks_on_the_node_that_lacks_least_and_keeps_its_lowest_rank() -> None:
+    world = parse("""
+        node a 2 gpus   node b 3 gpus   team red nominal 5
+        gang red training 1 x 1..4 running a a b b   new red training 2 pending
+    """)
+    assert moves(schedule(world, RULES)) == [shrink("gang", 3), place("new", "b", after=("gang",))]
+
+
+def test_in_its_own_team_it_shrinks_for_equal_priority_and_not_for_lower() -> None:
+    text = """
+        node a 2 gpus   team red nominal 2
+        gang red training 1 x 1..2 priority {} running a   new red training 1 priority 100 pending
+    """
+    assert moves(schedule(parse(text.format(100)), RULES)) == [shrink("gang", 1), place("new", "a", after=("gang",))]
+    assert moves(schedule(parse(text.format(200)), RULES)) == []
+
+
+def test_what_may_not_be_preempted_or_has_just_started_shrinks_too_for_it_loses_nothing() -> None:
+    world = parse("""
+        at 1000
+        node a 2 gpus   team red nominal 2
+        gang red training 1 x 1..2 firm running a started 990   new red training 1 pending
+    """)
+    assert moves(schedule(world, RULES)) == [shrink("gang", 1), place("new", "a", after=("gang",))]
+
+
+def test_a_team_that_borrows_gives_back_workers_before_whole_jobs() -> None:
+    world = parse("""
+        node a 4 gpus   team red nominal 2   team blue nominal 2
+        job blue training 1 running a   gang blue training 1 x 1..3 running a
+        r1 red training 1 pending   r2 red training 1 pending
+    """)
+    assert moves(schedule(world, RULES)) == [
+        shrink("gang", 2),
+        place("r1", "a", after=("gang",)),
+        evict("job", EvictReason.RECLAIMED, "r2"),
+        place("r2", "a", after=("job",)),
+    ]
+
+
+def test_a_team_within_its_nominal_quota_shrinks_for_nobody_else() -> None:
+    world = parse("""
+        node a 2 gpus   team red nominal 0   team blue nominal 2
+        gang blue training 1 x 1..2 running a   r1 red training 1 priority 500 pending
+    """)
+    assert moves(schedule(world, RULES)) == []
+
+
+def test_a_gang_without_gpus_borrows_nothing_and_shrinks_only_within_its_team() -> None:
+    world = parse("""
+        node a 2 gpus cpu 4   team red nominal 2   team blue nominal 0
+        gang blue training x 1..2 cpu 2 running a   job blue training 1 firm running a
+        r1 red training 1 cpu 2 pending
+    """)
+    assert moves(schedule(world, RULES)) == []
+
+
+def test_what_shrinking_alone_cannot_give_is_taken_from_the_fewest_others() -> None:
+    world = parse("""
+        node a 4 gpus   team red nominal 4
+        j1 red training 1 running a started 10   j2 red training 1 running a started 90000
+        gang red training 1 x 1..2 running a
+        high red training 2 priority 100 pending
+    """)
+    assert moves(schedule(world, RULES)) == [
+        shrink("gang", 1),
+        evict("j2", EvictReason.PREEMPTED, "high"),
+        place("high", "a", after=("gang", "j2")),
+    ]
+
+
+def test_a_gang_that_has_to_leave_whole_does_not_shrink_first() -> None:
+    world = parse("""
+        node a 2 gpus   team red nominal 2
+        gang red training 1 x 1..2 running a   high red training 2 priority 100 pending
+    """)
+    assert moves(schedule(world, RULES)) == [
+        evict("gang", EvictReason.PREEMPTED, "high"),
+        place("high", "a", after=("gang",)),
+    ]
+
+
+def test_a_starting_gang_is_left_alone() -> None:
+    world = parse("""
+        node a 2 gpus   team red nominal 2
+        gang red training 1 x 1..2 starting a   new red training 1 pending
+    """)
+    assert moves(schedule(world, RULES)) == []
+
+
+def test_it_grows_again_when_room_is_idle() -> None:
+    world = parse("""
+        node a 4 gpus   team red nominal 4
+        gang red training 1 x 1..4 running a a scaled 90000
+    """)
+    decisions = schedule(world, RULES)
+    assert moves(decisions) == [place("gang", "a", "a")]
+    assert [w.rank for w in decisions[0].workers] == [2, 3]
+    assert schedule(world.after(decisions), RULES) == ()
+
+
+def test_it_does_not_grow_while_somebody_waits_for_room() -> None:
+    world = parse("""
+        node a 4 gpus   node b 4 gpus   team red nominal 12
+        x red training 3 firm running a   gang red training 1 x 2..4 running b b
+        big red training 4 pending
+    """)
+    assert reasons(schedule(world, RULES)) == {"big": Reason.WAITING_FOR_CAPACITY}
+    assert moves(schedule(world, RULES)) == []
+
+
+def test_it_rests_after_it_started_or_changed() -> None:
+    world = parse("""
+        node a 4 gpus   team red nominal 4
+        gang red training 1 x 1..4 running a a scaled 99950
+    """)
+    assert moves(schedule(world, RULES)) == []
+    assert moves(schedule(world.replace(at=world.at + 10), RULES)) == [place("gang", "a", "a")]
+
+
+def test_it_grows_on_its_gpu_model_as_close_as_it_requires_and_within_quota() -> None:
+    model = """
+        node a 2 gpus model t4   node b 2 gpus model h100   team red nominal 4
+        gang red training 1 x 1..3 running a a
+    """
+    near = """
+        node a 2 gpus rack r1   node b 1 gpus rack r1   node c 1 gpus rack r2   team red nominal 4
+        gang red training 1 x 1..4 require rack running a a
+    """
+    quota = """
+        node a 4 gpus   team red nominal 3 borrowing 0
+        gang red training 1 x 1..4 running a a
+    """
+    found = [moves(schedule(parse(text), RULES)) for text in (model, near, quota)]
+    assert found == [[], [place("gang", "b")], [place("gang", "a")]]

@@ -1,0 +1,159 @@
+"""What must not matter: names, scale, time itself, what is over (reliability.md section 3, metamorphic relations)."""
+
+from dataclasses import replace
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from scheduler.decision import Decision, Place, Wait
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
+from scheduler.snapshot import Node, Snapshot
+from scheduler.workload import Kind, Phase, Workload
+from tests.strategies import worlds
+from tests.worlds import moves
+
+RULES = Settings()
+examples = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def codes(decisions: tuple[Decision, ...]) -> list[tuple[str, str]]:
+    """Who waits for which reason."""
+    return [(d.workload, d.reason.value) for d in decisions if isinstance(d, Wait)]
+
+
+def built(world: Snapshot, **parts: object) -> Snapshot:
+    """The same world with some of its parts replaced, from scratch."""
+    values: dict[str, object] = {
+        "at": world.at, "nodes": world.inventory.nodes, "teams": world.teams, "quotas": world.quotas,
+        "workloads": world.workloads.values(),
+    }  # fmt: skip
+    return Snapshot.build(**{**values, **parts})  # type: ignore[arg-type]
+
+
+@examples
+@given(worlds())
+def test_the_names_of_nodes_do_not_matter(world: Snapshot) -> None:
+    name_of = {node.name: f"{9 - i}-{node.name[::-1]}" for i, node in enumerate(world.inventory.nodes)}
+    nodes = [replace(node, name=name_of[node.name]) for node in world.inventory.nodes]
+    assume(all(node.rack and node.zone for node in nodes))  # else its name is its rack
+    moved = [
+        replace(w, placement=tuple(replace(a, node=name_of[a.node]) for a in w.placement))
+        for w in world.workloads.values()
+    ]
+    for one, other in zip(
+        schedule(world, RULES), schedule(built(world, nodes=nodes, workloads=moved), RULES), strict=True
+    ):
+        if isinstance(one, Place):
+            one = replace(one, workers=tuple(replace(a, node=name_of[a.node]) for a in one.workers))
+        assert one == other
+
+
+@examples
+@given(worlds())
+def test_twice_as_much_of_everything_is_decided_alike(world: Snapshot) -> None:
+    kept = [w for w in world.workloads.values() if w.ask.gpus]  # a share of one GPU cannot be twice as large
+    nodes = [_twice(node) for node in world.inventory.nodes]
+    quotas = [
+        replace(
+            q,
+            nominal=2 * q.nominal,
+            borrowing=None if q.borrowing is None else 2 * q.borrowing,
+            lending=None if q.lending is None else 2 * q.lending,
+        )
+        for q in world.quotas
+    ]
+    once = schedule(built(world, workloads=kept), RULES)
+    twice = schedule(built(world, nodes=nodes, quotas=quotas, workloads=[_double(w) for w in kept]), RULES)
+    assert moves(once) == moves(twice)
+    assert codes(once) == codes(twice)
+
+
+def _twice(node: Node) -> Node:
+    lost = tuple(index for one in node.lost for index in (2 * one, 2 * one + 1))
+    return replace(
+        node, gpus=2 * node.gpus, nvlink=2 * node.nvlink or 2, lost=lost, cpu_milli=2 * node.cpu_milli,
+        memory=2 * node.memory,
+    )  # fmt: skip
+
+
+def _double(w: Workload) -> Workload:
+    ask = replace(w.ask, gpus=2 * w.ask.gpus, cpu_milli=2 * w.ask.cpu_milli, memory=2 * w.ask.memory)
+    placement = tuple(replace(a, gpus=tuple(g for one in a.gpus for g in (2 * one, 2 * one + 1))) for a in w.placement)
+    return replace(w, ask=ask, placement=placement)
+
+
+@examples
+@given(worlds(), st.integers(-50_000, 10**7))
+def test_the_time_of_day_does_not_matter(world: Snapshot, seconds: int) -> None:
+    def later(at: float | None) -> float | None:
+        return None if at is None else at + seconds
+
+    shifted = [
+        replace(
+            w,
+            submitted_at=w.submitted_at + seconds,
+            queued_at=w.queued_at + seconds,
+            started_at=later(w.started_at),
+            checkpointed_at=later(w.checkpointed_at),
+            not_before=later(w.not_before),
+            deadline=later(w.deadline),
+        )
+        for w in world.workloads.values()
+    ]
+    once, then = schedule(world, RULES), schedule(built(world, at=world.at + seconds, workloads=shifted), RULES)
+    assert [d for d in once if not isinstance(d, Wait)] == [d for d in then if not isinstance(d, Wait)]
+    assert codes(once) == codes(then)
+
+
+@examples
+@given(worlds(), st.data())
+def test_what_is_on_hold_or_over_changes_nothing(world: Snapshot, data: st.DataObject) -> None:
+    waiting = sorted(w.id for w in world.workloads.values() if w.phase is Phase.QUEUED)
+    assume(waiting)
+    uid = data.draw(st.sampled_from(waiting))
+    held = world.replace(changed=[replace(world.workloads[uid], phase=Phase.HELD)])
+    assert schedule(held, RULES) == schedule(world.replace(gone=[uid]), RULES)
+
+
+@examples
+@given(worlds(most_workloads=8), st.data())
+def test_one_more_empty_node_keeps_no_claimant_waiting(world: Snapshot, data: st.DataObject) -> None:
+    """For one claimant alone, where nobody may be made to leave; several may change places in the order of teams."""
+    waiting = sorted(w.id for w in world.workloads.values() if w.phase is Phase.QUEUED)
+    assume(waiting)
+    uid = data.draw(st.sampled_from(waiting))
+    others = [replace(w, preemptible=False) for w in world.workloads.values() if w.phase is not Phase.QUEUED]
+    alone = built(world, workloads=[*others, world.workloads[uid]])
+    node = replace(data.draw(st.sampled_from(world.inventory.nodes)), name="more", ready=True, schedulable=True)
+    more = built(alone, nodes=[*world.inventory.nodes, replace(node, lost=())])
+    if uid in _given(schedule(alone, RULES)):
+        assert uid in _given(schedule(more, RULES))
+
+
+@examples
+@given(worlds(), st.integers(0, 12))
+def test_a_queue_submitted_in_two_parts_is_admitted_like_one_submitted_at_once(world: Snapshot, part: int) -> None:
+    """For one team and equal work of one class, where nobody may be made to leave: then only the order counts."""
+    same = [
+        replace(
+            w, team="t1", kind=Kind.TRAINING, priority=0, gang=replace(w.gang, min=w.gang.count), attained=0,
+            failures=0, deadline=None, preemptible=False,
+        )
+        for w in world.workloads.values() if w.phase is Phase.QUEUED and not w.unmet and w.not_before is None
+    ]  # fmt: skip
+    first, rest = same[:part], same[part:]
+    quotas = [replace(q, nominal=12_000, borrowing=None, lending=None) for q in world.quotas if q.team == "t1"]
+    at_once = built(world, workloads=same, quotas=quotas)
+    begun = built(world, workloads=first, quotas=quotas)
+    begun = begun.after(schedule(begun, RULES))
+    in_parts = begun.replace(changed=rest)
+    assert _running(at_once.after(schedule(at_once, RULES))) == _running(in_parts.after(schedule(in_parts, RULES)))
+
+
+def _given(decisions: tuple[Decision, ...]) -> set[str]:
+    return {d.workload for d in decisions if isinstance(d, Place)}
+
+
+def _running(world: Snapshot) -> set[str]:
+    return {w.id for w in world.workloads.values() if w.placement}
