@@ -9,7 +9,7 @@ import heapq
 import itertools
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane import wake
@@ -112,11 +112,11 @@ class Podless:
             is_full = not 0 <= after <= len(self._changes)
             pods = {pod.name: pod for pod in self._changes[0 if is_full else after :]}
             nodes = self._nodes if is_full else ()
-            return Observation(time.time(), str(len(self._changes)), is_full, tuple(pods.values()), nodes)
+            return Observation(self.now(), str(len(self._changes)), is_full, tuple(pods.values()), nodes)
 
     def start(self, pods: Sequence[PodSpec]) -> None:
         """Run these from now on."""
-        now = time.time()
+        now = self.now()
         with self._lock:
             for pod in pods:
                 if pod.name in self._known:
@@ -137,7 +137,7 @@ class Podless:
             ]
             self._ends = [entry for entry in self._ends if entry not in gone]
             heapq.heapify(self._ends)
-            self._changes += (replace(seen, phase=PodPhase.GONE, ended_at=time.time()) for _, _, seen in gone)
+            self._changes += (replace(seen, phase=PodPhase.GONE, ended_at=self.now()) for _, _, seen in gone)
         wake.bells["observe"].set()
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
@@ -158,6 +158,14 @@ class Podless:
         """None."""
         return ()
 
+    def finish(self, workloads: Collection[str]) -> None:
+        """End all pods of these well, now."""
+        with self._lock:
+            over = [entry for entry in self._ends if entry[2].workload in workloads]
+            self._ends = [entry for entry in self._ends if entry[2].workload not in workloads]
+            heapq.heapify(self._ends)
+            self._changes += (replace(seen, ended_at=self.now()) for _, _, seen in over)
+
     def _tick(self) -> None:
         while True:
             with self._lock:
@@ -168,7 +176,7 @@ class Podless:
             time.sleep(_QUANTUM)
 
     def _due(self) -> Iterator[PodSeen]:
-        now = time.time()
+        now = self.now()
         while self._ends and self._ends[0][0] <= now:
             yield heapq.heappop(self._ends)[2]
 

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from controlplane.benchmarks import podless, stopping
+from controlplane.benchmarks import podless, roundload, stopping
 from controlplane.benchmarks.site import SPARE_GPUS
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import wiring
@@ -40,6 +40,9 @@ class Command(BaseCommand):
         parser.add_argument("--part", type=float, default=1.0, help="of the generator's workloads")
         parser.add_argument("--running", type=int, default=500)
         parser.add_argument("--waiting", type=int, default=200)
+        parser.add_argument("--nodes", type=int, default=roundload.NODES)
+        parser.add_argument("--count", type=int, default=200, help="rounds to time")
+        parser.add_argument("--seed", type=int, default=0)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it; what it found goes to standard output as JSON."""
@@ -119,4 +122,5 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "admission-submit": submit,
     "site-prepare": prepare_site,
     "fencing-worker": stop_now_and_then,
+    "round": roundload.measure,
 }
