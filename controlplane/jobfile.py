@@ -217,7 +217,7 @@ OWN = {
         Field(
             "deadline",
             Quantity(quantities.moment, 0, 4e9, '"2026-12-01T08:00:00Z"', ("1970-01-01T00:00:00Z", "2096-10-02Z")),
-            "Still waiting then, it expires.",
+            "Still waiting then, it expires. In the day before it goes ahead of other trainings.",
         ),
         Field("retries", Whole(0, 100), "How often it is tried again after a failure.", 0),
         PORTS,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from scheduler.decision import Evict, Place, Reason, Wait
+from scheduler.decision import Evict, Place, Reason, Shrink, Wait
 from scheduler.evictable import Evictable
 from scheduler.fit import Refusal, flavors, least
 from scheduler.gang import Goal, find_places
@@ -43,7 +43,7 @@ class Explanation:
     numbers: tuple[tuple[str, int | str], ...] = ()
     checks: tuple[Check, ...] = ()
     place: Place | None = None
-    victims: tuple[Evict, ...] = ()
+    victims: tuple[Evict | Shrink, ...] = ()  # who leaves, or gives workers
     position: int | None = None  # its turn among all claimants, from 1
 
 
@@ -53,7 +53,7 @@ class Preview:
 
     place: Place | None
     wait: Wait | None
-    victims: tuple[Evict, ...] = ()
+    victims: tuple[Evict | Shrink, ...] = ()  # who leaves, or gives workers
     position: int = 1  # its turn among all claimants
 
 
@@ -92,7 +92,9 @@ def _placed(plan: Plan, workload: Workload, order: str) -> Explanation:
     place, victims = _place_of(plan, workload), _victims_of(plan, workload)
     where = ", ".join(sorted({a.node for a in place.workers}))
     message = f"Gets its place on {where} in the next round."
-    made = f"{len(victims)} workloads leave for it." if victims else "Nobody has to leave."
+    shrink = sum(isinstance(d, Shrink) for d in victims)
+    made = f"{len(victims) - shrink} workloads leave for it." if victims else "Nobody has to leave."
+    made += f" {shrink} elastic gangs give workers." if shrink else ""
     texts = {"Quota": "Its team's quota allows it.", "Order": order, "Placement": message, "Preemption": made}
     checks = tuple(Check(name, Status.OK, text) for name, text in texts.items())
     return Explanation(workload.id, None, message, checks=checks, place=place, victims=victims)
@@ -102,8 +104,8 @@ def _place_of(plan: Plan, workload: Workload) -> Place:
     return next(d for d in plan.decisions if isinstance(d, Place) and d.workload == workload.id)
 
 
-def _victims_of(plan: Plan, workload: Workload) -> tuple[Evict, ...]:
-    return tuple(d for d in plan.decisions if isinstance(d, Evict) and d.by == workload.id)
+def _victims_of(plan: Plan, workload: Workload) -> tuple[Evict | Shrink, ...]:
+    return tuple(d for d in plan.decisions if isinstance(d, Evict | Shrink) and d.by == workload.id)
 
 
 def _checks(plan: Plan, workload: Workload, refused: Refusal, order: str, settings: Settings) -> tuple[Check, ...]:

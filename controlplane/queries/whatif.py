@@ -14,7 +14,7 @@ from controlplane.quantities import iso
 from controlplane.queries import access, snapshot
 from scheduler import explain as core
 from scheduler import workload as words
-from scheduler.decision import Evict, Place, Reason
+from scheduler.decision import Evict, Place, Reason, Shrink
 from scheduler.fit import Refusal
 from scheduler.plan import Plan
 from scheduler.schedule import outcomes
@@ -107,15 +107,16 @@ def _phase(place: Place | None) -> Phase:
     return Phase.RESERVED if place.after else Phase.ADMITTED
 
 
-def _evicted(user: access.Person, world: Snapshot, victims: Iterable[Evict]) -> list[dict[str, Any]]:
-    """Who would have to leave; of teams that the user cannot see, only which team it is."""
+def _evicted(user: access.Person, world: Snapshot, victims: Iterable[Evict | Shrink]) -> list[dict[str, Any]]:
+    """Who would have to leave or give workers; of teams that the user cannot see, only which team it is."""
     seen = _seen(user)
     out = []
     for eviction in victims:
         victim = world.workloads[eviction.workload]
+        reason = eviction.reason.value if isinstance(eviction, Evict) else "Shrunk"
         may_see = seen is None or victim.team in seen
         who = {"uid": victim.id, "name": victim.name} if may_see else {"uid": None, "name": None}
-        out.append({**who, "team": victim.team, "reason": eviction.reason.value})
+        out.append({**who, "team": victim.team, "reason": reason})
     return out
 
 
@@ -136,6 +137,7 @@ def _imagined(spec: "Spec", world: Snapshot, unmet: Sequence[str]) -> words.Work
     priority = named.first()
     return replace(
         words.Workload(NEW, spec.name, spec.team, spec.type, spec.resources, spec.workers, spec.topology),
+        deadline=spec.deadline,
         priority=priority.value if priority else 0,
         preemptible=priority.preemptible if priority else True,
         submitted_at=world.at,

@@ -111,3 +111,14 @@ def test_a_preview_of_what_waits_says_why() -> None:
     seen = preview(world, Workload("n", "n", "red", Kind.TRAINING, Ask(gpus=2)), Settings())
     assert isinstance(seen.wait, Wait)
     assert seen.wait.reason is Reason.NO_MATCHING_FLAVOR
+
+
+def test_who_gives_workers_is_told_like_who_leaves() -> None:
+    world = parse("""
+        node a 3 gpus   team red nominal 3
+        low red training 1 running a   gang red training 1 x 1..2 running a
+        high red training 2 priority 100 pending
+    """)
+    found = explain(world, "high", Settings())
+    assert [(type(d).__name__, d.workload) for d in found.victims] == [("Shrink", "gang"), ("Evict", "low")]
+    assert found.checks[-1].message == "1 workloads leave for it. 1 elastic gangs give workers."

@@ -149,7 +149,7 @@ class EventPage(Answer):
 
 
 class Evicted(Answer):
-    """Who would have to leave; nameless if of a team that the asker cannot see."""
+    """Who would have to leave or (Shrunk) to give workers; nameless if of a team that the asker cannot see."""
 
     uid = s.UUIDField(allow_null=True)
     name = s.CharField(allow_null=True)
