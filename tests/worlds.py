@@ -32,7 +32,7 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
       saves 600                                  seconds between its checkpoints
       attained 4   failures 2                    GPU hours it held in earlier attempts; failures of its own
       deadline 105000   scaled 99990             when it expires; when an elastic gang last changed
-      moving                                     was consolidated: a place is kept for it
+      moving   finishing                         was consolidated: a place is kept for it; one of its workers is done
 
 Places without device numbers take the lowest devices that are not held, whole ones unless it is a share.
 """
@@ -63,7 +63,7 @@ PHASES = {p.value.lower(): p for p in Phase if p != Phase.PREEMPTED} | {
     "pending": Phase.QUEUED,
     "leaving": Phase.CHECKPOINTING,
 }
-FLAGS = {"down", "cordoned", "firm", "moving", *PHASES}
+FLAGS = {"down", "cordoned", "firm", "moving", "finishing", *PHASES}
 
 Fact = tuple[str, ...]
 
@@ -193,7 +193,7 @@ _WORDS = {
     *("nominal", "borrowing", "lending", "weight", "parent"),
     *("x", "share", "limit", "smem", "models", "gpumem", "require", "prefer", "priority", "firm"),
     *("after", "leaves", "since", "started", "checkpointed", "unmet", "notbefore", "preempted"),
-    *("saves", "attained", "failures", "deadline", "scaled", "moving"),
+    *("saves", "attained", "failures", "deadline", "scaled", "moving", "finishing"),
 }
 
 
@@ -284,6 +284,7 @@ def _workload(world: _World, words: list[str]) -> Workload:
         failures=int(o.get("failures", 0)),
         deadline=float(o["deadline"]) if "deadline" in o else None,
         scaled_at=float(o["scaled"]) if "scaled" in o else None,
+        finishing="finishing" in o,
         moving="moving" in o,
         unmet=tuple(o["unmet"].split(",")) if "unmet" in o else (),
         after=tuple(o["after"].split(",")) if "after" in o else (),

@@ -70,7 +70,7 @@ def _is_enough(plan: Plan, claimant: Workload, need: int) -> bool:
 def _few_enough(plan: Plan, claimant: Workload, evictable: Evictable, most: int) -> Ints:
     """Candidates on nodes where a few of them make room for a worker; none where all of it would take too many.
 
-    Where one as large as a piece could go, the piece itself could: only smaller ones help.
+    Only what is smaller than the piece that is missing: where one as large could go, the piece itself mostly could.
     """
     need, inventory, ask = claimant.ask.milli * least(claimant), plan.inventory, claimant.ask
     piece = ask.milli if claimant.topology.require is None else need

@@ -46,10 +46,23 @@ def test_services_do_not_move() -> None:
 
 
 def test_nobody_moves_without_a_place_to_go_to() -> None:
+    world = """
+        node b 2 gpus   node c 1 gpus cpu {}   team red nominal 4
+        b1 red training 1 cpu 4 saves 600 running b   big red training 2 pending
+    """
+    assert moves(schedule(parse(world.format(2)), RULES)) == []
+    assert moves(schedule(parse(world.format(4)), RULES))[0] == evict("b1", MOVED, "big")
+
+
+def test_a_place_that_others_have_still_to_leave_is_none_to_go_to() -> None:
+    world = parse(f"{PIECES.format('saves 600')}   gone blue training 1 leaving a")
+    assert moves(schedule(world, RULES)) == []
+
+
+def test_only_what_is_smaller_than_the_piece_moves() -> None:
     world = parse("""
-        node a 2 gpus   node b 2 gpus   team red nominal 4
-        a1 red training 1 saves 600 running a   b1 red training 1 saves 600 running b
-        other red training 1 models gpu running a   big red training 2 pending
+        node a 2 gpus cpu 2   node b 2 gpus cpu 8   team red nominal 4
+        b1 red training 2 saves 600 running b   big red training 2 cpu 4 pending
     """)
     assert moves(schedule(world, RULES)) == []
 

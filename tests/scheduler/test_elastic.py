@@ -177,3 +177,65 @@ def test_it_grows_on_its_gpu_model_as_close_as_it_requires_and_within_quota() ->
     """
     found = [moves(schedule(parse(text), RULES)) for text in (model, near, quota)]
     assert found == [[], [place("gang", "b")], [place("gang", "a")]]
+
+
+def test_a_gang_of_which_a_worker_is_done_does_not_grow() -> None:
+    world = parse("node a 4 gpus   team red nominal 4   gang red training 1 x 1..4 finishing running a a")
+    assert moves(schedule(world, RULES)) == []
+
+
+def test_a_gang_does_not_take_the_quota_that_its_own_team_waits_for() -> None:
+    world = parse("""
+        node a 12 gpus   team red nominal 4 borrowing 0   team blue nominal 8
+        mine red training 1 x 2..4 running a a   theirs blue training 1 x 2..4 running a a
+        job red training 3 pending
+    """)
+    assert moves(schedule(world, RULES)) == [place("theirs", "a", "a")]
+
+
+def test_what_a_node_gave_in_vain_is_put_back_before_the_next_one_is_asked() -> None:
+    world = parse("""
+        node a 2 gpus cpu 2   node b 2 gpus   node c 1 gpus   team red nominal 5
+        gang red training 1 x 2..3 running c b a   new red training 2 cpu 4 pending
+    """)
+    assert moves(schedule(world, RULES)) == [shrink("gang", 1), place("new", "b", after=("gang",))]
+
+
+def test_the_gang_of_the_lowest_priority_gives_first_and_of_equal_ones_the_latest() -> None:
+    world = parse("""
+        node a 6 gpus   team red nominal 6
+        low red training 1 x 1..2 running a   late red training 1 x 1..2 priority 50 running a
+        mid red training 1 x 1..2 priority 50 running a
+        new red training 1 x 2 priority 100 pending
+    """)
+    assert moves(schedule(world, RULES))[:2] == [shrink("low", 1), shrink("mid", 1)]
+
+
+def test_an_elastic_gang_of_its_own_team_shrinks_before_a_borrower_leaves() -> None:
+    world = parse("""
+        node a 3 gpus   team red nominal 3   team blue nominal 0
+        gang red training 1 x 1..2 running a   job blue training 1 running a
+        r1 red training 1 pending
+    """)
+    assert moves(schedule(world, RULES)) == [shrink("gang", 1), place("r1", "a", after=("gang",))]
+
+
+def test_beside_those_who_leave_only_the_workers_that_are_needed_leave() -> None:
+    world = parse("""
+        node a 2 gpus   node b 1 gpus   node c 1 gpus   team red nominal 4
+        low red training 1 running a   gang red training 1 x 1..3 running c a b checkpointed 99999
+        high red training 2 priority 100 pending
+    """)
+    assert moves(schedule(world, RULES)) == [
+        shrink("gang", 1),
+        evict("low", EvictReason.PREEMPTED, "high"),
+        place("high", "a", after=("gang", "low")),
+    ]
+
+
+def test_a_team_that_holds_only_what_it_owns_gives_nothing_back() -> None:
+    world = parse("""
+        node a 2 gpus   team red nominal 1   team blue nominal 2
+        gang blue training 1 x 1..2 running a   r1 red training 1 pending
+    """)
+    assert moves(schedule(world, RULES)) == []
