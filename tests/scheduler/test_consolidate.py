@@ -83,7 +83,7 @@ def test_the_place_is_kept_until_the_moved_one_has_started_again() -> None:
 
 def test_a_moved_one_starts_once_and_before_anybody_else() -> None:
     world = parse("""
-        node a 2 gpus   team red nominal 2   team blue nominal 2
+        node a 3 gpus   team red nominal 2   team blue nominal 2
         first blue training 1 priority 100 pending   b1 red training 1 moving pending
     """)
     assert moves(schedule(world, RULES)) == [place("b1", "a"), place("first", "a")]
