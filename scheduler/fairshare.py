@@ -85,7 +85,7 @@ def _corrected(sides: Sequence[Side], more: Sequence[int], over: int, correction
 def entitled(plan: Plan, settings: Settings) -> dict[tuple[str, str], int]:
     """What each team's subtree is entitled to in each pool, milli-GPU; the same throughout a round.
 
-    Placing and evicting do not change what is wanted, so it is computed once for a plan.
+    Who is placed or has to leave meanwhile wants no more and no less, so it is computed once for a plan.
     """
     if plan.entitled is None:
         demand = _demand(plan)
@@ -161,10 +161,7 @@ def _demand(plan: Plan) -> dict[str, Pool]:
 
 
 def _wanting(plan: Plan) -> Iterator[tuple[Workload, int]]:
-    """Claimants that nothing but room and quota keeps from starting, and those made to leave, and their workers.
-
-    As they are by now: what is placed meanwhile counts as held, what is made to leave as wanted, so the sum stays.
-    """
+    """Claimants that nothing but room and quota keeps from starting, and those made to leave: how many workers more."""
     at, known = plan.snapshot.at, plan.usage.tree.paths
     for before in plan.waiting:
         workload = plan.workload(before.id)
@@ -173,11 +170,11 @@ def _wanting(plan: Plan) -> Iterator[tuple[Workload, int]]:
             yield workload, workload.missing if workload.ask.milli else 0
     for workload in plan.leaving.values():
         if workload.phase is Phase.CHECKPOINTING and workload.team in known:
-            yield workload, len(workload.placement)
+            yield workload, workload.gang.count if workload.ask.milli else 0
 
 
 def _home(plan: Plan, workload: Workload) -> str | None:
-    """The pool in which it counts as demand: the first that it may use in which its team owns anything, else the first."""
+    """The pool in which it counts as demand: the first that it may use and its team owns, else the first."""
     ask = workload.ask
     fitting = [
         (ask.models.index(f.model) if ask.models else 0, f.gpu_memory, f.pool)

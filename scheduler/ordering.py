@@ -13,7 +13,7 @@ from scheduler.settings import Settings
 from scheduler.snapshot import LATER
 from scheduler.workload import Kind, Workload
 
-Claim = tuple[tuple[float, int], ...]
+Claim = tuple[tuple[float, int, int], ...]
 Turn = tuple[bool, Claim, str]  # whether its next claimant borrows, how much it holds, the team
 
 
@@ -60,13 +60,16 @@ def _owed(plan: Plan, team: str) -> int:
 
 
 def claim_of(plan: Plan, shares: Mapping[str, int], team: str) -> Claim:
-    """Held over what each deserves (`fairshare.deserved`) and held, from the root team down: less goes first."""
+    """Held over what each deserves (`fairshare.deserved`) held, and less what it deserves, from the root team down.
+
+    Less goes first: of teams that hold nothing the one that deserves most.
+    """
     usage, tree = plan.usage, plan.usage.tree
-    out: list[tuple[float, int]] = []
+    out: list[tuple[float, int, int]] = []
     for name in tree.paths.get(team, ())[-2::-1]:
         share = shares[name]
         total = sum(usage.total[LATER][name, pool] for pool in tree.pools)
-        out.append((total / share if share else float("inf"), total))
+        out.append((total / share if share else float("inf"), total, -share))
     return tuple(out)
 
 

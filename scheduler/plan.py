@@ -198,7 +198,7 @@ class Plan:
 
 def _spent(snapshot: Snapshot, tree: Tree) -> dict[str, Budget]:
     """The used-up budget of each team that has one, its own before its parents'."""
-    by_team = {budget.team: budget for budget in reversed(snapshot.budgets)}
+    by_team = {budget.team: budget for budget in reversed(snapshot.budgets) if budget.until > snapshot.at}
     if not by_team:
         return {}
     found = {team: next((by_team[n] for n in path if n in by_team), None) for team, path in tree.paths.items()}

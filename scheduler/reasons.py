@@ -1,6 +1,7 @@
 """Why a claimant waits: exactly one code, the first that holds in the order of `Reason`, with its figures."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -60,7 +61,7 @@ def _spent(budget: Budget, team: str) -> Refusal:
     until = int(budget.until)
     text = (
         f"{whose} has used {budget.used:g} of the {budget.hours:g} GPU hours of its budget for this {budget.period}; "
-        f"nothing new starts before day {until // 86_400}, {until // 3600 % 24:02}:{until // 60 % 60:02} cluster time."
+        f"nothing new starts before {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} cluster time."
     )
     numbers = (("used_hours", f"{budget.used:g}"), ("budget_hours", f"{budget.hours:g}"), ("until", until))
     return Refusal(Reason.BUDGET_EXHAUSTED, text, (*numbers, ("team", budget.team)))

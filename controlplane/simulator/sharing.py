@@ -1,13 +1,13 @@
 """A small event loop around the scheduler's core: jobs that compute for a while, and how fairly teams share meanwhile.
 
 What starts runs at once. What is made to leave saves its work within its grace period and waits again; starting again
-costs `restart_seconds` in which nothing is computed. A round follows each event while something waits, and the scheduler
-is told each team's decayed use once an hour. Times are seconds of the simulated cluster.
+costs `restart_seconds` in which nothing is computed. A round follows each event while something waits, and every ten
+minutes the scheduler is told each team's decayed use. Times are seconds of the simulated cluster.
 """
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.simulator.helios import HeliosJob
@@ -237,7 +237,7 @@ class Sharing:
         self._strictly, self._since = strictly, fairly
 
     def _could_give(self, team: str, over: int) -> int:
-        """What a team can give of what it borrows: whole jobs, the smallest first, down to its nominal quota at most."""
+        """What a team can give of what it borrows: whole jobs, the smallest first, down to its nominal quota."""
         given = 0
         for milli in sorted(
             w.held_milli for w in self.snapshot.workloads.values() if w.team == team and w.phase in ACTIVE

@@ -1,5 +1,7 @@
 """Fair reclaim: among teams that borrow, one below its entitlement takes from those above theirs."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from scheduler.decision import EvictReason
@@ -9,7 +11,7 @@ from scheduler.fit import flavors, least
 from scheduler.plan import Plan
 from scheduler.quota import gpus_counted, gpus_text
 from scheduler.settings import Settings
-from scheduler.snapshot import LATER
+from scheduler.snapshot import LATER, Ints
 from scheduler.victims import Terms, make_room, search
 from scheduler.workload import Workload
 
@@ -20,24 +22,13 @@ def fair_reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings:
     What they borrow is theirs for `borrower_runtime_seconds`: here nobody takes back what it owns. A claimant that
     was preempted too often borrows nothing, so it takes nothing. All workers it wants are counted, as it may get all.
     """
-    usage, team = plan.usage, claimant.team
-    known, need = entitled(plan, settings), claimant.ask.milli * claimant.missing
-    pools = [f.pool for f in flavors(plan, claimant) if f is not None]
-    pools = [pool for pool in pools if usage.total[LATER][team, pool] < known.get((team, pool), 0)]
     if claimant.id in plan.worn:
         return False
-    latest = plan.snapshot.at - settings.borrower_runtime_seconds
-    chosen = []
-    for pool in pools:
-        found = {other: spare(plan, settings, team, other, pool, need) for other in usage.borrowers(pool)}
-        if sum(found.values()) + usage.available(team, pool, LATER) < claimant.ask.milli * least(claimant):
-            continue
-        number = usage.tree.pools.index(pool)
-        for other, most in found.items():
-            theirs = evictable.of_team.get(other)
-            if most and theirs is not None:
-                is_theirs = (evictable.pool[theirs] == number) & (evictable.started[theirs] <= latest)
-                chosen.append(theirs[is_theirs & (evictable.milli[theirs] <= most)])
+    usage, team, need = plan.usage, claimant.team, claimant.ask.milli * claimant.missing
+    known = entitled(plan, settings)
+    pools = [f.pool for f in flavors(plan, claimant) if f is not None]
+    pools = [pool for pool in pools if usage.total[LATER][team, pool] < known.get((team, pool), 0)]
+    chosen = [numbers for pool in pools for numbers in _of_pool(plan, claimant, evictable, settings, pool)]
     if not chosen:
         return False
 
@@ -55,3 +46,20 @@ def fair_reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings:
 
     terms = Terms(EvictReason.FAIR_SHARE, False, may_take, message)
     return make_room(search(plan, claimant, evictable, np.concatenate(chosen), terms, settings))
+
+
+def _of_pool(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, pool: str) -> Iterator[Ints]:
+    """Candidates of a pool, team by team; none where all that may be taken is too little."""
+    usage, milli = plan.usage, claimant.ask.milli
+    most = {
+        other: spare(plan, settings, claimant.team, other, pool, milli * claimant.missing)
+        for other in usage.borrowers(pool)
+    }
+    if sum(most.values()) + usage.available(claimant.team, pool, LATER) < milli * least(claimant):
+        return
+    number, latest = usage.tree.pools.index(pool), plan.snapshot.at - settings.borrower_runtime_seconds
+    for other, amount in most.items():
+        theirs = evictable.of_team.get(other)
+        if amount and theirs is not None:
+            is_old = (evictable.pool[theirs] == number) & (evictable.started[theirs] <= latest)
+            yield theirs[is_old & (evictable.milli[theirs] <= amount)]
