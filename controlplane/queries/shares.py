@@ -8,6 +8,10 @@ from django.db.models import Sum
 from controlplane.models import Budget, Team, TeamUse, Usage
 from controlplane.periods import Period, span
 from scheduler import team as core
+from scheduler.fairshare import entitled
+from scheduler.plan import Plan
+from scheduler.settings import Settings
+from scheduler.snapshot import NOW, Snapshot
 
 MILLI_SECONDS_PER_HOUR = 3_600_000  # of one GPU
 
@@ -50,6 +54,33 @@ def used_up() -> tuple[core.Budget, ...]:
     return tuple(core.Budget(*values) for values in rows.values_list(*columns))
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One team in one pool now, milli-GPU of its whole subtree: owned, entitled to, held; and decayed use."""
+
+    team: str
+    pool: str
+    nominal: int
+    entitled: int
+    held: int
+    decayed: int
+
+
+def of_teams(now: Snapshot, settings: Settings) -> tuple[Share, ...]:
+    """How every team stands in every pool in which it owns, holds, held or is entitled to anything."""
+    plan = Plan(now)
+    usage, tree = plan.usage, plan.usage.tree
+    lately: dict[tuple[str, str], int] = defaultdict(int)
+    for use in now.use:
+        for name in tree.paths.get(use.team, ()):
+            lately[name, use.pool] += use.milli
+    found = [
+        Share(team, pool, tree.pots[team, pool].nominal, milli, usage.total[NOW][team, pool], lately[team, pool])
+        for (team, pool), milli in sorted(entitled(plan, settings).items())
+    ]
+    return tuple(one for one in found if one.nominal or one.entitled or one.held or one.decayed)
+
+
 def budgets(at: float, team: str | None = None) -> tuple[BudgetRow, ...]:
     """Every budget, or one team's, with what was used in the period of `at`. Three queries and one a kind of period."""
     rows = Budget.objects.select_related("team").order_by("team__name", "period")
@@ -69,6 +100,16 @@ def budgets(at: float, team: str | None = None) -> tuple[BudgetRow, ...]:
         )
         for b in found
     )
+
+
+def team_at(name: str) -> Team | None:
+    """A team by its name. For platform admins."""
+    return Team.objects.filter(name=name).first()
+
+
+def budget_at(team: str, period: str) -> Budget | None:
+    """A team's budget for a period, or None. For platform admins."""
+    return Budget.objects.select_related("team").filter(team__name=team, period=period).first()
 
 
 def _used(since: float) -> dict[int, int]:

@@ -12,6 +12,7 @@ from controlplane.models import PolicyVersion, PriorityClass, Workload
 from controlplane.policy import Policy
 from controlplane.quantities import iso
 from controlplane.queries import access, snapshot
+from controlplane.queries.shares import Share, of_teams
 from scheduler import explain as core
 from scheduler import workload as words
 from scheduler.decision import Evict, Place, Reason
@@ -145,3 +146,10 @@ def _imagined(spec: "Spec", world: Snapshot, unmet: Sequence[str]) -> words.Work
         grace_seconds=spec.checkpoint.grace,
         unmet=tuple(unmet),
     )
+
+
+def shares(user: access.Person, team: str | None = None) -> list[Share]:
+    """How the teams that the user may see stand in each pool, entitlement as the next round would have it."""
+    seen = None if access.is_platform_admin(user) else set(access.team_names(user))
+    found = of_teams(snapshot.full(), _settings())
+    return [one for one in found if (seen is None or one.team in seen) and team in (None, one.team)]

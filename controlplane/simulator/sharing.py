@@ -15,10 +15,9 @@ from gpushare.gpu import WHOLE
 from scheduler.decision import Decision, Evict, Place
 from scheduler.fairshare import entitled
 from scheduler.plan import Plan
-from scheduler.quota import Tree, Usage
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
-from scheduler.snapshot import LATER, Node, Snapshot
+from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team, Use
 from scheduler.workload import ACTIVE, Ask, Gang, Kind, Phase, Workload
 
@@ -43,15 +42,21 @@ class Sample:
 
 @dataclass
 class Outcome:
-    """What a run showed. unfair: ids of jobs that waited too long for what their team owns while others borrowed."""
+    """What a run showed.
 
+    unfair: ids of jobs that waited too long for what their team owns, while other teams borrowed whole preemptible
+    jobs enough to make room; unfair_strictly: while any other team borrowed anything at all.
+    """
+
+    capacity: int = 0  # milli-GPU
     samples: list[Sample] = field(default_factory=list)
     unfair: set[str] = field(default_factory=set)
     unfair_strictly: set[str] = field(default_factory=set)
     ended: int = 0
     evictions: dict[str, int] = field(default_factory=dict)
     most_preempted: int = 0
-    worn_starts_beyond_nominal: int = 0
+    worn_starts: int = 0  # of jobs that were preempted as often as may be
+    worn_beyond_nominal: int = 0
     rounds: int = 0
     waits: dict[str, list[float]] = field(default_factory=dict)
 
@@ -81,10 +86,7 @@ class Sharing:
         self.snapshot = Snapshot.build(0.0, nodes, teams, quotas, ())
         self.quotas = {quota.team: quota.nominal for quota in quotas}
         self.pool = quotas[0].pool
-        self._capacity = sum(node.gpus for node in self.snapshot.inventory.nodes) * WHOLE
-        self.seen = Outcome()
-        self._pool_of = {node.name: node.pool for node in self.snapshot.inventory.nodes}
-        self._tree = Tree(self.snapshot)
+        self.seen = Outcome(sum(node.gpus for node in self.snapshot.inventory.nodes) * WHOLE)
         self._events: list[tuple[float, int, str, str, int]] = []
         self._order = 0
         self._left: dict[str, float] = {}  # seconds still to compute
@@ -214,7 +216,8 @@ class Sharing:
         recent = [t for t in victim.preempted_at if t > at - self.settings.preemption_window_seconds]
         self.seen.most_preempted = max(self.seen.most_preempted, len(recent) + 1)
         restart = self.settings.restart_seconds if victim.attempt > 1 else 0.0
-        computed = max(0.0, at - (victim.started_at or at) - restart)
+        started = at if victim.started_at is None else victim.started_at
+        computed = max(0.0, at - started - restart)
         self._left[victim.id] = max(1.0, self._left[victim.id] - computed)
         self._push(at + GRACE, "left", victim.id, victim.attempt)
 
@@ -225,12 +228,13 @@ class Sharing:
         held = self._later(self.snapshot) if still else {}
         owed = [w for w in still if held[w.team] + w.ask.milli * w.gang.min <= self.quotas[w.team]]
         lent = {team: self._could_give(team, milli - self.quotas[team]) for team, milli in held.items()} if owed else {}
-        free = self._capacity - sum(held.values())
+        free = self.seen.capacity - sum(held.values())
+        is_borrowed = any(milli > self.quotas[team] for team, milli in held.items())
         strictly: dict[str, float] = {}
         fairly: dict[str, float] = {}
         for workload in owed:
             others = sum(milli for team, milli in lent.items() if team != workload.team)
-            if any(milli > self.quotas[team] for team, milli in held.items()):
+            if is_borrowed:
                 strictly[workload.id] = self._strictly.get(workload.id, at)
             if others and free + others >= workload.ask.milli * workload.gang.min:
                 fairly[workload.id] = self._since.get(workload.id, at)
@@ -238,33 +242,32 @@ class Sharing:
 
     def _could_give(self, team: str, over: int) -> int:
         """What a team can give of what it borrows: whole jobs, the smallest first, down to its nominal quota."""
+        jobs = [w for w in self.snapshot.workloads.values() if w.team == team and w.phase in ACTIVE]
         given = 0
-        for milli in sorted(
-            w.held_milli for w in self.snapshot.workloads.values() if w.team == team and w.phase in ACTIVE
-        ):
+        for milli in sorted(w.held_milli for w in jobs):
             if given + milli > over:
                 break
             given += milli
         return given
 
     def _note_worn(self, before: Snapshot, decisions: Sequence[Decision]) -> None:
+        """Count the starts beyond its team's nominal quota of jobs that were preempted too often for that."""
         since = before.at - self.settings.preemption_window_seconds
-        world = before
-        for decision in decisions:
+        for number, decision in enumerate(decisions, 1):
             workload = before.workloads[decision.workload]
-            world = world.after([decision]) if self._is_worn(workload, since) else world
-            if isinstance(decision, Place) and self._is_worn(workload, since):
-                held = self._later(before.after(decisions[: decisions.index(decision) + 1]))
-                self.seen.worn_starts_beyond_nominal += held[workload.team] > self.quotas[workload.team]
-
-    def _is_worn(self, workload: Workload, since: float) -> bool:
-        return sum(at > since for at in workload.preempted_at) >= self.settings.max_preemptions
+            times = sum(at > since for at in workload.preempted_at)
+            if isinstance(decision, Place) and times >= self.settings.max_preemptions:
+                held = self._later(before.after(decisions[:number]))
+                self.seen.worn_beyond_nominal += held[workload.team] > self.quotas[workload.team]
+                self.seen.worn_starts += 1
 
     def _later(self, snapshot: Snapshot) -> dict[str, int]:
         """What each team holds or was promised, without what is leaving."""
-        usage = Usage(self._tree, self._pool_of)
-        usage.count_all(w for w in snapshot.workloads.values() if w.placement)
-        return {team: usage.total[LATER][team, self.pool] for team in self.quotas}
+        held = dict.fromkeys(self.quotas, 0)
+        for workload in snapshot.workloads.values():
+            if workload.phase in ACTIVE or workload.phase is Phase.RESERVED:
+                held[workload.team] += workload.held_milli
+        return held
 
     # judging
 
@@ -283,15 +286,13 @@ class Sharing:
         plain = entitled(plan, replace(self.settings, use_correction=0.0))
         demand = self._demand()
         for team in self.quotas:
-            e, p = (
-                self._entitled[team].update(at, shares[team, self.pool]),
-                self._plain[team].update(at, plain[team, self.pool]),
-            )
+            mean = self._entitled[team].update(at, shares[team, self.pool])
+            plain_mean = self._plain[team].update(at, plain[team, self.pool])
             if demand[team] < shares[team, self.pool] or demand[team] == 0:
                 self._covered[team] = at
             if at % HOUR == 0:
-                u = self._use[team].update(at, self._held()[team])
-                self.seen.samples.append(Sample(at, team, u, e, p, self._covered[team]))
+                use_mean = self._use[team].update(at, self._held()[team])
+                self.seen.samples.append(Sample(at, team, use_mean, mean, plain_mean, self._covered[team]))
 
     def _demand(self) -> dict[str, int]:
         demand = dict.fromkeys(self.quotas, 0)
