@@ -151,5 +151,9 @@ def _imagined(spec: "Spec", world: Snapshot, unmet: Sequence[str]) -> words.Work
 def shares(user: access.Person, team: str | None = None) -> list[Share]:
     """How the teams that the user may see stand in each pool, entitlement as the next round would have it."""
     seen = None if access.is_platform_admin(user) else set(access.team_names(user))
-    found = of_teams(snapshot.full(), _settings())
-    return [one for one in found if (seen is None or one.team in seen) and team in (None, one.team)]
+    return [one for one in shares_of_all() if (seen is None or one.team in seen) and team in (None, one.team)]
+
+
+def shares_of_all() -> tuple[Share, ...]:
+    """How all teams stand in each pool, entitlement as the next round would have it."""
+    return of_teams(snapshot.full(), _settings())

@@ -65,7 +65,9 @@ def read(path: Path) -> dict[str, Demand]:
                 jobs = float(row["running_gpu_jobs"]) + float(row["pending_gpu_jobs"])
                 by_team.setdefault(row["vc"], []).append((int(row["total_gpus"]), gpus, jobs))
     except (OSError, ValueError) as error:
-        raise PresetError(f"{path} cannot be read ({error}). Set WEFT_DATA to the folder with the shared data.") from error
+        raise PresetError(
+            f"{path} cannot be read ({error}). Set WEFT_DATA to the folder with the shared data."
+        ) from error
     return {
         team: Demand(rows_[0][0], [gpus for _, gpus, _ in rows_], [jobs for _, _, jobs in rows_])
         for team, rows_ in sorted(by_team.items())
