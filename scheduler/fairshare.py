@@ -170,7 +170,7 @@ def _wanting(plan: Plan) -> Iterator[tuple[Workload, int]]:
             yield workload, workload.missing if workload.ask.milli else 0
     for workload in plan.leaving.values():
         if workload.phase is Phase.CHECKPOINTING and workload.team in known:
-            yield workload, workload.gang.count if workload.ask.milli else 0
+            yield workload, workload.missing if workload.ask.milli else 0
 
 
 def _home(plan: Plan, workload: Workload) -> str | None:

@@ -23,11 +23,10 @@ def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violat
     By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota
     and the victim's team borrows. By fair share: the victim's team borrows, keeps its nominal quota, and the victim
     has run for the longer time that borrowed work is left to its borrower. To move it: it saves checkpoints and is
-    no service. The victim is preemptible and has run for
-    the least time (how often it may be asked is S10's). Needed: with any proper subset of the victims out of the way,
-    the scheduler itself, asked about the claimant alone, finds no place for it. Tried on all subsets of up to 12
-    victims, or on those that leave at most `most_left_out` of them out; leaving out one is enough wherever room helps
-    monotonously.
+    no service. The victim is preemptible and has run for the least time (how often it may be asked is S10's). Needed:
+    with any proper subset of the victims out of the way, the scheduler itself, asked about the claimant alone, finds
+    no place for it. Tried on all subsets of up to 12 victims, or on those that leave at most `most_left_out` of them
+    out; leaving out one is enough wherever room helps monotonously.
     """
     if state.round is None:
         return ()

@@ -16,7 +16,9 @@ from scheduler.victims import Terms, make_room, search
 from scheduler.workload import Workload
 
 
-def fair_reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings) -> bool:
+def fair_reclaim(
+    plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, may_evict: bool = True
+) -> bool:
     """Place a claimant by making borrowers above their entitlement leave; whether it could.
 
     What they borrow is theirs for `borrower_runtime_seconds`: here nobody takes back what it owns. A claimant that
@@ -28,13 +30,19 @@ def fair_reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings:
     known = entitled(plan, settings)
     pools = [f.pool for f in flavors(plan, claimant) if f is not None]
     pools = [pool for pool in pools if usage.total[LATER][team, pool] < known.get((team, pool), 0)]
-    chosen = [numbers for pool in pools for numbers in _of_pool(plan, claimant, evictable, settings, pool)]
-    if not chosen:
+    chosen = [np.zeros(0, dtype=np.int64)]
+    chosen += [numbers for pool in pools for numbers in _of_pool(plan, claimant, evictable, settings, pool)]
+    if len(chosen) == 1 and not (pools and evictable.elastic):
         return False
 
     def may_take(victim: Workload) -> bool:
         held = usage.by_pool(victim).items()
         return all(spare(plan, settings, team, victim.team, pool, need) >= milli for pool, milli in held)
+
+    def may_shrink(gang: Workload) -> bool:
+        worker, held = gang.ask.milli, usage.by_pool(gang)
+        can_give = (spare(plan, settings, team, gang.team, pool, need) >= worker for pool in held)
+        return worker > 0 and bool(held) and held.keys() <= set(pools) and all(can_give)
 
     def message(victim: Workload) -> str:
         pool = next(iter(usage.by_pool(victim)), pools[0])
@@ -44,7 +52,7 @@ def fair_reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings:
             f"{gpus_text(held)} in {pool} and is entitled to {gpus_text(share)}."
         )
 
-    terms = Terms(EvictReason.FAIR_SHARE, False, may_take, message)
+    terms = Terms(EvictReason.FAIR_SHARE, False, may_take, message, may_shrink, may_evict)
     return make_room(search(plan, claimant, evictable, np.concatenate(chosen), terms, settings))
 
 
