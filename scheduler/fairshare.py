@@ -150,13 +150,14 @@ def _demand(plan: Plan) -> dict[str, Pool]:
     for pool in tree.pools:
         total = {team: usage.total[LATER][team, pool] for team in tree.paths}
         out[pool] = {t: total[t] - sum(total[child] for child in tree.children.get(t, ())) for t in tree.paths}
-    home: dict[tuple[str, Ask], str | None] = {}
+    home: dict[tuple[str, tuple[str, ...], int], str | None] = {}  # all that it depends on, and quick to hash
     for workload, workers in _wanting(plan):
-        key = (workload.team, workload.ask)
+        team, ask = workload.team, workload.ask
+        key = (team, ask.models, least_memory(ask))
         if key not in home:
-            home[key] = _home(plan, workload)
+            home[key] = _home(plan, team, ask)
         if (found := home[key]) is not None:
-            out[found][workload.team] += workload.ask.milli * workers
+            out[found][team] += ask.milli * workers
     return out
 
 
@@ -173,9 +174,8 @@ def _wanting(plan: Plan) -> Iterator[tuple[Workload, int]]:
             yield workload, workload.missing if workload.ask.milli else 0
 
 
-def _home(plan: Plan, workload: Workload) -> str | None:
+def _home(plan: Plan, team: str, ask: Ask) -> str | None:
     """The pool in which it counts as demand: the first that it may use and its team owns, else the first."""
-    ask = workload.ask
     fitting = [
         (ask.models.index(f.model) if ask.models else 0, f.gpu_memory, f.pool)
         for f in plan.inventory.flavors
@@ -183,7 +183,7 @@ def _home(plan: Plan, workload: Workload) -> str | None:
     ]
     pools = [pool for _, _, pool in sorted(fitting)]
     tree = plan.usage.tree
-    return next((pool for pool in pools if tree.pots[tree.root_of[workload.team], pool].owned), next(iter(pools), None))
+    return next((pool for pool in pools if tree.pots[tree.root_of[team], pool].owned), next(iter(pools), None))
 
 
 # --- who is how far from it ------------------------------------------------------------------------
