@@ -14,7 +14,7 @@ from typing import Any
 from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
 from gpushare.gpu import Share
 from scheduler.snapshot import Node, Snapshot
-from scheduler.team import Quota, Team
+from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
 
 _MODULUS = 1 << 128
@@ -56,26 +56,36 @@ def workload_of(text: str) -> Workload:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is not a workload: nodes, teams and quotas."""
+    """What is not a workload: nodes, teams, quotas, decayed use, and budgets that are used up."""
 
     nodes: tuple[Node, ...]
     teams: tuple[Team, ...]
     quotas: tuple[Quota, ...]
+    use: tuple[Use, ...] = ()
+    budgets: tuple[Budget, ...] = ()
 
     @property
     def text(self) -> str:
         """Canonical JSON."""
-        return _encode([[_values(entity) for entity in part] for part in (self.nodes, self.teams, self.quotas)])
+        parts = (self.nodes, self.teams, self.quotas, self.use, self.budgets)
+        return _encode([[_values(entity) for entity in part] for part in parts])
 
     @staticmethod
     def of(text: str) -> "Frame":
         """The frame that `text` wrote."""
-        nodes, teams, quotas = json.loads(text)
+        nodes, teams, quotas, *later = json.loads(text)
+        use, budgets = later or ((), ())  # rounds that were stored before these were kept
         return Frame(
             tuple(_node(values) for values in nodes),
             tuple(Team(*values) for values in teams),
             tuple(Quota(*values) for values in quotas),
+            tuple(Use(*values) for values in use),
+            tuple(Budget(*values) for values in budgets),
         )
+
+    def snapshot(self, at: float, workloads: Iterable[Workload]) -> Snapshot:
+        """The snapshot with these workloads, from scratch."""
+        return Snapshot.build(at, self.nodes, self.teams, self.quotas, workloads, self.use, self.budgets)
 
 
 def _node(values: list[Any]) -> Node:
@@ -83,7 +93,7 @@ def _node(values: list[Any]) -> Node:
     return Node(**{**named, "lost": tuple(named["lost"])})
 
 
-def _values(entity: Node | Team | Quota) -> list[Any]:
+def _values(entity: Node | Team | Quota | Use | Budget) -> list[Any]:
     return [getattr(entity, f.name) for f in fields(entity)]
 
 
@@ -99,7 +109,7 @@ def total(hashes: Iterable[int]) -> int:
 
 def digest_of(snapshot: Snapshot) -> str:
     """The digest from scratch; `queries.snapshot` keeps the same up to date by differences."""
-    frame = Frame(snapshot.inventory.nodes, snapshot.teams, snapshot.quotas)
+    frame = Frame(snapshot.inventory.nodes, snapshot.teams, snapshot.quotas, snapshot.use, snapshot.budgets)
     return digest_text(
         total((row_hash(frame.text), *(row_hash(workload_text(w)) for w in snapshot.workloads.values())))
     )
@@ -144,7 +154,7 @@ def rebuild(inputs: Iterable[bytes]) -> Snapshot:
         for uid in gone:
             workloads.pop(uid, None)
         workloads.update((w.id, w) for w in changed)
-    return Snapshot.build(at, frame.nodes, frame.teams, frame.quotas, workloads.values())
+    return frame.snapshot(at, workloads.values())
 
 
 def pack_scaling(snapshot: Snapshot, metrics: Metrics) -> bytes:

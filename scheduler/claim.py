@@ -57,7 +57,7 @@ def quota_room(plan: Plan, workload: Workload, flavor: Flavor | None, when: int,
     room = min(usage.available(team, pool, state) for state in states)
     if when == NOW:
         room = min(room, _room_once_started(plan, team, pool))
-    if is_owed:
+    if is_owed or workload.id in plan.worn:
         room = min(room, usage.within_nominal(team, pool, LATER))
     if not workload.preemptible:
         room = min(room, *(usage.within_nominal(team, pool, state, firm_only=True) for state in states))

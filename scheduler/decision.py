@@ -41,6 +41,7 @@ class EvictReason(StrEnum):
     PREEMPTED = "Preempted"  # by a higher priority of its own team
     RECLAIMED = "Reclaimed"  # by a team that takes its nominal GPUs back
     CONSOLIDATED = "Consolidated"  # moved: a place elsewhere is kept for it, so that room comes in one piece
+    FAIR_SHARE = "FairShare"  # by a team further below its entitlement: both borrow
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from scheduler.fit import per_node
 from scheduler.plan import Free, Plan, is_idle
 from scheduler.settings import Settings
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, Bools, Ints
-from scheduler.workload import ACTIVE, Kind, Workload
+from scheduler.workload import ACTIVE, Kind, Phase, Workload
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +31,7 @@ class Evictable:
         self.costs: Floats = np.array([row[0] for row in ranked])
         self.priority = _column([w.priority for w in found])
         self.milli = _column([w.held_milli for w in found])
+        self.started: Floats = np.array([w.started_at or 0.0 for w in found])
         self.of_team: dict[str, Ints] = {}
         self.moves_tried = 0  # sets of moves that consolidation looked at in this round
         self.movable = _column([i for i, w in enumerate(found) if is_movable(w)])
@@ -148,6 +149,19 @@ def recent_preemptors(workload: Workload, at: float, settings: Settings) -> list
     since = at - settings.preemption_window_seconds
     pairs = zip(workload.preempted_at, workload.preempted_by, strict=False)
     return [by for when, by in pairs if when > since]
+
+
+def worn(plan: Plan, settings: Settings) -> frozenset[str]:
+    """Those that wait and were preempted so often that nobody may ask them again: they start within nominal only.
+
+    So what may not be taken back from a team never adds up to more than it owns.
+    """
+    at, most = plan.snapshot.at, settings.max_preemptions
+    return frozenset(
+        w.id
+        for w in plan.waiting
+        if w.phase is Phase.QUEUED and w.preempted_by and len(recent_preemptors(w, at, settings)) >= most
+    )
 
 
 def _column(values: list[int]) -> Ints:

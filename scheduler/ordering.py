@@ -1,10 +1,11 @@
-"""Whose turn it is: teams by how little they hold of what they own, then workloads within a team."""
+"""Whose turn it is: teams by how little they hold of what they are entitled to, then workloads within a team."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from scheduler.fairshare import deserved
 from scheduler.fit import least
 from scheduler.plan import Plan
 from scheduler.precedence import precedence
@@ -12,7 +13,7 @@ from scheduler.settings import Settings
 from scheduler.snapshot import LATER
 from scheduler.workload import Kind, Workload
 
-Claim = tuple[tuple[float, int], ...]
+Claim = tuple[tuple[float, int, int], ...]
 Turn = tuple[bool, Claim, str]  # whether its next claimant borrows, how much it holds, the team
 
 
@@ -20,12 +21,13 @@ def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
     """All claimants and their shapes, one after the other; what the plan decides between two moves their teams back.
 
     Teams whose next claimant stays within what they own come before those that would borrow (Kueue's rule), then
-    those furthest below their nominal quota. Within a team the fixed comparison of `scheduler/precedence.py` holds:
+    those furthest below their entitlement. Within a team the fixed comparison of `scheduler/precedence.py` holds:
     class, priority with ageing, attained service, failures, submission. Who was placed or made to leave before its
     turn is passed over.
     """
     queues, shapes, log = _queues(plan, settings), plan.snapshot.shapes, plan.log
-    turns: list[Turn] = [(False, claim_of(plan, team), team) for team in queues]
+    shares = deserved(plan, settings) if queues else {}
+    turns: list[Turn] = [(False, claim_of(plan, shares, team), team) for team in queues]
     heapq.heapify(turns)
     decided = len(log)
     while turns:
@@ -37,7 +39,7 @@ def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
             if known is None or known[0] is not workload:
                 known = shapes[workload.id] = (workload, *shape_of(workload))
             if (known[2] > own) is not borrows:
-                heapq.heappush(turns, (not borrows, claim_of(plan, team), team))
+                heapq.heappush(turns, (not borrows, claim_of(plan, shares, team), team))
                 break
             queue.pop()
             if plan.workload(workload.id) is not workload:
@@ -45,7 +47,7 @@ def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
             yield workload, known[1]
             if len(log) != decided:
                 decided = len(log)
-                heapq.heappush(turns, (borrows, claim_of(plan, team), team))
+                heapq.heappush(turns, (borrows, claim_of(plan, shares, team), team))
                 break
 
 
@@ -57,14 +59,17 @@ def _owed(plan: Plan, team: str) -> int:
     return max((usage.within_nominal(team, pool, LATER) for pool in usage.tree.pools), default=0)
 
 
-def claim_of(plan: Plan, team: str) -> Claim:
-    """Held over nominal and held, from the root team down: less goes first."""
+def claim_of(plan: Plan, shares: Mapping[str, int], team: str) -> Claim:
+    """Held over what each deserves (`fairshare.deserved`) held, and less what it deserves, from the root team down.
+
+    Less goes first: of teams that hold nothing the one that deserves most.
+    """
     usage, tree = plan.usage, plan.usage.tree
-    out: list[tuple[float, int]] = []
+    out: list[tuple[float, int, int]] = []
     for name in tree.paths.get(team, ())[-2::-1]:
-        owned = sum(tree.pots[name, pool].nominal for pool in tree.pools)
+        share = shares[name]
         total = sum(usage.total[LATER][name, pool] for pool in tree.pools)
-        out.append((total / owned if owned else float("inf"), total))
+        out.append((total / share if share else float("inf"), total, -share))
     return tuple(out)
 
 

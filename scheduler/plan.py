@@ -14,6 +14,7 @@ from gpushare.packing import Bools
 from scheduler.decision import Evict, EvictReason, Place, Shrink
 from scheduler.quota import Tree, Usage
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Snapshot, applied
+from scheduler.team import Budget
 from scheduler.workload import Ask, Assignment, Kind, Phase, Workload
 
 Change = Place | Evict | Shrink
@@ -40,6 +41,9 @@ class Plan:
         self.holding: list[Workload] = []  # with a placement when the round began
         self.reserved: dict[str, Workload] = {}  # hold places that are not free yet
         self.leaving: dict[str, Workload] = {}  # have workers that are being stopped
+        self.spent = _spent(snapshot, self.usage.tree)  # by team: the budget that lets nothing of it start
+        self.worn: frozenset[str] = frozenset()  # preempted so often that they start within nominal only
+        self.entitled: dict[tuple[str, str], int] | None = None  # by team and pool, once somebody asked (fairshare)
         self.hold_at_most: dict[Ask, tuple[int, int]] = {}  # workers the empty cluster takes: all nodes, usable ones
         self._view: dict[str, Workload] = {}
         self.log: list[tuple[Workload, Change | None]] = []  # what was before, and the decision
@@ -190,6 +194,15 @@ class Plan:
                     gpu[COMPUTE, at] += ask.share.guarantee if ask.share else WHOLE
                     gpu[MEMORY, at] += ask.share.memory if ask.share else 0
         return gpu, host
+
+
+def _spent(snapshot: Snapshot, tree: Tree) -> dict[str, Budget]:
+    """The used-up budget of each team that has one, its own before its parents'."""
+    by_team = {budget.team: budget for budget in reversed(snapshot.budgets) if budget.until > snapshot.at}
+    if not by_team:
+        return {}
+    found = {team: next((by_team[n] for n in path if n in by_team), None) for team, path in tree.paths.items()}
+    return {team: budget for team, budget in found.items() if budget is not None}
 
 
 def is_idle(gpu: Ints) -> Bools:

@@ -72,6 +72,7 @@ class Tree:
         for name, path in self.paths.items():
             if name != CLUSTER:
                 children.setdefault(path[1], []).append(name)
+        self.children = {name: tuple(sorted(below)) for name, below in children.items()}
         self.pots: dict[tuple[str, str], Pot] = {}
         for pool in self.pools:
             for name in sorted(self.paths, key=lambda n: (-len(self.paths[n]), n)):  # children before parents

@@ -1,6 +1,7 @@
 """Why a claimant waits: exactly one code, the first that holds in the order of `Reason`, with its figures."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from scheduler.gang import Goal, find_places
 from scheduler.plan import Free, Plan, is_idle
 from scheduler.quota import Limit, gpus_counted, gpus_text
 from scheduler.snapshot import COMPUTE, LATER, NOW, Flavor
+from scheduler.team import Budget
 from scheduler.workload import Topology, Workload
 
 Lent = tuple[tuple[tuple[str, int | str], ...], str]  # figures and the part of the sentence
@@ -46,9 +48,23 @@ def gate(plan: Plan, workload: Workload) -> Refusal | None:
         return Refusal(
             Reason.BACKOFF_AFTER_FAILURE, f"Failed; tried again at {clock} cluster time.", (("not_before", at),)
         )
+    if workload.team in plan.spent:
+        return _spent(plan.spent[workload.team], workload.team)
     if workload.after:
         return awaiting(plan, workload)
     return None
+
+
+def _spent(budget: Budget, team: str) -> Refusal:
+    """The reason of a team whose budget, or whose parent's, is used up."""
+    whose = f"Team {budget.team}" if budget.team == team else f"Team {budget.team}, of which {team} is a part,"
+    until = int(budget.until)
+    text = (
+        f"{whose} has used {budget.used:g} of the {budget.hours:g} GPU hours of its budget for this {budget.period}; "
+        f"nothing new starts before {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} cluster time."
+    )
+    numbers = (("used_hours", f"{budget.used:g}"), ("budget_hours", f"{budget.hours:g}"), ("until", until))
+    return Refusal(Reason.BUDGET_EXHAUSTED, text, (*numbers, ("team", budget.team)))
 
 
 def awaiting(plan: Plan, workload: Workload) -> Refusal:
@@ -88,7 +104,29 @@ def behind(leader: Workload, asks: str = "the same") -> Refusal:
 
 def why(plan: Plan, workload: Workload) -> Refusal:
     """Why no action could place the workload: its team's quota, else room. Only for those that could not be placed."""
-    return over_quota(plan, workload) or no_places(plan, workload, _within_quota(plan, workload))
+    return (
+        over_quota(plan, workload)
+        or _too_worn(plan, workload)
+        or no_places(plan, workload, _within_quota(plan, workload))
+    )
+
+
+def _too_worn(plan: Plan, workload: Workload) -> Refusal | None:
+    """It was preempted too often to borrow, and its team's nominal quota has no room for it."""
+    if workload.id not in plan.worn:
+        return None
+    need = workload.ask.milli * least(workload)
+    pools = [f.pool for f in flavors(plan, workload) if f is not None]
+    if not pools or any(plan.usage.within_nominal(workload.team, pool, LATER) >= need for pool in pools):
+        return None
+    team, pool, times = workload.team, pools[0], len(workload.preempted_by)
+    total, owned = plan.usage.total[LATER][team, pool], plan.usage.tree.pots[team, pool].nominal
+    text = (
+        f"Was preempted {times} times and so starts only within what its team owns; it needs {gpus_counted(need)}, "
+        f"team {team} holds {gpus_text(total)} of the {gpus_text(owned)} it owns in {pool}."
+    )
+    numbers = (("needs_milli", need), ("held_milli", total), ("owned_milli", owned), ("preempted", times))
+    return Refusal(Reason.FAIR_SHARE_EXCEEDED, text, (*numbers, ("team", team), ("pool", pool)))
 
 
 def over_quota(plan: Plan, workload: Workload) -> Refusal | None:

@@ -6,11 +6,12 @@ from functools import cache
 
 from scheduler.actions.allocate import allocate
 from scheduler.actions.consolidate import consolidate
+from scheduler.actions.fair_reclaim import fair_reclaim
 from scheduler.actions.grow import grow
 from scheduler.actions.preempt import preempt
 from scheduler.actions.reclaim import reclaim
 from scheduler.decision import Decision, Wait
-from scheduler.evictable import Evictable
+from scheduler.evictable import Evictable, worn
 from scheduler.fit import Refusal
 from scheduler.moving import keep_places
 from scheduler.ordering import asks_no_more, in_order
@@ -29,7 +30,7 @@ def schedule(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
     """
     # 1. Copy the columns once; all that follows is tentative on this plan.
     plan = Plan(snapshot)
-    # 2. Go through the claimants: teams furthest below what they own first, then by class, priority, age.
+    # 2. Go through the claimants: teams furthest below their entitlement first, then by class, priority, age.
     # 3. Each one passes its gates and gets a place: free, reclaimed or preempted; or a reason.
     reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
     refused = [(workload, refusal) for workload, refusal in outcomes(plan, settings) if refusal is not None]
@@ -61,13 +62,15 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     refused = Refused()
     first_of = refused.by_shape.get
     evictable = cache(lambda: Evictable(plan, settings))
+    plan.worn = worn(plan, settings)
     for workload, shape in in_order(plan, settings):
         if len(plan.log) >= max(1, settings.most_changes):
             return
-        if is_gated(workload) and (held := gate(plan, workload)):
+        if (is_gated(workload) or workload.team in plan.spent) and (held := gate(plan, workload)):
             yield workload, held
             continue
-        first = first_of(shape)
+        is_worn = workload.id in plan.worn  # what keeps it back keeps nobody else
+        first = None if is_worn else first_of(shape)
         # Ageing may put a lower base priority first; a higher one may still preempt.
         if first is not None and workload.priority <= first[0]:
             yield workload, first[1]
@@ -77,7 +80,7 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
         if refusal is None and (overtaken := refused.before(workload)) is not None:
             plan.rollback(mark)  # what an eviction set free beyond its need goes to the first in line, next round
             refusal = behind(overtaken, "no more")
-        if refusal is not None:
+        if refusal is not None and not is_worn:
             refused.add(workload, shape, refusal)
         yield workload, refusal
 
@@ -116,7 +119,7 @@ def attempt(plan: Plan, workload: Workload, evictable: Callable[[], Evictable], 
     for may_evict in (False, True):  # nobody leaves while elastic gangs can make the room
         if not may_evict and not evictable().elastic:
             continue
-        if any(take(plan, workload, evictable(), settings, may_evict) for take in (reclaim, preempt)):
+        if any(take(plan, workload, evictable(), settings, may_evict) for take in (reclaim, fair_reclaim, preempt)):
             return None
     if consolidate(plan, workload, evictable(), settings):
         return None

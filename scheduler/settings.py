@@ -16,6 +16,9 @@ class Settings:
     min_runtime_seconds: float = 60.0  # nobody is evicted before it could do something useful
     max_preemptions: int = 3  # per workload and `preemption_window_seconds` (reliability.md P11)
     preemption_window_seconds: float = 86_400.0
+    borrower_runtime_seconds: float = 3600.0  # what is borrowed is left alone so long by others that borrow too
+    use_half_life_seconds: float = 604_800.0  # decayed use: a GPU hour of a week ago counts half (KAI's window: a week)
+    use_correction: float = 0.5  # how much past borrowing moves the weights (algorithms.md 8.1: k); 0 = not at all
     gang_timeout_seconds: float = 300.0  # a gang that is not all Running by then goes back to the queue
     wait_refresh_seconds: float = 60.0  # a waiting message with other numbers is rewritten no sooner,
     wait_refresh_fraction: float = 0.25  # nor before the wait has grown by this part: writes grow with log(wait)

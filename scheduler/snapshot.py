@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpushare.gpu import WHOLE
 from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
-from scheduler.team import Quota, Team
+from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import ACTIVE, Assignment, Phase, Workload
 
 Ints = NDArray[np.int64]
@@ -197,6 +197,8 @@ class Snapshot:
     columns: Columns
     # Which workloads ask the same, kept from one snapshot to the next: see ordering.shape_of.
     shapes: dict[str, tuple[Workload, str, int]] = field(default_factory=dict, repr=False, compare=False)
+    use: tuple[Use, ...] = ()  # decayed use by team and pool; who has no row used nothing
+    budgets: tuple[Budget, ...] = ()  # hard ones that are used up
 
     @staticmethod
     def build(
@@ -205,6 +207,8 @@ class Snapshot:
         teams: Iterable[Team],
         quotas: Iterable[Quota],
         workloads: Iterable[Workload],
+        use: Iterable[Use] = (),
+        budgets: Iterable[Budget] = (),
     ) -> "Snapshot":
         """A snapshot from scratch; the columns are a pure function of the rest."""
         inventory = Inventory(tuple(nodes))
@@ -213,7 +217,9 @@ class Snapshot:
         by_id = {w.id: w for w in workloads}
         for workload in by_id.values():
             columns.add(inventory, workload)
-        return Snapshot(at, inventory, tuple(teams), tuple(quotas), by_id, columns)
+        return Snapshot(
+            at, inventory, tuple(teams), tuple(quotas), by_id, columns, use=tuple(use), budgets=tuple(budgets)
+        )
 
     def replace(
         self, *, at: float | None = None, changed: Iterable[Workload] = (), gone: Iterable[str] = ()
@@ -230,7 +236,9 @@ class Snapshot:
             if (old := workloads.pop(uid, None)) is not None:
                 columns.add(self.inventory, old, -1)
         at = self.at if at is None else at
-        return Snapshot(at, self.inventory, self.teams, self.quotas, workloads, columns, self.shapes)
+        return Snapshot(
+            at, self.inventory, self.teams, self.quotas, workloads, columns, self.shapes, self.use, self.budgets
+        )
 
     def after(self, decisions: Iterable[Decision]) -> "Snapshot":
         """The world once these decisions are committed: the same meaning as the database's interpreter."""

@@ -1,4 +1,4 @@
-"""Teams, their quotas per node pool, and priority classes."""
+"""Teams, their quotas per node pool, what they used lately, and budgets that are used up."""
 
 from dataclasses import dataclass
 
@@ -25,3 +25,29 @@ class Quota:
     borrowing: int | None = None
     lending: int | None = None
     weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Decayed use: what a team's own workloads held in a pool on average, the older the less it counts, in milli-GPU.
+
+    The mean over time with weight 2**(-age / half-life); time before the first account counts as nothing held.
+    """
+
+    team: str
+    pool: str
+    milli: int
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A hard budget that is used up: nothing of the team, or of its children, starts until the period is over.
+
+    hours and used are GPU hours; until is cluster-clock seconds.
+    """
+
+    team: str
+    period: str
+    hours: float
+    used: float
+    until: float

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gpushare.gpu import WHOLE, Share
 from scheduler.snapshot import Node, Snapshot
-from scheduler.team import Quota, Team
+from scheduler.team import Quota, Team, Use
 from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
 
 AT = 100_000.0
@@ -132,9 +132,12 @@ def worlds(draw: st.DrawFn, most_workloads: int = 12) -> Snapshot:
             if has_quota:
                 limits = [None if n is None else n * WHOLE for n in (borrowing, lending)]
                 quotas.append(Quota(team.name, pool, nominal * WHOLE, *limits))
+    pools = sorted({n.pool for n in nodes if n.gpus})
+    lately = draw(st.lists(st.sampled_from([0, 1, 4]), min_size=4, max_size=4))
+    use = [Use(t.name, pool, n * WHOLE) for pool in pools for t, n in zip(teams, lately, strict=True) if n]
     floor = _Floor({n.name: n for n in nodes})
     drafts = draw(st.lists(_drafts, min_size=min(7, most_workloads), max_size=most_workloads))
-    return Snapshot.build(AT, nodes, teams, quotas, [_workload(floor, i, d) for i, d in enumerate(drafts)])
+    return Snapshot.build(AT, nodes, teams, quotas, [_workload(floor, i, d) for i, d in enumerate(drafts)], use)
 
 
 @dataclass

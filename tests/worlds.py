@@ -14,6 +14,9 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
       pool big                                   ... in this pool; without it in every pool
       parent research
     quota red pool big nominal 2 borrowing 0     a quota for one more pool
+      weight 2                                   its weight among borrowers
+    use red 1.5  pool big                        decayed use, in GPUs; without a pool in every pool
+    budget red month 100 120 200000              a used-up budget: period, GPU hours, used, until
 
     b1 red training 2 ...                        id, team, kind (training, notebook, inference), GPUs of a worker
       x 3   x 2..4   x 2..3..4                   workers: count, min..count, min..count..max
@@ -45,7 +48,7 @@ from typing import Any
 from gpushare.gpu import WHOLE, Share
 from scheduler.decision import Decision, Evict, EvictReason, Place, Reason, Shrink, Wait
 from scheduler.snapshot import Node, Snapshot
-from scheduler.team import Quota, Team
+from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import (
     LEAVING,
     Ask,
@@ -124,6 +127,8 @@ class _World:
     teams: list[Team] = field(default_factory=list)
     quotas: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
+    use: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    budgets: list[Budget] = field(default_factory=list)
     held: dict[tuple[str, int], int] = field(default_factory=dict)  # milli by device
 
 
@@ -138,10 +143,15 @@ def parse(text: str) -> Snapshot:
             world.workloads.append(_workload(world, words))
     pools = sorted({n.pool for n in world.nodes})
     quotas = [q for team, options in world.quotas for q in _quotas(team, options, pools)]
-    return Snapshot.build(world.at, world.nodes, world.teams, quotas, world.workloads)
+    use = [
+        Use(team, pool, _milli(gpus) or 0)
+        for team, gpus, options in world.use
+        for pool in ([options["pool"]] if "pool" in options else pools)
+    ]
+    return Snapshot.build(world.at, world.nodes, world.teams, quotas, world.workloads, use, world.budgets)
 
 
-_FACTS = {"at", "node", "cpu-node", "team", "quota"}
+_FACTS = {"at", "node", "cpu-node", "team", "quota", "use", "budget"}
 
 
 def _add_fact(world: _World, words: list[str]) -> None:
@@ -155,6 +165,11 @@ def _add_fact(world: _World, words: list[str]) -> None:
             world.teams.append(Team(words[1], options.get("parent")))
             if "nominal" in options:
                 world.quotas.append((words[1], options))
+        case "use":
+            world.use.append((words[1], words[2], _options(words[3:])))
+        case "budget":
+            hours, used, until = map(float, words[3:])
+            world.budgets.append(Budget(words[1], words[2], hours, used, until))
         case "quota":
             world.quotas.append((words[1], _options(words[2:])))
 

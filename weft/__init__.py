@@ -12,6 +12,7 @@ from controlplane.client.answers import (
     PriorityClass,
     Quota,
     Team,
+    TeamShare,
     Token,
     Workload,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "Preview",
     "PriorityClass",
     "Quota",
+    "TeamShare",
     "Retries",
     "Team",
     "Token",

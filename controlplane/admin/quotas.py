@@ -1,4 +1,4 @@
-"""Quotas, priority classes and node pools. GPUs are entered as GPUs."""
+"""Quotas, budgets, priority classes and node pools. GPUs are entered as GPUs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +9,9 @@ from django.db.models import Model
 from django.http import HttpRequest
 
 from controlplane.admin.base import GpuField, Kept, ServiceAdmin, ServiceForm, gpus
-from controlplane.models import NodePool, PriorityClass, Quota
-from controlplane.queries import teams
-from controlplane.services import quotas
+from controlplane.models import Budget, NodePool, PriorityClass, Quota
+from controlplane.queries import shares, teams
+from controlplane.services import budgets, clock, quotas
 from gpushare.gpu import WHOLE
 
 
@@ -92,6 +92,59 @@ class QuotaAdmin(ServiceAdmin):
     def delete_model(self, request: HttpRequest, obj: Quota) -> None:
         """Take it away, through the service."""
         quotas.remove(quota=obj, actor=request.user.get_username())
+
+
+class BudgetForm(ServiceForm):
+    """One team's GPU hours in each period."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+
+    class Meta:
+        model = Budget
+        fields = ("team", "period", "gpu_hours", "is_hard", "version")
+
+    def carry_out(self) -> tuple[Model, Sequence[str]]:
+        """Set the budget, if it is still the one that was shown."""
+        given = self.cleaned_data
+        row = budgets.save(
+            team=given.get("team") or self.instance.team,
+            period=given.get("period") or self.instance.period,
+            gpu_hours=given["gpu_hours"],
+            is_hard=given["is_hard"],
+            actor=self.actor,
+            version=0 if self.instance.pk is None else given["version"],
+        )
+        return row, ()
+
+
+@admin.register(Budget)
+class BudgetAdmin(ServiceAdmin):
+    """Who may use how many GPU hours."""
+
+    form = BudgetForm
+    list_display = ("team", "period", "gpu_hours", "is_hard", "state")
+    list_filter = ("period", "team")
+    list_select_related = ("team",)
+    ordering = ("team__name", "period")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Budget | None = None) -> tuple[str, ...]:
+        """A budget stays with its team and period."""
+        return ("team", "period", "state") if obj else ()
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        """Rows, with what was used asked for once."""
+        self._used = {row.pk: row for row in shares.budgets(clock.now())}
+        return super().get_queryset(request)
+
+    @admin.display(description="This period")
+    def state(self, row: Budget) -> str:
+        """What was used of it."""
+        used = self._used[row.pk]
+        return f"{used.used_hours:.1f} of {used.gpu_hours} GPU hours used" + (": used up" if used.is_used_up else "")
+
+    def delete_model(self, request: HttpRequest, obj: Budget) -> None:
+        """Take it away, through the service."""
+        budgets.remove(budget=obj, actor=request.user.get_username())
 
 
 class PriorityForm(ServiceForm):

@@ -7,7 +7,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 from rest_framework.permissions import AllowAny
 
 from controlplane.api import errors
-from controlplane.api.views import accounts, insight, platform, quotas, workloads
+from controlplane.api.views import accounts, insight, platform, quotas, shares, workloads
 
 app_name = "api"
 
@@ -40,7 +40,10 @@ v1: list[URLPattern] = [
     path("teams/<slug:name>", platform.Team.as_view()),
     path("teams/<slug:team>/quotas", quotas.TeamQuotas.as_view()),
     path("teams/<slug:team>/quotas/<slug:pool>", quotas.Quota.as_view()),
+    path("teams/<slug:team>/budgets", shares.TeamBudgets.as_view()),
+    path("teams/<slug:team>/budgets/<slug:period>", shares.Budget.as_view()),
     path("quotas", quotas.Quotas.as_view()),
+    path("shares", shares.Shares.as_view()),
     path("priority-classes", platform.PriorityClasses.as_view()),
     path("node-pools", platform.NodePools.as_view()),
     path("nodes", platform.Nodes.as_view()),

@@ -6,6 +6,7 @@ from controlplane.benchmarks import (
     admission,
     api,
     binding,
+    fairness,
     fencing,
     manifests,
     page,
@@ -32,4 +33,5 @@ BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
     "kubernetes-resync": watching.resync,
     "watch": watching.watch,
     "test-cluster": testcluster.run,
+    "fairness": fairness.run,
 }

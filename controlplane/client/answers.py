@@ -187,6 +187,32 @@ class Quota(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TeamShare(Answer):
+    """How one team stands in one pool, in milli-GPU: owned, entitled to, held, and held lately (decayed use)."""
+
+    team: str = ""
+    pool: str = ""
+    nominal_milli: int = 0
+    entitled_milli: int = 0
+    held_milli: int = 0
+    decayed_milli: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget(Answer):
+    """How many GPU hours a team may use in each period, and how many it has used in this one."""
+
+    team: str = ""
+    period: str = ""
+    gpu_hours: int = 0
+    is_hard: bool = False
+    used_hours: float = 0.0
+    is_used_up: bool = False
+    until: str = ""
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityClass(Answer):
     """A named priority."""
 

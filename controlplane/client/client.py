@@ -11,6 +11,7 @@ from controlplane.client.answers import (
     ENDED,
     LIVE,
     Answer,
+    Budget,
     Event,
     Explanation,
     Json,
@@ -22,6 +23,7 @@ from controlplane.client.answers import (
     PriorityClass,
     Quota,
     Team,
+    TeamShare,
     Token,
     Workload,
 )
@@ -212,6 +214,14 @@ class Client:
     def quotas(self, *, team: str = "", pool: str = "") -> Iterator[Quota]:
         """Yield the quotas this user sees."""
         return self._pages("/quotas", {"team": team, "pool": pool}, Quota)
+
+    def shares(self, *, team: str = "") -> Iterator[TeamShare]:
+        """Yield what each team this user sees owns, is entitled to, holds and held lately, by pool."""
+        return self._pages("/shares", {"team": team}, TeamShare)
+
+    def budgets(self, team: str) -> Iterator[Budget]:
+        """Yield a team's budgets of GPU hours."""
+        return self._pages(f"/teams/{_part(team)}/budgets", {}, Budget)
 
     def usage(self, *, group_by: str = "team", granularity: str = "all", start: str = "", end: str = "") -> Json:
         """Return GPU hours held and computed, grouped by any of team, user, pool, workload."""

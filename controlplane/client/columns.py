@@ -94,6 +94,22 @@ QUOTAS: Table = (
     Column("LENDS", lambda q: _limit(q.lending_limit_milli), right=True),
     Column("WEIGHT", lambda q: str(q.weight), right=True),
 )
+SHARES: Table = (
+    Column("TEAM", lambda s: s.team),
+    Column("POOL", lambda s: s.pool),
+    Column("NOMINAL", lambda s: gpus(s.nominal_milli), right=True),
+    Column("ENTITLED", lambda s: gpus(s.entitled_milli), right=True),
+    Column("HELD", lambda s: gpus(s.held_milli), right=True),
+    Column("DECAYED USE", lambda s: gpus(s.decayed_milli), right=True),
+)
+BUDGETS: Table = (
+    Column("TEAM", lambda b: b.team),
+    Column("PERIOD", lambda b: b.period),
+    Column("GPU HOURS", lambda b: str(b.gpu_hours), right=True),
+    Column("USED", lambda b: f"{b.used_hours:.1f}", right=True),
+    Column("ONCE USED UP", lambda b: "nothing starts" if b.is_hard else "only told"),
+    Column("UNTIL", lambda b: b.until, wide=True),
+)
 PRIORITIES: Table = (
     Column("NAME", lambda p: p.name + (" (default)" if p.is_default else "")),
     Column("VALUE", lambda p: str(p.value), right=True),

@@ -1,5 +1,6 @@
 """S8 preemption legality and S9 no useless kill: who is made to leave, by whom, and what for."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -20,11 +21,12 @@ def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violat
     """Every victim may be asked by its claimant, and every victim is needed.
 
     By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota
-    and the victim's team borrows. To move it: it saves checkpoints and is no service. The victim is preemptible and
-    has run for the least time (how often it may be asked is S10's). Needed: with any proper subset of the victims out
-    of the way, the scheduler itself, asked about the claimant alone, finds no place for it. Tried on all subsets of up
-    to 12 victims, or on those that leave at most `most_left_out` of them out; leaving out one is enough wherever room
-    helps monotonously.
+    and the victim's team borrows. By fair share: the victim's team borrows, keeps its nominal quota, and the victim
+    has run for the longer time that borrowed work is left to its borrower. To move it: it saves checkpoints and is
+    no service. The victim is preemptible and has run for the least time (how often it may be asked is S10's). Needed:
+    with any proper subset of the victims out of the way, the scheduler itself, asked about the claimant alone, finds
+    no place for it. Tried on all subsets of up to 12 victims, or on those that leave at most `most_left_out` of them
+    out; leaving out one is enough wherever room helps monotonously.
     """
     if state.round is None:
         return ()
@@ -68,7 +70,27 @@ def _illegal(world: Snapshot, by: Workload, victim: Workload, reason: EvictReaso
         return ""
     if reason == EvictReason.CONSOLIDATED:
         return "" if is_movable(victim) else "it saves no checkpoints or is a service, so it may not be moved"
+    if reason == EvictReason.FAIR_SHARE:
+        return _not_borrowed(world, by, victim, settings)
     return _not_owed(world, by, victim)
+
+
+def _not_borrowed(world: Snapshot, by: Workload, victim: Workload, settings: Settings) -> str:
+    """Why the victim is not held by borrowing, long enough, by a team other than the claimant's; or nothing."""
+    if victim.started_at is not None and world.at - victim.started_at < settings.borrower_runtime_seconds:
+        return f"it has not run for {settings.borrower_runtime_seconds:g} s yet"
+    theirs = [team for team in _line(world, victim.team) if team not in _line(world, by.team)]
+    nominal = {(q.team, q.pool): q.nominal for q in world.quotas}
+    pool_of = {node.name: node.pool for node in world.inventory.nodes}
+    held = {(s.team, s.pool): s.held for s in standings(world, Footprints())[LATER]}
+    takes = Counter[str]()
+    for worker in victim.placement:
+        if worker.node in pool_of:
+            takes[pool_of[worker.node]] += victim.ask.milli
+    for pool, milli in takes.items():
+        if not theirs or any(held[team, pool] - milli < nominal.get((team, pool), 0) for team in theirs):
+            return f"team {victim.team} owns what it holds in {pool}"
+    return ""
 
 
 def _not_owed(world: Snapshot, by: Workload, victim: Workload) -> str:
@@ -138,7 +160,7 @@ def _only_owed(world: Snapshot, team: str) -> Snapshot:
     """The same world in which the team may not borrow: a reclaim takes only what is owed, by all its ancestors too."""
     line = _line(world, team)
     quotas = [replace(q, borrowing=0) if q.team in line else q for q in world.quotas]
-    return Snapshot.build(world.at, world.inventory.nodes, world.teams, quotas, world.workloads.values())
+    return Snapshot.build(world.at, world.inventory.nodes, world.teams, quotas, world.workloads.values(), world.use)
 
 
 def _is_about(decision: Decision, uid: str) -> bool:

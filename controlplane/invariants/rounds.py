@@ -93,7 +93,13 @@ def s18_determinism(state: State) -> tuple[Violation, ...]:
     made = state.round
     seen = made.snapshot
     shuffled = Snapshot.build(
-        seen.at, seen.inventory.nodes, seen.teams[::-1], seen.quotas[::-1], list(seen.workloads.values())[::-1]
+        seen.at,
+        seen.inventory.nodes,
+        seen.teams[::-1],
+        seen.quotas[::-1],
+        list(seen.workloads.values())[::-1],
+        seen.use[::-1],
+        seen.budgets,
     )
     for what, world in (("the same snapshot", seen), ("the same snapshot listed in reverse", shuffled)):
         again = tuple(made.schedule(world, made.settings)) if made.schedule else ()

@@ -3,6 +3,7 @@
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
+from controlplane.queries import shares
 from controlplane.services import actions, checkpoints, clusters, idempotency, idle, usage
 from controlplane.services.leases import HeldLease
 
@@ -22,7 +23,8 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
     notebooks = idle.watched()
     pods = wiring.metrics.pods([str(notebook.uid) for notebook in notebooks])
     checkpoints.note(found=wiring.metrics.checkpoints(checkpoints.watched()), lease=lease)
-    count = usage.account(to=to, lease=lease, uses=uses, services=services)
+    hours = {row.pk: row.used_hours for row in shares.budgets(to)}
+    count = usage.account(to=to, lease=lease, uses=uses, services=services, budget_hours=hours)
     idle.park(at=to, notebooks=notebooks, uses=pods, lease=lease)
     if to - wiring.kept.get("pruned_at", 0.0) >= PRUNE_SECONDS:
         actions.prune()

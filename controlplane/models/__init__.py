@@ -4,13 +4,25 @@ from controlplane.models.cluster import ClusterState, Gpu, Node
 from controlplane.models.cycle import Audit, Cycle, Heartbeat, Lease, PolicyVersion
 from controlplane.models.event import Event
 from controlplane.models.outbox import Action, Change, IdempotencyKey
-from controlplane.models.team import Membership, NodePool, PodSecurity, PriorityClass, Quota, Role, Team, Token, User
-from controlplane.models.usage import ServiceWindow, TeamSample, Usage
+from controlplane.models.team import (
+    Budget,
+    Membership,
+    NodePool,
+    PodSecurity,
+    PriorityClass,
+    Quota,
+    Role,
+    Team,
+    Token,
+    User,
+)
+from controlplane.models.usage import ServiceWindow, TeamSample, TeamUse, Usage
 from controlplane.models.workload import Dependency, Placement, PlacementState, Workload
 
 __all__ = [
     "Action",
     "Audit",
+    "Budget",
     "Change",
     "ClusterState",
     "Cycle",
@@ -33,6 +45,7 @@ __all__ = [
     "ServiceWindow",
     "Team",
     "TeamSample",
+    "TeamUse",
     "Token",
     "Usage",
     "User",

@@ -4,6 +4,10 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import F, Q
 
+from controlplane.periods import Period
+
+PERIODS = tuple((one.value, one.value) for one in Period)
+
 
 class User(AbstractUser):
     """A person or a CI account. is_superuser = platform admin; the rest comes from memberships."""
@@ -90,6 +94,28 @@ class Quota(models.Model):
 
     def __str__(self) -> str:
         return f"{self.team} in {self.pool}"
+
+
+class Budget(models.Model):
+    """How many GPU hours a team, with its children, may use in each day, week or month of the cluster's clock.
+
+    `used_up_until` is the end of the period in which it was found used up, null while it is not; `used_then` is what
+    had been used by then.
+    """
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="budgets")
+    period = models.CharField(max_length=5, choices=PERIODS)
+    gpu_hours = models.PositiveBigIntegerField(help_text="GPU hours in each period")
+    is_hard = models.BooleanField(default=False, help_text="Once used up nothing new starts; else it is only told.")
+    used_up_until = models.FloatField(null=True, blank=True, editable=False, help_text="Cluster clock")
+    used_then = models.FloatField(default=0, editable=False, help_text="GPU hours")
+    version = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "period"], name="one_budget_per_team_and_period")]
+
+    def __str__(self) -> str:
+        return f"{self.team} each {self.period}"
 
 
 class PriorityClass(models.Model):

@@ -25,6 +25,26 @@ class Usage(models.Model):
         return f"{self.name} {self.hour}"
 
 
+class TeamUse(models.Model):
+    """Decayed use of one team's own workloads in one pool: the mean of what they held, the older the less it counts.
+
+    `decayed` is exact as of `at`; until it is added to again it only decays. `stated` is what the scheduler is told: it
+    follows in steps, so that rounds in which nothing happens stay without writes.
+    """
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE)
+    pool = models.CharField(max_length=40)
+    decayed = models.FloatField(default=0, help_text="milli-GPU, as of `at`")
+    at = models.FloatField(help_text="Cluster clock")
+    stated = models.PositiveBigIntegerField(default=0, help_text="milli-GPU that the scheduler counts with")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "pool"], name="one_use_per_team_and_pool")]
+
+    def __str__(self) -> str:
+        return f"{self.team_id} in {self.pool}"
+
+
 class ServiceWindow(models.Model):
     """One minute of one service: how many requests, how many were over the objective."""
 

@@ -13,6 +13,7 @@ from controlplane.models import Node as NodeRow
 from controlplane.models import Quota as QuotaRow
 from controlplane.models import Team as TeamRow
 from controlplane.models import Workload as WorkloadRow
+from controlplane.queries import shares
 from gpushare.gpu import Share
 from scheduler.decision import Decision
 from scheduler.snapshot import Node, Snapshot
@@ -42,7 +43,7 @@ def full(at: float | None = None) -> Snapshot:
         at = _observed_at() if at is None else at
         frame = _frame()
         workloads = _workloads(None)
-    return Snapshot.build(at, frame.nodes, frame.teams, frame.quotas, workloads)
+    return frame.snapshot(at, workloads)
 
 
 def some(uids: Iterable[UUID], at: float) -> Snapshot:
@@ -130,7 +131,7 @@ class SnapshotKeeper:
             workloads = _workloads(None)
             _forget(hints)
             at = _observed_at() if at is None else at
-        self._snapshot = Snapshot.build(at, frame.nodes, frame.teams, frame.quotas, workloads)
+        self._snapshot = frame.snapshot(at, workloads)
         self._texts = {w.id: workload_text(w) for w in workloads}
         self._hashes = {uid: row_hash(text) for uid, text in self._texts.items()}
         self._frame = frame.text
@@ -155,7 +156,7 @@ class SnapshotKeeper:
             self._sum += row_hash(frame.text) - row_hash(self._frame)
             self._frame = frame.text
             every = self._snapshot.workloads.values()
-            self._snapshot = Snapshot.build(at, frame.nodes, frame.teams, frame.quotas, every)
+            self._snapshot = frame.snapshot(at, every)
         difference = Difference(at, texts, gone, None if frame is None else frame.text)
         return Taken(self._snapshot, difference, False, digest_text(self._sum))
 
@@ -184,6 +185,8 @@ def _frame() -> Frame:
         tuple(Node(*values[:-1], tuple(values[-1])) for values in nodes),
         tuple(Team(*values) for values in teams),
         tuple(Quota(*values) for values in quotas),
+        shares.decayed(),
+        shares.used_up(),
     )
 
 

@@ -1,7 +1,7 @@
 """Teams with what they own, hold, borrow and keep busy, in milli-GPU."""
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Max, Q, Sum
@@ -18,6 +18,7 @@ from controlplane.models import (
     TeamSample,
     Workload,
 )
+from controlplane.queries.shares import BudgetRow, Share
 from gpushare.gpu import WHOLE
 from scheduler.workload import ACTIVE, WAITING
 
@@ -55,6 +56,8 @@ class QuotaRow:
     lending_limit: int | None
     weight: int
     held: int
+    entitled: int = 0
+    decayed: int = 0
 
     @property
     def borrowed(self) -> int:
@@ -70,6 +73,9 @@ class Branch:
     depth: int
     members: int
     quotas: tuple[QuotaRow, ...]
+    entitled: int = 0  # over all pools, as far as `tree` was told
+    decayed: int = 0
+    budgets: tuple[BudgetRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +97,9 @@ class PoolRow:
         return max(0, self.nominal - self.capacity)
 
 
-def rows() -> tuple[TeamRow, ...]:
-    """Every team, by name. Five queries."""
-    held = held_by_team_and_pool()
+def rows(held: Mapping[tuple[int, str], int] | None = None) -> tuple[TeamRow, ...]:
+    """Every team, by name; four queries beside `held_by_team_and_pool`, which whoever has asked that already gives."""
+    held = held_by_team_and_pool() if held is None else held
     nominal: dict[tuple[int, str], int] = {
         (team, pool): n for team, pool, n in Quota.objects.values_list("team_id", "pool__name", "nominal")
     }
@@ -122,13 +128,20 @@ def held_by_team_and_pool() -> dict[tuple[int, str], int]:
     return {(t["workload__team_id"], t["pool"]): t["total"] or 0 for t in totals}
 
 
-def tree() -> tuple[Branch, ...]:
-    """Teams as a tree, parents before their children, with quotas of each pool."""
-    by_name = {row.name: row for row in rows()}
-    held = held_by_team_and_pool()
+def tree(
+    held: Mapping[tuple[int, str], int], shares: Sequence[Share] = (), budgets: Sequence[BudgetRow] = ()
+) -> tuple[Branch, ...]:
+    """Teams as a tree, parents before their children, with the quotas, shares and budgets of each."""
+    by_name = {row.name: row for row in rows(held)}
     members = dict(Membership.objects.order_by().values_list("team__name").annotate(n=Count("pk")))
     quotas: dict[str, list[QuotaRow]] = defaultdict(list)
+    stand = {(one.team, one.pool): one for one in shares}
+    entitled, decayed = Counter[str](), Counter[str]()
+    for one in shares:
+        entitled[one.team] += one.entitled
+        decayed[one.team] += one.decayed
     for q in Quota.objects.select_related("team", "pool").order_by("pool__name"):
+        here = stand.get((q.team.name, q.pool.name))
         quotas[q.team.name].append(
             QuotaRow(
                 q.pk,
@@ -138,6 +151,8 @@ def tree() -> tuple[Branch, ...]:
                 q.lending_limit,
                 q.weight,
                 held.get((q.team_id, q.pool.name), 0),
+                here.entitled if here else 0,
+                here.decayed if here else 0,
             )
         )
     children: dict[str, list[str]] = defaultdict(list)
@@ -147,12 +162,14 @@ def tree() -> tuple[Branch, ...]:
     stack = [(name, 0) for name in reversed(children[""])]
     while stack:
         name, depth = stack.pop()
-        found.append(Branch(by_name[name], depth, members.get(name, 0), tuple(quotas[name])))
+        mine = tuple(one for one in budgets if one.team == name)
+        sums = (entitled[name], decayed[name], mine)
+        found.append(Branch(by_name[name], depth, members.get(name, 0), tuple(quotas[name]), *sums))
         stack += [(child, depth + 1) for child in reversed(children[name])]
     return tuple(found)
 
 
-def pools() -> tuple[PoolRow, ...]:
+def pools(holdings: Mapping[tuple[int, str], int] | None = None) -> tuple[PoolRow, ...]:
     """Node pools with what they have and what is promised."""
     healthy: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for pool, gpus, lost, ready in Node.objects.values_list("pool_id", "gpu_count", "lost_gpus", "ready"):
@@ -160,7 +177,7 @@ def pools() -> tuple[PoolRow, ...]:
         healthy[pool] = (nodes + 1, total + (gpus - len(lost)) * WHOLE * ready)
     nominal = dict(Quota.objects.order_by().values_list("pool_id").annotate(total=Sum("nominal")))
     held: dict[str, int] = defaultdict(int)
-    for (_, pool_name), milli in held_by_team_and_pool().items():
+    for (_, pool_name), milli in (held_by_team_and_pool() if holdings is None else holdings).items():
         held[pool_name] += milli
     return tuple(
         PoolRow(

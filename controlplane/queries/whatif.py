@@ -12,6 +12,7 @@ from controlplane.models import PolicyVersion, PriorityClass, Workload
 from controlplane.policy import Policy
 from controlplane.quantities import iso
 from controlplane.queries import access, snapshot
+from controlplane.queries.shares import Share, of_teams
 from scheduler import explain as core
 from scheduler import workload as words
 from scheduler.decision import Evict, Place, Reason, Shrink
@@ -147,3 +148,14 @@ def _imagined(spec: "Spec", world: Snapshot, unmet: Sequence[str]) -> words.Work
         grace_seconds=spec.checkpoint.grace,
         unmet=tuple(unmet),
     )
+
+
+def shares(user: access.Person, team: str | None = None) -> list[Share]:
+    """How the teams that the user may see stand in each pool, entitlement as the next round would have it."""
+    seen = None if access.is_platform_admin(user) else set(access.team_names(user))
+    return [one for one in shares_of_all() if (seen is None or one.team in seen) and team in (None, one.team)]
+
+
+def shares_of_all() -> tuple[Share, ...]:
+    """How all teams stand in each pool, entitlement as the next round would have it."""
+    return of_teams(snapshot.full(), _settings())

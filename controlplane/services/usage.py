@@ -14,6 +14,7 @@ from django.db.models import Count, F, Q
 
 from controlplane.cluster.port import GpuUse, ServiceUse
 from controlplane.models import Placement, Quota, ServiceWindow, Team, TeamSample, Usage, Workload, bulk
+from controlplane.services import budgets, shares
 from controlplane.services.leases import HeldLease
 from controlplane.services.rows import RELEASED
 from scheduler.workload import ACTIVE, LEAVING, WAITING, Kind
@@ -23,18 +24,27 @@ HOUR = 3600
 Key = tuple[UUID, str, int]  # workload, pool, start of the hour
 
 
-def account(*, to: float, lease: HeldLease, uses: Sequence[GpuUse] = (), services: Sequence[ServiceUse] = ()) -> int:
+def account(
+    *,
+    to: float,
+    lease: HeldLease,
+    uses: Sequence[GpuUse] = (),
+    services: Sequence[ServiceUse] = (),
+    budget_hours: Mapping[int, float] | None = None,
+) -> int:
     """Bring the usage rows up to `to`, cluster-clock seconds, by the duty measured of each GPU since the last time.
 
-    Tells how many placements that took.
+    With it decayed use, and budgets by the GPU hours used of each. Tells how many placements that took.
     """
     duties = {(use.node, use.index): min(1.0, max(0.0, use.duty)) for use in uses}
     with transaction.atomic():
         lease.check()
-        shares = _account(int(to), duties)
-        _sample(to, shares)
+        seen = _account(int(to), duties)
+        shares.note(to=float(int(to)), held=_held(seen))
+        budgets.watch(at=to, used=budget_hours or {})
+        _sample(to, seen)
         _windows(services)
-    return len(shares)
+    return len(seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +53,10 @@ class Interval:
 
     workload: UUID
     team: int
+    pool: str
     milli: int
+    start: int
+    end: int
     duty: float  # 0..1, of its devices
     is_over: bool
 
@@ -74,7 +87,7 @@ def _account(to: int, duties: Mapping[tuple[str, int], float]) -> list[Interval]
         is_over = state == RELEASED and released_at is not None and int(released_at) <= to
         end = int(released_at) if is_over else to
         duty = _duty(node, gpus, duties)
-        seen.append(Interval(uid, whose[uid][0], milli, duty, is_over))
+        seen.append(Interval(uid, whose[uid][0], pool, milli, start, end, duty, is_over))
         for hour, seconds in hours(start, end):
             key = (uid, pool, hour)
             held[key] = held.get(key, 0) + milli * seconds
@@ -84,6 +97,15 @@ def _account(to: int, duties: Mapping[tuple[str, int], float]) -> list[Interval]
     _add({key: value for key, value in held.items() if value}, computed, whose)
     bulk.update(Placement, ("accounted_to", "is_settled"), ("id",), done)
     return seen
+
+
+def _held(intervals: Iterable[Interval]) -> shares.Held:
+    """The intervals that are new to the accounts, by team and pool."""
+    held: dict[tuple[int, str], list[tuple[int, int, int]]] = {}
+    for one in intervals:
+        if one.milli and one.end > one.start:
+            held.setdefault((one.team, one.pool), []).append((one.start, one.end, one.milli))
+    return held
 
 
 def _duty(node: str, gpus: Sequence[int], duties: Mapping[tuple[str, int], float]) -> float:

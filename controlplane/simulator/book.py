@@ -94,6 +94,8 @@ class Book:
             old.teams,
             old.quotas if quotas is None else quotas,
             old.workloads.values(),
+            old.use,
+            old.budgets,
         )
 
     # --- workloads ----------------------------------------------------------------------------

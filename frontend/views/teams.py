@@ -5,7 +5,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from controlplane.queries import teams, usage
+from controlplane.queries import shares, teams, usage, whatif
 from frontend.views.answers import answer, clock, seen_teams
 
 RANGES = {"24h": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0}
@@ -16,9 +16,10 @@ HOUR = 3600.0
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
     """The tree of teams with quotas, and the pools they divide."""
-    tree = teams.tree()
+    held = teams.held_by_team_and_pool()
+    tree = teams.tree(held, whatif.shares_of_all(), shares.budgets(clock(request).now))
     scale = max([max(b.row.nominal, b.row.held) for b in tree], default=0) * 1.04
-    return answer(request, "teams", "tree", {"tree": tree, "pools": teams.pools(), "scale": scale})
+    return answer(request, "teams", "tree", {"tree": tree, "pools": teams.pools(held), "scale": scale})
 
 
 @login_required

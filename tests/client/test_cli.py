@@ -284,6 +284,18 @@ def test_other_things_are_listed_too(signed_in: Scripted, weft: Weft) -> None:
         "TEAM   POOL   NOMINAL   MAY BORROW   LENDS   WEIGHT",
         "nlp    a100         8     no limit     0.5        1",
     ]
+    share = {"team": "nlp", "pool": "a100", "nominal_milli": 8000, "entitled_milli": 9500, "held_milli": 9000}
+    signed_in.on("GET", "/shares", page({**share, "decayed_milli": 7250}))
+    assert weft("get", "shares").out.splitlines() == [
+        "TEAM   POOL   NOMINAL   ENTITLED   HELD   DECAYED USE",
+        "nlp    a100         8        9.5      9          7.25",
+    ]
+    budget = {"team": "nlp", "period": "week", "gpu_hours": 100, "used_hours": 12.25, "is_hard": True}
+    signed_in.on("GET", "/teams/nlp/budgets", page(budget))
+    assert weft("get", "budgets", "--team", "nlp").out.splitlines() == [
+        "TEAM   PERIOD   GPU HOURS   USED   ONCE USED UP",
+        "nlp    week           100   12.2   nothing starts",
+    ]
     usage = {
         "start": None,
         "team": "nlp",

@@ -175,6 +175,8 @@ def test_every_list_is_shown(mia: People, weft: Weft) -> None:
         ("get", "node-pools"): "main",
         ("get", "teams"): "red",
         ("get", "quotas"): "red",
+        ("get", "shares"): "red",
+        ("get", "budgets"): "month",
         ("get", "priority-classes"): "normal (default)",
         ("describe", "hello"): "Placement:",
     }

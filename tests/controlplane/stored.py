@@ -3,7 +3,7 @@
 import uuid
 from dataclasses import replace
 
-from controlplane.models import ClusterState, NodePool, Placement, PriorityClass, Quota, Team
+from controlplane.models import ClusterState, NodePool, Placement, PriorityClass, Quota, Team, TeamUse
 from controlplane.models import Node as NodeRow
 from controlplane.models import Workload as WorkloadRow
 from scheduler.snapshot import Node, Snapshot
@@ -30,7 +30,8 @@ def renamed(snapshot: Snapshot) -> Snapshot:
     teams = sorted(snapshot.teams, key=lambda t: t.name)
     quotas = sorted(snapshot.quotas, key=lambda q: (q.team, q.pool))
     nodes = sorted(snapshot.inventory.nodes, key=lambda n: n.name)
-    return Snapshot.build(snapshot.at, nodes, teams, quotas, workloads)
+    use = sorted(snapshot.use, key=lambda u: (u.team, u.pool))
+    return Snapshot.build(snapshot.at, nodes, teams, quotas, workloads, use, snapshot.budgets)
 
 
 def store(snapshot: Snapshot) -> None:
@@ -46,6 +47,8 @@ def store(snapshot: Snapshot) -> None:
         if q.lending is not None:
             limits["lending_limit"] = min(q.lending, q.nominal)
         Quota.objects.create(team=teams[q.team], pool=pools[q.pool], nominal=q.nominal, weight=q.weight, **limits)
+    for u in snapshot.use:
+        TeamUse.objects.create(team=teams[u.team], pool=u.pool, decayed=u.milli, at=snapshot.at, stated=u.milli)
     plain = PriorityClass.objects.create(name="plain", value=0, is_default=True)
     for w in snapshot.workloads.values():
         WorkloadRow.objects.create(**_columns(w), team=teams[w.team], priority_class=plain)

@@ -271,7 +271,7 @@ def _every_claimant_is_placed_or_knows_why(before: Snapshot, decisions: tuple[De
 @given(worlds())
 def test_the_same_input_gives_the_same_decisions(world: Snapshot) -> None:
     again = Snapshot.build(
-        world.at, world.inventory.nodes, world.teams, world.quotas, reversed(list(world.workloads.values()))
+        world.at, world.inventory.nodes, world.teams, world.quotas, reversed(list(world.workloads.values())), world.use
     )
     assert repr(schedule(world, RULES)) == repr(schedule(world, RULES)) == repr(schedule(again, RULES))
 

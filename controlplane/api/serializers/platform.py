@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers as s
 
 from controlplane.api.serializers.workloads import Answer
+from controlplane.periods import Period
 
 
 class Token(Answer):
@@ -72,6 +73,45 @@ class QuotaList(Answer):
 
     next = s.URLField(allow_null=True)
     results = Quota(many=True)
+
+
+class TeamShare(Answer):
+    """How one team stands in one pool now, milli-GPU: owned, entitled to, held, and held lately (decayed use)."""
+
+    team = s.CharField()
+    pool = s.CharField()
+    nominal_milli = s.IntegerField()
+    entitled_milli = s.IntegerField()
+    held_milli = s.IntegerField()
+    decayed_milli = s.IntegerField()
+
+
+class ShareList(Answer):
+    """How teams share."""
+
+    next = s.URLField(allow_null=True)
+    results = TeamShare(many=True)
+
+
+class Budget(Answer):
+    """How many GPU hours a team may use in each period, and how many it has used in this one."""
+
+    team = s.CharField()
+    period = s.ChoiceField([one.value for one in Period])
+    gpu_hours = s.IntegerField()
+    is_hard = s.BooleanField()
+    used_hours = s.FloatField()
+    is_used_up = s.BooleanField()
+    since = s.DateTimeField()
+    until = s.DateTimeField()
+    version = s.IntegerField()
+
+
+class BudgetList(Answer):
+    """Budgets."""
+
+    next = s.URLField(allow_null=True)
+    results = Budget(many=True)
 
 
 class TeamRow(Answer):

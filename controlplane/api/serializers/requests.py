@@ -11,11 +11,12 @@ from rest_framework import serializers as s
 from controlplane import jobfile, spec
 from controlplane.api.refusals import Faulty
 from controlplane.quantities import seconds
-from controlplane.shapes import BAD, REQUIRED, Faults, Field, Quantity, Record, Schema, Text, Whole
+from controlplane.shapes import BAD, REQUIRED, Faults, Field, Flag, Quantity, Record, Schema, Text, Whole
 
 YEAR = 365 * 86_400.0
 ONE_LINE = r"[^\x00-\x1f\x7f]+"
 MOST_MILLI = 10**9  # a million GPUs
+MOST_HOURS = 10**9
 
 LOGIN = Record(
     (
@@ -41,6 +42,12 @@ QUOTA = Record(
         Field("borrowing_limit_milli", Whole(0, MOST_MILLI, True), "milli-GPU it may borrow; null = no limit."),
         Field("lending_limit_milli", Whole(0, MOST_MILLI, True), "milli-GPU others may borrow; null = all."),
         Field("weight", Whole(1, 10_000), "Its part in what is over, against other borrowers'.", 1),
+    )
+)
+BUDGET = Record(
+    (
+        Field("gpu_hours", Whole(1, MOST_HOURS), "GPU hours in each period.", REQUIRED),
+        Field("is_hard", Flag(), "Once used up nothing new starts; else it is only told.", False),
     )
 )
 QUOTA_PARTS = Record(tuple(replace(f, default=None) for f in QUOTA.fields))
@@ -101,6 +108,10 @@ class QuotaRequest(s.Serializer[object]):
     """A quota, whole."""
 
 
+class BudgetRequest(s.Serializer[object]):
+    """A budget, whole."""
+
+
 class QuotaChanges(s.Serializer[object]):
     """Parts of a quota."""
 
@@ -157,4 +168,5 @@ _SCHEMAS: dict[type, Callable[[], Schema]] = {
     TokenRequest: TOKEN.schema,
     QuotaRequest: QUOTA.schema,
     QuotaChanges: QUOTA_PARTS.schema,
+    BudgetRequest: BUDGET.schema,
 }

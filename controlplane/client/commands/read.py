@@ -24,6 +24,8 @@ KINDS = {
     "node-pools": ("node-pool", "pools", "pool"),
     "teams": ("team",),
     "quotas": ("quota",),
+    "shares": ("share",),
+    "budgets": ("budget",),
     "usage": (),
     "priority-classes": ("priority-class", "pc"),
 }
@@ -137,6 +139,11 @@ def _others(session: Session, kind: str, name: str, team: str, form: Format) -> 
         "node-pools": (client.node_pools, columns.POOLS),
         "teams": (client.teams, columns.TEAMS),
         "quotas": (lambda: client.quotas(team=team), columns.QUOTAS),
+        "shares": (lambda: client.shares(team=team), columns.SHARES),
+        "budgets": (
+            lambda: [b for t in ([team] if team else [t.name for t in client.teams()]) for b in client.budgets(t)],
+            columns.BUDGETS,
+        ),
         "priority-classes": (client.priority_classes, columns.PRIORITIES),
         "usage": (lambda: [columns.UsageRow(row) for row in client.usage()["rows"]], columns.USAGE),
     }
@@ -144,7 +151,7 @@ def _others(session: Session, kind: str, name: str, team: str, form: Format) -> 
     if name and kind in ("nodes", "teams"):
         rows: list[Any] = [client.node(name) if kind == "nodes" else client.team(name)]
     else:
-        attribute = "team" if kind == "quotas" else "name"
+        attribute = "team" if kind in ("quotas", "shares", "budgets") else "name"
         rows = [row for row in read() if not name or getattr(row, attribute) == name]
         if team:
             rows = [row for row in rows if getattr(row, "team", team) == team or row.name == team]

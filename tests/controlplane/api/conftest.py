@@ -9,7 +9,7 @@ from django.core.cache import cache
 from django.http import HttpResponse
 from django.test import Client
 
-from controlplane.models import Membership, NodePool, Quota, Team, User
+from controlplane.models import Budget, Membership, NodePool, Quota, Team, User
 from controlplane.services import tokens
 from tests.controlplane.state import World
 
@@ -98,6 +98,7 @@ def people() -> People:
     pool = NodePool.objects.get(name="main")
     for team in Team.objects.all():
         Quota.objects.create(team=team, pool=pool, nominal=8000)
+        Budget.objects.create(team=team, period="month", gpu_hours=1000)
     return People(
         world,
         caller("vera", "red", "viewer"),

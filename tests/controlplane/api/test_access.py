@@ -27,6 +27,7 @@ def created(expected: dict[str, int], status: int = 201) -> dict[str, int]:
 
 
 QUOTA = {"nominal_milli": 4000}
+BUDGET = {"gpu_hours": 100, "is_hard": True}
 # (method, route) -> (what to send, who gets what). UID is a workload of team red, submitted by its member.
 MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("POST", "login"): ({"username": "none", "password": "wrong"}, dict.fromkeys(ROLES, 401)),
@@ -56,7 +57,12 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("GET", "teams/red/quotas/main"): (None, OF_TEAM_RED),
     ("PUT", "teams/red/quotas/main"): (QUOTA, PLATFORM),
     ("PATCH", "teams/red/quotas/main"): (QUOTA, PLATFORM),
+    ("GET", "teams/red/budgets"): (None, OF_TEAM_RED),
+    ("GET", "teams/red/budgets/month"): (None, OF_TEAM_RED),
+    ("PUT", "teams/red/budgets/month"): (BUDGET, PLATFORM),
+    ("DELETE", "teams/red/budgets/month"): (None, created(PLATFORM, 204)),
     ("GET", "quotas"): (None, SIGNED_IN),
+    ("GET", "shares"): (None, SIGNED_IN),
     ("GET", "priority-classes"): (None, SIGNED_IN),
     ("GET", "node-pools"): (None, SIGNED_IN),
     ("GET", "nodes"): (None, SIGNED_IN),
@@ -66,7 +72,13 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("GET", "usage"): (None, SIGNED_IN),
     ("GET", "cluster"): (None, SIGNED_IN),
 }
-EXAMPLES = {"<uuid:uid>": "UID", "<int:pk>": "TOKEN", "<slug:pool>": "main", "<slug:team>": "red"}
+EXAMPLES = {
+    "<uuid:uid>": "UID",
+    "<int:pk>": "TOKEN",
+    "<slug:pool>": "main",
+    "<slug:period>": "month",
+    "<slug:team>": "red",
+}
 
 
 def routes() -> Iterator[tuple[str, str]]:

@@ -1,0 +1,119 @@
+"""How teams share: entitlement and decayed use, and budgets of GPU hours."""
+
+from typing import Any
+
+from django.http import Http404
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane import jobfile
+from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, Parameter, View, endpoint, if_match
+from controlplane.api.serializers import platform as answers
+from controlplane.api.serializers import requests
+from controlplane.api.views.platform import ListView
+from controlplane.quantities import iso
+from controlplane.queries import shares as queries
+from controlplane.queries import whatif
+from controlplane.queries.access import Verb
+from controlplane.queries.shares import BudgetRow
+from controlplane.services import budgets, clock
+from controlplane.services.errors import Refused
+
+TAG = "teams"
+VERSION = {"If-Match": "The ETag of the version that was seen; 412 if there is a newer one."}
+
+
+class Shares(ListView):
+    """How teams stand."""
+
+    @endpoint(
+        answer=answers.ShareList,
+        tag=TAG,
+        operation="list_shares",
+        parameters=(Parameter("team", jobfile.TEAM, "Of this team."), *PAGE),
+    )
+    def get(self, request: Request) -> Response:
+        """List what your teams own, are entitled to, hold, and held lately, in each pool."""
+        found = whatif.shares(self.caller, self.given["team"])
+        rows = [
+            {
+                "team": one.team,
+                "pool": one.pool,
+                "nominal_milli": one.nominal,
+                "entitled_milli": one.entitled,
+                "held_milli": one.held,
+                "decayed_milli": one.decayed,
+            }
+            for one in found
+        ]
+        return self.paged(rows, "team", "pool")
+
+
+class TeamBudgets(ListView):
+    """The budgets of one team."""
+
+    @endpoint(answer=answers.BudgetList, tag=TAG, operation="list_team_budgets", parameters=PAGE)
+    def get(self, request: Request, team: str) -> Response:
+        """List the budgets of a team, with what it has used of them."""
+        self.may(Verb.READ, team)
+        return self.paged([_row(one) for one in queries.budgets(clock.now(), team)], "period")
+
+
+class Budget(View):
+    """What one team may use in each day, week or month."""
+
+    @endpoint(answer=answers.Budget, tag=TAG, operation="read_budget")
+    def get(self, request: Request, team: str, period: str) -> Response:
+        """Read a budget, with what was used of it in the present period."""
+        self.may(Verb.READ, team)
+        return _answered(team, period)
+
+    @endpoint(
+        answer=answers.Budget,
+        least=PLATFORM_ADMIN,
+        body=requests.BudgetRequest,
+        headers=VERSION,
+        problems=(412, 413, 415, 422),
+        tag=TAG,
+        operation="save_budget",
+    )
+    def put(self, request: Request, team: str, period: str) -> Response:
+        """Say how many GPU hours a team may use in each day, week or month."""
+        values: dict[str, Any] = requests.read(requests.BUDGET, request.data)
+        found = queries.team_at(team)
+        if found is None:
+            raise Http404
+        budgets.save(team=found, period=period, actor=self.actor, version=if_match(request), **values)
+        return _answered(team, period)
+
+    @endpoint(status=204, least=PLATFORM_ADMIN, headers=VERSION, problems=(412,), tag=TAG, operation="remove_budget")
+    def delete(self, request: Request, team: str, period: str) -> Response:
+        """Take a budget away."""
+        found = queries.budget_at(team, period)
+        if found is None:
+            raise Http404
+        if if_match(request) not in (None, found.version):
+            raise Refused(412, "VersionMismatch", "version", "The budget was changed meanwhile. Read it again.")
+        budgets.remove(budget=found, actor=self.actor)
+        return Response(status=204)
+
+
+def _row(one: BudgetRow) -> dict[str, Any]:
+    return {
+        "team": one.team,
+        "period": one.period,
+        "gpu_hours": one.gpu_hours,
+        "is_hard": one.is_hard,
+        "used_hours": round(one.used_hours, 3),
+        "is_used_up": one.is_used_up,
+        "since": iso(one.since),
+        "until": iso(one.until),
+        "version": one.version,
+    }
+
+
+def _answered(team: str, period: str) -> Response:
+    row = next((one for one in queries.budgets(clock.now(), team) if one.period == period), None)
+    if row is None:
+        raise Http404
+    return Response(_row(row), headers={"ETag": f'"{row.version}"'})

@@ -1,0 +1,26 @@
+"""The periods of a budget, by the cluster's clock in UTC. Free of the database."""
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+
+class Period(StrEnum):
+    """How long a budget lasts before it begins anew."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+
+def span(period: Period, at: float) -> tuple[float, float]:
+    """Start and end, cluster-clock seconds, of the period that `at` lies in; weeks begin on Monday."""
+    day = datetime.fromtimestamp(at, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if period is Period.DAY:
+        start, end = day, day + timedelta(days=1)
+    elif period is Period.WEEK:
+        start = day - timedelta(days=day.weekday())
+        end = start + timedelta(days=7)
+    else:
+        start = day.replace(day=1)
+        end = (start + timedelta(days=32)).replace(day=1)
+    return start.timestamp(), end.timestamp()

@@ -1,0 +1,73 @@
+"""Fair reclaim: among teams that borrow, one below its entitlement takes from those above theirs."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from scheduler.decision import EvictReason
+from scheduler.evictable import Evictable
+from scheduler.fairshare import entitled, spare
+from scheduler.fit import flavors, least
+from scheduler.plan import Plan
+from scheduler.quota import gpus_counted, gpus_text
+from scheduler.settings import Settings
+from scheduler.snapshot import LATER, Ints
+from scheduler.victims import Terms, make_room, search
+from scheduler.workload import Workload
+
+
+def fair_reclaim(
+    plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, may_evict: bool = True
+) -> bool:
+    """Place a claimant by making borrowers above their entitlement leave; whether it could.
+
+    What they borrow is theirs for `borrower_runtime_seconds`: here nobody takes back what it owns. A claimant that
+    was preempted too often borrows nothing, so it takes nothing. All workers it wants are counted, as it may get all.
+    """
+    if claimant.id in plan.worn:
+        return False
+    usage, team, need = plan.usage, claimant.team, claimant.ask.milli * claimant.missing
+    known = entitled(plan, settings)
+    pools = [f.pool for f in flavors(plan, claimant) if f is not None]
+    pools = [pool for pool in pools if usage.total[LATER][team, pool] < known.get((team, pool), 0)]
+    chosen = [np.zeros(0, dtype=np.int64)]
+    chosen += [numbers for pool in pools for numbers in _of_pool(plan, claimant, evictable, settings, pool)]
+    if len(chosen) == 1 and not (pools and evictable.elastic):
+        return False
+
+    def may_take(victim: Workload) -> bool:
+        held = usage.by_pool(victim).items()
+        return all(spare(plan, settings, team, victim.team, pool, need) >= milli for pool, milli in held)
+
+    def may_shrink(gang: Workload) -> bool:
+        worker, held = gang.ask.milli, usage.by_pool(gang)
+        can_give = (spare(plan, settings, team, gang.team, pool, need) >= worker for pool in held)
+        return worker > 0 and bool(held) and held.keys() <= set(pools) and all(can_give)
+
+    def message(victim: Workload) -> str:
+        pool = next(iter(usage.by_pool(victim)), pools[0])
+        held, share = usage.total[LATER][victim.team, pool], known.get((victim.team, pool), 0)
+        return (
+            f"Gives {gpus_counted(victim.held_milli)} to team {team} for {claimant.name}: team {victim.team} holds "
+            f"{gpus_text(held)} in {pool} and is entitled to {gpus_text(share)}."
+        )
+
+    terms = Terms(EvictReason.FAIR_SHARE, False, may_take, message, may_shrink, may_evict)
+    return make_room(search(plan, claimant, evictable, np.concatenate(chosen), terms, settings))
+
+
+def _of_pool(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, pool: str) -> Iterator[Ints]:
+    """Candidates of a pool, team by team; none where all that may be taken is too little."""
+    usage, milli = plan.usage, claimant.ask.milli
+    most = {
+        other: spare(plan, settings, claimant.team, other, pool, milli * claimant.missing)
+        for other in usage.borrowers(pool)
+    }
+    if sum(most.values()) + usage.available(claimant.team, pool, LATER) < milli * least(claimant):
+        return
+    number, latest = usage.tree.pools.index(pool), plan.snapshot.at - settings.borrower_runtime_seconds
+    for other, amount in most.items():
+        theirs = evictable.of_team.get(other)
+        if amount and theirs is not None:
+            is_old = (evictable.pool[theirs] == number) & (evictable.started[theirs] <= latest)
+            yield theirs[is_old & (evictable.milli[theirs] <= amount)]
