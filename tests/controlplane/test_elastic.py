@@ -1,15 +1,23 @@
 """Elastic gangs and moves from the decision to the pods: what the rows say at each step."""
 
+import uuid
+
 import pytest
 
 from controlplane.cluster.port import PodPhase
-from controlplane.models import Event
+from controlplane.cluster.simulated import Conditions, SimulatedCluster
+from controlplane.loops import actuate, observe
+from controlplane.loops import schedule as rounds
+from controlplane.loops.wiring import Wiring
+from controlplane.models import Event, Placement, PriorityClass, Team, Workload
 from controlplane.queries import snapshot
+from controlplane.services.submission import Submission, submit_all
 from scheduler.decision import Evict, EvictReason, Place, Shrink, Wait
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
 from scheduler.workload import Assignment
-from tests.controlplane.state import World, open_actions, phase, seen_by_scheduler, story
+from tests.controlplane.simulation import PROFILES, node
+from tests.controlplane.state import World, job, open_actions, phase, seen_by_scheduler, story
 
 pytestmark = pytest.mark.django_db
 
@@ -104,3 +112,41 @@ def test_a_moved_job_says_so_and_forgets_it_when_it_starts_again(world):
 def decided(world: World) -> list:
     """What the next round would decide, apart from explanations."""
     return [d for d in schedule(snapshot.full(world.cluster.at), Settings()) if not isinstance(d, Wait)]
+
+
+def test_from_submission_to_success_a_gang_makes_room_gets_it_back_and_ends():
+    Team.objects.create(name="red")
+    for name, value in (("normal", 100), ("high", 200)):
+        PriorityClass.objects.create(name=name, value=value, is_default=name == "normal")
+    cluster = SimulatedCluster((node("a", gpus=4),), Conditions(), PROFILES)
+    wiring = Wiring(cluster, cluster, "test")
+
+    def let(seconds: int) -> None:
+        for _ in range(seconds // 10):
+            cluster.advance(cluster.now() + 10)
+            for loop in (observe, rounds, actuate):
+                loop.run_once(wiring)
+
+    def submitted(name: str, seconds: int, **asked: object) -> Workload:
+        spec = job(name, simulated={"duration": seconds, "profile": "t"}, **asked)
+        uid = uuid.uuid5(uuid.NAMESPACE_OID, name)
+        (made,) = submit_all([Submission(spec, actor="ann", at=cluster.now(), uid=uid)])
+        return made
+
+    def standing(*workloads: Workload) -> list[tuple[str, int]]:
+        return [(phase(w), Placement.objects.filter(workload=w, state="Bound").count()) for w in workloads]
+
+    let(10)
+    gang = submitted("gang", 2000, workers={"count": 4, "min": 1})
+    let(100)
+    assert standing(gang) == [("Running", 4)]
+    urgent = submitted("urgent", 300, gpus=2, priority_class="high")
+    let(150)
+    assert standing(gang, urgent) == [("Running", 2), ("Running", 1)]
+    let(600)
+    assert standing(gang, urgent) == [("Running", 4), ("Succeeded", 0)]
+    let(4000)
+    assert standing(gang) == [("Succeeded", 0)]
+    gang.refresh_from_db()
+    assert (gang.attempt, gang.preempted_at) == (1, [])
+    assert [kind for kind in story(gang) if kind in ("Shrunk", "Scaling", "Evicted")] == ["Shrunk", "Scaling"]
