@@ -53,7 +53,7 @@ def test_who_borrowed_more_gets_less_of_what_is_to_borrow() -> None:
 
 
 def test_use_of_what_a_team_owns_costs_it_nothing() -> None:
-    assert divide(12, [Side(20, owned=4, use=4), Side(20)], 0.5) == [8, 4]
+    assert divide(12_000, [Side(20_000, owned=4000, use=4000), Side(20_000)], 0.5) == [8000, 4000]
 
 
 def test_little_borrowed_in_the_past_shifts_little() -> None:
@@ -157,6 +157,39 @@ def test_borrowers_give_to_who_is_below_its_entitlement_until_they_are_even() ->
 
 def test_a_borrower_is_not_brought_below_who_takes_from_it() -> None:
     assert moves(schedule(parse(f"{FOUR_BORROWED} b1 blue training 3 pending"), RULES)) == []
+
+
+def test_a_large_job_is_not_taken_where_its_team_would_then_be_behind() -> None:
+    world = parse("node a 4 gpus   team red   team blue   r1 red training 4 running a   b1 blue training 3 pending")
+    assert moves(schedule(world, RULES)) == []
+
+
+def test_no_borrower_is_brought_below_what_it_owns() -> None:
+    world = parse("""
+        node a 12 gpus   team red nominal 4   team blue
+        r1 red training 9 running a   r2 red training 3 firm running a
+        b1 blue training 1 pending   b2 blue training 9 pending
+    """)
+    assert moves(schedule(world, RULES)) == []
+
+
+def test_who_holds_what_it_is_entitled_to_gives_nothing() -> None:
+    world = parse("""
+        node a 6 gpus   team red   team blue   team green
+        r1 red training 1 running a   r2 red training 1 running a
+        g1 green training 4 running a started 99000
+        b1 blue training 1 pending   b2 blue training 9 pending
+    """)
+    assert shares(world)["red"] == 2
+    assert moves(schedule(world, RULES)) == []
+
+
+def test_what_a_used_up_budget_keeps_from_starting_is_no_demand() -> None:
+    world = parse("""
+        node a 8 gpus   team red   team blue   budget red day 1 2 172800
+        r1 red training 1 x 8 pending   b1 blue training 1 x 8 pending
+    """)
+    assert shares(world) == {"red": 0, "blue": 8}
 
 
 def test_what_was_borrowed_a_moment_ago_is_left_to_its_borrower() -> None:
