@@ -8,7 +8,8 @@ happens to what it decides is simpler than in the simulated cluster, and the sam
   speed. A resize costs nothing but the start of the new workers.
 - What leaves holds its place for its grace, at most GRACE_MOST seconds. An evicted training keeps what it has done if
   it writes checkpoints, and starts over if it does not; notebooks and services lose nothing but time.
-- A round is decided when something has changed, at most every SLOT seconds, and every NET seconds while work waits.
+- A round is decided when something has changed, at most every SLOT seconds, and every NET seconds while work waits or
+  could grow.
 - Under native-k8s, if two gangs or more hold a part of their workers and none got another for DEADLOCK seconds, the
   youngest is killed and queued again, as the newest.
 """
@@ -153,8 +154,8 @@ class _Run:
         self.snapshot = self.snapshot.after(decisions)
         for decision in moves:
             self._carry_out(decision)
-        is_waiting = any(w.is_waiting for w in self.snapshot.workloads.values())
-        self._due = self._slot() if moves else self.at + NET if is_waiting else float("inf")
+        wants_more = any(w.is_waiting or _could_grow(w) for w in self.snapshot.workloads.values())
+        self._due = self._slot() if moves else self.at + NET if wants_more else float("inf")
 
     def _take_in(self) -> None:
         changed = [w for uid, w in self._changed.items() if uid not in self._gone]
@@ -351,6 +352,11 @@ def _held(workload: Workload) -> int:
     if workload.phase is Phase.RESERVED:
         return 0
     return workload.ask.milli * sum(not a.reserved for a in workload.placement)
+
+
+def _could_grow(workload: Workload) -> bool:
+    """Whether time alone may bring it more workers: a gang that is partial or below its most."""
+    return workload.kind is Kind.TRAINING and workload.phase in ACTIVE and len(workload.placement) < workload.gang.max
 
 
 def _grace(workload: Workload) -> float:
