@@ -46,7 +46,7 @@ class Field:
         if self.kind is bool:
             return "" if isinstance(value, bool) else f"{self.path} is {value!r}. Use true or false."
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if self.kind is int and is_number and value != int(value):  # type: ignore[call-overload]
+        if self.kind is int and isinstance(value, float) and not value.is_integer():
             return f"{self.path} is {value!r}. Use a whole number."
         if not is_number or not self.least <= value <= self.most:  # type: ignore[operator]
             unit = f" {self.unit}" if self.unit else ""

@@ -1,7 +1,7 @@
 """What-if: the same work under the policy in force and under another, with other quotas or nodes. Writes nothing."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from controlplane.models import PolicyVersion
 from controlplane.policy import Policy, difference
 from controlplane.queries import history
 from controlplane.queries.cycles import InputGoneError
-from controlplane.shapes import BAD, Choice, Faults, FieldError, Quantity, Record, Text, Whole
+from controlplane.shapes import BAD, Choice, Document, Faults, FieldError, Record, Text, Whole
 from controlplane.shapes import Field as Shaped
 from controlplane.simulator import catalogue
 from controlplane.simulator.comparison import compare
@@ -27,27 +27,6 @@ DEFAULT_CYCLES, DEFAULT_HOURS, DEFAULT_JOBS = 200, 24, 2000
 Progress = Callable[[float, str], None]
 
 
-class _Documents:
-    """A document that another table reads."""
-
-    def __init__(self, kind: type, schema: Mapping[str, Any]) -> None:
-        self.kind, self.json_schema = kind, schema
-
-    def read(self, value: Any, at: str, faults: Faults) -> Any:
-        """Return it as it is if it is of the right kind."""
-        what = "an object" if self.kind is dict else "a list"
-        return value if isinstance(value, self.kind) else faults.add(at, f"{at} is not {what}. Give {what}.")
-
-    def filled(self, value: Any) -> Any:
-        """Return the value itself."""
-        return value
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON schema."""
-        return dict(self.json_schema)
-
-
-LOAD = Quantity(float, 0.1, 10.0, "1.2", ("0.1", "10"), takes_numbers=True, takes_text=False)
 REQUEST = Record(
     (
         Shaped("source", Choice(("history", "trace")), "What is replayed: stored rounds, or a trace.", "history"),
@@ -56,9 +35,9 @@ REQUEST = Record(
         Shaped("hours", Whole(1, MOST_HOURS), "trace: of the cluster's clock.", DEFAULT_HOURS),
         Shaped("jobs", Whole(1, MOST_JOBS), "trace: at most so many jobs.", DEFAULT_JOBS),
         Shaped("seed", Whole(0, 2**31), "trace: where it begins.", 0),
-        Shaped("policy", _Documents(dict, {"type": "object"}), "Settings that differ: {scheduling: {policy: fifo}}."),
-        Shaped("quotas", _Documents(list, {"type": "array"}), "Quotas that differ, with the fields of /quotas."),
-        Shaped("nodes", _Documents(dict, {"type": "object"}), "{add: [{like: node, count: 2}], remove: [node]}."),
+        Shaped("policy", Document(dict), "Settings that differ: {scheduling: {policy: fifo}}."),
+        Shaped("quotas", Document(list), "Quotas that differ, with the fields of /quotas."),
+        Shaped("nodes", Document(dict), "{add: [{like: node, count: 2}], remove: [node]}."),
         Shaped("comment", Text(200, may_be_empty=True), "What it is about.", ""),
     )
 )
