@@ -19,7 +19,9 @@ from controlplane.simulator.episode import Episode, of_preset
 from controlplane.simulator.overrides import OverrideError, Overrides, changed_episode, changed_policy
 from controlplane.simulator.playback import play
 from controlplane.simulator.presets import PresetError
+from scheduler.policies import POLICIES
 
+POLICY_NAMES = tuple(POLICIES)
 TRACES = ("demo", "philly", "openb")
 MOST_CYCLES, MOST_HOURS, MOST_JOBS = 1000, 168, 20_000
 DEFAULT_CYCLES, DEFAULT_HOURS, DEFAULT_JOBS = 200, 24, 2000
