@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from autoscaler.settings import Settings as Scaling
-from controlplane.policyfields import PARTS, known_fields
+from controlplane.policyfields import PARTS, figure, known_fields
 from scheduler.settings import Settings as Scheduling
 
 
@@ -93,4 +93,4 @@ def difference(before: Policy, after: Policy) -> tuple[Change, ...]:
 
 def shown(value: object) -> str:
     """A setting's value in a sentence."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return figure(value) if isinstance(value, float) else str(value)

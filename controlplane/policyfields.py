@@ -50,7 +50,7 @@ class Field:
             return f"{self.path} is {value!r}. Use a whole number."
         if not is_number or not self.least <= value <= self.most:  # type: ignore[operator]
             unit = f" {self.unit}" if self.unit else ""
-            return f"{self.path} is {value!r}. Use a number from {self.least:g} to {self.most:g}{unit}."
+            return f"{self.path} is {value!r}. Use a number from {figure(self.least)} to {figure(self.most)}{unit}."
         return ""
 
     def _word_problem(self, value: object, in_force: bool) -> str:
@@ -114,6 +114,11 @@ _WORDS: Mapping[str, tuple[tuple[str, ...], frozenset[str], str]] = {
         "Who decides: weft, or a reference policy (fifo, best-fit, k8s+gang, dragon, edragon).",
     ),
 }
+
+
+def figure(number: float) -> str:
+    """A number in full, whole ones without a point: 2592000, 0.25."""
+    return f"{number:.0f}" if float(number).is_integer() else repr(float(number))
 
 
 @cache

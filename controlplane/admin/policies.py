@@ -17,7 +17,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from controlplane.admin.base import ReadOnly, ServiceForm
 from controlplane.models import PolicyVersion
 from controlplane.policy import Change, Policy, problems, shown
-from controlplane.policyfields import PARTS, Field, known_fields
+from controlplane.policyfields import MOST, PARTS, Field, figure, known_fields
 from controlplane.queries import policies
 from controlplane.services import policy
 
@@ -50,7 +50,8 @@ def label(field: Field) -> str:
     if field.kind is str:
         return words
     unit = f", {field.unit}" if field.unit else ""
-    bounds = f"{field.least:g} or more" if field.most >= 1e12 else f"{field.least:g} to {field.most:g}"
+    is_open = field.most >= MOST
+    bounds = f"{figure(field.least)} or more" if is_open else f"{figure(field.least)} to {figure(field.most)}"
     return f"{words}{unit} ({bounds})"
 
 

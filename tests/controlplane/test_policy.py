@@ -62,6 +62,11 @@ def test_the_difference_names_each_setting() -> None:
     assert [str(c) for c in changes] == ["scheduling.policy: weft -> fifo", "scheduling.restart_seconds: 60 -> 90"]
 
 
+def test_large_and_fine_numbers_are_shown_in_full() -> None:
+    changes = difference(Policy(), Policy(Settings(preemption_window_seconds=2_592_001.0, restart_seconds=0.125)))
+    assert [str(c).rpartition(" ")[2] for c in changes] == ["2592001", "0.125"]
+
+
 @pytest.mark.django_db
 def test_a_save_is_a_new_version_with_an_event_that_tells_the_difference() -> None:
     first = policy.change(changes={"scheduling": {"restart_seconds": 90}}, author="ann", comment="slow disks")
