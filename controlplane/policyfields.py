@@ -79,6 +79,18 @@ _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
     "wait_refresh_seconds": ("s", 0, DAY, "A waiting message with other figures is written again after this time."),
     "wait_refresh_fraction": ("of the wait", 0, 10, "... and not before the wait has grown by this part."),
     "restart_seconds": ("s", 0, DAY, "What stopping and starting costs a victim beside the work it loses."),
+    "attained_step_seconds": (
+        "GPU-s",
+        1,
+        MOST,
+        "First bucket of attained service; each next one is 4 times as wide.",
+    ),
+    "deadline_near_seconds": ("s", 0, 30 * DAY, "A training whose deadline is no further away goes before others."),
+    "rejoin_seconds": ("s", 0, DAY, "... and for each worker of a gang beyond the first."),
+    "outage_seconds": ("s", 0, WEEK, "What a service loses when it has to leave: so much of its GPUs' time."),
+    "scheduling.settle_seconds": ("s", 0, DAY, "An elastic gang that started or changed is left alone so long."),
+    "max_moves": ("workloads", 0, 1000, "Moved to other places in one round, to make room in one piece."),
+    "max_move_scenarios": ("scenarios", 0, 10_000, "Sets of moves that are tried in one round."),
     "max_victims": ("scenarios", 1, 10_000, "Sets of victims that are tried for one claimant."),
     "most_changes": ("changes", 1, 1_000_000, "Placed or made to leave in one round; the rest waits for the next one."),
     "dragon_wait_seconds": ("s", 0, DAY, "dragon, edragon: so long the first in line waits before others shrink."),
@@ -133,7 +145,8 @@ def _field(part: str, settings: type[Any], f: Any) -> Field:
     if kind is str:
         choices, refused, about = _WORDS.get(f.name, ((), frozenset(), ""))
         return Field(part, f.name, kind, default, about=about, choices=choices, refused=refused)
-    unit, least, most, about = _KNOWN.get(f.name, (_unit(f.name), 0.0, MOST, ""))
+    unknown = (_unit(f.name), 0.0, MOST, "")
+    unit, least, most, about = _KNOWN.get(f"{part}.{f.name}") or _KNOWN.get(f.name, unknown)
     return Field(part, f.name, kind, default, unit, least, most, about)
 
 

@@ -11,13 +11,6 @@ from gpushare.gpu import WHOLE
 
 ALL = "all"
 HOUR = 3600.0
-# What a row says of its figures: name, unit, digits.
-COLUMNS = (
-    ("wait_p50_seconds", "s", 0),
-    ("wait_p95_seconds", "s", 0),
-    ("preemptions", "", 0),
-    ("utilisation_percent", "%", 1),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +29,7 @@ class Figures:
     wait_p50_seconds: float | None
     wait_p95_seconds: float | None
     preemptions: int
+    moves: int
     lost_gpu_hours: float
     held_gpu_hours: float
     used_gpu_hours: float
@@ -88,6 +82,7 @@ def _of(team: str, courses: Sequence[Course], end: float, there: float) -> Figur
         wait_p50_seconds=_quantile(waits, 0.5),
         wait_p95_seconds=_quantile(waits, 0.95),
         preemptions=sum(c.preemptions for c in courses),
+        moves=sum(c.moves for c in courses),
         lost_gpu_hours=_hours(c.lost_seconds * _milli(c) for c in courses),
         held_gpu_hours=_hours(c.held_seconds for c in courses),
         used_gpu_hours=round(used / HOUR, 3),

@@ -21,7 +21,7 @@ from math import floor
 
 from controlplane.cluster.physics import START_MEDIAN
 from controlplane.simulator.episode import Episode, Job
-from scheduler.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
 from scheduler.policies import ONLY_COMPARED, decide
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
@@ -48,6 +48,7 @@ class Course:
     ended: float | None = None
     is_withdrawn: bool = False
     preemptions: int = 0
+    moves: int = 0  # made to leave by consolidation, with a place kept elsewhere
     lost_seconds: float = 0.0  # of work that had to be done again
     held_seconds: float = 0.0  # milli-GPU seconds held, and those while it made progress
     used_seconds: float = 0.0
@@ -173,7 +174,9 @@ class _Run:
                 self._bind(workload)
         elif isinstance(decision, Evict):
             if workload.phase in LEAVING:
-                course.preemptions += 1
+                is_move = decision.reason is EvictReason.CONSOLIDATED
+                course.moves += is_move
+                course.preemptions += not is_move
                 self._halt(workload)
                 self._plan(self.at + _grace(workload), "gone", workload.id, workload.attempt)
         elif isinstance(decision, Shrink):

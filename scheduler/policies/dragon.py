@@ -16,9 +16,9 @@ new trainings from starting.
 Where we differ: our gangs have no parameter server, so worker 0 stands for it and is never removed. What leaves is
 counted as room, so that nothing shrinks twice for one request. A service that has no room holds the trainings back for
 `dragon_hold_seconds` at most, and never if it could not start at all. When the last action was is read from the
-snapshot: the newest start of an attempt, or now while workers start or leave. A gang that must be within one NVLink
-domain does not grow. In dragon, services and notebooks are bound when they fit, as kube-scheduler does; in both,
-notebooks and shares go where they fit best, as in KubeShare.
+snapshot: the newest start, shrink or growth of an attempt, or now while workers start or leave. A gang that must be
+within one NVLink domain does not grow. In dragon, services and notebooks are bound when they fit, as kube-scheduler
+does; in both, notebooks and shares go where they fit best, as in KubeShare.
 Source: Lin, Yeh, Chou: DRAGON, CLOSER'19; Chiang, Chou: DynamoML, CLOSER'21; the released operator's rules.
 """
 
@@ -131,7 +131,7 @@ def shrink_for(plan: Plan, claimant: Workload) -> bool:
         ranks = spare_ranks(victim)
         for count in range(1, len(ranks) + 1):
             before = plan.mark()
-            plan.shrink(victim, ranks[:count], f"Gives {count} workers to {claimant.team}/{claimant.name}.")
+            plan.shrink(victim, ranks[:count], claimant.id, f"Gives workers to {claimant.team}/{claimant.name}.")
             if find(plan, claimant, LATER) is not None:
                 return True
             if count < len(ranks):
@@ -167,7 +167,8 @@ def last_action(plan: Plan) -> float:
         return at
     for workload in plan.holding:
         if workload.kind is Kind.TRAINING and workload.phase in ACTIVE:
-            newest = max(newest, workload.started_at or at) if workload.phase is Phase.RUNNING else at
+            is_settled = workload.phase is Phase.RUNNING
+            newest = max(newest, workload.started_at or at, workload.scaled_at or 0.0) if is_settled else at
     return newest
 
 
@@ -175,7 +176,8 @@ def grow(plan: Plan) -> None:
     """Give idle room to running trainings, up to their maximum: node by node, in the order in which they started."""
     inventory, free = plan.inventory, plan.free[NOW]
     jobs = [w for w in _running(plan) if all(a.node in inventory.index for a in w.placement)]
-    jobs = [w for w in jobs if len(w.placement) < w.gang.max and w.topology.require is not Level.NVLINK]
+    jobs = [w for w in jobs if len(w.placement) < w.gang.max and not w.finishing]
+    jobs = [w for w in jobs if w.topology.require is not Level.NVLINK]
     for node in range(len(inventory.nodes)) if jobs else ():
         alone = np.zeros(len(inventory.nodes), dtype=np.bool_)
         alone[node] = True

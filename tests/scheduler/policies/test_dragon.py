@@ -21,7 +21,7 @@ def test_a_job_that_waits_thirty_seconds_makes_an_elastic_one_shrink_lonely_work
     assert moves(decide(fresh, DRAGON)) == []
     waited = parse(ELASTIC + "j1 red training 2 since 970")
     # Workers 3..5 are not on the node of worker 0: the newest of them go first.
-    assert moves(decide(waited, DRAGON)) == [("shrink", "e1", "5", "4")]
+    assert moves(decide(waited, DRAGON)) == [("shrink", "e1", "4", "5")]
 
 
 def test_nothing_shrinks_twice_for_one_job_while_the_workers_leave() -> None:
