@@ -56,9 +56,8 @@ class Policy:
         values: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
         for known in known_fields():
             given = data.get(known.part, {})
-            if known.name in given:  # JSON knows one kind of number: a whole one may have come back as 3.0
-                value = given[known.name]
-                values[known.part][known.name] = known.kind(value) if known.kind in (int, float) else value
+            if known.name in given:
+                values[known.part][known.name] = known.read(given[known.name])
         return Policy(**{part: kind(**values[part]) for part, kind in PARTS.items()})
 
 

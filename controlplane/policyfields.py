@@ -6,6 +6,7 @@ knows better.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from functools import cache
 from typing import Any
 
@@ -39,9 +40,20 @@ class Field:
         """How sentences and diffs call it: `scheduling.ageing_seconds`."""
         return f"{self.part}.{self.name}"
 
+    @property
+    def is_word(self) -> bool:
+        """Whether it is one of some words, not a number."""
+        return issubclass(self.kind, str)
+
+    def read(self, value: Any) -> Any:
+        """A stored value as the cores hold it: JSON knows one kind of number; a word there is no more is the default."""
+        if self.choices and value not in self.choices:
+            return self.default
+        return self.kind(value)
+
     def problem(self, value: object, in_force: bool = True) -> str:
         """What is wrong with a value and what to do; empty if nothing. in_force: it is to decide in production."""
-        if self.kind is str:
+        if self.is_word:
             return self._word_problem(value, in_force)
         if self.kind is bool:
             return "" if isinstance(value, bool) else f"{self.path} is {value!r}. Use true or false."
@@ -142,8 +154,9 @@ def known_fields() -> tuple[Field, ...]:
 def _field(part: str, settings: type[Any], f: Any) -> Field:
     default = getattr(settings(), f.name)
     kind = type(default)
-    if kind is str:
-        choices, refused, about = _WORDS.get(f.name, ((), frozenset(), ""))
+    if issubclass(kind, str):
+        words = tuple(str(word) for word in kind) if issubclass(kind, StrEnum) else ()
+        choices, refused, about = _WORDS.get(f.name, (words, frozenset(), ""))
         return Field(part, f.name, kind, default, about=about, choices=choices, refused=refused)
     unknown = (_unit(f.name), 0.0, MOST, "")
     unit, least, most, about = _KNOWN.get(f"{part}.{f.name}") or _KNOWN.get(f.name, unknown)

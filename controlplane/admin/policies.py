@@ -47,7 +47,7 @@ def field_name(field: Field) -> str:
 def label(field: Field) -> str:
     """`Ageing, s (1 to 604800)`."""
     words = field.name.removesuffix("_seconds").replace("_", " ").capitalize()
-    if field.kind is str:
+    if field.is_word:
         return words
     unit = f", {field.unit}" if field.unit else ""
     is_open = field.most >= MOST
@@ -56,7 +56,7 @@ def label(field: Field) -> str:
 
 
 def _form_field(field: Field) -> forms.Field:
-    if field.kind is not str:
+    if not field.is_word:
         return NumberField(field)
     words = [(word, word) for word in field.allowed(in_force=True)]
     return forms.ChoiceField(

@@ -57,8 +57,8 @@ def described() -> list[dict[str, Any]]:
             "field": f.path,
             "default": f.default,
             "unit": f.unit,
-            "least": None if f.kind is str else f.least,
-            "most": None if f.kind is str else f.most,
+            "least": None if f.is_word else f.least,
+            "most": None if f.is_word else f.most,
             "choices": list(f.allowed(in_force=True)),
             "about": f.about,
         }

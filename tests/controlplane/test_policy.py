@@ -53,7 +53,7 @@ def test_a_comparison_may_use_the_policies_that_production_may_not() -> None:
 
 def test_a_stored_version_is_read_though_a_setting_is_gone_since() -> None:
     data = Policy(Settings(max_victims=3)).to_dict()
-    data["scheduling"]["was_there_once"] = 1
+    data["scheduling"] |= {"was_there_once": 1, "policy": "was-there-once"}
     assert Policy.stored(data).scheduling == Settings(max_victims=3)
 
 

@@ -23,10 +23,10 @@ MOST_HOURS = 10**9
 
 def _settings_of(part: str) -> Schema:
     """The JSON schema of one part of a policy."""
-    words = {str: "string", int: "integer", float: "number", bool: "boolean"}
+    words = {int: "integer", float: "number", bool: "boolean"}
     properties: dict[str, Any] = {}
     for one in (f for f in known_fields() if f.part == part):
-        properties[one.name] = {"type": words[one.kind], "description": one.about}
+        properties[one.name] = {"type": words.get(one.kind, "string"), "description": one.about}
         if one.choices:
             properties[one.name]["enum"] = list(one.allowed(in_force=True))
         elif one.kind in (int, float):
