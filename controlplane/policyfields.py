@@ -46,7 +46,7 @@ class Field:
         return issubclass(self.kind, str)
 
     def read(self, value: Any) -> Any:
-        """A stored value as the cores hold it: JSON knows one kind of number; a word there is no more is the default."""
+        """A stored value as the cores hold it: 3.0 may be a whole number; a word there is no more is the default."""
         if self.choices and value not in self.choices:
             return self.default
         return self.kind(value)

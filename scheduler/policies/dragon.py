@@ -146,7 +146,7 @@ def spare_ranks(job: Workload) -> tuple[int, ...]:
     if not staying:
         return ()
     home = min(staying, key=lambda a: a.rank)
-    order = sorted((a for a in staying if a is not home), key=lambda a: (a.node == home.node, -a.rank))
+    order = sorted(staying, key=lambda a: (a.node == home.node, -a.rank))  # worker 0 is the last
     return tuple(a.rank for a in order[: max(0, len(staying) - job.gang.min)])
 
 
