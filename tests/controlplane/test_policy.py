@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from controlplane.loops import schedule
 from controlplane.models import Event, PolicyVersion
 from controlplane.policy import Policy, PolicyError, difference, problems
 from controlplane.policyfields import known_fields
 from controlplane.queries import policies
+from controlplane.queries.audit import violations
 from controlplane.services import policy
 from controlplane.services.errors import Refused
 from scheduler.settings import Settings
+from tests.controlplane.state import World, phase
 
 
 @pytest.mark.parametrize(
@@ -132,3 +135,20 @@ def test_operators_show_list_set_and_restore_by_command(tmp_path: Path) -> None:
     file.write_text("scheduling:\n  max_victims: 0\n")
     with pytest.raises(CommandError, match=r"scheduling\.max_victims is 0\. Use a number from 1"):
         said("--set", file)
+
+
+@pytest.mark.django_db
+def test_the_loop_decides_by_the_policy_in_force_and_a_replay_by_that_of_its_round() -> None:
+    world = World()
+    policy.change(changes={"scheduling": {"policy": "fifo"}}, author="ann")
+    names = [world.submit(name, gpus=gpus) for name, gpus in (("most", 8), ("big", 8), ("bigger", 8), ("small", 1))]
+    schedule.run_once(world.wiring)
+    assert [phase(one) for one in names] == ["Admitted", "Admitted", "Queued", "Queued"]
+    small = names[-1]
+    small.refresh_from_db()
+    assert small.message == "Is behind red/bigger: the policy starts nothing out of turn."
+    policy.restore(number=0, author="ann")
+    out = io.StringIO()
+    call_command("replay", stdout=out)  # by the version that the round was decided by
+    assert "the same again" in out.getvalue()
+    assert violations() == ()
