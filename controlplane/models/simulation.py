@@ -1,8 +1,12 @@
 """What-ifs that were asked on a page or by REST, and what came of them."""
 
+from datetime import timedelta
 from typing import ClassVar
 
 from django.db import models
+
+SILENT = timedelta(seconds=180)  # without a word for so long its process is dead
+NO_WORD = "Its process ended without a word. Start it again, with fewer rounds or jobs."
 
 
 class SimulationState(models.TextChoices):

@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from controlplane.models import Simulation
+from django.db.models.functions import Now
+
+from controlplane.models import Simulation, SimulationState
+from controlplane.models.simulation import NO_WORD, SILENT
 
 
 def every() -> Any:
     """All of them; order them by -pk for the newest first."""
-    return Simulation.objects.defer("result")
+    return Simulation.objects.defer("result").annotate(now=Now())
 
 
-def rows(found: Sequence[Simulation]) -> list[dict[str, Any]]:
+def rows(found: Sequence[Any]) -> list[dict[str, Any]]:
     """What each asked and how far it is, without its answer."""
     return [_row(one) for one in found]
 
@@ -28,14 +31,15 @@ def result(number: int) -> dict[str, Any] | None:
     return found
 
 
-def _row(one: Simulation) -> dict[str, Any]:
+def _row(one: Any) -> dict[str, Any]:
+    is_dead = one.state == SimulationState.RUNNING and one.now - one.seen_at > SILENT
     return {
         "id": one.pk,
         "asked": one.asked,
         "author": one.author,
         "at": one.at.isoformat().replace("+00:00", "Z"),
-        "state": str(one.state),
+        "state": str(SimulationState.FAILED if is_dead else one.state),
         "progress": round(one.progress, 4),
         "doing": one.doing,
-        "error": one.error,
+        "error": NO_WORD if is_dead else one.error,
     }

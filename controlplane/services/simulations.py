@@ -8,20 +8,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
 from controlplane.models import Simulation, SimulationState
+from controlplane.models.simulation import NO_WORD, SILENT
 from controlplane.services.clock import database_now
 from controlplane.services.errors import Refused
 
 KEEP = 50  # older ones are forgotten
-SILENT = timedelta(seconds=180)  # without a word for so long its process is dead
 LIMIT_SECONDS = 600.0  # of one what-if
-NO_WORD = "Its process ended without a word. Start it again, with fewer rounds or jobs."
 
 
 class StoppedError(Exception):

@@ -6,6 +6,7 @@ import pytest
 from django.core.management import call_command
 
 from controlplane.models import Event, PolicyVersion, Simulation
+from controlplane.models.simulation import NO_WORD, SILENT
 from controlplane.services import simulations
 from tests.controlplane.api.conftest import People, body_of, fields_of
 
@@ -66,9 +67,10 @@ def test_one_what_if_runs_at_a_time_and_a_dead_one_is_found_out(api: People) -> 
     refused = body_of(api.platform.post("/simulations", FIFO), 409)
     assert f"What-if {row['id']} of root is running." in refused["detail"]
     started = Simulation.objects.get(pk=row["id"])
-    Simulation.objects.update(seen_at=started.seen_at - simulations.SILENT * 2)
+    Simulation.objects.update(seen_at=started.seen_at - SILENT * 2)
+    assert body_of(api.platform.get(f"/simulations/{row['id']}"))["state"] == "Failed"
     body_of(api.platform.post("/simulations", FIFO), 201)
-    assert body_of(api.platform.get(f"/simulations/{row['id']}"))["error"] == simulations.NO_WORD
+    assert body_of(api.platform.get(f"/simulations/{row['id']}"))["error"] == NO_WORD
 
 
 def test_a_deleted_what_if_stops(api: People) -> None:
