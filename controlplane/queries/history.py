@@ -67,7 +67,10 @@ def _read(inputs: Iterable[tuple[int, bytes]], first: int, count: int) -> Episod
     _add_ends(seen)
     jobs = sorted((_job(one, start) for one in seen.values()), key=lambda j: (j.at, j.workload.seq))
     name = f"the newest {count} rounds"
-    return Episode(name, start, at, frame.nodes, frame.teams, frame.quotas, tuple(jobs)).without_lost_places()
+    found = Episode(
+        name, start, at, frame.nodes, frame.teams, frame.quotas, tuple(jobs), use=frame.use, budgets=frame.budgets
+    )
+    return found.without_lost_places()
 
 
 def _note(seen: dict[str, _Seen], workload: Workload, at: float) -> None:

@@ -11,7 +11,7 @@ from controlplane.cluster import work as works
 from controlplane.simulator.presets import PRIORITY_CLASSES, START, Preset
 from controlplane.spec import Spec, SpecError, parse
 from scheduler.snapshot import Node
-from scheduler.team import Quota, Team
+from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import Assignment, Phase, Workload
 
 PRIORITIES = {c.name: c for c in PRIORITY_CLASSES}
@@ -45,6 +45,8 @@ class Episode:
     teams: tuple[Team, ...]
     quotas: tuple[Quota, ...]
     jobs: tuple[Job, ...]
+    use: tuple[Use, ...] = ()  # decayed, at the start
+    budgets: tuple[Budget, ...] = ()  # used up at the start
 
     @property
     def gpus(self) -> int:

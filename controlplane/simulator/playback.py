@@ -15,6 +15,7 @@ happens to what it decides is simpler than in the simulated cluster, and the sam
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import floor
@@ -25,11 +26,13 @@ from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
 from scheduler.policies import ONLY_COMPARED, decide
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
+from scheduler.team import Use
 from scheduler.workload import ACTIVE, LEAVING, Kind, Phase, Workload
 
 GRACE_MOST = 60.0  # s: most work has saved itself long before its grace ends
 DEADLOCK = 300.0  # s (algorithms.md 6.0)
 SLOT, NET = 5.0, 60.0  # s
+USE_STEP = 600.0  # s between two counts of decayed use, whose half-life is days
 EPSILON = 1e-3  # s: sums of fractions of a second
 
 
@@ -100,7 +103,12 @@ class _Run:
     def __post_init__(self) -> None:
         episode = self.episode
         self.at = episode.start
-        self.snapshot = Snapshot.build(self.at, episode.nodes, episode.teams, episode.quotas, ())
+        self.snapshot = Snapshot.build(
+            self.at, episode.nodes, episode.teams, episode.quotas, (), episode.use, episode.budgets
+        )
+        self._pool_of = {node.name: node.pool for node in episode.nodes}
+        self._use = {(use.team, use.pool): float(use.milli) for use in episode.use}
+        self._used_at = self.at
         self._events: list[tuple[float, int, str, str, int]] = []
         self._number = 0
         self._changed: dict[str, Workload] = {}
@@ -162,6 +170,24 @@ class _Run:
         changed = [w for uid, w in self._changed.items() if uid not in self._gone]
         self.snapshot = self.snapshot.replace(at=self.at, changed=changed, gone=self._gone)
         self._changed, self._gone = {}, set()
+        if self.at - self._used_at >= USE_STEP:
+            self._age_use()
+
+    def _age_use(self) -> None:
+        """Add what is held now to decayed use, as the account loop does, and let budgets' periods end."""
+        held: Counter[tuple[str, str]] = Counter()
+        for workload in self.snapshot.workloads.values():
+            for worker in workload.placement if workload.phase is not Phase.RESERVED else ():
+                held[workload.team, self._pool_of[worker.node]] += workload.ask.milli
+        half_life = self.settings.use_half_life_seconds
+        part = 1 - 2 ** -((self.at - self._used_at) / half_life) if half_life else 1.0
+        self._used_at = self.at
+        for key in held.keys() | self._use.keys():
+            before = self._use.get(key, 0.0)
+            self._use[key] = before + (held[key] - before) * part
+        use = tuple(Use(*key, round(milli)) for key, milli in sorted(self._use.items()) if round(milli) > 0)
+        budgets = tuple(budget for budget in self.snapshot.budgets if budget.until > self.at)
+        self.snapshot = replace(self.snapshot, use=use, budgets=budgets)
 
     def _get(self, uid: str) -> Workload | None:
         return None if uid in self._gone else self._changed.get(uid) or self.snapshot.workloads.get(uid)

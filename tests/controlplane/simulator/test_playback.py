@@ -8,10 +8,11 @@ from controlplane.policy import Policy
 from controlplane.simulator.comparison import ALL, Figures, compare
 from controlplane.simulator.episode import Episode, Job, of_preset
 from controlplane.simulator.overrides import OverrideError, Overrides, changed_episode, changed_policy
-from controlplane.simulator.playback import Course, Played, play
+from controlplane.simulator.playback import Course, Played, _Run, play
 from controlplane.simulator.presets import START, Arrival, Pool, Preset
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
+from scheduler.team import Use
 from scheduler.workload import Kind
 from tests.worlds import parse
 
@@ -230,3 +231,25 @@ def test_settings_that_are_left_out_stay_as_they_are() -> None:
     assert (other.scheduling.restart_seconds, other.scheduling.policy) == (90.0, "native-k8s")
     with pytest.raises(OverrideError, match=r"scheduling\.max_victims is 0\. Use a number from 1"):
         changed_policy(base, {"scheduling": {"max_victims": 0}})
+
+
+def test_decayed_use_goes_on_from_the_episode_s_start() -> None:
+    world = episode(
+        """
+        at 1000
+        node a 4 gpus
+        team red nominal 2   team blue nominal 2
+        r1 red training 2 running a started 100
+        j1 blue training 2 since 3000
+    """,
+        hours=2,
+        r1=None,
+        j1=None,
+    )
+    rules = replace(WEFT, use_half_life_seconds=600.0)
+    run = _Run(replace(world, use=(Use("blue", "gpu", 4000),)), rules)
+    while run.step():
+        pass
+    use = {one.team: one.milli for one in run.snapshot.use}
+    assert use["red"] == pytest.approx(2000, abs=300)
+    assert 0 < use["blue"] < 2500

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0008_elastic_and_moving'),
+        ('controlplane', '0009_fairness'),
     ]
 
     operations = [
