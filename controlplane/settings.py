@@ -18,6 +18,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 # --- where things lie -------------------------------------------------------------------------
 DATA_DIR = Path(env.str("WEFT_HOME", str(BASE_DIR / ".weft")))  # database and simulated cluster of the embedded mode
 WEFT_DATA = Path(env.str("WEFT_DATA", str(BASE_DIR.parent / "shared" / "data")))  # traces for benchmarks and TRACE=
+WHAT_IF_PROCESS = True  # a what-if that is asked on a page or by REST is answered in a process of its own
 
 # --- security ---------------------------------------------------------------------------------
 EMBEDDED = env.bool("WEFT_EMBEDDED", default=not {"DATABASE_URL", "DATABASE_URL_FILE"} & os.environ.keys())

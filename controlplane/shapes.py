@@ -220,6 +220,23 @@ class Quantity(_AsGiven):
 
 
 @dataclass(frozen=True, slots=True)
+class Document(_AsGiven):
+    """An object, or a list, that another table reads later; `about` is its JSON schema."""
+
+    kind: type[dict[str, Any]] | type[list[Any]]
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def read(self, value: Any, at: str, faults: Faults) -> Any:
+        """Return it as it is if it is of the right kind."""
+        what = "an object" if self.kind is dict else "a list"
+        return value if isinstance(value, self.kind) else faults.add(at, f"{at} is {shown(value)}. Give {what}.")
+
+    def schema(self) -> Schema:
+        """Return the schema that was given."""
+        return {"type": "object" if self.kind is dict else "array", **self.about}
+
+
+@dataclass(frozen=True, slots=True)
 class Items:
     """A list of at most `most` values of one shape; `takes_one` also reads a single value."""
 

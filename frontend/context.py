@@ -73,6 +73,7 @@ class Page:
             Link("Usage", reverse("frontend:usage"), "usage", "u"),
         ]
         if self.is_admin:
+            teams.append(Link("What-if", reverse("frontend:lab"), "lab", "i"))
             teams.append(Link("Admin", reverse("admin:index"), "admin", "a"))
         return [("Work", work), ("Cluster", [Link("Map", reverse("frontend:map"), "map", "m")]), ("Teams", teams)]
 
@@ -81,7 +82,7 @@ class Page:
         """The navigation entry that this page belongs to."""
         match = self._request.resolver_match
         name = match.url_name if match else ""
-        belongs = {"workload": "workloads", "act": "workloads", "logs": "workloads", "node": "map"}
+        belongs = {"workload": "workloads", "act": "workloads", "logs": "workloads", "node": "map", "simulation": "lab"}
         return belongs.get(name or "", name or "")
 
     @property

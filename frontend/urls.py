@@ -3,7 +3,7 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from frontend.views import accounts, cluster, overview, submit, teams, workloads
+from frontend.views import accounts, cluster, lab, overview, submit, teams, workloads
 
 app_name = "frontend"
 urlpatterns = [
@@ -29,5 +29,8 @@ urlpatterns = [
     path("map/", cluster.overview, name="map"),
     path("map/<str:name>/", cluster.node, name="node"),
     path("teams/", teams.overview, name="teams"),
+    path("what-if/", lab.index, name="lab"),
+    path("what-if/<int:number>/", lab.simulation, name="simulation"),
+    path("what-if/<int:number>/delete", lab.delete, name="delete_simulation"),
     path("usage/", teams.used, name="usage"),
 ]

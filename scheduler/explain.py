@@ -8,9 +8,9 @@ from scheduler.evictable import Evictable
 from scheduler.fit import Refusal, flavors, least
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Plan
+from scheduler.policies import outcomes
 from scheduler.quota import gpus_text
 from scheduler.reasons import awaiting, no_places, over_quota
-from scheduler.schedule import outcomes
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, NOW, Snapshot
 from scheduler.workload import Phase, Workload

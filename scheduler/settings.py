@@ -7,6 +7,7 @@ from dataclasses import dataclass
 class Settings:
     """Settings of `schedule`; times are cluster-clock seconds."""
 
+    policy: str = "weft"  # who decides: a name of scheduler.policies.POLICIES
     ageing_seconds: float = 3600.0  # one priority point per hour waited (algorithms.md 8.1: tau = 1 h)
     ageing_most: int = 50  # ageing never lifts a workload over the next standard priority class (steps of 100)
     attained_step_seconds: float = (
@@ -30,3 +31,8 @@ class Settings:
     max_move_scenarios: int = 12  # sets of moves tried in one round, a quarter of them for one claimant
     max_victims: int = 64  # scenarios tried for one claimant (algorithms.md 8.3)
     most_changes: int = 500  # placed or evicted in one round; binding begins while the next one decides on the rest
+    # Of the policies dragon and edragon only (scheduler/policies/dragon.py):
+    dragon_wait_seconds: float = 30.0  # the first in line waits so long before others shrink for it
+    dragon_settle_seconds: float = 60.0  # between the last start, shrink or growth and the next growth
+    dragon_hold_seconds: float = 600.0  # a service without room keeps trainings from starting so long
+    dragon_high_priority: int = 300  # notebooks and shares from this priority on are urgent

@@ -56,6 +56,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     return report
 
 
+@pytest.fixture(autouse=True)
+def _no_what_if_processes() -> Iterator[None]:
+    """A what-if's process would look for its row in another database than the test's."""
+    from django.conf import settings
+
+    settings.WHAT_IF_PROCESS = False
+    yield
+
+
 @pytest.fixture(scope="session")
 def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """URL of the maintenance database of a real Postgres, one server per test run."""

@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib import admin
 
 from controlplane.admin.base import ReadOnly
-from controlplane.models import Action, Audit, Cycle, Event, Lease, PolicyVersion
+from controlplane.models import Action, Audit, Cycle, Event, Lease
 
 
 @admin.display(description="Cluster clock")
@@ -64,12 +64,3 @@ class ActionAdmin(ReadOnly):
     list_filter = ("verb",)
     ordering = ("-id",)
     fields = ("verb", "workload", "attempt", "payload", "created_at", "tries", "not_before", "error", "done_at")
-
-
-@admin.register(PolicyVersion)
-class PolicyAdmin(ReadOnly):
-    """The scheduling policy's versions; the newest is in force."""
-
-    list_display = ("id", "at", "author", "comment")
-    ordering = ("-id",)
-    fields = ("at", "author", "comment", "data")

@@ -29,9 +29,9 @@ admin.site.unregister(Group)  # roles are memberships of teams
 
 
 SECTIONS = (
-    ("Who owns what", ("quota", "nodepool", "priorityclass")),
+    ("Who owns what", ("quota", "nodepool", "priorityclass", "policyversion")),
     ("People", ("team", "membership", "user", "token")),
-    ("What happened", ("event", "cycle", "action", "lease", "audit", "policyversion")),
+    ("What happened", ("event", "cycle", "action", "lease", "audit")),
 )
 
 

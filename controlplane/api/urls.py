@@ -7,7 +7,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 from rest_framework.permissions import AllowAny
 
 from controlplane.api import errors
-from controlplane.api.views import accounts, insight, platform, quotas, shares, workloads
+from controlplane.api.views import accounts, insight, platform, policies, quotas, shares, workloads
 
 app_name = "api"
 
@@ -50,6 +50,12 @@ v1: list[URLPattern] = [
     path("nodes/<str:name>", platform.Node.as_view()),
     *(path(f"nodes/<str:name>/{verb}", view.as_view()) for verb, view in platform.CORDONS.items()),
     path("usage", platform.Usage.as_view()),
+    path("policies", policies.Policies.as_view()),
+    path("policies/<int:number>", policies.Policy.as_view()),
+    path("policies/<int:number>/restore", policies.RestorePolicy.as_view()),
+    path("simulations", policies.Simulations.as_view()),
+    path("simulations/<int:number>", policies.Simulation.as_view()),
+    path("simulations/<int:number>/results", policies.SimulationResults.as_view()),
     path("cluster", platform.Cluster.as_view()),
 ]
 urlpatterns = [

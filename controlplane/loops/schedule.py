@@ -14,7 +14,7 @@ from controlplane.services import decisions, policy
 from controlplane.services.cycles import CycleInput
 from controlplane.services.leases import HeldLease
 from scheduler.decision import Decision, Wait
-from scheduler.schedule import schedule
+from scheduler.policies import decide
 
 BASE_EVERY = 50  # stored rounds between two whole inputs: a replay applies at most so many differences
 
@@ -74,7 +74,7 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     settings, version = policy.current()
     taken = keeper.take(lease, wiring.cluster.now())
     journal.add(taken)
-    decided = schedule(taken.snapshot, settings.scheduling)
+    decided = decide(taken.snapshot, settings.scheduling)
     if not decided:
         return 0
     packed, is_base = journal.input(keeper, taken.snapshot.at)

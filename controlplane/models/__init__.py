@@ -4,6 +4,7 @@ from controlplane.models.cluster import ClusterState, Gpu, Node
 from controlplane.models.cycle import Audit, Cycle, Heartbeat, Lease, PolicyVersion
 from controlplane.models.event import Event
 from controlplane.models.outbox import Action, Change, IdempotencyKey
+from controlplane.models.simulation import Simulation, SimulationState
 from controlplane.models.team import (
     Budget,
     Membership,
@@ -43,6 +44,8 @@ __all__ = [
     "Quota",
     "Role",
     "ServiceWindow",
+    "Simulation",
+    "SimulationState",
     "Team",
     "TeamSample",
     "TeamUse",

@@ -18,7 +18,7 @@ from scheduler import workload as words
 from scheduler.decision import Evict, Place, Reason, Shrink
 from scheduler.fit import Refusal
 from scheduler.plan import Plan
-from scheduler.schedule import outcomes
+from scheduler.policies import outcomes
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import ENDED, Phase
@@ -128,7 +128,7 @@ def _seen(user: access.Person) -> set[str] | None:
 
 def _settings() -> Settings:
     data = PolicyVersion.objects.order_by("-id").values_list("data", flat=True).first()
-    return (Policy() if data is None else Policy.from_dict(data)).scheduling
+    return (Policy() if data is None else Policy.stored(data)).scheduling
 
 
 def _imagined(spec: "Spec", world: Snapshot, unmet: Sequence[str]) -> words.Workload:

@@ -29,7 +29,7 @@ from controlplane.simulator.mishaps import MISHAPS, ODDS, Scene
 from controlplane.simulator.mix import TEAMS, Mix, nodes, quotas
 from gpushare.gpu import WHOLE
 from scheduler.decision import Decision, Evict, Place, Shrink
-from scheduler.schedule import schedule
+from scheduler.policies import decide
 from scheduler.settings import Settings
 from scheduler.snapshot import Node, Snapshot
 from scheduler.workload import ACTIVE, Assignment, Kind, Phase, Workload
@@ -76,7 +76,7 @@ def pod_of(workload: Workload, worker: Assignment, record: Record) -> PodSpec:
 class Parts:
     """What a run is made of; the tests plant their bugs here."""
 
-    schedule: Schedule = schedule
+    schedule: Schedule = decide
     commit: Commit = lifecycle.commit
     take_in: Callable[[Book, Observation], bool] = watching.take_in
     book: Callable[[Snapshot], Book] = Book

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from frontend import words
+from frontend import lab, words
 
 register = template.Library()
 for _filter in (
@@ -56,6 +56,18 @@ def budget_words(service: Any) -> str:
 def plural(number: int, word: str) -> str:
     """ "4 workers"."""
     return words.plural(number, word)
+
+
+@register.filter
+def what_differs(asked: Mapping[str, Any]) -> str:
+    """A what-if in a few words: its policy, settings, quotas and nodes."""
+    return lab.differs(asked)
+
+
+@register.filter
+def what_replayed(asked: Mapping[str, Any]) -> str:
+    """What a what-if replays."""
+    return lab.replayed(asked)
 
 
 @register.filter

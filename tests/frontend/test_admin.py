@@ -5,7 +5,18 @@ from typing import Any
 import pytest
 from django.contrib import admin
 
-from controlplane.models import Change, Event, Membership, NodePool, PriorityClass, Quota, Team, User, Workload
+from controlplane.models import (
+    Change,
+    Event,
+    Membership,
+    NodePool,
+    PolicyVersion,
+    PriorityClass,
+    Quota,
+    Team,
+    User,
+    Workload,
+)
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import PASSWORD, World, document
 
@@ -152,7 +163,7 @@ def test_pools_keep_their_names(bare: World, visit: Visit) -> None:
     assert (row.name, str(row.price_per_gpu_hour)) == ("a100", "4.500")
 
 
-@pytest.mark.parametrize("name", ["event", "cycle", "lease", "action", "policyversion", "token"])
+@pytest.mark.parametrize("name", ["event", "cycle", "lease", "action", "token"])
 def test_logs_can_only_be_read(world: World, visit: Visit, name: str) -> None:
     assert visit("admin").get(f"/admin/controlplane/{name}/add/").status_code == 403
     if name == "event":
@@ -160,3 +171,53 @@ def test_logs_can_only_be_read(world: World, visit: Visit, name: str) -> None:
         assert row is not None
         assert visit("admin").post(change(row), {"kind": "Other"}).status_code == 403
         assert visit("admin").post(f"/admin/controlplane/event/{row.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def policy_form(client: Any, query: str = "", **more: object) -> dict[str, object]:
+    """What the add form of the policy shows, with some fields changed."""
+    form = client.get(f"/admin/controlplane/policyversion/add/{query}").context["adminform"].form
+    return {name: form.initial.get(name, "") for name in form.fields} | more
+
+
+def test_the_policy_is_edited_as_a_new_version_with_its_difference(bare: World, visit: Visit) -> None:
+    client, add = visit("admin"), "/admin/controlplane/policyversion/add/"
+    client.post(add, policy_form(client, scheduling__restart_seconds="90", comment="slow disks"))
+    row = PolicyVersion.objects.get()
+    assert (row.author, row.comment, row.data["scheduling"]["restart_seconds"]) == ("admin", "slow disks", 90.0)
+    page = client.get(change(row)).content.decode()
+    assert "scheduling.restart_seconds: 60 -&gt; 90" in page
+    assert client.post(change(row), {"comment": "other"}).status_code == 403
+    assert Event.objects.get(kind="PolicyChanged").actor == "admin"
+
+
+def test_each_setting_that_cannot_be_is_told_at_its_field(bare: World, visit: Visit) -> None:
+    client, add = visit("admin"), "/admin/controlplane/policyversion/add/"
+    bad = policy_form(client, scheduling__ageing_seconds="0", scheduling__max_victims="2.5", scaling__up_part="x")
+    errors = client.post(add, bad).context["adminform"].form.errors
+    assert set(errors) == {"scaling__up_part"}
+    errors = client.post(add, bad | {"scaling__up_part": "1"}).context["adminform"].form.errors
+    assert errors["scheduling__ageing_seconds"] == [
+        "scheduling.ageing_seconds is 0.0. Use a number from 1 to 604800 s."
+    ]
+    assert errors["scheduling__max_victims"] == ["scheduling.max_victims is 2.5. Use a whole number."]
+    assert not PolicyVersion.objects.exists()
+
+
+def test_going_back_starts_the_form_from_an_old_version(bare: World, visit: Visit) -> None:
+    client, add = visit("admin"), "/admin/controlplane/policyversion/add/"
+    client.post(add, policy_form(client, scheduling__restart_seconds="90"))
+    first = PolicyVersion.objects.get()
+    client.post(add, policy_form(client, scheduling__restart_seconds="30"))
+    answer = client.get(f"/admin/controlplane/policyversion/{first.pk}/start-from/")
+    assert answer["Location"] == f"{add}?from={first.pk}"
+    client.post(add, policy_form(client, f"?from={first.pk}"))
+    newest = PolicyVersion.objects.latest("pk")
+    assert (newest.data, newest.comment) == (first.data, f"As version {first.pk}")
+
+
+def test_a_policy_that_another_saved_meanwhile_is_not_overwritten(bare: World, visit: Visit) -> None:
+    client, add = visit("admin"), "/admin/controlplane/policyversion/add/"
+    old = policy_form(client, scheduling__restart_seconds="30")
+    client.post(add, policy_form(client, scheduling__restart_seconds="90"))
+    assert "which you saw. Read it and change it again." in client.post(add, old).content.decode()
+    assert PolicyVersion.objects.count() == 1

@@ -38,13 +38,13 @@ def test_pages_open_even_before_there_is_any_row(visit: Visit, page: str) -> Non
 def test_nobody_sees_anything_without_signing_in(world: World, visit: Visit) -> None:
     client, w = visit(""), Workload.objects.first()
     assert w is not None
-    ids = {"uid": w.pk, "verb": "stop", "name": "tiles", "team": "nlp"}
+    ids = {"uid": w.pk, "verb": "stop", "name": "tiles", "team": "nlp", "number": 1}
     for pattern in urls.urlpatterns:
         assert isinstance(pattern, URLPattern)
         if pattern.name in ("login", "logout"):
             continue
         route = str(pattern.pattern)
-        for part in ("<uuid:uid>", "<slug:verb>", "<slug:name>", "<str:name>", "<slug:team>"):
+        for part in ("<uuid:uid>", "<slug:verb>", "<slug:name>", "<str:name>", "<slug:team>", "<int:number>"):
             route = route.replace(part, str(ids[part[1:-1].split(":")[1]]))
         answer = client.get(f"/{route}")
         assert answer.status_code in (302, 401), route

@@ -10,13 +10,29 @@ from rest_framework import serializers as s
 
 from controlplane import jobfile, spec
 from controlplane.api.refusals import Faulty
+from controlplane.policyfields import PARTS, known_fields
 from controlplane.quantities import seconds
-from controlplane.shapes import BAD, REQUIRED, Faults, Field, Flag, Quantity, Record, Schema, Text, Whole
+from controlplane.queries import lab
+from controlplane.shapes import BAD, REQUIRED, Document, Faults, Field, Flag, Quantity, Record, Schema, Text, Whole
 
 YEAR = 365 * 86_400.0
 ONE_LINE = r"[^\x00-\x1f\x7f]+"
 MOST_MILLI = 10**9  # a million GPUs
 MOST_HOURS = 10**9
+
+
+def _settings_of(part: str) -> Schema:
+    """The JSON schema of one part of a policy."""
+    words = {int: "integer", float: "number", bool: "boolean"}
+    properties: dict[str, Any] = {}
+    for one in (f for f in known_fields() if f.part == part):
+        properties[one.name] = {"type": words.get(one.kind, "string"), "description": one.about}
+        if one.choices:
+            properties[one.name]["enum"] = list(one.allowed(in_force=True))
+        elif one.kind in (int, float):
+            properties[one.name] |= {"minimum": one.least, "maximum": one.most}
+    return {"properties": properties, "additionalProperties": False}
+
 
 LOGIN = Record(
     (
@@ -51,6 +67,12 @@ BUDGET = Record(
     )
 )
 QUOTA_PARTS = Record(tuple(replace(f, default=None) for f in QUOTA.fields))
+POLICY = Record(
+    (
+        *(Field(part, Document(dict, _settings_of(part)), f"Settings of {part} that change.", None) for part in PARTS),
+        Field("comment", Text(200, may_be_empty=True), "Why, in one line.", ""),
+    )
+)
 CHANGES = Record(
     tuple(
         {f.name: f for record in jobfile.RECORDS.values() for f in record.fields}[name]
@@ -112,6 +134,14 @@ class BudgetRequest(s.Serializer[object]):
     """A budget, whole."""
 
 
+class PolicyRequest(s.Serializer[object]):
+    """Settings of a new version; what is left out stays as in force."""
+
+
+class SimulationRequest(s.Serializer[object]):
+    """A what-if."""
+
+
 class QuotaChanges(s.Serializer[object]):
     """Parts of a quota."""
 
@@ -169,4 +199,6 @@ _SCHEMAS: dict[type, Callable[[], Schema]] = {
     QuotaRequest: QUOTA.schema,
     QuotaChanges: QUOTA_PARTS.schema,
     BudgetRequest: BUDGET.schema,
+    PolicyRequest: POLICY.schema,
+    SimulationRequest: lab.REQUEST.schema,
 }

@@ -13,7 +13,7 @@ from controlplane.loops.schedule import record
 from controlplane.models import Cycle
 from controlplane.queries.cycles import InputGoneError, replayable, snapshot_of
 from controlplane.services import policy
-from scheduler.schedule import schedule
+from scheduler.policies import decide
 
 
 class Command(BaseCommand):
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         if (digest := digest_of(snapshot)) != cycle.digest:
             self.stderr.write(f"Cycle {cycle.pk} saw {cycle.digest}; its stored input has {digest}.")
             sys.exit(1)
-        decided = [record(decision) for decision in schedule(snapshot, policy.version(cycle.policy).scheduling)]
+        decided = [record(decision) for decision in decide(snapshot, policy.version(cycle.policy).scheduling)]
         before, now = _text(cycle.decisions), _text(decided)
         if before != now:
             for line in unified_diff(before, now, "decided then", "decided now", lineterm=""):

@@ -71,6 +71,8 @@ def test_answers_are_as_documented(api: People) -> None:
         "Cluster": "/cluster",
         "Me": "/me",
         "TokenList": "/tokens",
+        "Policy": "/policies/0",
+        "PolicyList": "/policies",
     }.items():
         found = body_of(api.viewer.get(path))
         validator(schema, name).validate(found)

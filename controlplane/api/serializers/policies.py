@@ -1,0 +1,95 @@
+"""Answers about the policy and what-ifs, for the OpenAPI document; queries build them."""
+
+from rest_framework import serializers as s
+
+from controlplane.api.serializers.workloads import Answer
+
+
+class AnyValue(s.JSONField):
+    """A number or a word."""
+
+
+class SettingChange(Answer):
+    """One setting that a version changed."""
+
+    field = s.CharField()
+    before = AnyValue()
+    after = AnyValue()
+
+
+class PolicyRow(Answer):
+    """One version of the policy; at is the database's clock, null for the defaults."""
+
+    version = s.IntegerField()
+    at = s.DateTimeField(allow_null=True)
+    author = s.CharField(allow_blank=True)
+    comment = s.CharField(allow_blank=True)
+    in_force = s.BooleanField()
+    changes = SettingChange(many=True, help_text="Against the version before.")
+
+
+class PolicyList(Answer):
+    """Versions, the newest first."""
+
+    next = s.URLField(allow_null=True)
+    results = PolicyRow(many=True)
+
+
+class PolicySetting(Answer):
+    """What a setting is."""
+
+    field = s.CharField(help_text="Dotted: scheduling.ageing_seconds.")
+    default = AnyValue()
+    unit = s.CharField(allow_blank=True)
+    least = s.FloatField(allow_null=True)
+    most = s.FloatField(allow_null=True)
+    choices = s.ListField(child=s.CharField())
+    about = s.CharField(allow_blank=True)
+
+
+class Policy(PolicyRow):
+    """One version with all its settings, and what each of them is."""
+
+    settings = s.JSONField()
+    described = PolicySetting(many=True)
+
+
+class SimulationRow(Answer):
+    """A what-if and how far it is; at is the database's clock."""
+
+    id = s.IntegerField()
+    asked = s.JSONField(help_text="The request.")
+    author = s.CharField()
+    at = s.DateTimeField()
+    state = s.ChoiceField(["Running", "Done", "Failed"])
+    progress = s.FloatField(help_text="0..1.")
+    doing = s.CharField(allow_blank=True)
+    error = s.CharField(allow_blank=True)
+
+
+class SimulationList(Answer):
+    """What-ifs, the newest first."""
+
+    next = s.URLField(allow_null=True)
+    results = SimulationRow(many=True)
+
+
+class SimulationTeam(Answer):
+    """One team's figures (`all`: everybody's) before, after, and the difference."""
+
+    team = s.CharField()
+    before = s.JSONField()
+    after = s.JSONField()
+    difference = s.JSONField()
+
+
+class SimulationResult(Answer):
+    """What came of a what-if."""
+
+    episode = s.JSONField()
+    policy = s.JSONField()
+    changes = SettingChange(many=True)
+    quotas_changed = s.IntegerField()
+    rounds = s.JSONField()
+    teams = SimulationTeam(many=True)
+    took_seconds = s.FloatField()

@@ -1,0 +1,147 @@
+"""What a what-if changes: the policy's settings, quotas, nodes. Documents are read strictly, each fault by its field.
+
+    policy: {scheduling: {max_victims: 10}}                      what is left out stays as in force
+    quotas: [{team: nlp, pool: a100, nominal_milli: 32000}]      replaces these rows; the others stay
+    nodes:  {add: [{like: a100-00, count: 4}], remove: [a100-07]}
+
+A quota has the fields of REST's. A node to be added is `like` one there is, with other fields where they are given.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from controlplane.policy import Policy, problems
+from controlplane.shapes import BAD, REQUIRED, Choice, Faults, Field, FieldError, Record, Text, Whole, shown
+from controlplane.simulator.episode import Episode
+from scheduler.snapshot import Node
+from scheduler.team import Quota
+
+NAME = Text(253, r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", "Use letters, digits, dots and dashes.")
+MOST_MILLI = 10**9
+MOST_ADDED, MOST_ROWS = 10_000, 10_000
+QUOTA_FIELDS = (
+    Field("nominal_milli", Whole(0, MOST_MILLI), "milli-GPU owned; 1000 = one GPU.", REQUIRED),
+    Field("borrowing_limit_milli", Whole(0, MOST_MILLI, True), "milli-GPU it may borrow; null = no limit."),
+    Field("lending_limit_milli", Whole(0, MOST_MILLI, True), "milli-GPU others may borrow; null = all."),
+    Field("weight", Whole(1, 10_000), "Its part in what is over.", 1),
+)
+NODE_FIELDS = (
+    Field("count", Whole(1, MOST_ADDED), "How many.", 1),
+    Field("pool", NAME, "The node pool."),
+    Field("gpu_model", NAME, "The GPU model."),
+    Field("gpus", Whole(0, 64), "Devices of each."),
+    Field("gpu_memory_mib", Whole(1, 2**30), "MiB of each device."),
+    Field("cpu_milli", Whole(0, 10**9), "1/1000 cores of each."),
+    Field("memory_mib", Whole(0, 2**40), "MiB of each."),
+    Field("rack", NAME, "The rack."),
+    Field("zone", NAME, "The zone."),
+)
+# The fields of a document are those of core values under REST's names.
+_OF_NODE = {"gpu_model": "model", "gpu_memory_mib": "gpu_memory", "memory_mib": "memory"}
+
+
+class OverrideError(Exception):
+    """A document that cannot be used; all faults, by dotted field."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__(" ".join(error.message for error in errors))
+        self.errors = tuple(errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """The documents of a what-if; an empty one changes nothing."""
+
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    quotas: Sequence[Mapping[str, Any]] = ()
+    nodes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def changed_policy(base: Policy, document: object) -> Policy:
+    """The policy in force with the document's settings. Raises OverrideError."""
+    if faults := problems(document):
+        raise OverrideError([FieldError(at, sentence) for at, sentence in faults.items()])
+    values = base.to_dict()
+    for part, settings in document.items():  # type: ignore[attr-defined]
+        values[part] |= settings
+    return Policy.from_dict(values)
+
+
+def changed_episode(episode: Episode, overrides: Overrides) -> Episode:
+    """The episode with other quotas and nodes; what ran on nodes taken away waits first. Raises OverrideError."""
+    faults = Faults()
+    nodes = _nodes(episode.nodes, overrides.nodes, faults)
+    quotas = _quotas(episode, overrides.quotas, faults)
+    if faults.errors:
+        raise OverrideError(faults.errors)
+    return replace(episode, nodes=nodes, quotas=quotas).without_lost_places()
+
+
+def _quotas(episode: Episode, document: object, faults: Faults) -> tuple[Quota, ...]:
+    rows = {(quota.team, quota.pool): quota for quota in episode.quotas}
+    if not isinstance(document, Sequence) or isinstance(document, str):
+        faults.add("quotas", f"quotas is {shown(document)}. Give a list of quotas.")
+        return ()
+    teams = Choice(tuple(sorted(team.name for team in episode.teams)))
+    pools = Choice(tuple(sorted({node.pool for node in episode.nodes} | {pool for _, pool in rows})))
+    record = Record(
+        (
+            Field("team", teams, "Of this team.", REQUIRED),
+            Field("pool", pools, "In this pool.", REQUIRED),
+            *QUOTA_FIELDS,
+        )
+    )
+    for number, row in enumerate(document[:MOST_ROWS]):
+        found = len(faults.errors)
+        given = record.read(row, f"quotas[{number}]", faults)
+        if given is BAD or len(faults.errors) > found:
+            continue
+        limits = (given["borrowing_limit_milli"], given["lending_limit_milli"])
+        key = given["team"], given["pool"]
+        rows[key] = Quota(*key, given["nominal_milli"], *limits, given["weight"] or 1)
+    return tuple(rows.values())
+
+
+def _nodes(nodes: tuple[Node, ...], document: object, faults: Faults) -> tuple[Node, ...]:
+    if not isinstance(document, Mapping) or not document.keys() <= {"add", "remove"}:
+        faults.add("nodes", f"nodes is {shown(document)}. Give an object with the lists add and remove.")
+        return nodes
+    named = {node.name: node for node in nodes}
+    gone = set()
+    for number, name in enumerate(_list(document, "remove", faults)):
+        if name in named:
+            gone.add(name)
+        else:
+            faults.add(f"nodes.remove[{number}]", f"nodes.remove[{number}]: there is no node {shown(name)}. Name one.")
+    added: list[Node] = []
+    for number, row in enumerate(_list(document, "add", faults)):
+        added += _added(named, row, f"nodes.add[{number}]", len(added), faults)
+    return (*(node for node in nodes if node.name not in gone), *added)
+
+
+def _list(document: Mapping[str, Any], name: str, faults: Faults) -> Iterable[Any]:
+    value = document.get(name, ())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return value[:MOST_ROWS]
+    faults.add(f"nodes.{name}", f"nodes.{name} is {shown(value)}. Give a list.")
+    return ()
+
+
+def _added(named: Mapping[str, Node], row: object, at: str, before: int, faults: Faults) -> list[Node]:
+    found = len(faults.errors)
+    like = Field("like", NAME, "The name of a node there is.", REQUIRED)
+    given = Record((like, *NODE_FIELDS)).read(row, at, faults)
+    if given is BAD or len(faults.errors) > found:
+        return []
+    model = named.get(given["like"])
+    if model is None:
+        faults.add(f"{at}.like", f"{at}.like is {shown(given['like'])}, which is no node. Name one that there is.")
+        return []
+    other = {
+        _OF_NODE.get(f.name, f.name): given[f.name]
+        for f in NODE_FIELDS
+        if f.name != "count" and given[f.name] is not None
+    }
+    fresh = replace(model, ready=True, schedulable=True, lost=(), **other)
+    return [replace(fresh, name=f"added-{before + i}") for i in range(given["count"])]

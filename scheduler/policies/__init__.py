@@ -1,0 +1,76 @@
+"""The scheduling policies by name: Weft's own, and reference policies to compare it with or to use instead.
+
+A policy goes through those who wait, places some on the plan and says why it refuses the others; what a plan holds in
+the end are its decisions. All policies see the same snapshot, keep to the same hard limits (capacity, a team's quota
+plus its borrowing limit, gates, GPU models), and use the same settings; what they differ in is whose turn it is, where
+it goes, and who has to give way.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from scheduler import schedule as weft
+from scheduler.decision import Decision, Wait
+from scheduler.fit import Refusal
+from scheduler.plan import Plan
+from scheduler.policies.dragon import dragon, edragon
+from scheduler.policies.fifo import best_fit, fifo
+from scheduler.policies.kubernetes import gang, native
+from scheduler.reasons import awaiting
+from scheduler.settings import Settings
+from scheduler.snapshot import Snapshot
+from scheduler.workload import Phase, Workload
+
+Outcomes = Callable[[Plan, Settings], Iterator[tuple[Workload, Refusal | None]]]
+WEFT = "weft"
+
+POLICIES: Mapping[str, Outcomes] = {
+    WEFT: weft.outcomes,
+    "fifo": fifo,
+    "best-fit": best_fit,
+    "k8s+gang": gang,
+    "dragon": dragon,
+    "edragon": edragon,
+    "native-k8s": native,
+}
+# It binds parts of gangs, which the life cycle of a real cluster never starts: for what-if and benchmarks only.
+ONLY_COMPARED = frozenset({"native-k8s"})
+
+
+class UnknownPolicyError(ValueError):
+    """No policy has this name; the message lists those there are."""
+
+    def __init__(self, name: object) -> None:
+        super().__init__(f"{name!r} is not a scheduling policy. The policies are {', '.join(POLICIES)}.")
+
+
+def decide(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+    """Decide one round by the policy that the settings name. Raises UnknownPolicyError."""
+    if settings.policy == WEFT:
+        return weft.schedule(snapshot, settings)
+    plan = Plan(snapshot)
+    reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
+    told = [(workload, refusal) for workload, refusal in outcomes(plan, settings) if refusal is not None]
+    told += [(workload, awaiting(plan, workload)) for workload in reserved]
+    moved = {decision.workload for decision in plan.decisions}
+    waits = (
+        Wait(workload.id, workload.version, *refusal)
+        for workload, refusal in told
+        if workload.id not in moved and weft.is_news(workload, refusal, snapshot.at, settings)
+    )
+    return (*plan.decisions, *waits)
+
+
+def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:
+    """Those who wait, in the order of the policy that the settings name; None = placed. Raises UnknownPolicyError."""
+    policy = POLICIES.get(settings.policy)
+    if policy is None:
+        raise UnknownPolicyError(settings.policy)
+    return policy(plan, settings)
+
+
+def with_policy(settings: Settings, name: str) -> Settings:
+    """The same settings under another policy. Raises UnknownPolicyError."""
+    if name not in POLICIES:
+        raise UnknownPolicyError(name)
+    return replace(settings, policy=name)

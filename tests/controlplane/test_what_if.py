@@ -1,0 +1,120 @@
+"""`manage.py what-if`: stored rounds replayed, the difference printed, nothing written."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
+
+from controlplane.cluster.port import PodPhase
+from controlplane.loops import schedule
+from controlplane.models import Workload
+from controlplane.queries import history, lab
+from tests.controlplane.state import World
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def lived() -> World:
+    """Rounds in which work comes, runs, waits and ends on 16 GPUs."""
+    world = World()
+    for number in range(6):
+        made = world.submit(f"j{number}", gpus=4)
+        schedule.run_once(world.wiring)
+        world.actuate()
+        if number < 4:
+            world.pods(made, PodPhase.RUNNING, 0)
+        world.later(60)
+    world.pods(Workload.objects.get(name="j0"), PodPhase.SUCCEEDED, 0, exit_code=0)
+    schedule.run_once(world.wiring)
+    return world
+
+
+def rows() -> dict[str, int]:
+    return {model._meta.label: model._default_manager.count() for model in apps.get_models()}
+
+
+def said(*words: object) -> str:
+    out = io.StringIO()
+    call_command("what-if", *map(str, words), stdout=out)
+    return out.getvalue()
+
+
+def test_stored_rounds_are_replayed_and_compared_and_nothing_is_written(lived: World) -> None:
+    before, columns = rows(), list(Workload.objects.order_by("pk").values())
+    text = said("--policy", "fifo", "--cycles", "20")
+    assert "scheduling.policy: weft -> fifo" in text
+    assert "wait p50" in text
+    assert rows() == before
+    assert list(Workload.objects.order_by("pk").values()) == columns
+    found = json.loads(said("--policy", "fifo", "--json"))
+    assert [row["team"] for row in found["teams"]] == ["all", "red"]
+    assert found["teams"][0]["before"]["jobs"] == 6
+
+
+def test_other_quotas_and_nodes_come_from_files(lived: World, tmp_path: Path) -> None:
+    nodes, quotas = tmp_path / "nodes.yaml", tmp_path / "quotas.json"
+    nodes.write_text("add: [{like: a, count: 2}]\n")
+    quotas.write_text('[{"team": "red", "pool": "main", "nominal_milli": 4000}]')
+    found = json.loads(said("--nodes", nodes, "--quotas", quotas, "--json"))
+    assert found["episode"]["gpus"] == {"before": 16, "after": 32}
+    everybody = found["teams"][0]
+    assert everybody["before"]["started"] < everybody["after"]["started"] == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "sentence"),
+    [
+        ((), None, "Nothing differs from what is in force"),
+        (("--policy", "FILE"), "scheduling: {polcy: fifo}", "scheduling.polcy is not a setting"),
+        (("--policy", "FILE"), "[1, 2]", "A policy is an object with the parts scheduling, scaling"),
+        (("--policy", "FILE"), "scheduling: {max_victims: many}", "Use a number from 1 to 10000"),
+        (("--policy", "no-such-file"), None, "There is no file no-such-file"),
+        (("--quotas", "FILE"), "- {team: red, pool: x, nominal_milli: 1}", "quotas[0].pool is"),
+        (("--policy", "fifo", "--trace", "nowhere.csv"), None, "There is no file nowhere.csv"),
+        (("--policy", "fifo", "--cycles", "1"), None, "--cycles is 1. Give a number from 2"),
+        (("--policy", "fifo", "--trace", "demo", "--hours", "0"), None, "--hours is 0."),
+    ],
+)
+def test_what_cannot_be_names_the_field_and_the_fix(
+    lived: World, tmp_path: Path, words: tuple[str, ...], file: str | None, sentence: str
+) -> None:
+    path = tmp_path / "given.yaml"
+    path.write_text(file or "")
+    with pytest.raises(CommandError) as wrong:
+        said(*(path if word == "FILE" else word for word in words))
+    assert sentence in str(wrong.value)
+
+
+def test_without_stored_rounds_a_trace_is_offered() -> None:
+    with pytest.raises(CommandError, match="Let it run for a while, or use a trace"):
+        said("--policy", "fifo")
+
+
+def test_an_episode_has_what_ran_waited_and_ended_with_the_times_it_took(lived: World) -> None:
+    found = history.episode(100)
+    assert (found.gpus, len(found.jobs)) == (16, 6)
+    assert sorted(job.workload.name for job in found.jobs) == [f"j{i}" for i in range(6)]
+    assert all(not j.workload.message for j in found.jobs)
+    assert found.start <= min(j.at for j in found.jobs) <= found.end
+
+
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        ({"policy": {"scheduling": {"policy": "fair"}}}, "policy.scheduling.policy"),
+        ({"policy": []}, "policy"),
+        ({"cycles": 1}, "cycles"),
+        ({"trace": "/etc/passwd"}, "trace"),
+        ({"hour": 1}, "hour"),
+        ([], ""),
+    ],
+)
+def test_a_request_is_read_strictly(document: Any, field: str) -> None:
+    with pytest.raises(lab.CannotBeAnsweredError) as wrong:
+        lab.read(document)
+    assert field in [error.field for error in wrong.value.errors]
