@@ -26,7 +26,7 @@ def built(world: Snapshot, **parts: object) -> Snapshot:
     """The same world with some of its parts replaced, from scratch."""
     values: dict[str, object] = {
         "at": world.at, "nodes": world.inventory.nodes, "teams": world.teams, "quotas": world.quotas,
-        "workloads": world.workloads.values(),
+        "workloads": world.workloads.values(), "use": world.use, "budgets": world.budgets,
     }  # fmt: skip
     return Snapshot.build(**{**values, **parts})  # type: ignore[arg-type]
 
@@ -64,7 +64,8 @@ def test_twice_as_much_of_everything_is_decided_alike(world: Snapshot) -> None:
         for q in world.quotas
     ]
     once = schedule(built(world, workloads=kept), RULES)
-    twice = schedule(built(world, nodes=nodes, quotas=quotas, workloads=[_double(w) for w in kept]), RULES)
+    use = [replace(one, milli=2 * one.milli) for one in world.use]
+    twice = schedule(built(world, nodes=nodes, quotas=quotas, workloads=[_double(w) for w in kept], use=use), RULES)
     assert moves(once) == moves(twice)
     assert codes(once) == codes(twice)
 
