@@ -67,7 +67,11 @@ def bind(plan: Plan, workload: Workload, at_least: int, at_most: int) -> bool:
         most = min(at_most, quota_room(plan, workload, flavor, NOW))
         if most < at_least:
             continue
+        free, allowed = _whole_only(plan.free[NOW]), allowed_nodes(plan.inventory, workload.ask, flavor)
+        room = per_node(plan.inventory, workload.ask, free, allowed)
         for within in _domains(plan, workload, at_most):
+            if int(room[within].sum()) < at_least:
+                continue
             workers = _bound(plan, workload, flavor, most, within)
             if len(workers) >= at_least:
                 plan.place(workload, workers)
