@@ -1,0 +1,104 @@
+"""Shadow prices of what coming work will need whole: nodes with many idle GPUs, and models that only some may use.
+
+Newsvendor prices: the chance that what is left of a stock is asked for before the cluster is full, times what a piece
+is worth. A finite price only reorders: nothing that fits is refused. Source: our own (ARCHITECTURE.md).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gpushare.gpu import WHOLE
+from gpushare.packing import Bools
+from scheduler.demand import Demand
+from scheduler.placement import loops
+from scheduler.placement.fleet import Kind, want_of
+from scheduler.placement.rows import CPU, GPUS, RAM, Fleet, Floats, Stocks, Want
+
+NODE_WEIGHT = 0.5  # of a whole worker's milli-GPU; anything from 0.1 to 1 does as well
+NODE_MARGIN = 1.3  # more whole-node work than expected is kept room for
+MODEL_WEIGHT = 0.1  # of the worker's milli-GPU; 0.5 is worse, 0.04 less steady
+
+
+class Bound(NamedTuple):
+    """Work that may only use some kinds: which, and of all workers seen the mean milli-GPU and its square."""
+
+    may: Bools
+    mean: float
+    square: float
+
+
+class Prices:
+    """The two prices on the current stock."""
+
+    def __init__(self, demand: Demand, kinds: Sequence[Kind], nodes: int) -> None:
+        wants = [want_of(shape.ask, kinds) for shape in demand.shapes]
+        counts = [shape.count for shape in demand.shapes]
+        millis = [shape.ask.milli for shape in demand.shapes]
+        count = max(1, demand.count)
+        self.mean = sum(c * m for c, m in zip(counts, millis, strict=True)) / count
+        large = [i for i, want in enumerate(wants) if want.numbers[GPUS] > 1 and want.may.any()]
+        self.rates: list[float] = []
+        for i in large:
+            same = [j for j in large if _asks_as_much(wants[j], wants[i])]
+            seen = sum(counts[j] for j in same)
+            self.rates.append((seen + math.sqrt(seen) + 1) / count)  # few were seen: the true rate may be higher
+        has_gpus = np.array([bool(model) for model, _ in kinds], dtype=np.bool_)
+        rows = [(w.may, c, m) for w, c, m in zip(wants, counts, millis, strict=True) if m and w.may.any()]
+        masks = {w.tobytes(): w for w, _, _ in rows if (w != has_gpus).any()}
+        self.bound = []
+        for mask in masks.values():
+            inside = [(c, m) for w, c, m in rows if not (w & ~mask).any()]
+            mean, square = (sum(c * m**power for c, m in inside) / count for power in (1, 2))
+            self.bound.append(Bound(mask, mean, square))
+        self.stocks = Stocks(
+            np.array([wants[i].numbers for i in large], dtype=np.int64).reshape(-1, 5),
+            np.array([wants[i].may for i in large], dtype=np.bool_).reshape(-1, len(kinds)),
+            np.zeros((len(large), nodes), dtype=np.int64),
+            np.zeros(len(large), dtype=np.int64),
+            np.zeros(nodes, dtype=np.int64),
+            np.zeros(len(kinds), dtype=np.int64),
+            np.full(nodes, -1, dtype=np.int64),
+        )
+
+    def now(self, fleet: Fleet, may: Bools, milli: int) -> tuple[Floats, Floats]:
+        """What a worker pays: for each copy of a whole shape it destroys [X], and on nodes of each kind [kinds].
+
+        Both in milli-GPU; milli is what the worker takes itself.
+        """
+        loops.recount(fleet, self.stocks)
+        to_come = int(self.stocks.of_kind.sum()) / self.mean if self.mean else 0.0
+        whole = np.array(
+            [
+                NODE_WEIGHT * WHOLE * gpus * _chance(NODE_MARGIN * rate * to_come, slots)
+                for rate, gpus, slots in zip(
+                    self.rates, self.stocks.wants[:, GPUS].tolist(), self.stocks.slots.tolist(), strict=True
+                )
+            ],
+            dtype=np.float64,
+        )
+        model = np.zeros(len(may), dtype=np.float64)
+        for bound in self.bound:
+            if (may & ~bound.may).any():
+                stock = int(self.stocks.of_kind[bound.may].sum())
+                spread = math.sqrt(max(bound.square * to_come, 1e5))
+                price = MODEL_WEIGHT * milli * _normal((bound.mean * to_come - stock) / spread)
+                model = np.where(bound.may, np.maximum(model, price), model)
+        return whole, model
+
+
+def _asks_as_much(one: Want, other: Want) -> bool:
+    """Whether the first asks at least as much: as many GPUs, no other models, no less cores and memory."""
+    same = one.numbers[GPUS] == other.numbers[GPUS] and not (one.may & ~other.may).any()
+    return bool(same and one.numbers[CPU] >= other.numbers[CPU] and one.numbers[RAM] >= other.numbers[RAM])
+
+
+def _chance(wanted: float, have: int) -> float:
+    """The chance that more than `have` of what is wanted on average (about Poisson) comes."""
+    return _normal((wanted - have + 0.5) / math.sqrt(max(wanted, 0.05)))
+
+
+def _normal(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
