@@ -30,6 +30,9 @@ class Demand:
         return sum(shape.count for shape in self.shapes)
 
 
+UNKNOWN = Demand()
+
+
 def demand_of(counts: Mapping[Ask, int], slots: Mapping[Ask, int]) -> Demand:
     """The demand of these counts, in an order that depends on nothing but the shapes."""
     asks = sorted(counts, key=sort_key)

@@ -103,7 +103,7 @@ def notes(worlds: Sequence[World]) -> list[str]:
         for when in ("at_100", "final")
     )
     return [
-        f"look-ahead, apart: with up to {WAITING} pods waiting, {at_100[0]:.2f} -> {at_100[1]:.2f} % allocated at 100 % "
-        f"load, {final[0]:.2f} -> {final[1]:.2f} % at 130 % ({len(worlds)} seeds)",
+        f"look-ahead, apart: with up to {WAITING} pods waiting, {at_100[0]:.2f} -> {at_100[1]:.2f} % allocated at 100 %"
+        f" load, {final[0]:.2f} -> {final[1]:.2f} % at 130 % ({len(worlds)} seeds)",
         f"waited, in pods that arrived meanwhile: {'; '.join(texts)}",
     ]

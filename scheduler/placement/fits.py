@@ -4,7 +4,9 @@ import numpy as np
 
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
-from scheduler.placement.rows import BITS, CPU, GPUS, MIB, MILLI, RAM, VRAM, Fleet, Ints, Want
+from scheduler.placement.compiled import compiled
+from scheduler.placement.rows import BITS, CPU, GPUS, MIB, MILLI, RAM, VRAM, Fleet, Want
+from scheduler.snapshot import Ints
 
 
 class FirstFit:
@@ -12,12 +14,7 @@ class FirstFit:
 
     def choose(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int] | None:
         """The node and device for one worker among the allowed nodes, shape [N], or None if it fits on none."""
-        room = _room(fleet, want)
-        able = np.flatnonzero(allowed & _fits(fleet, want, room))
-        if not able.size:
-            return None
-        node = int(able[0])
-        return node, _fullest(fleet, node, room, want)
+        return _found(_first(fleet, want.numbers, want.may, allowed))
 
 
 class BestFit:
@@ -27,36 +24,61 @@ class BestFit:
     """
 
     def __init__(self, most_cpu: int, most_gpus: int) -> None:
-        self._most_cpu, self._most_milli = max(1, most_cpu), max(1, most_gpus * WHOLE)
+        self._most = np.array([max(1, most_cpu), max(1, most_gpus) * WHOLE], dtype=np.float64)
 
     def choose(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int] | None:
         """The node and device for one worker among the allowed nodes, shape [N], or None if it fits on none."""
-        room = _room(fleet, want)
-        able = np.flatnonzero(allowed & _fits(fleet, want, room))
-        if not able.size:
-            return None
-        left = fleet.host[able, 0] / self._most_cpu + (fleet.gpu[able] >> BITS).sum(axis=1) / self._most_milli
-        node = int(able[np.argmin(left)])
-        return node, _fullest(fleet, node, room, want)
+        return _found(_tightest(fleet, want.numbers, want.may, allowed, self._most[0], self._most[1]))
 
 
-def _room(fleet: Fleet, want: Want) -> Bools:
-    """The devices that take a share, or that are idle. Shape [N, D]."""
-    numbers, milli = want.numbers, fleet.gpu >> BITS
-    if not numbers[MILLI]:
-        idle: Bools = np.equal(milli, WHOLE)
-        return idle
-    return (milli >= numbers[MILLI]) & ((fleet.gpu & MIB) >= numbers[VRAM])
+def _found(place: tuple[int, int]) -> tuple[int, int] | None:
+    return None if place[0] < 0 else (int(place[0]), int(place[1]))
 
 
-def _fullest(fleet: Fleet, node: int, room: Bools, want: Want) -> int:
-    if not want.numbers[MILLI]:
-        return -1
-    return int(np.argmin(np.where(room[node], fleet.gpu[node], np.iinfo(np.int64).max)))
+@compiled
+def _first(fleet: Fleet, numbers: Ints, may: Bools, allowed: Bools) -> tuple[int, int]:
+    for node in range(fleet.kind.shape[0]):
+        if allowed[node] and may[fleet.kind[node]] and _fits(fleet, node, numbers):
+            return node, _fullest(fleet, node, numbers)
+    return -1, -1
 
 
-def _fits(fleet: Fleet, want: Want, room: Bools) -> Bools:
-    numbers: Ints = want.numbers
-    host = (fleet.host[:, 0] >= numbers[CPU]) & (fleet.host[:, 1] >= numbers[RAM]) & want.may[fleet.kind]
-    devices = max(int(numbers[GPUS]), int(numbers[MILLI] > 0))
-    return host & (room.sum(axis=1) >= devices)
+@compiled
+def _tightest(
+    fleet: Fleet, numbers: Ints, may: Bools, allowed: Bools, most_cpu: float, most_milli: float
+) -> tuple[int, int]:
+    best, least = -1, np.inf
+    for node in range(fleet.kind.shape[0]):
+        if allowed[node] and may[fleet.kind[node]] and _fits(fleet, node, numbers):
+            milli = 0
+            for device in fleet.gpu[node]:
+                milli += device >> BITS
+            left = fleet.host[node, 0] / most_cpu + milli / most_milli
+            if left < least:
+                best, least = node, left
+    return best, _fullest(fleet, best, numbers) if best >= 0 else -1
+
+
+@compiled
+def _fits(fleet: Fleet, node: int, numbers: Ints) -> bool:
+    if numbers[CPU] > fleet.host[node, 0] or numbers[RAM] > fleet.host[node, 1]:
+        return False
+    if numbers[MILLI] > 0:
+        return bool(_fullest(fleet, node, numbers) >= 0)
+    idle = 0
+    for device in fleet.gpu[node]:
+        idle += device >> BITS == WHOLE
+    return bool(idle >= numbers[GPUS])
+
+
+@compiled
+def _fullest(fleet: Fleet, node: int, numbers: Ints) -> int:
+    """The device with the least free that takes a share; -1 for other work."""
+    best, gpu = -1, fleet.gpu[node]
+    if numbers[MILLI] == 0:
+        return best
+    for device in range(gpu.shape[0]):
+        fits = gpu[device] >> BITS >= numbers[MILLI] and gpu[device] & MIB >= numbers[VRAM]
+        if fits and (best < 0 or gpu[device] < gpu[best]):
+            best = device
+    return best

@@ -57,17 +57,26 @@ def refresh(fleet: Fleet, numbers: Ints, may: Bools, stream: Stream, memo: Memo,
             _take(row, numbers, -1)
             scores.gain[node, IDLE if numbers[GPUS] > 0 else SHARED] = _worth(row, stream, memo) - now.worth[node]
             continue
-        for device in range(gpu.shape[0]):
-            if not fits_device(gpu[device], numbers) or _is_repeated(gpu, device):
-                continue
-            _fill(row, fleet, node)
-            _take(row, numbers, device)
-            gain = _worth(row, stream, memo) - now.worth[node]
-            column = IDLE if gpu[device] >> BITS == WHOLE else SHARED
-            best = scores.device[node, column]
-            if gain > scores.gain[node, column] or (gain == scores.gain[node, column] and gpu[device] < gpu[best]):
-                scores.gain[node, column] = gain
-                scores.device[node, column] = device
+        _score_devices(row, fleet, numbers, node, stream, memo, now, scores)
+
+
+@compiled
+def _score_devices(
+    row: Ints, fleet: Fleet, numbers: Ints, node: int, stream: Stream, memo: Memo, now: Now, scores: Scores
+) -> None:
+    """A share's best device in use, and its best idle one. Ties: less free, then the lower index."""
+    gpu = fleet.gpu[node]
+    for device in range(gpu.shape[0]):
+        if not fits_device(gpu[device], numbers) or _is_repeated(gpu, device):
+            continue
+        _fill(row, fleet, node)
+        _take(row, numbers, device)
+        gain = _worth(row, stream, memo) - now.worth[node]
+        column = IDLE if gpu[device] >> BITS == WHOLE else SHARED
+        best = scores.device[node, column]
+        if gain > scores.gain[node, column] or (gain == scores.gain[node, column] and gpu[device] < gpu[best]):
+            scores.gain[node, column] = gain
+            scores.device[node, column] = device
 
 
 @compiled
@@ -147,19 +156,22 @@ def roll_out(row: Ints, stream: Stream) -> int:
 
     A share goes to the fullest device that takes it, whole GPUs to idle devices; a worker that does not fit passes by.
     """
-    first, all_free, total = row.shape[0], 0, 0
+    first, all_free, idle, total = len(row), 0, 0, 0
     while first > 3 and row[first - 1] >> BITS > 0:  # devices without anything free come first, and are left out
         first -= 1
         all_free += row[first] >> BITS
+        idle += row[first] >> BITS == WHOLE
     could = np.zeros(stream.wants.shape[0], dtype=np.bool_)
     for shape in range(stream.wants.shape[0]):  # what does not fit now never will: the rest only shrinks
-        could[shape] = stream.may[shape, row[0]] and copies(row[1], row[2], row[first:], stream.wants[shape]) > 0
+        is_host = stream.wants[shape, CPU] <= row[1] and stream.wants[shape, RAM] <= row[2]
+        is_device = stream.wants[shape, GPUS] <= idle and stream.wants[shape, MILLI] <= row[-1] >> BITS
+        could[shape] = is_host and is_device and stream.may[shape, row[0]]
     left = np.empty_like(row)
     for sequence in range(stream.order.shape[0]):
         left[:] = row
         free = all_free
-        for at in range(stream.order.shape[1]):
-            shape = stream.order[sequence, at]
+        for step in range(stream.order.shape[1]):
+            shape = stream.order[sequence, step]
             if shape < 0 or free == 0:
                 break
             if could[shape]:
@@ -175,7 +187,10 @@ def _pack(row: Ints, first: int, wants: Ints, shape: int) -> int:
         return 0
     whole, milli, memory = wants[shape, GPUS], wants[shape, MILLI], wants[shape, VRAM]
     if whole > 0:
-        if idle_of(row[first:]) < whole:
+        idle = 0
+        for at in range(first, row.shape[0]):
+            idle += row[at] >> BITS == WHOLE
+        if idle < whole:
             return 0
         _take_idle(row, first, whole)
     else:
@@ -254,7 +269,7 @@ def copies_left(cpu: int, ram: int, idle: int, numbers: Ints) -> int:
         most = min(most, cpu // numbers[CPU])
     if numbers[RAM] > 0:
         most = min(most, ram // numbers[RAM])
-    return max(most, 0)
+    return int(max(most, 0))
 
 
 @compiled
@@ -281,7 +296,7 @@ def recount(fleet: Fleet, stocks: Stocks) -> None:
 @compiled
 def fits_device(device: int, numbers: Ints) -> bool:
     """Whether a device takes a share."""
-    return device >> BITS >= numbers[MILLI] and device & MIB >= numbers[VRAM]
+    return bool(device >> BITS >= numbers[MILLI] and device & MIB >= numbers[VRAM])
 
 
 @compiled

@@ -44,7 +44,7 @@ class Want(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Shapes with GPUs, and the sequences. wants: [K, 5]; may: [K, kinds]; order: [SEQUENCES, L] shapes, then NOBODY."""
+    """Shapes with GPUs, and the sequences. wants: [K, 5]; may: [K, kinds]; order: [M, L] shapes, then NOBODY."""
 
     wants: Ints
     may: Bools
