@@ -114,8 +114,9 @@ def fleet_of(nodes: Sequence[Node]) -> tuple[Fleet, tuple[Kind, ...]]:
 class Learning:
     """Our own scorer, which knows of the pods only what it has seen: first fit at first, then by worth."""
 
-    def __init__(self, fleet: Fleet, kinds: Sequence[Kind], gpus: int) -> None:
-        self._fleet, self._kinds, self._gpus = fleet, kinds, gpus
+    def __init__(self, fleet: Fleet, kinds: Sequence[Kind], nodes: Sequence[Node]) -> None:
+        self._fleet, self._kinds = fleet, kinds
+        self._sizes = np.array([node.gpus for node in nodes], dtype=np.int64)
         self._seen: Counter[Ask] = Counter()
         self._next = float(LEARN_FROM)
         self._scorer: Scorer = FirstFit()
@@ -125,7 +126,7 @@ class Learning:
         if self._seen.total() >= self._next:
             self._next = self._seen.total() * LEARN_AGAIN
             demand = self.demand()
-            self._scorer = Worth(demand, self._kinds, self._fleet, self._gpus)
+            self._scorer = Worth(demand, self._kinds, self._fleet, self._sizes)
         self._seen[ask] += 1
 
     def demand(self) -> Demand:

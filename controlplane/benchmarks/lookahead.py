@@ -33,7 +33,7 @@ class Queue:
 
     def __init__(self, world: World, most: int) -> None:
         self.fleet, self._kinds = fleet_of(world.nodes)
-        self.scorer = Learning(self.fleet, self._kinds, world.gpus)
+        self.scorer = Learning(self.fleet, self._kinds, world.nodes)
         self._wants = {ask: want_of(ask, self._kinds) for ask in world.asks}
         self._everywhere = np.ones(len(world.nodes), dtype=np.bool_)
         self._most = most

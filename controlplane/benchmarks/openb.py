@@ -112,7 +112,7 @@ def scorer_of(policy: str, world: World, fleet: Fleet, kinds: tuple[Kind, ...]) 
         case "best-fit":
             return BestFit(max(n.cpu_milli for n in world.nodes), max(n.gpus for n in world.nodes))
         case _:
-            return Learning(fleet, kinds, world.gpus)
+            return Learning(fleet, kinds, world.nodes)
 
 
 def low_end(differences: Sequence[float]) -> float:

@@ -95,4 +95,4 @@ def _scorer(placement: Placement, snapshot: Snapshot, fleet: Fleet, kinds: Seque
         return Fragmentation(snapshot.demand, kinds)
     from scheduler.placement.worth import Worth
 
-    return Worth(snapshot.demand, kinds, fleet, len(snapshot.inventory.node_of))
+    return Worth(snapshot.demand, kinds, fleet, np.diff(snapshot.inventory.offset))

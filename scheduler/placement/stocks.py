@@ -16,6 +16,7 @@ from scheduler.demand import Demand
 from scheduler.placement import loops
 from scheduler.placement.fleet import Kind, want_of
 from scheduler.placement.rows import CPU, GPUS, RAM, Fleet, Floats, Stocks, Want
+from scheduler.snapshot import Ints
 
 NODE_WEIGHT = 0.5  # of a whole worker's milli-GPU; anything from 0.1 to 1 does as well
 NODE_MARGIN = 1.3  # more whole-node work than expected is kept room for
@@ -33,7 +34,8 @@ class Bound(NamedTuple):
 class Prices:
     """The two prices on the current stock."""
 
-    def __init__(self, demand: Demand, kinds: Sequence[Kind], nodes: int) -> None:
+    def __init__(self, demand: Demand, kinds: Sequence[Kind], fleet: Fleet, sizes: Ints) -> None:
+        nodes = len(fleet.kind)
         wants = [want_of(shape.ask, kinds) for shape in demand.shapes]
         counts = [shape.count for shape in demand.shapes]
         millis = [shape.ask.milli for shape in demand.shapes]
@@ -44,7 +46,9 @@ class Prices:
         for i in large:
             same = [j for j in large if _asks_as_much(wants[j], wants[i])]
             seen = sum(counts[j] for j in same)
-            self.rates.append((seen + math.sqrt(seen) + 1) / count)  # few were seen: the true rate may be higher
+            self.rates.append(_likely_most(seen, count))
+        whole = _whole_nodes(fleet.kind, sizes, len(kinds))  # so far nobody may have asked for one: that tells little
+        self.rates += [_likely_most(0, count)] * len(whole)
         has_gpus = np.array([bool(model) for model, _ in kinds], dtype=np.bool_)
         rows = [(w.may, c, m) for w, c, m in zip(wants, counts, millis, strict=True) if m and w.may.any()]
         masks = {w.tobytes(): w for w, _, _ in rows if (w != has_gpus).any()}
@@ -53,11 +57,12 @@ class Prices:
             inside = [(c, m) for w, c, m in rows if not (w & ~mask).any()]
             mean, square = (sum(c * m**power for c, m in inside) / count for power in (1, 2))
             self.bound.append(Bound(mask, mean, square))
+        stocked = [*(wants[i] for i in large), *whole]
         self.stocks = Stocks(
-            np.array([wants[i].numbers for i in large], dtype=np.int64).reshape(-1, 5),
-            np.array([wants[i].may for i in large], dtype=np.bool_).reshape(-1, len(kinds)),
-            np.zeros((len(large), nodes), dtype=np.int64),
-            np.zeros(len(large), dtype=np.int64),
+            np.array([want.numbers for want in stocked], dtype=np.int64).reshape(-1, 5),
+            np.array([want.may for want in stocked], dtype=np.bool_).reshape(-1, len(kinds)),
+            np.zeros((len(stocked), nodes), dtype=np.int64),
+            np.zeros(len(stocked), dtype=np.int64),
             np.zeros(nodes, dtype=np.int64),
             np.zeros(len(kinds), dtype=np.int64),
             np.full(nodes, -1, dtype=np.int64),
@@ -87,6 +92,17 @@ class Prices:
                 price = MODEL_WEIGHT * milli * _normal((bound.mean * to_come - stock) / spread)
                 model = np.where(bound.may, np.maximum(model, price), model)
         return whole, model
+
+
+def _likely_most(seen: int, of: int) -> float:
+    """The rate of what was seen so often, a deviation above: few were seen, and the true rate may be higher."""
+    return (seen + math.sqrt(seen) + 1) / of
+
+
+def _whole_nodes(kind: Ints, sizes: Ints, kinds: int) -> list[Want]:
+    """Work that would take all GPUs of a node, for each kind and size of nodes with two or more. sizes: [N] devices."""
+    found = sorted({(k, size) for k, size in zip(kind.tolist(), sizes.tolist(), strict=True) if size > 1})
+    return [Want(np.array([0, 0, size, 0, 0], dtype=np.int64), np.arange(kinds) == k) for k, size in found]
 
 
 def _asks_as_much(one: Want, other: Want) -> bool:

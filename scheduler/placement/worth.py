@@ -18,12 +18,13 @@ from scheduler.placement.fleet import Kind
 from scheduler.placement.rows import GPUS, MILLI, Bill, Fleet, Scores, Stream, Want, new_memo, new_now, new_scores
 from scheduler.placement.stocks import Prices
 from scheduler.placement.stream import SEQUENCES, stream_of
+from scheduler.snapshot import Ints
 
 MEMO = 1 << 17  # states remembered, about 12 MiB with 8 devices a node
 
 
 class Worth:
-    """The scorer of one demand on one cluster.
+    """The scorer of one demand on one cluster; sizes: [N] devices of each node.
 
     It remembers worths by state, and scores by shape and version of a node's row: what it says depends on the demand,
     the kinds and the rows it is shown only. One fleet at a time: versions of another one would mislead it.
@@ -34,14 +35,16 @@ class Worth:
         demand: Demand,
         kinds: Sequence[Kind],
         fleet: Fleet,
-        gpus: int,
+        sizes: Ints,
         *,
         is_compiled: bool = HAS_NUMBA,
         memo: int = MEMO,
     ) -> None:
         nodes, devices = fleet.gpu.shape
-        self._prices = Prices(demand, kinds, nodes)
-        self._rater = (_Compiled if is_compiled else _Plain)(stream_of(demand, kinds, gpus), nodes, devices, memo)
+        self._prices = Prices(demand, kinds, fleet, sizes)
+        self._rater = (_Compiled if is_compiled else _Plain)(
+            stream_of(demand, kinds, int(sizes.sum())), nodes, devices, memo
+        )
         self._scores: dict[bytes, Scores] = {}
         self._no_bill = Bill(np.zeros(len(self._prices.rates)), np.zeros(len(kinds)))
 

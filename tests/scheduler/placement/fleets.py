@@ -43,3 +43,8 @@ def demand(fleet: Fleet, kinds: tuple[Kind, ...], counts: dict[Ask, int]) -> Dem
 def everywhere(fleet: Fleet) -> np.ndarray:
     """All nodes allowed."""
     return np.ones(len(fleet.kind), dtype=np.bool_)
+
+
+def sizes(fleet: Fleet) -> np.ndarray:
+    """Devices of each node of an empty cluster."""
+    return (fleet.gpu > 0).sum(axis=1)
