@@ -21,14 +21,18 @@ from scheduler.snapshot import Ints
 NODE_WEIGHT = 0.5  # of a whole worker's milli-GPU; anything from 0.1 to 1 does as well
 NODE_MARGIN = 1.3  # more whole-node work than expected is kept room for
 MODEL_WEIGHT = 0.1  # of the worker's milli-GPU; 0.5 is worse, 0.04 less steady
+LEAST_SPREAD = 1e5  # milli-GPU squared: that of ten shares, where hardly anything is to come
 
 
 class Bound(NamedTuple):
-    """Work that may only use some kinds: which, and of all workers seen the mean milli-GPU and its square."""
+    """Work that may only use some kinds, B groups of it. may: [B, kinds] which.
+
+    mean, square: [B] the milli-GPU of such a worker and its square, 0 for others, mean over all workers seen.
+    """
 
     may: Bools
-    mean: float
-    square: float
+    mean: Floats
+    square: Floats
 
 
 class Prices:
@@ -42,21 +46,16 @@ class Prices:
         count = max(1, demand.count)
         self.mean = sum(c * m for c, m in zip(counts, millis, strict=True)) / count
         large = [i for i, want in enumerate(wants) if want.numbers[GPUS] > 1 and want.may.any()]
-        self.rates: list[float] = []
+        rates: list[float] = []
         for i in large:
             same = [j for j in large if _asks_as_much(wants[j], wants[i])]
             seen = sum(counts[j] for j in same)
-            self.rates.append(_likely_most(seen, count))
+            rates.append(_likely_most(seen, count))
         whole = _whole_nodes(fleet.kind, sizes, len(kinds))  # so far nobody may have asked for one: that tells little
-        self.rates += [_likely_most(0, count)] * len(whole)
-        has_gpus = np.array([bool(model) for model, _ in kinds], dtype=np.bool_)
+        rates += [_likely_most(0, count)] * len(whole)
+        self._rates: Floats = np.array(rates, dtype=np.float64)
         rows = [(w.may, c, m) for w, c, m in zip(wants, counts, millis, strict=True) if m and w.may.any()]
-        masks = {w.tobytes(): w for w, _, _ in rows if (w != has_gpus).any()}
-        self.bound = []
-        for mask in masks.values():
-            inside = [(c, m) for w, c, m in rows if not (w & ~mask).any()]
-            mean, square = (sum(c * m**power for c, m in inside) / count for power in (1, 2))
-            self.bound.append(Bound(mask, mean, square))
+        self._bound = _bound(rows, count, np.array([bool(model) for model, _ in kinds], dtype=np.bool_))
         stocked = [*(wants[i] for i in large), *whole]
         self.stocks = Stocks(
             np.array([want.numbers for want in stocked], dtype=np.int64).reshape(-1, 5),
@@ -73,25 +72,28 @@ class Prices:
 
         Both in milli-GPU; milli is what the worker takes itself.
         """
-        loops.recount(fleet, self.stocks)
-        to_come = int(self.stocks.of_kind.sum()) / self.mean if self.mean else 0.0
-        whole = np.array(
-            [
-                NODE_WEIGHT * WHOLE * gpus * _chance(NODE_MARGIN * rate * to_come, slots)
-                for rate, gpus, slots in zip(
-                    self.rates, self.stocks.wants[:, GPUS].tolist(), self.stocks.slots.tolist(), strict=True
-                )
-            ],
-            dtype=np.float64,
-        )
-        model = np.zeros(len(may), dtype=np.float64)
-        for bound in self.bound:
-            if (may & ~bound.may).any():
-                stock = int(self.stocks.of_kind[bound.may].sum())
-                spread = math.sqrt(max(bound.square * to_come, 1e5))
-                price = MODEL_WEIGHT * milli * _normal((bound.mean * to_come - stock) / spread)
-                model = np.where(bound.may, np.maximum(model, price), model)
-        return whole, model
+        stocks, bound = self.stocks, self._bound
+        loops.recount(fleet, stocks)
+        to_come = int(stocks.of_kind.sum()) / self.mean if self.mean else 0.0
+        wanted = NODE_MARGIN * to_come * self._rates
+        short = _normal((wanted - stocks.slots + 0.5) / np.sqrt(np.maximum(wanted, 0.05)))
+        whole = NODE_WEIGHT * WHOLE * stocks.wants[:, GPUS] * short
+        spread = np.sqrt(np.maximum(bound.square * to_come, LEAST_SPREAD))
+        scarce = _normal((bound.mean * to_come - bound.may @ stocks.of_kind) / spread)
+        pays = (may & ~bound.may).any(axis=1)
+        price = np.where(pays, MODEL_WEIGHT * milli * scarce, 0.0)
+        return whole, (bound.may * price[:, None]).max(axis=0, initial=0.0)
+
+
+def _bound(rows: Sequence[tuple[Bools, int, int]], count: int, has_gpus: Bools) -> Bound:
+    """The groups of work bound to some kinds. rows: the kinds, number and milli-GPU of each shape with GPUs."""
+    masks = list({may.tobytes(): may for may, _, _ in rows if (may != has_gpus).any()}.values())
+    sums = []
+    for mask in masks:
+        inside = [(c, m) for may, c, m in rows if not (may & ~mask).any()]
+        sums.append([sum(c * m**power for c, m in inside) / count for power in (1, 2)])
+    table = np.array(sums, dtype=np.float64).reshape(-1, 2)
+    return Bound(np.array(masks, dtype=np.bool_).reshape(-1, len(has_gpus)), table[:, 0], table[:, 1])
 
 
 def _likely_most(seen: int, of: int) -> float:
@@ -111,10 +113,6 @@ def _asks_as_much(one: Want, other: Want) -> bool:
     return bool(same and one.numbers[CPU] >= other.numbers[CPU] and one.numbers[RAM] >= other.numbers[RAM])
 
 
-def _chance(wanted: float, have: int) -> float:
-    """The chance that more than `have` of what is wanted on average (about Poisson) comes."""
-    return _normal((wanted - have + 0.5) / math.sqrt(max(wanted, 0.05)))
-
-
-def _normal(x: float) -> float:
-    return 0.5 * math.erfc(-x / math.sqrt(2))
+def _normal(x: Floats) -> Floats:
+    """The normal distribution's function of each. The C library's erfc, as numpy has none."""
+    return np.array([0.5 * math.erfc(-value / math.sqrt(2)) for value in x.tolist()], dtype=np.float64)

@@ -46,7 +46,7 @@ class Worth:
             stream_of(demand, kinds, int(sizes.sum())), nodes, devices, memo
         )
         self._scores: dict[bytes, Scores] = {}
-        self._no_bill = Bill(np.zeros(len(self._prices.rates)), np.zeros(len(kinds)))
+        self._no_bill = Bill(np.zeros(len(self._prices.stocks.slots)), np.zeros(len(kinds)))
 
     def choose(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int] | None:
         """The node and device for one worker among the allowed nodes, shape [N], or None if it fits on none."""
