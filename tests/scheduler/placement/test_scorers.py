@@ -38,6 +38,13 @@ def test_fgd_takes_the_place_that_typical_work_cannot_use():
     assert scorer.choose(fleet, want_of(share(300), kinds), everywhere(fleet)) == (2, 0)
 
 
+def test_fgd_fills_what_is_too_small_for_typical_work_on_a_node_that_takes_it():
+    fleet, kinds = cluster(node("a", 2))
+    free(fleet, (1000, 300))
+    scorer = Fragmentation(demand(fleet, kinds, {share(700): 60}), kinds)
+    assert scorer.choose(fleet, want_of(share(300), kinds), everywhere(fleet)) == (0, 1)
+
+
 def test_fgd_asks_the_cores_too():
     fleet, kinds = cluster(node("a", 1, cpu=16), node("b", 1, cpu=4))
     scorer = Fragmentation(demand(fleet, kinds, {Ask(gpus=1, cpu_milli=8000): 60}), kinds)
