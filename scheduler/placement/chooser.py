@@ -1,11 +1,12 @@
 """The scorer that the settings name, on the free capacity of a plan: where single workers and replicas go."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from gpushare.packing import Bools
+from scheduler.demand import Demand
 from scheduler.placement.fleet import devices_of, empty_fleet, kinds_of, take, want_of
 from scheduler.placement.rows import BITS, MIB, Fleet, Want
 from scheduler.settings import Placement, Settings
@@ -64,16 +65,28 @@ class Chooser:
         fleet.version[changed] += 1
 
 
+class Known(NamedTuple):
+    """A chooser that was made, and for what."""
+
+    inventory: Inventory
+    demand: Demand
+    chooser: Chooser
+
+
 def chooser_of(snapshot: Snapshot, settings: Settings) -> Chooser | None:
     """The chooser of a round; None leaves places to best fit, as where coming work matters and is not known."""
     placement = settings.placement
     if placement is Placement.BEST_FIT or (placement is not Placement.FIRST_FIT and not snapshot.demand.shapes):
         return None
-    known = snapshot.choosers.get(placement)
-    if known is None or known[0] is not snapshot.inventory or known[1] != snapshot.demand:
-        known = (snapshot.inventory, snapshot.demand, _chooser(snapshot, placement))
-        snapshot.choosers[placement] = known
-    return known[2]
+    known: Known | None = snapshot.choosers.get(placement)
+    if known is None or known.demand != snapshot.demand or not _is_same(known.inventory, snapshot.inventory):
+        known = Known(snapshot.inventory, snapshot.demand, _chooser(snapshot, placement))
+    snapshot.choosers[placement] = known._replace(inventory=snapshot.inventory)
+    return known.chooser
+
+
+def _is_same(one: Inventory, other: Inventory) -> bool:
+    return one is other or one == other
 
 
 def _chooser(snapshot: Snapshot, placement: Placement) -> Chooser:
