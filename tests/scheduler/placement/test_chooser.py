@@ -116,8 +116,8 @@ def test_what_is_kept_between_rounds_changes_no_decision():
     counts = {share(300): 60, share(800): 30, Ask(gpus=2): 10}
     world = known(TWO_HOLES, counts)
     for turn in range(4):
-        parts = (world.inventory.nodes, world.teams, world.quotas, world.workloads.values(), world.demand)
-        fresh = Snapshot.build(world.at, *parts)
+        parts = (world.inventory.nodes, world.teams, world.quotas, world.workloads.values())
+        fresh = Snapshot.build(world.at, *parts, demand=world.demand)
         decided = schedule(world, WORTH)
         assert decided == schedule(fresh, WORTH)
         world = world.after(decided)
