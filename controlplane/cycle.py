@@ -13,6 +13,7 @@ from typing import Any
 
 from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
 from gpushare.gpu import Share
+from scheduler.demand import UNKNOWN, Demand, Shape
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
@@ -25,10 +26,8 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 def workload_text(w: Workload) -> str:
     """One workload as canonical JSON: equal workloads have equal text."""
-    ask, share = w.ask, w.ask.share
     nested = (
-        (ask.gpus, share and (share.guarantee, share.limit, share.memory), ask.gpu_memory, ask.cpu_milli, ask.memory,
-         ask.models),
+        _ask_values(w.ask),
         (w.gang.count, w.gang.min, w.gang.max),
         (w.topology.require, w.topology.prefer),
         tuple((a.rank, a.node, a.gpus, a.leaving, a.reserved) for a in w.placement),
@@ -39,19 +38,28 @@ def workload_text(w: Workload) -> str:
 def workload_of(text: str) -> Workload:
     """The workload that `workload_text` wrote."""
     simple, (ask, gang, topology, placement) = json.loads(text)
-    devices, share, gpu_memory, cpu_milli, memory, models = ask
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in zip(_SIMPLE, simple, strict=False)
     }  # a field that is newer than a stored round has its default there
     values["kind"], values["phase"] = Kind(values["kind"]), Phase(values["phase"])
     require, prefer = (level if level is None else Level(level) for level in topology)
     return Workload(
-        ask=Ask(devices, Share(*share) if share else None, gpu_memory, cpu_milli, memory, tuple(models)),
+        ask=_ask(ask),
         gang=Gang(*gang),
         topology=Topology(require, prefer),
         placement=tuple(Assignment(rank, node, tuple(gpus), *flags) for rank, node, gpus, *flags in placement),
         **values,
     )
+
+
+def _ask_values(ask: Ask) -> tuple[Any, ...]:
+    share = ask.share and (ask.share.guarantee, ask.share.limit, ask.share.memory)
+    return (ask.gpus, share, ask.gpu_memory, ask.cpu_milli, ask.memory, ask.models)
+
+
+def _ask(values: Any) -> Ask:
+    devices, share, gpu_memory, cpu_milli, memory, models = values
+    return Ask(devices, Share(*share) if share else None, gpu_memory, cpu_milli, memory, tuple(models))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +91,9 @@ class Frame:
             tuple(Budget(*values) for values in budgets),
         )
 
-    def snapshot(self, at: float, workloads: Iterable[Workload]) -> Snapshot:
+    def snapshot(self, at: float, workloads: Iterable[Workload], demand: Demand = UNKNOWN) -> Snapshot:
         """The snapshot with these workloads, from scratch."""
-        return Snapshot.build(at, self.nodes, self.teams, self.quotas, workloads, self.use, self.budgets)
+        return Snapshot.build(at, self.nodes, self.teams, self.quotas, workloads, self.use, self.budgets, demand)
 
 
 def _node(values: list[Any]) -> Node:
@@ -95,6 +103,16 @@ def _node(values: list[Any]) -> Node:
 
 def _values(entity: Node | Team | Quota | Use | Budget) -> list[Any]:
     return [getattr(entity, f.name) for f in fields(entity)]
+
+
+def demand_text(demand: Demand) -> str:
+    """A demand as canonical JSON. It is no row, so digests leave it out."""
+    return _encode([(_ask_values(shape.ask), shape.count, shape.slots) for shape in demand.shapes])
+
+
+def demand_of_text(text: str) -> Demand:
+    """The demand that `demand_text` wrote."""
+    return Demand(tuple(Shape(_ask(values), count, slots) for values, count, slots in json.loads(text)))
 
 
 def row_hash(text: str) -> int:
@@ -124,37 +142,46 @@ def digest_text(value: int) -> str:
 class Difference:
     """What a round saw that the stored round before it did not: texts of changed workloads, ids of those gone.
 
-    frame is the text of nodes, teams and quotas where these changed. A base is the difference to nothing.
+    frame is the text of nodes, teams and quotas where these changed, demand that of the demand. A base is the
+    difference to nothing.
     """
 
     at: float
     changed: Mapping[str, str]
     gone: tuple[str, ...] = ()
     frame: str | None = None
+    demand: str | None = None
 
     def pack(self) -> bytes:
         """Compressed bytes for the Cycle row."""
-        whole = _encode([self.at, list(self.changed.values()), list(self.gone), self.frame])
+        whole = _encode([self.at, list(self.changed.values()), list(self.gone), self.frame, self.demand])
         return zlib.compress(whole.encode(), level=1)
 
 
-def unpack(packed: bytes) -> tuple[float, list[Workload], list[str], Frame | None]:
-    """(at, changed workloads, ids gone, frame if it changed) of one stored input."""
-    at, changed, gone, frame = json.loads(zlib.decompress(packed))
-    return at, [workload_of(text) for text in changed], gone, None if frame is None else Frame.of(frame)
+def unpack(packed: bytes) -> tuple[float, list[Workload], list[str], Frame | None, Demand | None]:
+    """(at, changed workloads, ids gone, frame and demand if they changed) of one stored input."""
+    at, changed, gone, frame, *rest = json.loads(zlib.decompress(packed))  # rest: inputs of old have no demand
+    demand = rest[0] if rest else None
+    return (
+        at,
+        [workload_of(text) for text in changed],
+        gone,
+        None if frame is None else Frame.of(frame),
+        None if demand is None else demand_of_text(demand),
+    )
 
 
 def rebuild(inputs: Iterable[bytes]) -> Snapshot:
     """The snapshot that the last of these inputs was; the first must be a base, and none may be missing."""
     workloads: dict[str, Workload] = {}
-    at, frame = 0.0, Frame((), (), ())
+    at, frame, demand = 0.0, Frame((), (), ()), Demand()
     for packed in inputs:
-        at, changed, gone, other = unpack(packed)
-        frame = other or frame
+        at, changed, gone, other, asked = unpack(packed)
+        frame, demand = other or frame, asked or demand
         for uid in gone:
             workloads.pop(uid, None)
         workloads.update((w.id, w) for w in changed)
-    return frame.snapshot(at, workloads.values())
+    return frame.snapshot(at, workloads.values(), demand)
 
 
 def pack_scaling(snapshot: Snapshot, metrics: Metrics) -> bytes:

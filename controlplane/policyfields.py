@@ -12,6 +12,7 @@ from typing import Any
 
 from autoscaler.settings import Settings as Scaling
 from scheduler.policies import ONLY_COMPARED, POLICIES
+from scheduler.settings import Placement
 from scheduler.settings import Settings as Scheduling
 
 PARTS: Mapping[str, type[Any]] = {"scheduling": Scheduling, "scaling": Scaling}
@@ -139,6 +140,11 @@ _WORDS: Mapping[str, tuple[tuple[str, ...], frozenset[str], str]] = {
         tuple(POLICIES),
         ONLY_COMPARED,
         "Who decides: weft, or a reference policy (fifo, best-fit, k8s+gang, dragon, edragon).",
+    ),
+    "placement": (
+        tuple(Placement),
+        frozenset(),
+        "How the place of a single worker or replica is chosen among those that fit.",
     ),
 }
 

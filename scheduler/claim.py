@@ -36,7 +36,7 @@ def find(plan: Plan, workload: Workload, when: int, is_owed: bool = False) -> Pl
         if goal.most < goal.least:
             continue
         seen = replace(workload, placement=(*workload.placement, *found)) if found else workload
-        places = find_places(plan.inventory, seen, goal, plan.free[when], flavor)
+        places = find_places(plan.inventory, seen, goal, plan.free[when], flavor, chooser=plan.chooser)
         if places is None:
             continue
         if workload.kind is not Kind.INFERENCE:

@@ -13,6 +13,7 @@ from gpushare.gpu import WHOLE, Share
 from gpushare.packing import Bools, best_device, take_whole
 from scheduler.fit import MANY, allowed_nodes, per_link, per_node
 from scheduler.locality import capacity, levels, nodes_of, tightest
+from scheduler.placement.chooser import Chooser
 from scheduler.plan import Free
 from scheduler.snapshot import COMPUTE, MEMORY, Flavor, Ints, Inventory
 from scheduler.workload import ACTIVE, Ask, Assignment, Kind, Level, Topology, Workload
@@ -32,16 +33,23 @@ def find_places(
     free: Free,
     flavor: Flavor | None,
     within: Bools | None = None,
+    chooser: Chooser | None = None,
 ) -> tuple[Assignment, ...] | None:
     """Places for goal.least to goal.most more workers, as many as fit, or None. Changes nothing.
 
-    within restricts the nodes further; shape [N]. Exact: None means that no placement of goal.least exists.
+    within restricts the nodes further; shape [N]. chooser says where single workers and replicas go; None: best fit.
+    Exact: None means that no placement of goal.least exists.
     """
     ask = workload.ask
     allowed = allowed_nodes(inventory, ask, flavor)
     if within is not None:
         allowed = allowed & within
     is_loose = workload.kind is Kind.INFERENCE or goal.most == 1
+    if chooser is not None and is_loose and not (workload.topology.require == Level.NVLINK and ask.gpus > 1):
+        if workload.kind is not Kind.INFERENCE:
+            allowed = _linked(inventory, ask, free, allowed)
+        found = chooser.spots(ask, free, allowed, goal.most)
+        return _ranked(inventory, workload, found) if len(found) >= goal.least else None
     if ask.share and is_loose:
         return _loose_shares(inventory, workload, ask.share, goal, free, allowed)
     split = (_independent if workload.kind is Kind.INFERENCE else _together)(inventory, workload, goal, free, allowed)
@@ -55,6 +63,15 @@ def find_places(
         needs_link = workload.topology.require == Level.NVLINK
         spots = [s for node, take in nodes for s in _whole_spots(inventory, ask, free, node, take, link, needs_link)]
     return _ranked(inventory, workload, spots)
+
+
+def _linked(inventory: Inventory, ask: Ask, free: Free, allowed: Bools) -> Bools:
+    """The nodes where one NVLink domain takes a worker with several GPUs, if there are such nodes. Shape [N]."""
+    if ask.gpus < 2:
+        return allowed
+    links = per_link(inventory, ask, free, per_node(inventory, ask, free, allowed))
+    nodes: Bools = np.bincount(inventory.node_of_link, links, len(inventory.nodes)) > 0
+    return nodes if nodes.any() else allowed
 
 
 def physical_most(inventory: Inventory, workload: Workload, free: Free, flavor: Flavor | None) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
 from scheduler.decision import Evict, EvictReason, Place, Shrink
+from scheduler.placement.chooser import Chooser
 from scheduler.quota import Tree, Usage
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Snapshot, applied
 from scheduler.team import Budget
@@ -45,6 +46,7 @@ class Plan:
         self.worn: frozenset[str] = frozenset()  # preempted so often that they start within nominal only
         self.entitled: dict[tuple[str, str], int] | None = None  # by team and pool, once somebody asked (fairshare)
         self.hold_at_most: dict[Ask, tuple[int, int]] = {}  # workers the empty cluster takes: all nodes, usable ones
+        self.chooser: Chooser | None = None  # of places for single workers and replicas; None: best fit
         self._view: dict[str, Workload] = {}
         self.log: list[tuple[Workload, Change | None]] = []  # what was before, and the decision
         for workload in snapshot.workloads.values():

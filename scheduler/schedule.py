@@ -15,6 +15,7 @@ from scheduler.evictable import Evictable, worn
 from scheduler.fit import Refusal
 from scheduler.moving import keep_places
 from scheduler.ordering import asks_no_more, in_order
+from scheduler.placement.chooser import chooser_of
 from scheduler.plan import Plan
 from scheduler.reasons import PERMANENT, awaiting, behind, gate, is_gated, permanent, why
 from scheduler.settings import Settings
@@ -58,6 +59,7 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
     Who comes after `most_changes` is left to the next round, which sees the same order.
     """
+    plan.chooser = chooser_of(plan.snapshot, settings)
     yield from ((workload, None) for workload in keep_places(plan) if _starts_again(plan, workload))
     refused = Refused()
     first_of = refused.by_shape.get

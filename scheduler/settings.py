@@ -1,6 +1,16 @@
 """The scheduling policy's numbers, with their reasons. Edited as versions in the admin."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Placement(StrEnum):
+    """How the place of a single worker or replica is chosen among those that fit (ARCHITECTURE.md)."""
+
+    WORTH = "worth"
+    BEST_FIT = "best-fit"
+    FIRST_FIT = "first-fit"
+    FGD = "fgd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,7 @@ class Settings:
     max_move_scenarios: int = 12  # sets of moves tried in one round, a quarter of them for one claimant
     max_victims: int = 64  # scenarios tried for one claimant (algorithms.md 8.3)
     most_changes: int = 500  # placed or evicted in one round; binding begins while the next one decides on the rest
+    placement: Placement = Placement.WORTH
     # Of the policies dragon and edragon only (scheduler/policies/dragon.py):
     dragon_wait_seconds: float = 30.0  # the first in line waits so long before others shrink for it
     dragon_settle_seconds: float = 60.0  # between the last start, shrink or growth and the next growth

@@ -7,12 +7,14 @@ the difference only, so one new job costs microseconds even with 10,000 GPUs.
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpushare.gpu import WHOLE
 from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
+from scheduler.demand import UNKNOWN, Demand
 from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import ACTIVE, Assignment, Phase, Workload
 
@@ -199,6 +201,9 @@ class Snapshot:
     shapes: dict[str, tuple[Workload, str, int]] = field(default_factory=dict, repr=False, compare=False)
     use: tuple[Use, ...] = ()  # decayed use by team and pool; who has no row used nothing
     budgets: tuple[Budget, ...] = ()  # hard ones that are used up
+    demand: Demand = UNKNOWN
+    # What places were scored with, kept from one snapshot to the next: see placement.chooser.
+    choosers: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
     def build(
@@ -209,6 +214,7 @@ class Snapshot:
         workloads: Iterable[Workload],
         use: Iterable[Use] = (),
         budgets: Iterable[Budget] = (),
+        demand: Demand = UNKNOWN,
     ) -> "Snapshot":
         """A snapshot from scratch; the columns are a pure function of the rest."""
         inventory = Inventory(tuple(nodes))
@@ -218,7 +224,15 @@ class Snapshot:
         for workload in by_id.values():
             columns.add(inventory, workload)
         return Snapshot(
-            at, inventory, tuple(teams), tuple(quotas), by_id, columns, use=tuple(use), budgets=tuple(budgets)
+            at,
+            inventory,
+            tuple(teams),
+            tuple(quotas),
+            by_id,
+            columns,
+            use=tuple(use),
+            budgets=tuple(budgets),
+            demand=demand,
         )
 
     def replace(
@@ -237,7 +251,17 @@ class Snapshot:
                 columns.add(self.inventory, old, -1)
         at = self.at if at is None else at
         return Snapshot(
-            at, self.inventory, self.teams, self.quotas, workloads, columns, self.shapes, self.use, self.budgets
+            at,
+            self.inventory,
+            self.teams,
+            self.quotas,
+            workloads,
+            columns,
+            self.shapes,
+            self.use,
+            self.budgets,
+            self.demand,
+            self.choosers,
         )
 
     def after(self, decisions: Iterable[Decision]) -> "Snapshot":

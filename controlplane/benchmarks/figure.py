@@ -33,6 +33,8 @@ class Options:
     jobs: int | None = None  # fewer jobs than the benchmark's own number
     seeds: tuple[int, ...] = (0,)
     repeat: int | None = None  # fewer repetitions than the benchmark's own number
+    pods: Path | None = None  # a list of pods of one's own, of benchmarks that read one
+    nodes: Path | None = None  # a list of machines of one's own
 
 
 @dataclass(frozen=True, slots=True)

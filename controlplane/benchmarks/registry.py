@@ -9,6 +9,7 @@ from controlplane.benchmarks import (
     fairness,
     fencing,
     manifests,
+    openb,
     page,
     recovery,
     replay,
@@ -34,4 +35,5 @@ BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
     "watch": watching.watch,
     "test-cluster": testcluster.run,
     "fairness": fairness.run,
+    "openb": openb.run,
 }

@@ -26,6 +26,7 @@ class Journal:
         self._changed: dict[str, str] = {}
         self._gone: dict[str, None] = {}
         self._frame: str | None = None
+        self._demand: str | None = None
         self._since_base = 0
         self._needs_base = True
 
@@ -41,16 +42,18 @@ class Journal:
             self._changed[uid] = text
         if taken.changed.frame is not None:
             self._frame = taken.changed.frame
+        if taken.changed.demand is not None:
+            self._demand = taken.changed.demand
 
     def input(self, keeper: SnapshotKeeper, at: float) -> tuple[bytes, bool]:
         """The input of the round being stored, and whether it is a base."""
         if self._needs_base or self._since_base >= BASE_EVERY:
             return keeper.whole().pack(), True
-        return Difference(at, self._changed, tuple(self._gone), self._frame).pack(), False
+        return Difference(at, self._changed, tuple(self._gone), self._frame, self._demand).pack(), False
 
     def stored(self, is_base: bool) -> None:
         """The round is in the database: the next difference starts from here."""
-        self._changed, self._gone, self._frame = {}, {}, None
+        self._changed, self._gone, self._frame, self._demand = {}, {}, None, None
         self._since_base = 0 if is_base else self._since_base + 1
         self._needs_base = False
 

@@ -1,21 +1,23 @@
 """Rows -> the scheduler's snapshot: from scratch, or kept up to date by what changed."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from uuid import UUID
 
 from django.db import transaction
 
-from controlplane.cycle import Difference, Frame, digest_text, row_hash, workload_text
+from controlplane.cycle import Difference, Frame, demand_text, digest_text, row_hash, workload_text
 from controlplane.models import Change, ClusterState, Placement, PlacementState, bulk
 from controlplane.models import Node as NodeRow
 from controlplane.models import Quota as QuotaRow
 from controlplane.models import Team as TeamRow
 from controlplane.models import Workload as WorkloadRow
 from controlplane.queries import shares
+from controlplane.queries.demand import asked_of_late, next_count, with_demand
 from gpushare.gpu import Share
 from scheduler.decision import Decision
+from scheduler.demand import Demand
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team
 from scheduler.workload import ENDED, Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
@@ -43,7 +45,7 @@ def full(at: float | None = None) -> Snapshot:
         at = _observed_at() if at is None else at
         frame = _frame()
         workloads = _workloads(None)
-    return frame.snapshot(at, workloads)
+        return with_demand(frame.snapshot(at, workloads))
 
 
 def some(uids: Iterable[UUID], at: float) -> Snapshot:
@@ -76,6 +78,8 @@ class SnapshotKeeper:
         self._frame = ""
         self._sum = 0
         self._followed: dict[str, str] = {}
+        self._demand = demand_text(Demand())
+        self._count_at = 0  # the submission with which demand is counted again
 
     def take(self, lease: Fence, at: float | None = None) -> Taken:
         """The snapshot as of now. Raises what `lease.check` raises."""
@@ -131,7 +135,8 @@ class SnapshotKeeper:
             workloads = _workloads(None)
             _forget(hints)
             at = _observed_at() if at is None else at
-        self._snapshot = frame.snapshot(at, workloads)
+            self._snapshot = frame.snapshot(at, workloads)
+            self._count_demand()
         self._texts = {w.id: workload_text(w) for w in workloads}
         self._hashes = {uid: row_hash(text) for uid, text in self._texts.items()}
         self._frame = frame.text
@@ -141,7 +146,15 @@ class SnapshotKeeper:
 
     def whole(self) -> Difference:
         """The last snapshot as the difference to nothing."""
-        return Difference(self._snapshot.at, dict(self._texts), (), self._frame)
+        return Difference(self._snapshot.at, dict(self._texts), (), self._frame, self._demand)
+
+    def _count_demand(self) -> str:
+        """Count again what was asked for of late; the text."""
+        demand, last = asked_of_late(self._snapshot)
+        self._snapshot = replace(self._snapshot, demand=demand, choosers={})
+        self._count_at = next_count(last)
+        self._demand = demand_text(demand)
+        return self._demand
 
     def _next(self, at: float, changed: list[Workload], named: set[str], frame: Frame | None) -> Taken:
         gone = tuple(sorted(uid for uid in named - {w.id for w in changed} if uid in self._texts))
@@ -156,8 +169,11 @@ class SnapshotKeeper:
             self._sum += row_hash(frame.text) - row_hash(self._frame)
             self._frame = frame.text
             every = self._snapshot.workloads.values()
-            self._snapshot = frame.snapshot(at, every)
-        difference = Difference(at, texts, gone, None if frame is None else frame.text)
+            before = self._snapshot
+            self._snapshot = replace(frame.snapshot(at, every, before.demand), choosers=before.choosers)
+        is_due = max((w.seq for w in changed), default=0) >= self._count_at
+        asked = self._count_demand() if is_due else None
+        difference = Difference(at, texts, gone, None if frame is None else frame.text, asked)
         return Taken(self._snapshot, difference, False, digest_text(self._sum))
 
 

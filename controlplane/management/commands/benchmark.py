@@ -29,12 +29,16 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one object a line for each figure")
         parser.add_argument("--jobs", type=int, help="fewer jobs; the figures are not kept then")
         parser.add_argument("--repeat", type=int, help="repetitions, of benchmarks that repeat")
-        parser.add_argument("--seeds", default="0", help="comma-separated (0)")
+        parser.add_argument("--seeds", default="0", help="comma-separated (0); for openb also how many, from 42 on")
+        parser.add_argument("--pods", type=Path, help="openb: a list of pods of one's own; the figures are not kept")
+        parser.add_argument("--nodes", type=Path, help="openb: a list of machines of one's own")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Measure."""
         seeds = tuple(int(seed) for seed in options["seeds"].split(","))
-        chosen = Options(Path(settings.WEFT_DATA), options["jobs"], seeds, options["repeat"])
+        chosen = Options(
+            Path(settings.WEFT_DATA), options["jobs"], seeds, options["repeat"], options["pods"], options["nodes"]
+        )
         try:
             kept = measure(options["name"], chosen, quiet=options["json"])
         except BenchmarkError as error:
@@ -55,4 +59,9 @@ def measure(name: str, options: Options, *, quiet: bool = False) -> record.Recor
             result = BENCHMARKS[name](options, progress)
         except MissingError as missing:
             raise BenchmarkError(str(missing)) from missing
-    return record.keep(name, result, options.seeds, load, is_whole=options.jobs is None and options.repeat is None)
+    return record.keep(name, result, options.seeds, load, is_whole=is_whole(options))
+
+
+def is_whole(options: Options) -> bool:
+    """Whether a run is the benchmark's own, so that its figures are kept."""
+    return options.jobs is None and options.repeat is None and options.pods is None and options.nodes is None

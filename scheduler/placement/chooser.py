@@ -1,0 +1,111 @@
+"""The scorer that the settings name, on the free capacity of a plan: where single workers and replicas go."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from gpushare.packing import Bools
+from scheduler.demand import Demand
+from scheduler.placement.fleet import devices_of, empty_fleet, kinds_of, take, want_of
+from scheduler.placement.rows import BITS, MIB, Fleet, Want
+from scheduler.settings import Placement, Settings
+from scheduler.snapshot import COMPUTE, MEMORY, Inventory, Snapshot
+from scheduler.workload import Ask
+
+if TYPE_CHECKING:
+    from scheduler.plan import Free
+
+Spot = tuple[int, tuple[int, ...]]  # a node, and the devices there
+
+
+class Scorer(Protocol):
+    """Says where one worker goes."""
+
+    def choose(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int] | None:
+        """The node and device (-1: none, or idle ones) among the allowed nodes, shape [N]; None if it fits on none."""
+
+
+class Chooser:
+    """A scorer and the rows it reads, kept from one round to the next.
+
+    The rows follow whatever free capacity is shown, and a scorer's answer depends on them only, so that keeping both
+    saves time and changes nothing.
+    """
+
+    def __init__(self, inventory: Inventory, fleet: Fleet, scorer: Scorer) -> None:
+        self._fleet, self._scorer = fleet, scorer
+        self._kinds = kinds_of(inventory)
+        self._node = inventory.node_of
+        self._device = np.arange(len(self._node)) - inventory.offset[self._node]
+        self._wants: dict[Ask, Want] = {}
+
+    def spots(self, ask: Ask, free: "Free", allowed: Bools, most: int) -> list[Spot]:
+        """Places for up to so many workers, each where the scorer says once those before it have theirs."""
+        self._follow(free)
+        want = self._wants.get(ask)
+        if want is None:
+            want = self._wants[ask] = want_of(ask, self._kinds)
+        found: list[Spot] = []
+        while len(found) < most and (place := self._scorer.choose(self._fleet, want, allowed)) is not None:
+            node, device = place
+            devices = devices_of(self._fleet, node, device, want.numbers)
+            take(self._fleet, node, devices, want.numbers)
+            found.append((node, devices))
+        return found
+
+    def _follow(self, free: "Free") -> None:
+        """Make the rows say what is free, with a new version where they said something else."""
+        fleet = self._fleet
+        gpu = np.zeros_like(fleet.gpu)
+        gpu[self._node, self._device] = (np.maximum(free.gpu[COMPUTE], 0) << BITS) + np.clip(free.gpu[MEMORY], 0, MIB)
+        host = free.node.T
+        changed = (gpu != fleet.gpu).any(axis=1) | (host != fleet.host).any(axis=1)
+        fleet.gpu[changed], fleet.host[changed] = gpu[changed], host[changed]
+        fleet.version[changed] += 1
+
+
+class Known(NamedTuple):
+    """A chooser that was made, and for what."""
+
+    inventory: Inventory
+    demand: Demand
+    chooser: Chooser
+
+
+def chooser_of(snapshot: Snapshot, settings: Settings) -> Chooser | None:
+    """The chooser of a round; None leaves places to best fit, as where coming work matters and is not known."""
+    placement = settings.placement
+    if placement is Placement.BEST_FIT or (placement is not Placement.FIRST_FIT and not snapshot.demand.shapes):
+        return None
+    known: Known | None = snapshot.choosers.get(placement)
+    if known is None or known.demand != snapshot.demand or not _is_same(known.inventory, snapshot.inventory):
+        known = Known(snapshot.inventory, snapshot.demand, _chooser(snapshot, placement))
+    snapshot.choosers[placement] = known._replace(inventory=snapshot.inventory)
+    return known.chooser
+
+
+def _is_same(one: Inventory, other: Inventory) -> bool:
+    return one is other or one == other
+
+
+def _chooser(snapshot: Snapshot, placement: Placement) -> Chooser:
+    inventory = snapshot.inventory
+    kinds = kinds_of(inventory)
+    fleet = empty_fleet(inventory, kinds)
+    return Chooser(inventory, fleet, _scorer(placement, snapshot, fleet, kinds))
+
+
+def _scorer(placement: Placement, snapshot: Snapshot, fleet: Fleet, kinds: Sequence[tuple[str, int]]) -> Scorer:
+    # Imported where needed: the compiler behind them takes a second to load, and most processes place nothing.
+    if placement is Placement.FIRST_FIT:
+        from scheduler.placement.fits import FirstFit
+
+        return FirstFit()
+    if placement is Placement.FGD:
+        from scheduler.placement.fgd import Fragmentation
+
+        return Fragmentation(snapshot.demand, kinds)
+    from scheduler.placement.worth import Worth
+
+    return Worth(snapshot.demand, kinds, fleet, np.diff(snapshot.inventory.offset))
