@@ -139,12 +139,12 @@ _WORDS: Mapping[str, tuple[tuple[str, ...], frozenset[str], str]] = {
     "policy": (
         tuple(POLICIES),
         ONLY_COMPARED,
-        "Who decides: weft, or a reference policy (fifo, best-fit, k8s+gang, dragon, edragon).",
+        "Who decides: weft, or a reference policy (fifo, best-fit, fgd, k8s+gang, dragon, edragon).",
     ),
     "placement": (
         tuple(Placement),
         frozenset(),
-        "How the place of a single worker or replica is chosen among those that fit.",
+        "Where single workers and replicas go among the places that fit; worth and fgd need 50 submissions first.",
     ),
 }
 

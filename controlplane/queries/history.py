@@ -13,6 +13,7 @@ from controlplane.models import Cycle
 from controlplane.models import Workload as WorkloadRow
 from controlplane.queries.cycles import InputGoneError
 from controlplane.simulator.episode import Episode, Job
+from scheduler.demand import UNKNOWN
 from scheduler.workload import ACTIVE, LEAVING, Kind, Phase, Workload
 
 COMES = frozenset({Phase.QUEUED, Phase.RESERVED, *ACTIVE, *LEAVING})
@@ -48,15 +49,15 @@ def episode(cycles: int) -> Episode:
 
 
 def _read(inputs: Iterable[tuple[int, bytes]], first: int, count: int) -> Episode:
-    frame, workloads = Frame((), (), ()), dict[str, Workload]()
+    frame, demand, workloads = Frame((), (), ()), UNKNOWN, dict[str, Workload]()
     seen: dict[str, _Seen] = {}
     start = at = 0.0
     for number, packed in inputs:
-        at, changed, gone, other = unpack(packed)
+        at, changed, gone, other, asked = unpack(packed)
         workloads.update((w.id, w) for w in changed)
         left = [workloads.pop(uid) for uid in gone if uid in workloads]
         if number <= first:
-            frame, start = other or frame, at
+            frame, demand, start = other or frame, asked or demand, at
         if number < first:
             continue
         for workload in list(workloads.values()) if number == first else changed:
@@ -68,7 +69,16 @@ def _read(inputs: Iterable[tuple[int, bytes]], first: int, count: int) -> Episod
     jobs = sorted((_job(one, start) for one in seen.values()), key=lambda j: (j.at, j.workload.seq))
     name = f"the newest {count} rounds"
     found = Episode(
-        name, start, at, frame.nodes, frame.teams, frame.quotas, tuple(jobs), use=frame.use, budgets=frame.budgets
+        name,
+        start,
+        at,
+        frame.nodes,
+        frame.teams,
+        frame.quotas,
+        tuple(jobs),
+        use=frame.use,
+        budgets=frame.budgets,
+        demand=demand,
     )
     return found.without_lost_places()
 

@@ -22,17 +22,20 @@ from math import floor
 
 from controlplane.cluster.physics import START_MEDIAN
 from controlplane.simulator.episode import Episode, Job
+from gpushare.gpu import Share
 from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
+from scheduler.placement.forecast import forecast
 from scheduler.policies import ONLY_COMPARED, decide
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.team import Use
-from scheduler.workload import ACTIVE, LEAVING, Kind, Phase, Workload
+from scheduler.workload import ACTIVE, LEAVING, Ask, Kind, Phase, Workload
 
 GRACE_MOST = 60.0  # s: most work has saved itself long before its grace ends
 DEADLOCK = 300.0  # s (algorithms.md 6.0)
 SLOT, NET = 5.0, 60.0  # s
 USE_STEP = 600.0  # s between two counts of decayed use, whose half-life is days
+ENOUGH, GROWTH = 50, 0.3  # as queries/demand.py: least submissions, and more of them before a new count
 EPSILON = 1e-3  # s: sums of fractions of a second
 
 
@@ -104,11 +107,21 @@ class _Run:
         episode = self.episode
         self.at = episode.start
         self.snapshot = Snapshot.build(
-            self.at, episode.nodes, episode.teams, episode.quotas, (), episode.use, episode.budgets
+            self.at,
+            episode.nodes,
+            episode.teams,
+            episode.quotas,
+            (),
+            episode.use,
+            episode.budgets,
+            demand=episode.demand,
         )
         self._pool_of = {node.name: node.pool for node in episode.nodes}
         self._use = {(use.team, use.pool): float(use.milli) for use in episode.use}
         self._used_at = self.at
+        self._asked: Counter[Ask] = Counter()
+        self._came = 0  # submissions with GPUs
+        self._count_at = ENOUGH  # with so many of them demand is counted again
         self._events: list[tuple[float, int, str, str, int]] = []
         self._number = 0
         self._changed: dict[str, Workload] = {}
@@ -214,6 +227,7 @@ class _Run:
     def _on_come(self, uid: str, _: int) -> None:
         job = self.courses[uid].job
         self._changed[uid] = job.workload
+        self._count(job.workload)
         self.courses[uid].since = self.at
         if job.withdrawn is not None:
             self._plan(max(self.at, job.withdrawn), "withdraw", uid)
@@ -296,6 +310,17 @@ class _Run:
         self._put(replace(workload, gang=replace(workload.gang, count=count), placement=placement))
         if surplus:
             self._plan(self.at + _grace(workload), "gone", uid, workload.attempt)
+
+    def _count(self, workload: Workload) -> None:
+        """Count what is asked, as queries/demand.py does, unless the episode knows the demand."""
+        ask, share = workload.ask, workload.ask.share
+        if share is not None:
+            ask = replace(ask, share=Share(share.guarantee, share.guarantee, share.memory), gpu_memory=0)
+        self._asked[ask] += max(1, workload.gang.count)
+        self._came += ask.milli > 0
+        if self._came >= self._count_at and not self.episode.demand.shapes:
+            self._count_at = self._came + max(ENOUGH, round(GROWTH * self._came))
+            self.snapshot = replace(self.snapshot, demand=forecast(self._asked, self.snapshot), choosers={})
 
     # --- parts --------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from scheduler.decision import Decision, Wait
 from scheduler.fit import Refusal
 from scheduler.plan import Plan
 from scheduler.policies.dragon import dragon, edragon
+from scheduler.policies.fgd import fgd
 from scheduler.policies.fifo import best_fit, fifo
 from scheduler.policies.kubernetes import gang, native
 from scheduler.reasons import awaiting
@@ -28,6 +29,7 @@ POLICIES: Mapping[str, Outcomes] = {
     WEFT: weft.outcomes,
     "fifo": fifo,
     "best-fit": best_fit,
+    "fgd": fgd,
     "k8s+gang": gang,
     "dragon": dragon,
     "edragon": edragon,

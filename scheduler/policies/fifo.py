@@ -1,8 +1,9 @@
 """First come, first served: strict, and with skipping.
 
 `fifo` is the baseline of the literature on gang scheduling (Tiresias, NSDI'19; Sia, SOSP'23): gangs whole, in order of
-submission, and who does not fit stops everybody behind it. `best-fit` is the baseline of FGD (ATC'23): who does not
-fit is skipped, and each takes the place that it leaves fullest. Neither knows entitlement, priority or preemption.
+submission, and who does not fit stops everybody behind it; places are chosen as the setting `placement` says.
+`best-fit` is the baseline of FGD (ATC'23): who does not fit is skipped, and each takes the place that it leaves
+fullest. Neither knows entitlement, priority or preemption.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from scheduler.claim import claim
 from scheduler.decision import Reason
 from scheduler.fit import Refusal
+from scheduler.placement.chooser import chooser_of
 from scheduler.plan import Plan
 from scheduler.policies.line import looked_at, no_room
 from scheduler.settings import Settings
@@ -22,6 +24,7 @@ def fifo(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | N
 
     A service that runs and wants more replicas is served in its turn, but stops nobody: it is not in the queue.
     """
+    plan.chooser = chooser_of(plan.snapshot, settings)
     first: Workload | None = None
     for workload, held in looked_at(plan, settings):
         if held is not None:

@@ -29,7 +29,7 @@ from tests.controlplane.state import World, phase
         ({"scheduling": {"ageing": 1}}, "scheduling.ageing is not a setting. The settings are policy, ageing_seconds"),
         ({"scheduling": 3}, "scheduling is 3. Give an object of settings."),
         ({"pods": {}}, "pods is not part of a policy. Its parts are scheduling, scaling."),
-        ({"scheduling": {"policy": "fair"}}, "scheduling.policy is 'fair'. Use one of weft, fifo, best-fit, k8s+gang,"),
+        ({"scheduling": {"policy": "fair"}}, "scheduling.policy is 'fair'. Use one of weft, fifo, best-fit, fgd,"),
         ({"scheduling": {"policy": "native-k8s"}}, "is for comparison in what-if only. Use one of weft, fifo"),
     ],
 )

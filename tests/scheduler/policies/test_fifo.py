@@ -1,8 +1,12 @@
 """First come, first served: strict and with skipping."""
 
+from dataclasses import replace
+
 from scheduler.decision import Reason
+from scheduler.demand import demand_of
 from scheduler.policies import decide
 from scheduler.settings import Settings
+from scheduler.workload import Ask
 from tests.worlds import messages, moves, parse, place, reasons
 
 QUEUE = """
@@ -79,3 +83,17 @@ def test_a_quota_s_borrowing_limit_holds_under_every_order() -> None:
         r2 red training 1
     """)
     assert moves(decide(world, Settings(policy="best-fit"))) == [place("r1", "a")]
+
+
+def test_fgd_places_where_the_demand_seen_is_hurt_least() -> None:
+    """Best fit would fill b; under a demand of whole-node jobs and 2-GPU jobs, a's odd GPU is of no use to anybody."""
+    world = parse("""
+        node a,b 4 gpus
+        team red nominal 8
+        r1 red training 1 running a
+        r2 red training 2 running b
+        j1 red training 1
+    """)
+    known = replace(world, demand=demand_of({Ask(gpus=2): 90, Ask(gpus=4): 10}, {}))
+    assert moves(decide(world, Settings(policy="best-fit"))) == [place("j1", "b")]
+    assert moves(decide(known, Settings(policy="fgd"))) == [place("j1", "a")]
