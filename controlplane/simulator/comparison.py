@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from controlplane.simulator.playback import Course, Played
+from controlplane.simulator.course import Course, Played
 from gpushare.gpu import WHOLE
 
 ALL = "all"

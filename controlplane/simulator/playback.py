@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, replace
 from math import floor
 
 from controlplane.cluster.physics import START_MEDIAN
-from controlplane.simulator.episode import Episode, Job
+from controlplane.simulator.course import Course, Played
+from controlplane.simulator.episode import Episode
 from gpushare.gpu import Share
 from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
 from scheduler.placement.forecast import forecast
@@ -37,44 +38,6 @@ SLOT, NET = 5.0, 60.0  # s
 USE_STEP = 600.0  # s between two counts of decayed use, whose half-life is days
 ENOUGH, GROWTH = 50, 0.3  # as queries/demand.py: least submissions, and more of them before a new count
 EPSILON = 1e-3  # s: sums of fractions of a second
-
-
-@dataclass(slots=True)
-class Course:
-    """How one job fares: what is done of it, since when it runs and how fast, and what is counted of it."""
-
-    job: Job
-    done: float = 0.0  # seconds with all workers
-    since: float = 0.0
-    rate: float = 0.0  # of the wanted workers, 0 while it makes no progress
-    held: int = 0  # milli-GPU held since `since`
-    token: int = 0  # of the newest planned end: an older one is void
-    bound_at: float = 0.0  # when it last got a worker
-    first_start: float | None = None
-    ended: float | None = None
-    is_withdrawn: bool = False
-    preemptions: int = 0
-    moves: int = 0  # made to leave by consolidation, with a place kept elsewhere
-    lost_seconds: float = 0.0  # of work that had to be done again
-    held_seconds: float = 0.0  # milli-GPU seconds held, and those while it made progress
-    used_seconds: float = 0.0
-
-    def settle(self, at: float) -> None:
-        """Count up to now."""
-        passed = max(0.0, at - self.since)
-        self.done += passed * self.rate
-        self.held_seconds += passed * self.held
-        self.used_seconds += passed * self.held if self.rate else 0.0
-        self.since = at
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """What came of an episode under some settings."""
-
-    episode: Episode
-    courses: tuple[Course, ...]
-    rounds: int
 
 
 Progress = Callable[[float], None]

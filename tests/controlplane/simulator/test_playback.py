@@ -6,9 +6,10 @@ import pytest
 
 from controlplane.policy import Policy
 from controlplane.simulator.comparison import ALL, Figures, compare
+from controlplane.simulator.course import Course, Played
 from controlplane.simulator.episode import Episode, Job, of_preset
 from controlplane.simulator.overrides import OverrideError, Overrides, changed_episode, changed_policy
-from controlplane.simulator.playback import Course, Played, _Run, play
+from controlplane.simulator.playback import _Run, play
 from controlplane.simulator.presets import START, Arrival, Pool, Preset
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
