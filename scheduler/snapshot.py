@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gpushare.gpu import WHOLE
 from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
+from scheduler.history import UNKNOWN, History
 from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import ACTIVE, Assignment, Phase, Workload
 
@@ -199,6 +200,7 @@ class Snapshot:
     shapes: dict[str, tuple[Workload, str, int]] = field(default_factory=dict, repr=False, compare=False)
     use: tuple[Use, ...] = ()  # decayed use by team and pool; who has no row used nothing
     budgets: tuple[Budget, ...] = ()  # hard ones that are used up
+    history: History = UNKNOWN  # what ended work teaches about how long work runs
 
     @staticmethod
     def build(
@@ -209,6 +211,7 @@ class Snapshot:
         workloads: Iterable[Workload],
         use: Iterable[Use] = (),
         budgets: Iterable[Budget] = (),
+        history: History = UNKNOWN,
     ) -> "Snapshot":
         """A snapshot from scratch; the columns are a pure function of the rest."""
         inventory = Inventory(tuple(nodes))
@@ -217,9 +220,8 @@ class Snapshot:
         by_id = {w.id: w for w in workloads}
         for workload in by_id.values():
             columns.add(inventory, workload)
-        return Snapshot(
-            at, inventory, tuple(teams), tuple(quotas), by_id, columns, use=tuple(use), budgets=tuple(budgets)
-        )
+        kept = tuple(use), tuple(budgets), history
+        return Snapshot(at, inventory, tuple(teams), tuple(quotas), by_id, columns, {}, *kept)
 
     def replace(
         self, *, at: float | None = None, changed: Iterable[Workload] = (), gone: Iterable[str] = ()
@@ -236,9 +238,8 @@ class Snapshot:
             if (old := workloads.pop(uid, None)) is not None:
                 columns.add(self.inventory, old, -1)
         at = self.at if at is None else at
-        return Snapshot(
-            at, self.inventory, self.teams, self.quotas, workloads, columns, self.shapes, self.use, self.budgets
-        )
+        kept = self.shapes, self.use, self.budgets, self.history
+        return Snapshot(at, self.inventory, self.teams, self.quotas, workloads, columns, *kept)
 
     def after(self, decisions: Iterable[Decision]) -> "Snapshot":
         """The world once these decisions are committed: the same meaning as the database's interpreter."""
