@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from controlplane.benchmarks import (
     admission,
     api,
+    backfill,
     binding,
     fairness,
     fencing,
@@ -34,4 +35,5 @@ BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
     "watch": watching.watch,
     "test-cluster": testcluster.run,
     "fairness": fairness.run,
+    "backfill": backfill.run,
 }

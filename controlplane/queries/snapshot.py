@@ -13,13 +13,14 @@ from controlplane.models import Node as NodeRow
 from controlplane.models import Quota as QuotaRow
 from controlplane.models import Team as TeamRow
 from controlplane.models import Workload as WorkloadRow
-from controlplane.queries import shares
+from controlplane.queries import learning, shares
 from gpushare.gpu import Share
 from scheduler.decision import Decision
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team
 from scheduler.workload import ENDED, Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
 
+LEARN_SECONDS = 600.0  # of the cluster's clock, between two looks at what has ended
 _LIVE = tuple(phase.value for phase in Phase if phase not in ENDED)
 _LEAVING = PlacementState.LEAVING.value
 _ENDED_TEXT = frozenset(phase.value for phase in ENDED)
@@ -74,6 +75,7 @@ class SnapshotKeeper:
         self._hashes: dict[str, int] = {}
         self._texts: dict[str, str] = {}
         self._frame = ""
+        self._learnt_at = 0.0
         self._sum = 0
         self._followed: dict[str, str] = {}
 
@@ -93,9 +95,10 @@ class SnapshotKeeper:
             hints = bulk.select(Change, ("id", "workload"))
             uids = {uid for _, uid in hints if uid is not None}
             changed = _workloads(uids) if uids else []
-            frame = _frame() if any(uid is None for _, uid in hints) else None
-            _forget(hints)
             at = _observed_at() if at is None else at
+            is_old = not self._learnt_at <= at < self._learnt_at + LEARN_SECONDS
+            frame = _frame() if is_old or any(uid is None for _, uid in hints) else None
+            _forget(hints)
         return self._next(at, changed, {str(uid) for uid in uids}, frame)
 
     def follow(self, decisions: Iterable[Decision]) -> None:
@@ -132,6 +135,7 @@ class SnapshotKeeper:
             _forget(hints)
             at = _observed_at() if at is None else at
         self._snapshot = frame.snapshot(at, workloads)
+        self._learnt_at = at
         self._texts = {w.id: workload_text(w) for w in workloads}
         self._hashes = {uid: row_hash(text) for uid, text in self._texts.items()}
         self._frame = frame.text
@@ -157,6 +161,7 @@ class SnapshotKeeper:
             self._frame = frame.text
             every = self._snapshot.workloads.values()
             self._snapshot = frame.snapshot(at, every)
+            self._learnt_at = at
         difference = Difference(at, texts, gone, None if frame is None else frame.text)
         return Taken(self._snapshot, difference, False, digest_text(self._sum))
 
@@ -187,6 +192,7 @@ def _frame() -> Frame:
         tuple(Quota(*values) for values in quotas),
         shares.decayed(),
         shares.used_up(),
+        learning.learnt(),
     )
 
 
