@@ -3,11 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
 
 from scheduler.decision import Place, Reason, Wait
-from scheduler.schedule import schedule
+from scheduler.plan import Plan
+from scheduler.schedule import outcomes, schedule
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
+from tests.strategies import worlds
 from tests.worlds import messages, moves, parse, place, reasons
 
 RULES = Settings()
@@ -190,3 +194,30 @@ def test_the_head_starts_when_its_room_is_there() -> None:
     ended = world.replace(at=AT + 900, gone=["b1", "c1"])
     decisions = schedule(ended, RULES)
     assert next(d for d in decisions if isinstance(d, Place)).workload == "big"
+
+
+def planned(world: Snapshot) -> dict[str, int]:
+    """The planned start of each head that this round gives one."""
+    waits = (refusal for refusal in outcomes(Plan(world), RULES))
+    return {
+        w.id: int(dict(refusal.numbers)["planned_start"])
+        for w, refusal in waits
+        if refusal is not None
+        and refusal.reason is not Reason.RESERVED_FOR_LARGER_JOB
+        and "planned_start" in dict(refusal.numbers)
+    }
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds(), st.lists(st.sampled_from([30.0, 500.0, 5000.0, 60_000.0]), min_size=16, max_size=16))
+def test_no_round_starts_what_delays_a_head(world: Snapshot, seconds: list[float]) -> None:
+    changed = [
+        replace(w, priority=0, expected_seconds=seconds[w.seq % 16], queued_at=min(w.queued_at, w.queued_at - 700))
+        for w in world.workloads.values()
+    ]
+    world = world.replace(changed=changed)
+    before = planned(world)
+    event(f"heads {len(before)}")
+    after = planned(world.after(schedule(world, RULES)))
+    for uid in before.keys() & after.keys():
+        assert after[uid] <= before[uid] + 1
