@@ -71,3 +71,9 @@ def test_what_is_expected_is_never_in_the_past_and_grows_with_age(
 def test_levels_are_those_of_the_sample() -> None:
     values = at_levels([float(i) for i in range(101)])
     assert values == tuple(pytest.approx(100 * level) for level in LEVELS)
+
+
+def test_who_ran_longer_than_half_is_compared_with_those_that_did_too() -> None:
+    run = RunTime(1.0, at_levels([float(i) for i in range(101)]))
+    assert run.given(50.0, 0.5) == pytest.approx(75.0)
+    assert run.given(200.0, 0.5) == 400.0  # longer than any: as long again
