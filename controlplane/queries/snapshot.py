@@ -16,6 +16,7 @@ from controlplane.models import Workload as WorkloadRow
 from controlplane.queries import learning, shares
 from gpushare.gpu import Share
 from scheduler.decision import Decision
+from scheduler.history import History
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team
 from scheduler.workload import ENDED, Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
@@ -97,7 +98,8 @@ class SnapshotKeeper:
             changed = _workloads(uids) if uids else []
             at = _observed_at() if at is None else at
             is_old = not self._learnt_at <= at < self._learnt_at + LEARN_SECONDS
-            frame = _frame() if is_old or any(uid is None for _, uid in hints) else None
+            known = None if is_old else self._snapshot.history
+            frame = _frame(known) if is_old or any(uid is None for _, uid in hints) else None
             _forget(hints)
         return self._next(at, changed, {str(uid) for uid in uids}, frame)
 
@@ -159,9 +161,9 @@ class SnapshotKeeper:
         if frame is not None:
             self._sum += row_hash(frame.text) - row_hash(self._frame)
             self._frame = frame.text
-            every = self._snapshot.workloads.values()
+            every, history_before = self._snapshot.workloads.values(), self._snapshot.history
             self._snapshot = frame.snapshot(at, every)
-            self._learnt_at = at
+            self._learnt_at = self._learnt_at if frame.history is history_before else at
         difference = Difference(at, texts, gone, None if frame is None else frame.text)
         return Taken(self._snapshot, difference, False, digest_text(self._sum))
 
@@ -177,7 +179,8 @@ def _forget(hints: list[tuple[int, Any]]) -> None:
 # --- rows to objects --------------------------------------------------------------------------
 
 
-def _frame() -> Frame:
+def _frame(known: History | None = None) -> Frame:
+    """Nodes, teams, quotas and shares; with what is `known` of history, else with what ended workloads teach now."""
     nodes = NodeRow.objects.order_by("name").values_list(
         "name", "pool__name", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory", "rack", "zone", "nvlink",
         "ready", "schedulable", "lost_gpus",
@@ -192,7 +195,7 @@ def _frame() -> Frame:
         tuple(Quota(*values) for values in quotas),
         shares.decayed(),
         shares.used_up(),
-        learning.learnt(),
+        learning.learnt() if known is None else known,
     )
 
 
