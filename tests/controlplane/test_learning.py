@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.cycle import Frame, digest_of, rebuild
 from controlplane.models import Workload
-from controlplane.queries import history
+from controlplane.queries import learning
 from controlplane.queries.snapshot import SnapshotKeeper, full
 from scheduler.history import History
 from scheduler.workload import Kind
@@ -30,7 +30,7 @@ def ended(world: World, count: int) -> None:
 
 def test_nothing_is_learnt_from_a_few(world: World) -> None:
     ended(world, 19)
-    assert history.learnt() == History()
+    assert learning.learnt() == History()
 
 
 def test_running_times_of_all_attempts_and_the_users_mistakes_are_learnt_in_two_statements(
@@ -38,7 +38,7 @@ def test_running_times_of_all_attempts_and_the_users_mistakes_are_learnt_in_two_
 ) -> None:
     ended(world, 21)
     with django_assert_num_queries(2):
-        learnt = history.learnt()
+        learnt = learning.learnt()
     values = learnt.run_seconds(Kind.TRAINING, "red", 2000)
     assert values is not None
     assert (values[0], values[10], values[20]) == (100.0, 1100.0, 2100.0)
