@@ -13,7 +13,8 @@ from typing import Any
 
 from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
 from gpushare.gpu import Share
-from scheduler.demand import UNKNOWN, Demand, Shape
+from scheduler.demand import NO_DEMAND, Demand, Shape
+from scheduler.history import UNKNOWN, History
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
@@ -64,41 +65,49 @@ def _ask(values: Any) -> Ask:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is not a workload: nodes, teams, quotas, decayed use, and budgets that are used up."""
+    """What is not a workload: nodes, teams, quotas, decayed use, budgets that are used up, what history teaches."""
 
     nodes: tuple[Node, ...]
     teams: tuple[Team, ...]
     quotas: tuple[Quota, ...]
     use: tuple[Use, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    history: History = UNKNOWN
 
     @property
     def text(self) -> str:
         """Canonical JSON."""
         parts = (self.nodes, self.teams, self.quotas, self.use, self.budgets)
-        return _encode([[_values(entity) for entity in part] for part in parts])
+        entities = [[_values(entity) for entity in part] for part in parts]
+        return _encode([*entities, [self.history.runs, self.history.ratios, self.history.mistakes]])
 
     @staticmethod
     def of(text: str) -> "Frame":
         """The frame that `text` wrote."""
         nodes, teams, quotas, *later = json.loads(text)
-        use, budgets = later or ((), ())  # rounds that were stored before these were kept
+        use, budgets, history = (*later, (), (), ())[:3]  # rounds of earlier versions kept less
         return Frame(
             tuple(_node(values) for values in nodes),
             tuple(Team(*values) for values in teams),
             tuple(Quota(*values) for values in quotas),
             tuple(Use(*values) for values in use),
             tuple(Budget(*values) for values in budgets),
+            _history(*history) if history else UNKNOWN,
         )
 
-    def snapshot(self, at: float, workloads: Iterable[Workload], demand: Demand = UNKNOWN) -> Snapshot:
+    def snapshot(self, at: float, workloads: Iterable[Workload], demand: Demand = NO_DEMAND) -> Snapshot:
         """The snapshot with these workloads, from scratch."""
-        return Snapshot.build(at, self.nodes, self.teams, self.quotas, workloads, self.use, self.budgets, demand)
+        kept = self.use, self.budgets, demand, self.history
+        return Snapshot.build(at, self.nodes, self.teams, self.quotas, workloads, *kept)
 
 
 def _node(values: list[Any]) -> Node:
     named = dict(zip((f.name for f in fields(Node)), values, strict=True))
     return Node(**{**named, "lost": tuple(named["lost"])})
+
+
+def _history(runs: list[Any], ratios: list[float], mistakes: list[list[float]]) -> History:
+    return History(tuple((group, tuple(values)) for group, values in runs), tuple(ratios), tuple(map(tuple, mistakes)))
 
 
 def _values(entity: Node | Team | Quota | Use | Budget) -> list[Any]:
@@ -127,7 +136,8 @@ def total(hashes: Iterable[int]) -> int:
 
 def digest_of(snapshot: Snapshot) -> str:
     """The digest from scratch; `queries.snapshot` keeps the same up to date by differences."""
-    frame = Frame(snapshot.inventory.nodes, snapshot.teams, snapshot.quotas, snapshot.use, snapshot.budgets)
+    kept = snapshot.use, snapshot.budgets, snapshot.history
+    frame = Frame(snapshot.inventory.nodes, snapshot.teams, snapshot.quotas, *kept)
     return digest_text(
         total((row_hash(frame.text), *(row_hash(workload_text(w)) for w in snapshot.workloads.values())))
     )

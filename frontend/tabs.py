@@ -82,6 +82,7 @@ def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str
         "evicts": found["evicts"],
         "position": found["position"],
         "in_queue": dashboard.waiting_count(),
+        "expected": None if found["will_start"] else found["expected_start"],
         "latest": _events(w, LATEST),
         "facts": [] if Phase(w.phase) in WAITING else _facts(w),
     }

@@ -7,18 +7,27 @@ from scheduler.fit import flavors, least
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Plan
 from scheduler.quota import ENDLESS
+from scheduler.reservation import quota_for, room_for
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Flavor
 from scheduler.workload import Assignment, Kind, Workload
 
 Places = tuple[Assignment, ...]
 
 
-def claim(plan: Plan, workload: Workload, when: int, victims: Iterable[str] = (), is_owed: bool = False) -> bool:
+def claim(
+    plan: Plan,
+    workload: Workload,
+    when: int,
+    victims: Iterable[str] = (),
+    is_owed: bool = False,
+    *,
+    is_beside: bool = False,
+) -> bool:
     """Place the workload if enough of it fits in that state; whether it did.
 
-    is_owed: only within its team's nominal quota, as a reclaim may.
+    is_owed: only within its team's nominal quota, as a reclaim may. is_beside: beside what reservations keep.
     """
-    places = find(plan, workload, when, is_owed)
+    places = find(plan, workload, when, is_owed, is_beside=is_beside)
     if places is None:
         return False
     after = set(victims) | (waits_for(plan, workload, places, victims) if when == LATER else set())
@@ -26,17 +35,23 @@ def claim(plan: Plan, workload: Workload, when: int, victims: Iterable[str] = ()
     return True
 
 
-def find(plan: Plan, workload: Workload, when: int, is_owed: bool = False) -> Places | None:
-    """Places within quota, or None. A gang stays on one flavor; replicas of a service may use several."""
+def find(plan: Plan, workload: Workload, when: int, is_owed: bool = False, *, is_beside: bool = False) -> Places | None:
+    """Places within quota, or None. A gang stays on one flavor; replicas of a service may use several.
+
+    is_beside: beside what reservations keep.
+    """
+    free = room_for(plan, workload, when) if is_beside else plan.free[when]
     found: Places = ()
     wanted = Goal(least(workload), workload.missing)
     for flavor in flavors(plan, workload):
         room = quota_room(plan, workload, flavor, when, is_owed)
+        if is_beside and flavor is not None:
+            room = min(room, quota_for(plan, workload, flavor.pool))
         goal = Goal(wanted.least, min(wanted.most - len(found), room))
         if goal.most < goal.least:
             continue
         seen = replace(workload, placement=(*workload.placement, *found)) if found else workload
-        places = find_places(plan.inventory, seen, goal, plan.free[when], flavor, chooser=plan.chooser)
+        places = find_places(plan.inventory, seen, goal, free, flavor, chooser=plan.chooser)
         if places is None:
             continue
         if workload.kind is not Kind.INFERENCE:

@@ -30,7 +30,7 @@ class Demand:
         return sum(shape.count for shape in self.shapes)
 
 
-UNKNOWN = Demand()
+NO_DEMAND = Demand()
 
 
 def demand_of(counts: Mapping[Ask, int], slots: Mapping[Ask, int]) -> Demand:

@@ -77,8 +77,7 @@ def explain(snapshot: Snapshot, workload_id: str, settings: Settings) -> Explana
 
 def preview(snapshot: Snapshot, workload: Workload, settings: Settings) -> Preview:
     """What the next round would decide if this workload were submitted now, last in line. Changes nothing."""
-    seq = 1 + max((w.seq for w in snapshot.workloads.values()), default=0)
-    asked = replace(workload, seq=seq, phase=Phase.QUEUED, placement=(), queued_at=snapshot.at, reason="", message="")
+    asked = as_queued(snapshot, workload)
     plan = Plan(snapshot.replace(changed=(asked,)))
     for position, (claimant, refused) in enumerate(outcomes(plan, settings), 1):
         if claimant.id == asked.id:
@@ -86,6 +85,12 @@ def preview(snapshot: Snapshot, workload: Workload, settings: Settings) -> Previ
                 return Preview(None, Wait(asked.id, asked.version, *refused), (), position)
             return Preview(_place_of(plan, asked), None, _victims_of(plan, asked), position)
     raise RuntimeError(f"{asked.id} was queued but is no claimant")
+
+
+def as_queued(snapshot: Snapshot, workload: Workload) -> Workload:
+    """The workload as if it were submitted now, last in line."""
+    seq = 1 + max((w.seq for w in snapshot.workloads.values()), default=0)
+    return replace(workload, seq=seq, phase=Phase.QUEUED, placement=(), queued_at=snapshot.at, reason="", message="")
 
 
 def _placed(plan: Plan, workload: Workload, order: str) -> Explanation:

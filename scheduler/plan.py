@@ -6,6 +6,7 @@ The plan means by a decision exactly what `Snapshot.after` means by it: it chang
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from scheduler.quota import Tree, Usage
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Snapshot, applied
 from scheduler.team import Budget
 from scheduler.workload import Ask, Assignment, Kind, Phase, Workload
+
+if TYPE_CHECKING:
+    from scheduler.reservation import Reservation
 
 Change = Place | Evict | Shrink
 
@@ -47,6 +51,8 @@ class Plan:
         self.entitled: dict[tuple[str, str], int] | None = None  # by team and pool, once somebody asked (fairshare)
         self.hold_at_most: dict[Ask, tuple[int, int]] = {}  # workers the empty cluster takes: all nodes, usable ones
         self.chooser: Chooser | None = None  # of places for single workers and replicas; None: best fit
+        self.reservations: list[Reservation] = []  # planned starts of heads that wait too long
+        self.beside: dict[tuple[int, str], Free] = {}  # what is free beside them, until the plan changes
         self._view: dict[str, Workload] = {}
         self.log: list[tuple[Workload, Change | None]] = []  # what was before, and the decision
         for workload in snapshot.workloads.values():
@@ -117,6 +123,10 @@ class Plan:
         self.columns.add(self.inventory, new)
         self.usage.count(old, -1)
         self.usage.count(new)
+        self.beside.clear()
+        for kept in self.reservations:
+            kept.count(old, -1)
+            kept.count(new)
         self._view[new.id] = new
         self.reserved.pop(new.id, None)
         self.leaving.pop(new.id, None)

@@ -7,6 +7,7 @@ parent's nominal quota includes its children's (Run:ai's department), it does no
 """
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -127,8 +128,17 @@ class Usage:
         self._changes = 0
         self._borrowers: dict[str, tuple[int, list[str]]] = {}  # by pool, as of that many changes
 
-    def count_all(self, workloads: Iterable[Workload]) -> None:
-        """Count many placements: what `count` does for each, summed before it is charged."""
+    def copy(self) -> "Usage":
+        """The same counts, to be changed apart."""
+        other = copy(self)
+        other.total, other._stored, other.firm = (  # noqa: SLF001  (its own class)
+            (dict(now), dict(later)) for now, later in (self.total, self._stored, self.firm)
+        )
+        other._borrowers = {}  # noqa: SLF001
+        return other
+
+    def count_all(self, workloads: Iterable[Workload], sign: int = 1) -> None:
+        """Count many placements (sign -1: no longer): what `count` does for each, summed before it is charged."""
         sums: dict[tuple[str, bool, str, int], int] = {}
         for workload in workloads:
             if workload.ask.milli:
@@ -136,7 +146,7 @@ class Usage:
                     key = (workload.team, workload.preemptible, pool, when)
                     sums[key] = sums.get(key, 0) + milli
         for (team, is_preemptible, pool, when), milli in sums.items():
-            self._add(team, is_preemptible, pool, when, milli)
+            self._add(team, is_preemptible, pool, when, sign * milli)
 
     def count(self, workload: Workload, sign: int = 1) -> None:
         """Count a workload's placement (sign -1: no longer)."""

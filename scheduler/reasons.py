@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import isinf
 
 import numpy as np
 
 from gpushare.gpu import Share
 from gpushare.packing import Bools
+from scheduler.claim import find
 from scheduler.decision import Reason
 from scheduler.fit import Refusal, allowed_nodes, ask_text, flavors, least, never, per_node
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Free, Plan, is_idle
 from scheduler.quota import Limit, gpus_counted, gpus_text
+from scheduler.reservation import clock_text, keeping_out
 from scheduler.snapshot import COMPUTE, LATER, NOW, Flavor
 from scheduler.team import Budget
 from scheduler.workload import Topology, Workload
@@ -44,9 +47,10 @@ def gate(plan: Plan, workload: Workload) -> Refusal | None:
         return Refusal(Reason.ADMISSION_GATED, f"Starts after {names}.", (("unmet", len(workload.unmet)),))
     if workload.not_before is not None and workload.not_before > plan.snapshot.at:
         at = int(workload.not_before)
-        clock = f"{at // 3600 % 24:02}:{at // 60 % 60:02}:{at % 60:02}"
         return Refusal(
-            Reason.BACKOFF_AFTER_FAILURE, f"Failed; tried again at {clock} cluster time.", (("not_before", at),)
+            Reason.BACKOFF_AFTER_FAILURE,
+            f"Failed; tried again at {clock_text(at)} cluster time.",
+            (("not_before", at),),
         )
     if workload.team in plan.spent:
         return _spent(plan.spent[workload.team], workload.team)
@@ -127,6 +131,26 @@ def _too_worn(plan: Plan, workload: Workload) -> Refusal | None:
     )
     numbers = (("needs_milli", need), ("held_milli", total), ("owned_milli", owned), ("preempted", times))
     return Refusal(Reason.FAIR_SHARE_EXCEEDED, text, (*numbers, ("team", team), ("pool", pool)))
+
+
+def kept_out(plan: Plan, workload: Workload) -> Refusal | None:
+    """Whether it would fit, but could then delay the planned start of a larger one that waits longer."""
+    kept = keeping_out(plan, workload, flavors(plan, workload)) if plan.reservations else None
+    states = (NOW, LATER) if plan.leaving else (NOW,)
+    if kept is None or all(find(plan, workload, when) is None for when in states):
+        return None
+    head, start = kept.workload, kept.start
+    name = f"{head.team}/{head.name}"
+    text = f"Would fit, but the room is kept for {name}, planned to start at {clock_text(start.at)} cluster time"
+    end = kept.high_end(workload)
+    numbers = (("reserved_for", name), ("planned_start", int(start.at)))
+    if isinf(end):
+        return Refusal(Reason.RESERVED_FOR_LARGER_JOB, f"{text}, and this one may still run then.", numbers)
+    return Refusal(
+        Reason.RESERVED_FOR_LARGER_JOB,
+        f"{text}, and this one may run {int(end - plan.snapshot.at)} s.",
+        (*numbers, ("may_run_seconds", int(end - plan.snapshot.at))),
+    )
 
 
 def over_quota(plan: Plan, workload: Workload) -> Refusal | None:

@@ -5,22 +5,26 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 from scheduler.actions.allocate import allocate
+from scheduler.actions.backfill import Backfill
 from scheduler.actions.consolidate import consolidate
 from scheduler.actions.fair_reclaim import fair_reclaim
 from scheduler.actions.grow import grow
 from scheduler.actions.preempt import preempt
 from scheduler.actions.reclaim import reclaim
-from scheduler.decision import Decision, Wait
+from scheduler.decision import Decision, Reason, Wait
 from scheduler.evictable import Evictable, worn
 from scheduler.fit import Refusal
 from scheduler.moving import keep_places
 from scheduler.ordering import asks_no_more, in_order
 from scheduler.placement.chooser import chooser_of
 from scheduler.plan import Plan
-from scheduler.reasons import PERMANENT, awaiting, behind, gate, is_gated, permanent, why
+from scheduler.reasons import PERMANENT, awaiting, behind, gate, is_gated, kept_out, permanent, why
+from scheduler.reservation import shortfall, terms
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Phase, Workload
+
+_RESERVED = Reason.RESERVED_FOR_LARGER_JOB
 
 
 def schedule(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
@@ -65,6 +69,7 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     first_of = refused.by_shape.get
     evictable = cache(lambda: Evictable(plan, settings))
     plan.worn = worn(plan, settings)
+    backfill = Backfill(plan, settings)
     for workload, shape in in_order(plan, settings):
         if len(plan.log) >= max(1, settings.most_changes):
             return
@@ -73,17 +78,22 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
             continue
         is_worn = workload.id in plan.worn  # what keeps it back keeps nobody else
         first = None if is_worn else first_of(shape)
+        if first is None and plan.reservations and not is_worn:
+            shape += terms(plan, workload)  # who is short may start where who is as large, but longer, may not
+            first = first_of(shape)
         # Ageing may put a lower base priority first; a higher one may still preempt.
         if first is not None and workload.priority <= first[0]:
             yield workload, first[1]
             continue
         mark = plan.mark()
         refusal = attempt(plan, workload, evictable, settings)
-        if refusal is None and (overtaken := refused.before(workload)) is not None:
+        is_too_long = bool(plan.reservations) and refusal is not None and refusal.reason is _RESERVED
+        if (refusal is None or is_too_long) and (overtaken := refused.before(workload)) is not None:
             plan.rollback(mark)  # what an eviction set free beyond its need goes to the first in line, next round
-            refusal = behind(overtaken, "no more")
+            refusal, is_too_long = behind(overtaken, "no more"), False
         if refusal is not None and not is_worn:
-            refused.add(workload, shape, refusal)
+            refusal = backfill.consider(workload, refusal)
+            refused.add(workload, shape, refusal, may_be_overtaken=is_too_long)
         yield workload, refusal
 
 
@@ -99,11 +109,14 @@ class Refused:
         self.by_shape: dict[str, tuple[int, Refusal]] = {}  # its priority, what the others are told
         self._waiting: defaultdict[str, list[Workload]] = defaultdict(list)
 
-    def add(self, workload: Workload, shape: str, refusal: Refusal) -> None:
-        """Remember a refusal. A permanent one is told to each; it keeps nobody behind."""
+    def add(self, workload: Workload, shape: str, refusal: Refusal, *, may_be_overtaken: bool = False) -> None:
+        """Remember a refusal. A permanent one is told to each; it keeps nobody behind.
+
+        may_be_overtaken: it is only too long to start before a reservation, so shorter work may go first.
+        """
         is_permanent = refusal.reason in PERMANENT
         self.by_shape[shape] = (workload.priority, refusal if is_permanent else behind(workload))
-        if not is_permanent:
+        if not is_permanent and not may_be_overtaken:
             self._waiting[workload.team].append(workload)
 
     def before(self, workload: Workload) -> Workload | None:
@@ -118,14 +131,25 @@ def attempt(plan: Plan, workload: Workload, evictable: Callable[[], Evictable], 
         return impossible
     if allocate(plan, workload):
         return None
+    kept_from = kept_out(plan, workload)
+    if kept_from is not None:
+        return kept_from  # nobody leaves for what only has to wait for its turn
+    mark, missing = plan.mark(), shortfall(plan, workload)
+    if _make_room(plan, workload, evictable, settings):
+        if shortfall(plan, workload) <= missing:
+            return None
+        plan.rollback(mark)
+    return why(plan, workload)
+
+
+def _make_room(plan: Plan, workload: Workload, evictable: Callable[[], Evictable], settings: Settings) -> bool:
+    """Place one claimant where others give way; whether it could."""
     for may_evict in (False, True):  # nobody leaves while elastic gangs can make the room
         if not may_evict and not evictable().elastic:
             continue
         if any(take(plan, workload, evictable(), settings, may_evict) for take in (reclaim, fair_reclaim, preempt)):
-            return None
-    if consolidate(plan, workload, evictable(), settings):
-        return None
-    return why(plan, workload)
+            return True
+    return consolidate(plan, workload, evictable(), settings)
 
 
 def is_news(workload: Workload, refusal: Refusal, at: float, settings: Settings) -> bool:

@@ -42,6 +42,14 @@ class Settings:
     max_victims: int = 64  # scenarios tried for one claimant (algorithms.md 8.3)
     most_changes: int = 500  # placed or evicted in one round; binding begins while the next one decides on the rest
     placement: Placement = Placement.WORTH
+    # Reservation and backfill (algorithms.md 8.2, EASY): a head that waits longer than the others gets a planned start.
+    reservation_after_seconds: float = 30.0  # waited at least (DRAGON's valve),
+    reservation_after_waits: float = 2.0  # and so many times the median wait of what runs now,
+    reservation_after_most_seconds: float = 600.0  # but never more: the bound on a gang's wait needs an end
+    reservations_per_pool: int = 1  # heads with a planned start; more is safer for them and leaves less to backfill
+    estimate_margin: float = 2.0  # without history: 8 in 10 run between 1/margin and margin times what their user said
+    run_seconds: float = 3600.0  # what work runs if neither its user nor history says anything,
+    run_margin: float = 8.0  # give or take: 8 in 10 between 1/margin and margin times that
     # Of the policies dragon and edragon only (scheduler/policies/dragon.py):
     dragon_wait_seconds: float = 30.0  # the first in line waits so long before others shrink for it
     dragon_settle_seconds: float = 60.0  # between the last start, shrink or growth and the next growth

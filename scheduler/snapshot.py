@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from gpushare.gpu import WHOLE
 from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
-from scheduler.demand import UNKNOWN, Demand
+from scheduler.demand import NO_DEMAND, Demand
+from scheduler.history import UNKNOWN, History
 from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import ACTIVE, Assignment, Phase, Workload
 
@@ -201,9 +202,10 @@ class Snapshot:
     shapes: dict[str, tuple[Workload, str, int]] = field(default_factory=dict, repr=False, compare=False)
     use: tuple[Use, ...] = ()  # decayed use by team and pool; who has no row used nothing
     budgets: tuple[Budget, ...] = ()  # hard ones that are used up
-    demand: Demand = UNKNOWN
+    demand: Demand = NO_DEMAND
     # What places were scored with, kept from one snapshot to the next: see placement.chooser.
     choosers: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    history: History = UNKNOWN  # what ended work teaches about how long work runs
 
     @staticmethod
     def build(
@@ -214,7 +216,8 @@ class Snapshot:
         workloads: Iterable[Workload],
         use: Iterable[Use] = (),
         budgets: Iterable[Budget] = (),
-        demand: Demand = UNKNOWN,
+        demand: Demand = NO_DEMAND,
+        history: History = UNKNOWN,
     ) -> "Snapshot":
         """A snapshot from scratch; the columns are a pure function of the rest."""
         inventory = Inventory(tuple(nodes))
@@ -233,6 +236,7 @@ class Snapshot:
             use=tuple(use),
             budgets=tuple(budgets),
             demand=demand,
+            history=history,
         )
 
     def replace(
@@ -250,19 +254,8 @@ class Snapshot:
             if (old := workloads.pop(uid, None)) is not None:
                 columns.add(self.inventory, old, -1)
         at = self.at if at is None else at
-        return Snapshot(
-            at,
-            self.inventory,
-            self.teams,
-            self.quotas,
-            workloads,
-            columns,
-            self.shapes,
-            self.use,
-            self.budgets,
-            self.demand,
-            self.choosers,
-        )
+        kept = self.shapes, self.use, self.budgets, self.demand, self.choosers, self.history
+        return Snapshot(at, self.inventory, self.teams, self.quotas, workloads, columns, *kept)
 
     def after(self, decisions: Iterable[Decision]) -> "Snapshot":
         """The world once these decisions are committed: the same meaning as the database's interpreter."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from controlplane.benchmarks import (
     admission,
     api,
+    backfill,
     binding,
     fairness,
     fencing,
@@ -36,4 +37,5 @@ BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
     "test-cluster": testcluster.run,
     "fairness": fairness.run,
     "openb": openb.run,
+    "backfill": backfill.run,
 }

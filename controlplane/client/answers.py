@@ -92,6 +92,7 @@ class Preview(Answer):
     placement: tuple[Json, ...] | list[Json] = ()
     evicts: tuple[Json, ...] | list[Json] = ()
     position: int | None = None
+    expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within
     workload: Json = field(default_factory=dict)
 
 
@@ -111,6 +112,7 @@ class Explanation(Answer):
     position: int | None = None
     evicts: tuple[Json, ...] | list[Json] = ()
     will_start: bool | None = None
+    expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within
     checks: tuple[Json, ...] | list[Json] = ()
 
 

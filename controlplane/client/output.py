@@ -178,6 +178,12 @@ def clock(iso: str | None) -> str:
     return f"{_time(iso):%Y-%m-%d %H:%M:%S}" if iso else "-"
 
 
+def expected(start: Mapping[str, Any]) -> str:
+    """Return an expected start with its interval."""
+    ends = (clock(start.get(name)) for name in ("median", "low", "high"))
+    return "Expected to start at {} (8 in 10 from {} to {}).".format(*ends)
+
+
 def plural(count: int, noun: str) -> str:
     """Return `1 worker`, `2 workers`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,11 +1,15 @@
 """S14 order, S17 idempotence and S18 determinism: what one round of decisions must be like."""
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from controlplane.invariants.state import Round, State, Violation
-from scheduler.decision import Decision, Place, Wait
+from scheduler.decision import Decision, Place, Reason, Wait
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Ask, Phase, Workload
+
+# What one is told that a reservation keeps out, and those of its shape behind it.
+KEPT_OUT = frozenset({Reason.RESERVED_FOR_LARGER_JOB.value, Reason.BEHIND_HIGHER_PRIORITY.value})
 
 
 def s14_order(state: State) -> tuple[Violation, ...]:
@@ -15,6 +19,7 @@ def s14_order(state: State) -> tuple[Violation, ...]:
     equal attained service and failures, the same constraints and the same history of evictions, neither in back-off
     nor dependent on others: if i came before j, waits as long and asks no more in any component, j is not placed
     while i waits.
+    Backfill is the exception: while room is kept for a larger one, the shorter may go first.
     """
     return tuple(_overtaken(state.round)) if state.round else ()
 
@@ -22,6 +27,8 @@ def s14_order(state: State) -> tuple[Violation, ...]:
 def _overtaken(made: Round) -> Iterator[Violation]:
     world = made.snapshot
     placed = {d.workload for d in made.decisions if isinstance(d, Place)}
+    reason = {w.id: w.reason for w in world.workloads.values()}
+    reason.update((d.workload, str(d.reason)) for d in made.decisions if isinstance(d, Wait))
     groups: dict[object, list[Workload]] = {}
     for workload in world.workloads.values():
         if workload.phase == Phase.QUEUED and not workload.unmet and not _backs_off(workload, world.at):
@@ -31,10 +38,15 @@ def _overtaken(made: Round) -> Iterator[Violation]:
         waiting = [w for w in group if w.id not in placed]
         for j in later if waiting else ():
             for i in waiting:
-                if i.seq < j.seq and i.queued_at <= j.queued_at and _asks_no_more(i, j):
+                is_backfill = reason[i.id] in KEPT_OUT and not _ends_as_soon(i, j)
+                if i.seq < j.seq and i.queued_at <= j.queued_at and _asks_no_more(i, j) and not is_backfill:
                     yield Violation(
                         "S14", i.id, f"It waits while {j.id}, which came later and asks no less, is placed."
                     )
+
+
+def _ends_as_soon(i: Workload, j: Workload) -> bool:
+    return i.expected_seconds == j.expected_seconds or (i.expected_seconds or inf) <= (j.expected_seconds or inf)
 
 
 def _backs_off(workload: Workload, at: float) -> bool:

@@ -13,7 +13,7 @@ from controlplane.models import Cycle
 from controlplane.models import Workload as WorkloadRow
 from controlplane.queries.cycles import InputGoneError
 from controlplane.simulator.episode import Episode, Job
-from scheduler.demand import UNKNOWN
+from scheduler.demand import NO_DEMAND
 from scheduler.workload import ACTIVE, LEAVING, Kind, Phase, Workload
 
 COMES = frozenset({Phase.QUEUED, Phase.RESERVED, *ACTIVE, *LEAVING})
@@ -49,7 +49,7 @@ def episode(cycles: int) -> Episode:
 
 
 def _read(inputs: Iterable[tuple[int, bytes]], first: int, count: int) -> Episode:
-    frame, demand, workloads = Frame((), (), ()), UNKNOWN, dict[str, Workload]()
+    frame, demand, workloads = Frame((), (), ()), NO_DEMAND, dict[str, Workload]()
     seen: dict[str, _Seen] = {}
     start = at = 0.0
     for number, packed in inputs:

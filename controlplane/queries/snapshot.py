@@ -13,15 +13,17 @@ from controlplane.models import Node as NodeRow
 from controlplane.models import Quota as QuotaRow
 from controlplane.models import Team as TeamRow
 from controlplane.models import Workload as WorkloadRow
-from controlplane.queries import shares
+from controlplane.queries import learning, shares
 from controlplane.queries.demand import asked_of_late, next_count, with_demand
 from gpushare.gpu import Share
 from scheduler.decision import Decision
 from scheduler.demand import Demand
+from scheduler.history import History
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team
 from scheduler.workload import ENDED, Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
 
+LEARN_SECONDS = 600.0  # of the cluster's clock, between two looks at what has ended
 _LIVE = tuple(phase.value for phase in Phase if phase not in ENDED)
 _LEAVING = PlacementState.LEAVING.value
 _ENDED_TEXT = frozenset(phase.value for phase in ENDED)
@@ -76,6 +78,7 @@ class SnapshotKeeper:
         self._hashes: dict[str, int] = {}
         self._texts: dict[str, str] = {}
         self._frame = ""
+        self._learnt_at = 0.0
         self._sum = 0
         self._followed: dict[str, str] = {}
         self._demand = demand_text(Demand())
@@ -97,9 +100,11 @@ class SnapshotKeeper:
             hints = bulk.select(Change, ("id", "workload"))
             uids = {uid for _, uid in hints if uid is not None}
             changed = _workloads(uids) if uids else []
-            frame = _frame() if any(uid is None for _, uid in hints) else None
-            _forget(hints)
             at = _observed_at() if at is None else at
+            is_old = not self._learnt_at <= at < self._learnt_at + LEARN_SECONDS
+            known = None if is_old else self._snapshot.history
+            frame = _frame(known) if is_old or any(uid is None for _, uid in hints) else None
+            _forget(hints)
         return self._next(at, changed, {str(uid) for uid in uids}, frame)
 
     def follow(self, decisions: Iterable[Decision]) -> None:
@@ -137,6 +142,7 @@ class SnapshotKeeper:
             at = _observed_at() if at is None else at
             self._snapshot = frame.snapshot(at, workloads)
             self._count_demand()
+        self._learnt_at = at
         self._texts = {w.id: workload_text(w) for w in workloads}
         self._hashes = {uid: row_hash(text) for uid, text in self._texts.items()}
         self._frame = frame.text
@@ -168,9 +174,10 @@ class SnapshotKeeper:
         if frame is not None:
             self._sum += row_hash(frame.text) - row_hash(self._frame)
             self._frame = frame.text
-            every = self._snapshot.workloads.values()
             before = self._snapshot
-            self._snapshot = replace(frame.snapshot(at, every, before.demand), choosers=before.choosers)
+            made = frame.snapshot(at, before.workloads.values(), before.demand)
+            self._snapshot = replace(made, choosers=before.choosers)
+            self._learnt_at = self._learnt_at if frame.history is before.history else at
         is_due = max((w.seq for w in changed), default=0) >= self._count_at
         asked = self._count_demand() if is_due else None
         difference = Difference(at, texts, gone, None if frame is None else frame.text, asked)
@@ -188,7 +195,8 @@ def _forget(hints: list[tuple[int, Any]]) -> None:
 # --- rows to objects --------------------------------------------------------------------------
 
 
-def _frame() -> Frame:
+def _frame(known: History | None = None) -> Frame:
+    """Nodes, teams, quotas and shares; with what is `known` of history, else with what ended workloads teach now."""
     nodes = NodeRow.objects.order_by("name").values_list(
         "name", "pool__name", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory", "rack", "zone", "nvlink",
         "ready", "schedulable", "lost_gpus",
@@ -203,6 +211,7 @@ def _frame() -> Frame:
         tuple(Quota(*values) for values in quotas),
         shares.decayed(),
         shares.used_up(),
+        learning.learnt() if known is None else known,
     )
 
 

@@ -6,6 +6,7 @@ nothing else changed.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import isinf
 from typing import TYPE_CHECKING, Any
 
 from controlplane.models import PolicyVersion, PriorityClass, Workload
@@ -16,6 +17,7 @@ from controlplane.queries.shares import Share, of_teams
 from scheduler import explain as core
 from scheduler import workload as words
 from scheduler.decision import Evict, Place, Reason, Shrink
+from scheduler.expected_start import expected_start
 from scheduler.fit import Refusal
 from scheduler.plan import Plan
 from scheduler.policies import outcomes
@@ -63,6 +65,7 @@ def explanation(user: access.Person, workload: Workload) -> dict[str, Any]:
         "since": iso(workload.reason_at) if workload.reason and workload.reason_at else None,
     }
     stored = {**_told(None, workload.reason, workload.message, ()), "checks": [], "will_start": None, "evicts": []}
+    stored["expected_start"] = None
     if workload.phase in ENDED:
         return known | stored
     world = snapshot.full()
@@ -77,13 +80,15 @@ def explanation(user: access.Person, workload: Workload) -> dict[str, Any]:
         "checks": [{"name": c.name, "status": c.status.value, "message": c.message} for c in found.checks],
         "will_start": None if found.position is None else found.place is not None,
         "evicts": _evicted(user, world, found.victims),
+        "expected_start": None if found.position is None else expected(world, uid),
     }
 
 
 def preview(user: access.Person, spec: "Spec", unmet: Sequence[str] = ()) -> dict[str, Any]:
     """What the next round would decide about this job file. `unmet`: the names in `after` that are not met yet."""
     world = snapshot.full()
-    found = core.preview(world, _imagined(spec, world, unmet), _settings())
+    asked = _imagined(spec, world, unmet)
+    found = core.preview(world, asked, _settings())
     place, wait = found.place, found.wait
     why = (wait.reason, wait.message, wait.numbers) if wait else ("", "", ())
     return {
@@ -92,8 +97,18 @@ def preview(user: access.Person, spec: "Spec", unmet: Sequence[str] = ()) -> dic
         "will_start": place is not None,
         "placement": [{"rank": a.rank, "node": a.node, "gpus": list(a.gpus)} for a in (place.workers if place else ())],
         "evicts": _evicted(user, world, found.victims),
+        "expected_start": expected(world.replace(changed=[core.as_queued(world, asked)]), asked.id),
         "workload": spec.document(),
     }
+
+
+def expected(world: Snapshot, uid: str) -> dict[str, Any] | None:
+    """When a workload in the queue is expected to start, by the cluster's clock; None if nobody can say."""
+    found = expected_start(world, uid, _settings())
+    if found is None or isinf(found.high):
+        return None
+    ends = {"low": found.low, "median": found.median, "high": found.high}
+    return {name: iso(at) for name, at in ends.items()} | {"cluster_seconds": ends}
 
 
 def _told(

@@ -10,7 +10,7 @@ from itertools import islice
 from controlplane.cluster import work as works
 from controlplane.simulator.presets import PRIORITY_CLASSES, START, Preset
 from controlplane.spec import Spec, SpecError, parse
-from scheduler.demand import UNKNOWN, Demand
+from scheduler.demand import NO_DEMAND, Demand
 from scheduler.snapshot import Node
 from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import Assignment, Phase, Workload
@@ -48,7 +48,7 @@ class Episode:
     jobs: tuple[Job, ...]
     use: tuple[Use, ...] = ()  # decayed, at the start
     budgets: tuple[Budget, ...] = ()  # used up at the start
-    demand: Demand = UNKNOWN  # as it was at the start; unknown: counted as the work comes
+    demand: Demand = NO_DEMAND  # as it was at the start; unknown: counted as the work comes
 
     @property
     def gpus(self) -> int:

@@ -7,5 +7,7 @@ from scheduler.workload import Workload
 
 
 def allocate(plan: Plan, workload: Workload) -> bool:
-    """Place the claimant without making anybody leave; whether it could."""
-    return claim(plan, workload, NOW) or (bool(plan.leaving) and claim(plan, workload, LATER))
+    """Place the claimant without making anybody leave, and beside what reservations keep; whether it could."""
+    if claim(plan, workload, NOW, is_beside=True):
+        return True
+    return bool(plan.leaving) and claim(plan, workload, LATER, is_beside=True)

@@ -165,6 +165,23 @@ class Check(Answer):
     message = s.CharField(allow_blank=True)
 
 
+class Moments(Answer):
+    """An expected start in seconds of the cluster's clock."""
+
+    low = s.FloatField()
+    median = s.FloatField()
+    high = s.FloatField()
+
+
+class ExpectedStart(Answer):
+    """When a waiting workload is expected to start: 8 in 10 starts are from low to high. By the cluster's clock."""
+
+    low = s.DateTimeField()
+    median = s.DateTimeField()
+    high = s.DateTimeField()
+    cluster_seconds = Moments()
+
+
 class Explanation(Answer):
     """Why a workload is where it is; for one that waits, what the next round would tell it."""
 
@@ -178,6 +195,7 @@ class Explanation(Answer):
     checks = Check(many=True)
     will_start = s.BooleanField(allow_null=True)
     evicts = Evicted(many=True)
+    expected_start = ExpectedStart(allow_null=True)
 
 
 class Place(Answer):
@@ -199,6 +217,7 @@ class Preview(Answer):
     will_start = s.BooleanField()
     placement = Place(many=True)
     evicts = Evicted(many=True)
+    expected_start = ExpectedStart(allow_null=True)
     workload = s.DictField(help_text="The job file with defaults, and normalised.")
 
 

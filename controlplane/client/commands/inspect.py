@@ -53,6 +53,8 @@ def why(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TAB
         output.say(f"  {output.mark(OK_OF.get(str(check.get('status'))))} {name_and_why}".rstrip())
     if explanation.evicts:
         output.say(f"  Takes the place of {', '.join(map(output.leaver, explanation.evicts))}.")
+    if explanation.expected_start and not explanation.will_start:
+        output.say(f"  {output.expected(explanation.expected_start)}")
     if explanation.will_start:
         output.say("  Starts with the next round, if nothing else changes.")
 

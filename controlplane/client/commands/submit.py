@@ -224,4 +224,5 @@ def _verdict(preview: "Preview") -> str:
         after = f" after {leavers} has left" if leavers else " now"
         return f"would start{after}" + (f" on {places}" if places else "") + "."
     place = f", place {preview.position} in the queue" if preview.position else ""
-    return f"would wait{place}: {preview.reason}. {preview.message}"
+    start = f" {output.expected(preview.expected_start)}" if preview.expected_start else ""
+    return f"would wait{place}: {preview.reason}. {preview.message}{start}"

@@ -189,7 +189,13 @@ def test_who_waits_is_told_why_and_where_in_the_queue(api: People) -> None:
     assert [(row["uid"], row["position"]) for row in queue] == [(second["uid"], 1), (third["uid"], 2)]
     assert queue[0]["reason"] == told["reason"]
     assert body_of(api.blue_member.get("/queue"))["results"] == []
+    start = told["expected_start"]
+    assert start["low"] < start["median"] < start["high"]
+    assert start["cluster_seconds"]["low"] > api.world.cluster.at
+    later = body_of(api.member.post("/workloads:preview", job("fourth")))["expected_start"]
+    assert later["median"] >= start["median"]
     running = body_of(api.member.get(f"/workloads/{first['uid']}/explanation"))
+    assert running["expected_start"] is None
     assert (running["position"], running["will_start"]) == (None, None)
 
 

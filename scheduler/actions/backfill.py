@@ -1,0 +1,215 @@
+"""Backfill: the head of the queue that waits too long gets a planned start, and later claimants start beside it.
+
+The planned start is the earliest time at which the head's least gang fits as running work is expected to end. Should
+estimates be wrong and the end pass by, the room for others closes: a reservation is as old as the head's wait, so
+after the longest run on its places nothing that the head needs is given away any more (reliability.md P12, L3).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpushare.gpu import WHOLE
+from scheduler.decision import Reason
+from scheduler.fit import Refusal, flavors, least
+from scheduler.forecast import age, planned_total, run_time
+from scheduler.gang import Goal, find_places
+from scheduler.plan import Free, Plan, is_idle
+from scheduler.reservation import Reservation, Start
+from scheduler.settings import Settings
+from scheduler.snapshot import COMPUTE, LATER, MEMORY, Flavor, whens
+from scheduler.workload import Kind, Workload
+
+MOST_TRIES = 4  # claimants a round tries to plan for; some cannot be, as services never end
+
+# Refusals that pass when running work ends.
+PASSING = frozenset(
+    {
+        Reason.WAITING_FOR_QUOTA,
+        Reason.FAIR_SHARE_EXCEEDED,
+        Reason.OVER_LIMIT,
+        Reason.RESERVED_FOR_LARGER_JOB,
+        Reason.TOPOLOGY_PLACEMENT_FAILED,
+        Reason.GANG_INCOMPLETE,
+        Reason.FRAGMENTED,
+        Reason.WAITING_FOR_CAPACITY,
+    }
+)
+
+
+class Backfill:
+    """The reservations of one round: made for the first claimants in line that were refused and waited too long."""
+
+    def __init__(self, plan: Plan, settings: Settings) -> None:
+        self.plan = plan
+        self.settings = settings
+        self._tries = 0
+        self._waits: NDArray[np.float64] | None = None
+
+    def consider(self, workload: Workload, refusal: Refusal) -> Refusal:
+        """Make a reservation for a refused claimant if it is its turn; its reason, with the planned start."""
+        plan, settings = self.plan, self.settings
+        waited = plan.snapshot.at - workload.queued_at
+        if refusal.reason not in PASSING or waited <= settings.reservation_after_seconds or self._tries >= MOST_TRIES:
+            return refusal
+        options = [f for f in flavors(plan, workload) if self._has_room(f)]
+        if not options or waited <= self._window(workload):
+            return refusal
+        self._tries += 1
+        ends = _Ends(plan, settings)
+        starts = [start for f in options if (start := self._start(workload, f, ends)) is not None]
+        if not starts:
+            return refusal
+        start = min(starts, key=lambda s: s.at)  # the first flavor where several are as early
+        plan.reservations.append(Reservation(plan, workload, start, ends.by(start.at), settings))
+        return refusal._replace(numbers=(*refusal.numbers, ("planned_start", int(start.at))))
+
+    def _window(self, workload: Workload) -> float:
+        if self._waits is None:
+            self._waits = waits(self.plan)
+        return window(self._waits, workload, self.settings)
+
+    def _has_room(self, flavor: Flavor | None) -> bool:
+        pool = flavor.pool if flavor else ""
+        made = sum(kept.start.pool == pool for kept in self.plan.reservations)
+        return made < self.settings.reservations_per_pool
+
+    def _start(self, workload: Workload, flavor: Flavor | None, ends: "_Ends") -> Start | None:
+        """The earliest planned start on one flavor, None if no expected end makes room."""
+        goal = Goal(least(workload), least(workload))
+
+        def fits(number: int) -> bool:
+            free = ends.free_at(ends.times[number])
+            return find_places(self.plan.inventory, workload, goal, free, flavor) is not None
+
+        room = _first(len(ends.times), fits)
+        quota = 0 if flavor is None else ends.first_within_quota(workload, flavor.pool)
+        if room is None or quota is None:
+            return None
+        at = ends.times[max(room, quota)]
+        places = find_places(self.plan.inventory, workload, goal, ends.free_at(at), flavor) or ()
+        bound = workload.queued_at + self._window(workload) + ends.longest({place.node for place in places})
+        return Start(at, bound, flavor.pool if flavor else "", places)
+
+
+def waits(plan: Plan) -> NDArray[np.float64]:
+    """When each one that runs was queued, and how long it waited. Shape [running, 2]."""
+    found = [(w.queued_at, w.started_at - w.queued_at) for w in plan.holding if w.started_at is not None]
+    return np.array(found, dtype=np.float64).reshape(-1, 2)
+
+
+def window(known: NDArray[np.float64], head: Workload, settings: Settings) -> float:
+    """Seconds after which a head has waited too long, by how long those had to wait that came before it and run.
+
+    Not by those that came later: what overtakes it must not make its own wait look usual. `known`: see `waits`.
+    """
+    earlier = known[known[:, 0] <= head.queued_at, 1]
+    usual = settings.reservation_after_waits * float(np.median(earlier)) if earlier.size else 0.0
+    return max(settings.reservation_after_seconds, min(usual, settings.reservation_after_most_seconds))
+
+
+class _Held(NamedTuple):
+    """One workload that holds capacity: its expected end, and how long it runs in all (as expected, or so far)."""
+
+    end: float
+    seconds: float
+    workload: Workload
+
+
+class _Ends:
+    """What would be free as running work ends: rows of what each worker holds, in the order of expected ends."""
+
+    def __init__(self, plan: Plan, settings: Settings) -> None:
+        self.plan = plan
+        at, history = plan.snapshot.at, plan.snapshot.history
+        now = {w.id: w for w in plan.holding} | {uid: plan.workload(uid) for uid in plan.changed()}
+        held = []
+        for workload in now.values():
+            if workload.placement and workload.kind is not Kind.INFERENCE:
+                run, ran = run_time(workload, history, settings), age(workload, at)
+                held.append(_Held(at - ran + planned_total(run, ran), max(ran, run.median), workload))
+        self.held = sorted(held, key=lambda h: (h.end, h.workload.seq, h.workload.id))
+        # A claimant may fit as things stand, and only quota be in the way: then the first time is now.
+        self.times = sorted({at, *(h.end for h in self.held)})
+        self._build_rows()
+
+    def _build_rows(self) -> None:
+        inventory = self.plan.inventory
+        devices: list[tuple[float, int, int, int]] = []
+        hosts: list[tuple[float, int, int, int]] = []
+        offset = inventory.offset.tolist()
+        for end, _, workload in self.held:
+            ask = workload.ask
+            milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
+            for worker in workload.placement:
+                node = inventory.index.get(worker.node)
+                if node is not None and LATER in whens(workload, worker):
+                    hosts.append((end, node, ask.cpu_milli, ask.memory))
+                    count = inventory.nodes[node].gpus
+                    devices += [(end, offset[node] + index, milli, memory) for index in worker.gpus if index < count]
+        self._devices: NDArray[np.float64] = np.array(devices, dtype=np.float64).reshape(-1, 4)
+        self._hosts: NDArray[np.float64] = np.array(hosts, dtype=np.float64).reshape(-1, 4)
+
+    def by(self, time: float) -> list[Workload]:
+        """Those expected to have ended by then."""
+        return [h.workload for h in self.held if h.end <= time]
+
+    def longest(self, nodes: set[str]) -> float:
+        """Seconds the longest of those runs that hold one of these nodes."""
+        there = (h.seconds for h in self.held if any(a.node in nodes for a in h.workload.placement))
+        return max(there, default=0.0)
+
+    def free_at(self, time: float) -> Free:
+        """What would be free then for one more claimant, if nothing else started."""
+        plan, inventory = self.plan, self.plan.inventory
+        gpu = inventory.gpu_capacity - plan.columns.gpu[LATER]
+        node = inventory.node_capacity - plan.columns.node[LATER]
+        rows, hosts = self._devices[self._devices[:, 0] <= time], self._hosts[self._hosts[:, 0] <= time]
+        for kind, column in ((COMPUTE, 2), (MEMORY, 3)):
+            gpu[kind] += _sums(rows, column, gpu.shape[1])
+            node[kind] += _sums(hosts, column, node.shape[1])
+        for kept in plan.reservations:
+            free = kept.free(inventory)
+            gpu, node = np.minimum(gpu, free.gpu), np.minimum(node, free.node)
+        gpu = np.where(inventory.gpu_capacity > 0, gpu, 0)
+        return Free(gpu, node, np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64))
+
+    def first_within_quota(self, workload: Workload, pool: str) -> int | None:
+        """The first of the times at which its team's quota in the pool covers the workload, None if none does."""
+        need, team = workload.ask.milli * least(workload), workload.team
+        usage = self.plan.usage.copy()
+
+        def is_covered() -> bool:
+            is_firm = not workload.preemptible
+            room = usage.available(team, pool, LATER)
+            return need <= (min(room, usage.within_nominal(team, pool, LATER, firm_only=True)) if is_firm else room)
+
+        rest = iter(self.held)
+        held = next(rest, None)
+        for number, time in enumerate(self.times):
+            while held is not None and held.end <= time:
+                usage.count(held.workload, -1)
+                held = next(rest, None)
+            if is_covered():
+                return number
+        return None
+
+
+def _first(count: int, holds: Callable[[int], bool]) -> int | None:
+    """The first of `count` numbers for which it holds, None if it holds for none. Once it holds, it holds on."""
+    if not count or not holds(count - 1):
+        return None
+    low, high = 0, count - 1
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _sums(rows: NDArray[np.float64], column: int, count: int) -> NDArray[np.int64]:
+    return np.bincount(rows[:, 1].astype(np.int64), rows[:, column], count).astype(np.int64)

@@ -1,0 +1,121 @@
+"""When running work is expected to end: from what its user said or from history, given how long it runs already.
+
+A running time is a distribution, known at `history.LEVELS`. Work that outlives all of it is expected to run once more
+as long as it has (the tail of a heavy-tailed distribution, Pareto with index 1), so an estimate that was wrong grows,
+and only a logarithmic number of times.
+"""
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cache
+
+from scheduler.history import LEVELS, STEPS, History, Values
+from scheduler.settings import Settings
+from scheduler.workload import Kind, Workload
+
+LOW, MEDIAN, HIGH, ALL = 0.1, 0.5, 0.9, 1.0
+_MIDDLE = STEPS // 2
+_GROWS = 1.05  # an estimate that has passed grows at least so much: a loop that ends
+_TOP = 0.95  # levels above this of an unbounded tail say nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A time with its uncertainty: one in ten is below `low`, half are below `median`, nine in ten below `high`."""
+
+    low: float
+    median: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunTime:
+    """How long something runs in all: `scale` times one of `values`, which are at LEVELS, and no more than `most`."""
+
+    scale: float
+    values: Values
+    most: float = math.inf  # s, where no run of its group ever got: users who fear to be stopped say far too much
+
+    @property
+    def median(self) -> float:
+        """Seconds that half of all runs exceed."""
+        return min(self.most, self.scale * self.values[_MIDDLE])
+
+    def given(self, ran: float, level: float) -> float:
+        """The running time, of all that run longer than `ran`, that this part of them does not exceed."""
+        if not self.scale:
+            return ran
+        if ran >= self.most:
+            return ran / (1.0 - min(level, _TOP))
+        return min(self.most, self.scale * _given(self.values, ran / self.scale, level))
+
+
+ENDLESS = RunTime(1.0, (math.inf,) * len(LEVELS))
+
+
+def run_time(workload: Workload, history: History, settings: Settings) -> RunTime:
+    """How long the workload runs in all; endless for a service, which nobody expects to end."""
+    if workload.kind is Kind.INFERENCE:
+        return ENDLESS
+    known = history.run_seconds(workload.kind, workload.team, workload.ask.milli * workload.gang.count)
+    expected = workload.expected_seconds
+    if expected is None:
+        return RunTime(1.0, known) if known else RunTime(settings.run_seconds, _guessed(settings.run_margin))
+    ratios = history.ratios or _guessed(settings.estimate_margin)
+    return RunTime(expected, ratios, known[-1] if known else math.inf)
+
+
+def age(workload: Workload, at: float) -> float:
+    """Seconds it has run so far, earlier attempts included."""
+    milli = workload.ask.milli * workload.gang.count
+    before = workload.attained / milli if milli else 0.0
+    return before + (0.0 if workload.started_at is None else max(0.0, at - workload.started_at))
+
+
+def expected_end(workload: Workload, at: float, history: History, settings: Settings) -> Spread:
+    """When it is expected to end if it runs from now on without a break; inf for what does not end by itself."""
+    run, ran = run_time(workload, history, settings), age(workload, at)
+    low, median, high = (at - ran + run.given(ran, level) for level in (LOW, MEDIAN, HIGH))
+    return Spread(low, median, high)
+
+
+def planned_total(run: RunTime, ran: float) -> float:
+    """The running time in all as rounds plan with it: it moves only when it has passed, not with every second.
+
+    So the head of the queue keeps its nodes as long as nothing happened.
+    """
+    total = run.median
+    while total <= ran:
+        total = max(run.given(total, MEDIAN), 1.0, _GROWS * total)
+    return total
+
+
+def _given(values: Values, ran: float, level: float) -> float:
+    if ran >= values[-1]:
+        return ran / (1.0 - min(level, _TOP))
+    passed = _level_of(values, ran)
+    return max(ran, _value_at(values, passed + level * (1.0 - passed)))
+
+
+def _level_of(values: Values, seconds: float) -> float:
+    """Which part of all is at most so long; 0 below the first value."""
+    high = bisect_right(values, seconds)
+    if high == 0:
+        return 0.0
+    below, above = values[high - 1], values[high]
+    return (high - 1 + (seconds - below) / (above - below)) / STEPS
+
+
+def _value_at(values: Values, level: float) -> float:
+    """The value at a level from 0 to 1, linear between the known ones."""
+    place = level * STEPS
+    low = min(int(place), STEPS - 1)
+    below, above = values[low], values[low + 1]
+    return below if below == above else below + (above - below) * (place - low)
+
+
+@cache
+def _guessed(margin: float) -> Values:
+    """Ratios around 1 of which one in ten is below 1 / margin and one in ten above margin (log-linear)."""
+    return tuple(max(1.0, margin) ** ((level - MEDIAN) / (HIGH - MEDIAN)) for level in LEVELS)

@@ -1,0 +1,157 @@
+"""Room kept for a claimant that waits too long: from when, on which places, and what is left beside it.
+
+EASY backfill (Lifka 1995, The ANL/IBM SP scheduling system), on devices instead of a node count. The claimant has a
+planned start; others may use its places meanwhile if they are expected to have ended by then, or for good what it
+does not need. Nothing is stored: each round plans again from its snapshot.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduler.forecast import ALL, age, expected_end, run_time
+from scheduler.plan import Free, Plan, is_idle
+from scheduler.quota import Usage
+from scheduler.settings import Settings
+from scheduler.snapshot import LATER, Columns, Flavor, Inventory, Snapshot
+from scheduler.workload import Assignment, Phase, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A planned start: when, where, in which pool; bound: when the longest run on these places is over."""
+
+    at: float
+    bound: float
+    pool: str  # "" for work without GPUs
+    places: tuple[Assignment, ...]
+
+
+class Reservation:
+    """What will be held when the claimant starts: by itself, and by all that is not expected to have ended.
+
+    The plan tells it about each workload that it changes, so it stays right within the round.
+    """
+
+    def __init__(self, plan: Plan, workload: Workload, start: Start, ended: list[Workload], settings: Settings) -> None:
+        self.workload = replace(workload, phase=Phase.ADMITTED, placement=(*workload.placement, *start.places))
+        self.start = start
+        self._snapshot: Snapshot = plan.snapshot
+        self._settings = settings
+        self._gone = {w.id for w in ended}
+        self._known = {w.id for w in plan.snapshot.workloads.values() if plan.workload(w.id).placement}
+        self._in_time: dict[str, bool] = {}
+        self._free: Free | None = None
+        self.columns: Columns = plan.columns.copy()
+        self.usage: Usage = plan.usage.copy()
+        self.usage.count_all(ended, -1)
+        for other in ended:
+            self.columns.add(plan.inventory, other, -1)
+        self._add(replace(self.workload, placement=start.places))
+
+    def ends_in_time(self, workload: Workload) -> bool:
+        """Whether the workload, started now, will in nine of ten cases have ended by the planned start.
+
+        And never, as far as anybody knows, run on after the bound: many small ones would each have their tenth case.
+        """
+        known = self._in_time.get(workload.id)
+        if known is None:
+            run, ran = run_time(workload, self._snapshot.history, self._settings), age(workload, self._snapshot.at)
+            by_start = self.high_end(workload) <= min(self.start.at, self.start.bound)
+            known = by_start and self._snapshot.at - ran + run.given(ran, ALL) <= self.start.bound
+            self._in_time[workload.id] = known
+        return known
+
+    def binds(self, workload: Workload) -> bool:
+        """Whether the workload may start only beside it.
+
+        Not what will have ended, nor what its team puts above it: that may even preempt it once it runs.
+        """
+        is_above = workload.team == self.workload.team and workload.priority > self.workload.priority
+        return not is_above and not self.ends_in_time(workload)
+
+    def high_end(self, workload: Workload) -> float:
+        """By when it will in nine of ten cases have ended if it starts now; inf if it does not end by itself."""
+        return expected_end(workload, self._snapshot.at, self._snapshot.history, self._settings).high
+
+    def count(self, workload: Workload, sign: int = 1) -> None:
+        """Note that a workload holds its placement (sign -1: no longer), if it still will at the planned start."""
+        is_gone = workload.id in self._gone if workload.id in self._known else self.ends_in_time(workload)
+        if workload.placement and not is_gone:
+            self._add(workload, sign)
+
+    def free(self, inventory: Inventory) -> Free:
+        """What will be free for good once the claimant has started."""
+        if self._free is None:
+            self._free = self._free_now(inventory)
+        return self._free
+
+    def _free_now(self, inventory: Inventory) -> Free:
+        gpu = inventory.gpu_capacity - self.columns.gpu[LATER]
+        idle = np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64)
+        return Free(gpu, inventory.node_capacity - self.columns.node[LATER], idle)
+
+    def _add(self, workload: Workload, sign: int = 1) -> None:
+        self._free = None
+        self.columns.add(self._snapshot.inventory, workload, sign)
+        self.usage.count(workload, sign)
+
+
+def room_for(plan: Plan, workload: Workload, when: int) -> Free:
+    """What is free for this claimant in one state: all that is free, less what reservations keep from it."""
+    free = plan.free[when]
+    if not plan.reservations:
+        return free
+    key = when, terms(plan, workload)
+    known = plan.beside.get(key)
+    if known is None:
+        for kept in plan.reservations:
+            if kept.binds(workload):
+                free = _least(plan.inventory, free, kept.free(plan.inventory))
+        known = plan.beside[key] = free
+    return known
+
+
+def quota_for(plan: Plan, workload: Workload, pool: str) -> int:
+    """How many workers its team's quota in a pool still allows without delaying a reservation."""
+    milli, room = workload.ask.milli, workload.missing
+    for kept in plan.reservations if milli else ():
+        if kept.binds(workload):
+            room = min(room, kept.usage.available(workload.team, pool, LATER) // milli)
+    return room
+
+
+def keeping_out(plan: Plan, workload: Workload, options: list[Flavor | None]) -> "Reservation | None":
+    """The first reservation on these flavors that this claimant may not delay; work without GPUs delays it anywhere."""
+    pools = {flavor.pool for flavor in options if flavor}
+    binding = (kept for kept in plan.reservations if kept.binds(workload))
+    return next((kept for kept in binding if not pools or kept.start.pool in pools), None)
+
+
+def shortfall(plan: Plan, workload: Workload) -> int:
+    """What reservations that the workload may not delay lack at their planned start: 0 as long as nobody delays them.
+
+    Thousandths and MiB together: only good to tell whether it grew.
+    """
+    missing = 0
+    for kept in plan.reservations:
+        if kept.binds(workload):
+            free = kept.free(plan.inventory)
+            missing -= int(np.minimum(free.gpu, 0).sum() + np.minimum(free.node, 0).sum())
+    return missing
+
+
+def terms(plan: Plan, workload: Workload) -> str:
+    """A text that is equal for claimants on which the reservations weigh alike."""
+    return "".join("-" if kept.binds(workload) else "+" for kept in plan.reservations)
+
+
+def clock_text(at: float) -> str:
+    """A time of the cluster's clock within its day: 07:05:09."""
+    second = int(at)
+    return f"{second // 3600 % 24:02}:{second // 60 % 60:02}:{second % 60:02}"
+
+
+def _least(inventory: Inventory, one: Free, other: Free) -> Free:
+    gpu, node = np.minimum(one.gpu, other.gpu), np.minimum(one.node, other.node)
+    return Free(gpu, node, np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64))
