@@ -90,6 +90,10 @@ class Plan:
         """Make some workers of an elastic gang leave."""
         self._apply(Shrink(gang.id, gang.version, tuple(sorted(ranks)), message, by))
 
+    def repeat(self, decision: Change) -> None:
+        """Decide what a plan of the same world decided."""
+        self._apply(decision)
+
     def put(self, workload: Workload) -> None:
         """Have a workload otherwise without deciding it: a place kept, or a tentative eviction taken back.
 

@@ -58,31 +58,56 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
     Who comes after `most_changes` is left to the next round, which sees the same order.
     """
-    yield from ((workload, None) for workload in keep_places(plan) if _starts_again(plan, workload))
-    refused = Refused()
-    first_of = refused.by_shape.get
-    evictable = cache(lambda: Evictable(plan, settings))
-    plan.worn = worn(plan, settings)
+    turns = Round(plan, settings)
+    yield from ((workload, None) for workload in turns.begin())
     for workload, shape in in_order(plan, settings):
-        if len(plan.log) >= max(1, settings.most_changes):
+        if turns.is_full:
             return
+        yield workload, turns.decide(workload, shape)
+
+
+class Round:
+    """A round under way: the plan so far, who was refused on it, who may be made to leave."""
+
+    def __init__(self, plan: Plan, settings: Settings, evictable: Callable[[], Evictable] | None = None) -> None:
+        self.plan = plan
+        self.settings = settings
+        self.refused = Refused()
+        self.evictable = evictable or cache(lambda: Evictable(plan, settings))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rest is left to the next round."""
+        return len(self.plan.log) >= max(1, self.settings.most_changes)
+
+    def begin(self) -> Iterator[Workload]:
+        """Keep the places of workloads that consolidation moves; those that start there now, before anybody's turn."""
+        yield from (workload for workload in keep_places(self.plan) if _starts_again(self.plan, workload))
+        self.plan.worn = worn(self.plan, self.settings)
+
+    def decide(self, workload: Workload, shape: str) -> Refusal | None:
+        """Place the claimant whose turn it is, or say why not and remember that."""
+        refusal, was_tried = self.answer(workload, shape)
+        if refusal is not None and was_tried:
+            self.refused.add(workload, shape, refusal)
+        return refusal
+
+    def answer(self, workload: Workload, shape: str) -> tuple[Refusal | None, bool]:
+        """Place one claimant or say why not; with it, whether that holds for others who ask the same."""
+        plan, refused = self.plan, self.refused
         if (is_gated(workload) or workload.team in plan.spent) and (held := gate(plan, workload)):
-            yield workload, held
-            continue
+            return held, False
         is_worn = workload.id in plan.worn  # what keeps it back keeps nobody else
-        first = None if is_worn else first_of(shape)
+        first = None if is_worn else refused.by_shape.get(shape)
         # Ageing may put a lower base priority first; a higher one may still preempt.
         if first is not None and workload.priority <= first[0]:
-            yield workload, first[1]
-            continue
+            return first[1], False
         mark = plan.mark()
-        refusal = attempt(plan, workload, evictable, settings)
+        refusal = attempt(plan, workload, self.evictable, self.settings)
         if refusal is None and (overtaken := refused.before(workload)) is not None:
             plan.rollback(mark)  # what an eviction set free beyond its need goes to the first in line, next round
             refusal = behind(overtaken, "no more")
-        if refusal is not None and not is_worn:
-            refused.add(workload, shape, refusal)
-        yield workload, refusal
+        return refusal, not is_worn
 
 
 def _starts_again(plan: Plan, moved: Workload) -> bool:
