@@ -21,9 +21,9 @@ class ChangeKind(StrEnum):
     MEMORY = "memory"  # less host memory a worker
     MODEL = "model"  # one more GPU model, the one with the least memory; else any
     TOPOLOGY = "topology"  # the next looser required level
+    PRIORITY = "priority"  # the lowest higher priority
     NOMINAL = "nominal"  # the least milli-GPU more nominal quota in one row
     BORROWING = "borrowing"  # the least milli-GPU more borrowing limit in one row
-    PRIORITY = "priority"  # the lowest higher priority
     STOP = "stop"  # the workload whose stop loses least
 
 

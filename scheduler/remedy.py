@@ -21,7 +21,7 @@ from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.trial import Trials, may_wait
 
-STEPS = 10_000  # of `Trials.steps`, for all kinds together: about a second
+STEPS = 8_000  # of `Trials.steps`, for all kinds together: well under a second, beside the round itself
 SCAN = 24  # a ladder up to this length is probed rung by rung, a longer one by halving
 STOPS = 200  # stops that are probed
 # No change of these kinds opens a gate.
@@ -58,7 +58,7 @@ def remedies(
     while left:
         ladder = left.pop(0)
         end = trials.steps + max(0, most_steps - trials.steps) // (len(left) + 1)
-        best = _Search(trials, ladder, end).run()
+        best = _Search(trials, ladder, end, most_steps).run()
         if best is not None:
             smallest, is_smallest = best
             text = text_of(snapshot, trials.asked, smallest)
@@ -83,13 +83,14 @@ def _ladders(trials: Trials, reason: Reason, offers: Sequence[PriorityOffer]) ->
 
 
 class _Search:
-    """The search of one ladder until the trials have taken `end` steps."""
+    """The search of one ladder until the trials have taken `end` steps; the likeliest rung is tried until `last`."""
 
-    def __init__(self, trials: Trials, ladder: list[Change], end: int) -> None:
+    def __init__(self, trials: Trials, ladder: list[Change], end: int, last: int) -> None:
         self.trials = trials
         self.ladder = ladder
         self.kind = ladder[0].kind
         self.end = end
+        self.last = last
         self.is_of_ask = self.kind in OF_THE_ASK or self.kind is ChangeKind.PRIORITY
         self._known: dict[int, bool] = {}
 
@@ -128,8 +129,8 @@ class _Search:
             rungs = (rung for rung in self._stops() if self.trials.probe_stop(self.ladder[rung].target))
         else:
             rungs = iter(self._quotas())
-        for rung in rungs:
-            if self.trials.steps >= self.end:
+        for tries, rung in enumerate(rungs):
+            if self.trials.steps >= (self.end if tries else self.last):
                 return
             yield rung
 

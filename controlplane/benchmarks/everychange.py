@@ -54,57 +54,71 @@ def _rebuilt(
     return Snapshot.build(world.at, nodes, world.teams, world.quotas if quotas is None else quotas, left)
 
 
-def _asks(
-    world: Snapshot, workload: Workload, kind: str, priorities: Sequence[tuple[str, int, bool]]
-) -> Iterator[tuple[float, tuple[Any, ...], Workload]]:
-    """(size, what is asked instead, the workload asking it), in no order."""
-    ask, gang = workload.ask, workload.gang
+Other = tuple[float, tuple[Any, ...], Workload]  # the size, what is asked instead, the workload asking it
+
+
+def _asks(world: Snapshot, workload: Workload, kind: str, priorities: Sequence[tuple[str, int, bool]]) -> list[Other]:
+    """What else a workload without a place could ask, in no order."""
     if workload.phase != Phase.QUEUED or workload.placement:
+        return []
+    if kind == "priority":
+        return [
+            (value, (name,), replace(workload, priority=value, preemptible=preemptible))
+            for name, value, preemptible in priorities
+            if value > workload.priority
+        ]
+    if kind == "model":
+        return list(_models(world, workload))
+    return list({"workers": _workers, "topology": _levels}.get(kind, lambda w: _amounts(w, kind))(workload))
+
+
+def _workers(workload: Workload) -> Iterator[Other]:
+    gang = workload.gang
+    fixed = gang.min == gang.count == gang.max
+    for count in range(1, gang.min) if workload.kind != Kind.INFERENCE else ():
+        smaller = Gang(count, count, count) if fixed else Gang(gang.count, count, gang.max)
+        yield gang.min - count, (count,), replace(workload, gang=smaller)
+
+
+def _levels(workload: Workload) -> Iterator[Other]:
+    now, prefer = workload.topology.require, workload.topology.prefer
+    for level in Level if now is not None else ():
+        if now is not None and level > now:
+            name = "any" if level == Level.CLUSTER else level.name.lower()
+            loose = Topology(None if level == Level.CLUSTER else level, prefer)
+            yield level, (name,), replace(workload, topology=loose)
+
+
+def _models(world: Snapshot, workload: Workload) -> Iterator[Other]:
+    ask = workload.ask
+    memory = {n.model: n.gpu_memory for n in world.inventory.nodes if n.gpus and n.model not in ask.models}
+    if not ask.models or not ask.milli or not memory:
         return
-    if kind == "workers" and workload.kind != Kind.INFERENCE:
-        for count in range(1, gang.min):
-            fixed = gang.min == gang.count == gang.max
-            smaller = Gang(count, count, count) if fixed else Gang(gang.count, count, gang.max)
-            yield gang.min - count, (count,), replace(workload, gang=smaller)
-    elif kind == "topology" and workload.topology.require is not None:
-        for level in Level:
-            if level > workload.topology.require:
-                require = None if level == Level.CLUSTER else level
-                name = "any" if require is None else require.name.lower()
-                yield level, (name,), replace(workload, topology=Topology(require, workload.topology.prefer))
-    elif kind == "model" and ask.models and ask.milli:
-        memory = {n.model: n.gpu_memory for n in world.inventory.nodes if n.gpus and n.model not in ask.models}
-        for model, size in memory.items():
-            yield size, (model,), replace(workload, ask=replace(ask, models=(*ask.models, model)))
-        if memory:
-            yield float("inf"), ("any",), replace(workload, ask=replace(ask, models=()))
-    elif kind == "priority":
-        for name, value, preemptible in priorities:
-            if value > workload.priority:
-                yield value, (name,), replace(workload, priority=value, preemptible=preemptible)
-    else:
-        yield from _amounts(workload, kind)
+    for model, size in memory.items():
+        yield size, (model,), replace(workload, ask=replace(ask, models=(*ask.models, model)))
+    yield float("inf"), ("any",), replace(workload, ask=replace(ask, models=()))
 
 
-def _amounts(workload: Workload, kind: str) -> Iterator[tuple[float, tuple[Any, ...], Workload]]:
+def _amounts(workload: Workload, kind: str) -> Iterator[Other]:
+    """Less of one number of the ask, down to the smallest step."""
     ask, share = workload.ask, workload.ask.share
-    if kind == "gpus":
-        for gpus in range(1, ask.gpus):
-            yield ask.gpus - gpus, (gpus,), replace(workload, ask=replace(ask, gpus=gpus))
-    elif kind in ("cpu", "memory"):
-        now = ask.cpu_milli if kind == "cpu" else ask.memory
-        for value in range(SMALLEST[kind], now, SMALLEST[kind]):
-            other = replace(ask, cpu_milli=value) if kind == "cpu" else replace(ask, memory=value)
-            yield now - value, (value,), replace(workload, ask=other)
-    elif kind == "share" and share:
-        for value in range(SMALLEST[kind], share.guarantee, SMALLEST[kind]):
+    now = {
+        "gpus": ask.gpus,
+        "cpu": ask.cpu_milli,
+        "memory": ask.memory,
+        "share": share.guarantee if share else 0,
+        "gpu_memory": share.memory if share else ask.gpu_memory,
+    }[kind]
+    step = SMALLEST.get(kind, 1)
+    for value in range(step, now, step):
+        if kind == "share" and share:
             other = replace(ask, share=replace(share, guarantee=value))
-            yield share.guarantee - value, (value,), replace(workload, ask=other)
-    elif kind == "gpu_memory":
-        now = share.memory if share else ask.gpu_memory
-        for value in range(SMALLEST[kind], now, SMALLEST[kind]):
-            other = replace(ask, share=replace(share, memory=value)) if share else replace(ask, gpu_memory=value)
-            yield now - value, (value,), replace(workload, ask=other)
+        elif kind == "gpu_memory" and share:
+            other = replace(ask, share=replace(share, memory=value))
+        else:
+            field = {"gpus": "gpus", "cpu": "cpu_milli"}.get(kind, kind)
+            other = replace(ask, **{field: value})  # type: ignore[arg-type]
+        yield now - value, (value,), replace(workload, ask=other)
 
 
 def _quotas(world: Snapshot, uid: str, kind: str) -> Iterator[Step]:

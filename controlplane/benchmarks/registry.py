@@ -7,6 +7,7 @@ from controlplane.benchmarks import (
     api,
     binding,
     fairness,
+    explanations,
     fencing,
     manifests,
     page,
@@ -34,4 +35,5 @@ BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
     "watch": watching.watch,
     "test-cluster": testcluster.run,
     "fairness": fairness.run,
+    "explanations": explanations.run,
 }

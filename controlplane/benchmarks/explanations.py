@@ -1,0 +1,122 @@
+"""`explanations`: whether the smallest changes that would start a waiting workload are true, and the smallest.
+
+1,000 random small worlds. Of each waiting workload every stated change is applied and must start it in the next round;
+no smaller change of the same kind may do so, which is tried one by one over the whole ladder by code that shares
+nothing with the search (everychange). Where no change of a kind is stated, none may exist.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from controlplane.benchmarks.everychange import Step, starts, steps
+from controlplane.benchmarks.figure import Figure, Options, Progress, Result
+from controlplane.benchmarks.smallworlds import world
+from scheduler.change import ChangeKind, PriorityOffer
+from scheduler.decision import Reason
+from scheduler.explain import explain
+from scheduler.remedy import Remedy, remedies
+from scheduler.settings import Settings
+from scheduler.snapshot import Snapshot
+from scheduler.workload import Phase
+
+WORLDS = 1000
+TRUE_PERCENT, OF_A_KIND, OF_A_REASON = 99.9, 50, 20
+PRIORITIES = (("normal", 100, True), ("high", 200, True), ("urgent", 300, False), ("top", 400, True))
+# Told by services; a round gives none of them.
+NOT_OF_THE_CORE = {
+    Reason.SUSPENDED, Reason.ON_HOLD, Reason.BUDGET_EXHAUSTED, Reason.WAITING_FOR_PODS_READY,
+    Reason.PENDING_EVALUATION, Reason.DEACTIVATED,
+}  # fmt: skip
+FIRST_SEED = 1_000_000  # times the seed: runs with other seeds see other worlds
+
+
+@dataclass
+class _Score:
+    """What was found so far."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)  # stated, and not true or not the smallest
+    missed: list[str] = field(default_factory=list)  # there is one, and none was stated
+    open: int = 0  # stated without the claim that none is smaller
+
+
+def run(options: Options, progress: Progress) -> Result:
+    """Look at `--jobs` worlds a seed, by default 1,000, and judge every stated change."""
+    worlds, score = options.jobs or WORLDS, _Score()
+    for part, seed in enumerate(options.seeds):
+        for number in range(worlds):
+            _judge(world(seed * FIRST_SEED + number), number, score)
+            if number % 20 == 0:
+                done = (part + number / worlds) / len(options.seeds)
+                progress(done, f"world {number}, {score.kinds.total()} changes, {len(score.wrong)} wrong")
+    return _result(score)
+
+
+def _judge(snapshot: Snapshot, number: int, score: _Score) -> None:
+    """Judge all that is said of one world."""
+    settings = Settings()
+    offers = [PriorityOffer(*offer) for offer in PRIORITIES]
+    for uid, workload in snapshot.workloads.items():
+        told = explain(snapshot, uid, settings)
+        if told.reason is None:
+            continue
+        score.reasons[told.reason.value] += 1
+        if workload.phase is Phase.RESERVED:  # it has its place
+            continue
+        found = {remedy.kind: remedy for remedy in remedies(snapshot, uid, settings, offers)}
+        for kind in ChangeKind:
+            remedy = found.get(kind)
+            first = next((s for s in steps(snapshot, uid, kind, PRIORITIES) if starts(s.world, uid, settings)), None)
+            if remedy is None and first is not None:
+                score.missed.append(f"world {number}, {uid}: {kind} {first.name}")
+            if remedy is not None:
+                score.kinds[kind.value] += 1
+                score.open += not remedy.is_smallest
+                if not _is_true(remedy, first, snapshot, uid):
+                    score.wrong.append(f"world {number}, {uid}: {remedy.text}")
+
+
+def _is_true(remedy: Remedy, first: Step | None, snapshot: Snapshot, uid: str) -> bool:
+    """Whether the change starts it and none of its kind is smaller; another one of the same size does no harm."""
+    if first is None:
+        return False
+    change = remedy.change
+    name = {
+        ChangeKind.STOP: (change.target,),
+        ChangeKind.PRIORITY: (change.target,),
+        ChangeKind.NOMINAL: (change.target, change.pool, change.after),
+        ChangeKind.BORROWING: (change.target, change.pool, change.after),
+    }.get(change.kind, (change.after,))
+    if name == first.name:
+        return True
+    same = (s for s in steps(snapshot, uid, change.kind, PRIORITIES) if s.name == name)
+    return any(s.size == first.size and starts(s.world, uid, Settings()) for s in same)
+
+
+def _result(score: _Score) -> Result:
+    stated = score.kinds.total()
+    figures = (
+        Figure("explanations.true_percent", _percent(stated - len(score.wrong), stated), "%", TRUE_PERCENT, True),
+        Figure("explanations.found_percent", _percent(stated, stated + len(score.missed)), "%", None, True),
+        Figure("explanations.said_to_be_smallest_percent", _percent(stated - score.open, stated), "%", None, True),
+        Figure("explanations.fewest_of_a_kind", min(score.kinds[k.value] for k in ChangeKind), "", OF_A_KIND, True),
+        Figure(
+            "explanations.fewest_of_a_reason",
+            min(score.reasons[r.value] for r in Reason if r not in NOT_OF_THE_CORE),
+            "",
+            OF_A_REASON,
+            True,
+        ),
+    )
+    notes = (
+        "changes: " + ", ".join(f"{kind} {count}" for kind, count in score.kinds.most_common()),
+        "reasons: " + ", ".join(f"{reason} {count}" for reason, count in score.reasons.most_common()),
+        *(f"wrong: {text}" for text in score.wrong[:10]),
+        *(f"missed: {text}" for text in score.missed[:10]),
+    )
+    return Result(figures, notes)
+
+
+def _percent(part: int, whole: int) -> float:
+    return round(100.0 * part / whole, 3) if whole else 0.0
