@@ -33,7 +33,9 @@ def text_of(snapshot: Snapshot, workload: Workload, change: Change) -> str:
 def loss_text(milli_seconds: int) -> str:
     """Lost work in words: GPU-hours with two figures, or less than a hundredth of one."""
     hours = milli_seconds / GPU_HOUR
-    return f"{hours:.2g} GPU-hours" if hours >= 0.01 else "less than 0.01 GPU-hours"
+    if hours < 0.01:
+        return "less than 0.01 GPU-hours"
+    return f"{hours:.2g} GPU-hour{'' if f'{hours:.2g}' == '1' else 's'}"
 
 
 def _ask(change: Change) -> str:

@@ -2,7 +2,8 @@
 
 1,000 random small worlds. Of each waiting workload every stated change is applied and must start it in the next round;
 no smaller change of the same kind may do so, which is tried one by one over the whole ladder by code that shares
-nothing with the search (everychange). Where no change of a kind is stated, none may exist.
+nothing with the search (everychange). Where no change of a kind is stated, none should exist: that is tried in every
+tenth world, as it takes the longest.
 """
 
 from collections import Counter
@@ -27,6 +28,8 @@ NOT_OF_THE_CORE = {
     Reason.SUSPENDED, Reason.ON_HOLD, Reason.BUDGET_EXHAUSTED, Reason.WAITING_FOR_PODS_READY,
     Reason.PENDING_EVALUATION, Reason.DEACTIVATED,
 }  # fmt: skip
+MISSED_EVERY = 10  # worlds
+SETTINGS = Settings()
 FIRST_SEED = 1_000_000  # times the seed: runs with other seeds see other worlds
 
 
@@ -38,6 +41,7 @@ class _Score:
     reasons: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)  # stated, and not true or not the smallest
     missed: list[str] = field(default_factory=list)  # there is one, and none was stated
+    found: int = 0  # stated in the worlds in which missed ones were looked for
     open: int = 0  # stated without the claim that none is smaller
 
 
@@ -55,30 +59,33 @@ def run(options: Options, progress: Progress) -> Result:
 
 def _judge(snapshot: Snapshot, number: int, score: _Score) -> None:
     """Judge all that is said of one world."""
-    settings = Settings()
     offers = [PriorityOffer(*offer) for offer in PRIORITIES]
     for uid, workload in snapshot.workloads.items():
-        told = explain(snapshot, uid, settings)
+        told = explain(snapshot, uid, SETTINGS)
         if told.reason is None:
             continue
         score.reasons[told.reason.value] += 1
         if workload.phase is Phase.RESERVED:  # it has its place
             continue
-        found = {remedy.kind: remedy for remedy in remedies(snapshot, uid, settings, offers)}
-        for kind in ChangeKind:
-            remedy = found.get(kind)
-            first = next((s for s in steps(snapshot, uid, kind, PRIORITIES) if starts(s.world, uid, settings)), None)
-            if remedy is None and first is not None:
+        found = {remedy.kind: remedy for remedy in remedies(snapshot, uid, SETTINGS, offers)}
+        score.found += 0 if number % MISSED_EVERY else len(found)
+        for remedy in found.values():
+            score.kinds[remedy.kind.value] += 1
+            score.open += not remedy.is_smallest
+            if not _is_true(remedy, snapshot, uid):
+                score.wrong.append(f"world {number}, {uid}: {remedy.text}")
+        for kind in () if number % MISSED_EVERY else set(ChangeKind) - found.keys():
+            if (first := _smallest(snapshot, uid, kind)) is not None:
                 score.missed.append(f"world {number}, {uid}: {kind} {first.name}")
-            if remedy is not None:
-                score.kinds[kind.value] += 1
-                score.open += not remedy.is_smallest
-                if not _is_true(remedy, first, snapshot, uid):
-                    score.wrong.append(f"world {number}, {uid}: {remedy.text}")
 
 
-def _is_true(remedy: Remedy, first: Step | None, snapshot: Snapshot, uid: str) -> bool:
+def _smallest(snapshot: Snapshot, uid: str, kind: ChangeKind) -> Step | None:
+    return next((s for s in steps(snapshot, uid, kind, PRIORITIES) if starts(s.world, uid, SETTINGS)), None)
+
+
+def _is_true(remedy: Remedy, snapshot: Snapshot, uid: str) -> bool:
     """Whether the change starts it and none of its kind is smaller; another one of the same size does no harm."""
+    first = _smallest(snapshot, uid, remedy.kind)
     if first is None:
         return False
     change = remedy.change
@@ -91,14 +98,14 @@ def _is_true(remedy: Remedy, first: Step | None, snapshot: Snapshot, uid: str) -
     if name == first.name:
         return True
     same = (s for s in steps(snapshot, uid, change.kind, PRIORITIES) if s.name == name)
-    return any(s.size == first.size and starts(s.world, uid, Settings()) for s in same)
+    return any(s.size == first.size and starts(s.world, uid, SETTINGS) for s in same)
 
 
 def _result(score: _Score) -> Result:
     stated = score.kinds.total()
     figures = (
         Figure("explanations.true_percent", _percent(stated - len(score.wrong), stated), "%", TRUE_PERCENT, True),
-        Figure("explanations.found_percent", _percent(stated, stated + len(score.missed)), "%", None, True),
+        Figure("explanations.found_percent", _percent(score.found, score.found + len(score.missed)), "%", None, True),
         Figure("explanations.said_to_be_smallest_percent", _percent(stated - score.open, stated), "%", None, True),
         Figure("explanations.fewest_of_a_kind", min(score.kinds[k.value] for k in ChangeKind), "", OF_A_KIND, True),
         Figure(
