@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from scheduler.decision import Evict, Place, Reason, Shrink, Wait
+from scheduler.decision import Evict, Place, Reason, Shrink
 from scheduler.evictable import Evictable
 from scheduler.fit import Refusal, flavors, least
 from scheduler.gang import Goal, find_places
@@ -47,16 +47,6 @@ class Explanation:
     position: int | None = None  # its turn among all claimants, from 1
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What the next round would do with a workload that is not submitted yet: its places or why it would wait."""
-
-    place: Place | None
-    wait: Wait | None
-    victims: tuple[Evict | Shrink, ...] = ()  # who leaves, or gives workers
-    position: int = 1  # its turn among all claimants
-
-
 def explain(snapshot: Snapshot, workload_id: str, settings: Settings) -> Explanation:
     """Explain one workload as the next round would see it. Raises KeyError if it is not in the snapshot."""
     asked = snapshot.workloads[workload_id]
@@ -75,17 +65,11 @@ def explain(snapshot: Snapshot, workload_id: str, settings: Settings) -> Explana
     return Explanation(asked.id, None, asked.message or f"Is {asked.phase}.")
 
 
-def preview(snapshot: Snapshot, workload: Workload, settings: Settings) -> Preview:
-    """What the next round would decide if this workload were submitted now, last in line. Changes nothing."""
+def submitted(snapshot: Snapshot, workload: Workload) -> Snapshot:
+    """The world with this workload queued now, last in line: what a preview explains. Changes nothing."""
     seq = 1 + max((w.seq for w in snapshot.workloads.values()), default=0)
     asked = replace(workload, seq=seq, phase=Phase.QUEUED, placement=(), queued_at=snapshot.at, reason="", message="")
-    plan = Plan(snapshot.replace(changed=(asked,)))
-    for position, (claimant, refused) in enumerate(outcomes(plan, settings), 1):
-        if claimant.id == asked.id:
-            if refused is not None:
-                return Preview(None, Wait(asked.id, asked.version, *refused), (), position)
-            return Preview(_place_of(plan, asked), None, _victims_of(plan, asked), position)
-    raise RuntimeError(f"{asked.id} was queued but is no claimant")
+    return snapshot.replace(changed=(asked,))
 
 
 def _placed(plan: Plan, workload: Workload, order: str) -> Explanation:

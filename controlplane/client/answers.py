@@ -92,14 +92,17 @@ class Preview(Answer):
     placement: tuple[Json, ...] | list[Json] = ()
     evicts: tuple[Json, ...] | list[Json] = ()
     position: int | None = None
+    checks: tuple[Json, ...] | list[Json] = ()
+    remedies: tuple[Json, ...] | list[Json] = ()
     workload: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation(Answer):
-    """Why a workload is where it is: one reason with its numbers, and each check.
+    """Why a workload is where it is: one reason with its numbers, each check, and what would start it now.
 
-    A check is {name, status, message}; status is ok, fails, or unknown where it was not looked at.
+    A check is {name, status, message}; status is ok, fails, or unknown where it was not looked at. A remedy is {kind,
+    text, before, after, target, pool, tested, is_smallest}.
     """
 
     uid: str = ""
@@ -112,6 +115,7 @@ class Explanation(Answer):
     evicts: tuple[Json, ...] | list[Json] = ()
     will_start: bool | None = None
     checks: tuple[Json, ...] | list[Json] = ()
+    remedies: tuple[Json, ...] | list[Json] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,7 @@ def why(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TAB
         output.say(f"  Takes the place of {', '.join(map(output.leaver, explanation.evicts))}.")
     if explanation.will_start:
         output.say("  Starts with the next round, if nothing else changes.")
+    output.say_remedies(explanation.remedies)
 
 
 def logs(
