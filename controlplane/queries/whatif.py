@@ -20,7 +20,7 @@ from scheduler.decision import Evict, Place, Shrink
 from scheduler.fit import Refusal
 from scheduler.plan import Plan
 from scheduler.policies import outcomes
-from scheduler.remedy import remedies
+from scheduler.remedy import remedies as search
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import ENDED, Phase
@@ -57,8 +57,11 @@ def queue(user: access.Person, team: str | None = None) -> list[tuple[int, str, 
     return [(turn.position, turn.uid, turn.refusal) for turn in mine]
 
 
-def explanation(user: access.Person, workload: Workload) -> dict[str, Any]:
-    """Why a workload is where it is: for one that waits, what the next round would tell it, and what would start it."""
+def explanation(user: access.Person, workload: Workload, *, in_full: bool = True) -> dict[str, Any]:
+    """Why a workload is where it is: for one that waits, what the next round would tell it, and what would start it.
+
+    in_full: with the remedies, whose search may take as long as several rounds.
+    """
     known = {
         "uid": str(workload.pk),
         "phase": workload.phase,
@@ -72,7 +75,13 @@ def explanation(user: access.Person, workload: Workload) -> dict[str, Any]:
     if uid not in world.workloads:  # it has ended since
         return known | stored
     found = core.explain(world, uid, _settings())
-    return known | (stored if found.position is None and found.reason is None else _told(user, world, found))
+    return known | (stored if found.position is None and found.reason is None else _told(user, world, found, in_full))
+
+
+def remedies(user: access.Person, workload: Workload) -> list[dict[str, Any]]:
+    """What would start a workload now, as `explanation` has it; a list without rows if nothing would."""
+    world, uid = snapshot.full(), str(workload.pk)
+    return _remedies(user, world, uid) if uid in world.workloads else []
 
 
 def preview(user: access.Person, spec: "Spec", unmet: Sequence[str] = ()) -> dict[str, Any]:
@@ -96,7 +105,7 @@ _NOTHING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _told(user: access.Person, world: Snapshot, found: core.Explanation) -> dict[str, Any]:
+def _told(user: access.Person, world: Snapshot, found: core.Explanation, in_full: bool = True) -> dict[str, Any]:
     """The one object that `weft why`, the workload's page and a preview show."""
     return {
         "position": found.position,
@@ -106,17 +115,17 @@ def _told(user: access.Person, world: Snapshot, found: core.Explanation) -> dict
         "checks": [{"name": c.name, "status": c.status.value, "message": c.message} for c in found.checks],
         "will_start": None if found.position is None else found.place is not None,
         "evicts": _evicted(user, world, found.victims),
-        "remedies": _remedies(user, world, found) if found.reason is not None else [],
+        "remedies": _remedies(user, world, found.workload) if in_full and found.reason is not None else [],
     }
 
 
-def _remedies(user: access.Person, world: Snapshot, found: core.Explanation) -> list[dict[str, Any]]:
+def _remedies(user: access.Person, world: Snapshot, uid: str) -> list[dict[str, Any]]:
     """The smallest changes that would start it now; of teams that the user cannot see, only which team it is."""
     seen = _seen(user)
     classes = PriorityClass.objects.values_list("name", "value", "preemptible")
     offers = [PriorityOffer(*row) for row in classes.order_by("value", "name")]
     out = []
-    for remedy in remedies(world, found.workload, _settings(), offers):
+    for remedy in search(world, uid, _settings(), offers):
         change, text, target = remedy.change, remedy.text, remedy.change.target
         if change.kind is ChangeKind.STOP and seen is not None and (team := world.workloads[target].team) not in seen:
             text, target = f"Stop a workload of team {team}.", ""
