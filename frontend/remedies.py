@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -72,18 +73,18 @@ def texts_of(kind: Kind, job: Mapping[str, Any]) -> dict[str, str] | None:
     def walk(part: Mapping[str, Any], prefix: str) -> None:
         for name, value in part.items():
             path = f"{prefix}{name}"
-            if isinstance(value, Mapping) and path not in ("env", "labels"):
+            if isinstance(value, Mapping) and path not in ("env", "labels", "resources.extra"):
                 walk(value, f"{path}.")
             elif value not in (None, [], {}, ""):
                 texts[path] = _text(path, value)
 
     walk({name: value for name, value in job.items() if name != "type"}, "")
     try:
-        wanted = spec.parse({**job, "type": kind.value}).normalised()
-        same = spec.parse(forms.document(kind, texts)).normalised() == wanted
+        wanted = spec.parse({**job, "type": kind.value})
+        is_same = replace(spec.parse(forms.document(kind, texts)), text=wanted.text) == wanted
     except spec.SpecError:
         return None
-    return texts if same and texts.keys() <= forms.fields_of(kind).keys() else None
+    return texts if is_same and texts.keys() <= forms.fields_of(kind).keys() else None
 
 
 def _text(path: str, value: Any) -> str:
