@@ -46,6 +46,7 @@ class Plan:
         self.entitled: dict[tuple[str, str], int] | None = None  # by team and pool, once somebody asked (fairshare)
         self.hold_at_most: dict[Ask, tuple[int, int]] = {}  # workers the empty cluster takes: all nodes, usable ones
         self._view: dict[str, Workload] = {}
+        self.swaps = 0  # changes of a workload, tried ones included: what a search costs
         self.log: list[tuple[Workload, Change | None]] = []  # what was before, and the decision
         for workload in snapshot.workloads.values():
             if workload.placement:
@@ -114,6 +115,7 @@ class Plan:
         self._swap(applied(before, decision, self.snapshot.at))
 
     def _swap(self, new: Workload) -> None:
+        self.swaps += 1
         old = self.workload(new.id)
         self.columns.add(self.inventory, old, -1)
         self.columns.add(self.inventory, new)

@@ -21,7 +21,7 @@ from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.trial import Trials, may_wait
 
-STEPS = 8_000  # of `Trials.steps`, for all kinds together: well under a second, beside the round itself
+STEPS = 6_000  # of `Trials.steps`, for all kinds together: well under a second, beside the round itself
 SCAN = 24  # a ladder up to this length is probed rung by rung, a longer one by halving
 STOPS = 200  # stops that are probed
 # No change of these kinds opens a gate.

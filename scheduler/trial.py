@@ -47,7 +47,8 @@ class Trials:
         self._past: list[_Turn] = []
         self.refusal: Refusal | None = None  # what the next round tells it; None also if its turn does not come
         self._look()
-        self.dear = self._beginning + (len(self._past) + 1) * self._deciding  # steps of a trial of another world
+        # steps of a trial of another world
+        self.dear = self._beginning + (len(self._past) + 1) * self._deciding + self.plan.swaps
 
     def _look(self) -> None:
         for workload, shape in in_order(self.plan, self.settings):
@@ -65,12 +66,10 @@ class Trials:
 
     def probe(self, other: Workload) -> bool:
         """Whether it would be placed if, asking this, its turn came when it comes now. Cheap; usually the truth."""
-        self.steps += self._deciding
         return self._try(other, shape_of(other)[0]) is None
 
     def probe_stop(self, uid: str) -> bool:
         """The same for the stop of another workload: as if nobody who goes first took the room."""
-        self.steps += self._deciding
         mark = self.plan.mark()
         self.plan.evict(self.plan.workload(uid), EvictReason.PREEMPTED, self.asked.id)
         refusal = self._try(self.asked, shape_of(self.asked)[0])
@@ -78,9 +77,10 @@ class Trials:
         return refusal is None
 
     def _try(self, workload: Workload, shape: str) -> Refusal | None:
-        mark = self.plan.mark()
+        mark, before = self.plan.mark(), self.plan.swaps
         refusal, _ = self._round.answer(workload, shape)
         self.plan.rollback(mark)
+        self.steps += self._deciding + self.plan.swaps - before
         return refusal
 
     def starts_with(self, other: Workload) -> bool:
@@ -94,9 +94,14 @@ class Trials:
     def _starts(self, world: Snapshot, past: list[_Turn], evictable: Callable[[], Evictable] | None) -> bool:
         plan = Plan(world)
         turns = Round(plan, self.settings, evictable)
+        starts = self._goes_through(turns, past)
+        self.steps += self._beginning + plan.swaps
+        return starts
+
+    def _goes_through(self, turns: Round, past: list[_Turn]) -> bool:
+        """Go through a round up to the workload's turn; whether it is placed then."""
         position, is_same = 0, True
-        self.steps += self._beginning
-        for workload, shape in in_order(plan, self.settings):
+        for workload, shape in in_order(turns.plan, self.settings):
             if turns.is_full:
                 return False
             if workload.id == self.asked.id:
