@@ -11,7 +11,7 @@ import numpy as np
 from gpushare.gpu import WHOLE
 from gpushare.packing import shares_that_fit
 from scheduler.change import ANY, Change, ChangeKind, PriorityOffer
-from scheduler.evictable import cost
+from scheduler.cost import cost
 from scheduler.fit import MANY, allowed_nodes, flavors, least, per_node
 from scheduler.plan import Plan, is_idle
 from scheduler.reasons import over_quota

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from scheduler.decision import Evict, EvictReason, Place
+from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
 from scheduler.fit import Refusal
 from scheduler.ordering import in_order, shape_of
-from scheduler.plan import Plan
+from scheduler.plan import Change, Plan
 from scheduler.schedule import Round
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
@@ -28,7 +28,8 @@ class _Turn(NamedTuple):
     shape: str
     refusal: Refusal | None
     was_tried: bool
-    decisions: tuple[Place | Evict | None, ...]
+    decisions: tuple[Change | None, ...]
+    moves_tried: int  # by consolidation, of which a round has a budget
 
 
 class Trials:
@@ -51,6 +52,8 @@ class Trials:
         self.dear = self._beginning + (len(self._past) + 1) * self._deciding + self.plan.swaps
 
     def _look(self) -> None:
+        if any(workload.id == self.asked.id for workload in self._round.begin()):
+            return
         for workload, shape in in_order(self.plan, self.settings):
             if workload.id == self.asked.id:
                 self.refusal = self._try(workload, shape)
@@ -62,7 +65,7 @@ class Trials:
             if refusal is not None and was_tried:
                 self._round.refused.add(workload, shape, refusal)
             made = tuple(decision for _, decision in self.plan.log[mark:])
-            self._past.append(_Turn(workload, shape, refusal, was_tried, made))
+            self._past.append(_Turn(workload, shape, refusal, was_tried, made, self._evictable().moves_tried))
 
     def probe(self, other: Workload) -> bool:
         """Whether it would be placed if, asking this, its turn came when it comes now. Cheap; usually the truth."""
@@ -70,6 +73,8 @@ class Trials:
 
     def probe_stop(self, uid: str) -> bool:
         """The same for the stop of another workload: as if nobody who goes first took the room."""
+        if self.plan.workload(uid) is not self.snapshot.workloads[uid]:
+            return False  # the round has changed it already
         mark = self.plan.mark()
         self.plan.evict(self.plan.workload(uid), EvictReason.PREEMPTED, self.asked.id)
         refusal = self._try(self.asked, shape_of(self.asked)[0])
@@ -78,14 +83,21 @@ class Trials:
 
     def _try(self, workload: Workload, shape: str) -> Refusal | None:
         mark, before = self.plan.mark(), self.plan.swaps
+        evictable, budget = self._evictable(), self._evictable().moves_tried
         refusal, _ = self._round.answer(workload, shape)
         self.plan.rollback(mark)
+        evictable.moves_tried = budget
         self.steps += self._deciding + self.plan.swaps - before
         return refusal
 
     def starts_with(self, other: Workload) -> bool:
         """Whether the next round would place it if it asked this or had this priority. It must hold no place yet."""
-        return self._starts(self.snapshot.replace(changed=(other,)), self._past, self._evictable)
+        evictable = self._evictable()  # the same candidates: the asked one holds nothing
+        budget, evictable.moves_tried = evictable.moves_tried, 0
+        past = [] if self.asked.moving else self._past
+        starts = self._starts(self.snapshot.replace(changed=(other,)), past, self._evictable)
+        evictable.moves_tried = budget
+        return starts
 
     def starts_in(self, world: Snapshot) -> bool:
         """Whether the next round would place it in another world."""
@@ -101,6 +113,8 @@ class Trials:
     def _goes_through(self, turns: Round, past: list[_Turn]) -> bool:
         """Go through a round up to the workload's turn; whether it is placed then."""
         position, is_same = 0, True
+        if any(workload.id == self.asked.id for workload in turns.begin()):
+            return True
         for workload, shape in in_order(turns.plan, self.settings):
             if turns.is_full:
                 return False
@@ -111,6 +125,7 @@ class Trials:
             self.steps += (position % 4 == 0) if is_same else self._deciding
             if is_same:
                 _repeat(turns, past[position])
+                turns.evictable().moves_tried = past[position].moves_tried
                 position += 1
             else:
                 turns.decide(workload, shape)

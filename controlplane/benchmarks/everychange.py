@@ -172,7 +172,9 @@ def _stops(world: Snapshot, uid: str) -> Iterator[Step]:
         yield Step("stop", size, (name,), _rebuilt(world, workloads={name: left}))
 
 
-def loss(workload: Workload, at: float, restart: float = 60.0) -> float:
-    """What a stop loses, in milli-GPU seconds: what ran since the last checkpoint, and a restart."""
+def loss(workload: Workload, at: float) -> float:
+    """What a stop loses, in milli-GPU seconds: unsaved work (a service: a day), a minute to restart, 10 s a worker."""
     since = max(workload.started_at or 0.0, workload.checkpointed_at or 0.0)
-    return (max(0.0, at - since) + restart) * max(1, workload.ask.milli * len(workload.placement))
+    lost = 86_400.0 if workload.kind is Kind.INFERENCE else max(0.0, at - since)
+    seconds = lost + 60.0 + 10.0 * (len(workload.placement) - 1)
+    return seconds * max(1, workload.ask.milli * len(workload.placement))
