@@ -51,6 +51,8 @@ def explain(snapshot: Snapshot, workload_id: str, settings: Settings) -> Explana
     """Explain one workload as the next round would see it. Raises KeyError if it is not in the snapshot."""
     asked = snapshot.workloads[workload_id]
     plan, same_team = Plan(snapshot), 0
+    if asked.phase in (Phase.ADMITTED, Phase.STARTING):
+        return Explanation(asked.id, *_coming_up(asked))
     if asked.phase is Phase.RESERVED:
         refusal = awaiting(plan, asked)
         return Explanation(asked.id, *refusal, checks=(Check("Placement", Status.OK, refusal.message),))
@@ -62,7 +64,18 @@ def explain(snapshot: Snapshot, workload_id: str, settings: Settings) -> Explana
             checks = _checks(plan, asked, refused, order, settings)
             return Explanation(asked.id, *refused, checks=checks, position=ahead + 1)
         same_team += workload.team == asked.team
+    if asked.phase is Phase.QUEUED:
+        return Explanation(asked.id, Reason.PENDING_EVALUATION, _LATER, (("most_changes", settings.most_changes),))
     return Explanation(asked.id, None, asked.message or f"Is {asked.phase}.")
+
+
+_LATER = "The next round is full before its turn comes; one of the rounds after it decides."
+
+
+def _coming_up(workload: Workload) -> Refusal:
+    count = len(workload.placement)
+    text = f"Has its {'place' if count == 1 else f'{count} places'}; waits until its pods run."
+    return Refusal(Reason.WAITING_FOR_PODS_READY, text, (("workers", count),))
 
 
 def submitted(snapshot: Snapshot, workload: Workload) -> Snapshot:

@@ -23,10 +23,9 @@ from scheduler.workload import Phase
 WORLDS = 1000
 TRUE_PERCENT, OF_A_KIND, OF_A_REASON = 99.9, 50, 20
 PRIORITIES = (("normal", 100, True), ("high", 200, True), ("urgent", 300, False), ("top", 400, True))
-# Told by services; a round gives none of them.
+# Told by services, or of work that is no claimant; a round gives none of them.
 NOT_OF_THE_CORE = {
-    Reason.SUSPENDED, Reason.ON_HOLD, Reason.BUDGET_EXHAUSTED, Reason.WAITING_FOR_PODS_READY,
-    Reason.PENDING_EVALUATION, Reason.DEACTIVATED,
+    Reason.SUSPENDED, Reason.BUDGET_EXHAUSTED, Reason.WAITING_FOR_PODS_READY, Reason.PENDING_EVALUATION,
 }  # fmt: skip
 MISSED_EVERY = 10  # worlds
 SETTINGS = Settings()

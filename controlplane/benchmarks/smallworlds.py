@@ -155,9 +155,10 @@ def _running(draw: _Draw, theme: str, floor: "_Floor", number: int) -> Workload 
     started = AT - draw.of(30, 600, 5000, 40_000)
     return Workload(
         f"run-{number}", f"run-{number}", draw.of(*TEAMS), draw.of(Kind.TRAINING, Kind.TRAINING, Kind.NOTEBOOK),
-        ask, Gang(count, count, count), priority=draw.of(0, 100, 200),
+        ask, Gang(count, draw.of(count, 1), count), priority=draw.of(0, 100, 200),
         preemptible=theme not in FIRM and not draw.chance(0.3), phase=Phase.CHECKPOINTING if leaves else Phase.RUNNING,
         seq=number, attempt=1, submitted_at=started, queued_at=started, started_at=started, placement=placement,
+        checkpoint_interval=600.0, checkpointed_at=draw.of(None, AT - 20),
     )  # fmt: skip
 
 

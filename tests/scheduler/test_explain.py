@@ -78,6 +78,24 @@ def test_who_runs_waits_for_nothing() -> None:
     assert explain(world, "x", Settings()) == Explanation("x", None, "Is Running.")
 
 
+def test_who_was_given_its_places_waits_for_its_pods() -> None:
+    world = parse("node a 2 gpus   team red nominal 4   x red training 1 x 2 starting a   y red training 1 admitted")
+    told = explain(world, "x", Settings())
+    assert (told.reason, told.message) == (
+        Reason.WAITING_FOR_PODS_READY,
+        "Has its 2 places; waits until its pods run.",
+    )
+
+
+def test_whose_turn_comes_in_a_later_round_is_told_so() -> None:
+    world = parse("node a 2 gpus   team red nominal 4   v red training 1 pending   w red training 1 pending")
+    few = Settings(most_changes=1)
+    assert explain(world, "v", few).place is not None
+    told = explain(world, "w", few)
+    assert (told.reason, told.position) == (Reason.PENDING_EVALUATION, None)
+    assert explain(world, "w", Settings()).reason is None
+
+
 def test_who_is_unknown_cannot_be_explained() -> None:
     with pytest.raises(KeyError):
         explain(parse("node a 1 gpus   team red nominal 1"), "nobody", Settings())

@@ -88,14 +88,12 @@ WORLDS = {
         "Needs 2 GPUs on one node; the best node has 1 free.",
     ),
 }
-# Given by services, loops and later work, never by a round: who is held is no claimant.
+# Given by services (tests/controlplane), or explained of work that is no claimant (test_explain); not by a round.
 NOT_HERE = {
     Reason.SUSPENDED,
-    Reason.ON_HOLD,
     Reason.BUDGET_EXHAUSTED,
     Reason.WAITING_FOR_PODS_READY,
     Reason.PENDING_EVALUATION,
-    Reason.DEACTIVATED,
 }
 
 
