@@ -50,6 +50,7 @@ class Place:
     version: int  # the row version this decision saw
     workers: tuple[Assignment, ...]
     after: tuple[str, ...] = ()
+    terms: tuple[tuple[str, int | str], ...] = ()  # scheduler/terms.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Evict:
     reason: EvictReason
     by: str
     message: str = ""
+    terms: tuple[tuple[str, int | str], ...] = ()  # scheduler/terms.py
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ The plan means by a decision exactly what `Snapshot.after` means by it: it chang
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from scheduler.decision import Evict, EvictReason, Place, Shrink
 from scheduler.quota import Tree, Usage
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Snapshot, applied
 from scheduler.team import Budget
+from scheduler.terms import of_evict, of_place
 from scheduler.workload import Ask, Assignment, Kind, Phase, Workload
 
 Change = Place | Evict | Shrink
@@ -81,11 +82,14 @@ class Plan:
 
     def place(self, workload: Workload, workers: tuple[Assignment, ...], after: Iterable[str] = ()) -> None:
         """Give workers their places, at once or after others have left."""
-        self._apply(Place(workload.id, workload.version, workers, tuple(sorted(after))))
+        place = Place(workload.id, workload.version, workers, tuple(sorted(after)))
+        self._apply(place)
+        terms = of_place(self.inventory, workers, self.free[LATER].idle)
+        self.log[-1] = (self.log[-1][0], replace(place, terms=terms))
 
     def evict(self, victim: Workload, reason: EvictReason, by: str, message: str = "") -> None:
         """Make a workload leave."""
-        self._apply(Evict(victim.id, victim.version, reason, by, message))
+        self._apply(Evict(victim.id, victim.version, reason, by, message, of_evict(victim, self.snapshot.at)))
 
     def shrink(self, gang: Workload, ranks: Iterable[int], by: str, message: str = "") -> None:
         """Make some workers of an elastic gang leave."""
