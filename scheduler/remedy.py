@@ -21,9 +21,9 @@ from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.trial import Trials, may_wait
 
-STEPS = 6_000  # of `Trials.steps`, for all kinds together: well under a second, beside the round itself
+STEPS = 5_000  # of `Trials.steps`, for all kinds together: well under a second, beside the round itself
 SCAN = 24  # a ladder up to this length is probed rung by rung, a longer one by halving
-STOPS = 200  # stops that are probed
+STOPS = 60  # stops that are probed
 # No change of these kinds opens a gate.
 GATES = frozenset({Reason.MISCONFIGURED, Reason.ADMISSION_GATED, Reason.BACKOFF_AFTER_FAILURE})
 
@@ -118,7 +118,8 @@ class _Search:
             if self.is_of_ask:
                 self._known[rung] = trials.starts_with(asking(trials.asked, change))
             else:
-                self._known[rung] = trials.starts_in(changed(trials.snapshot, trials.asked.id, change))
+                starts = trials.starts_in if self.kind is ChangeKind.STOP else trials.starts_under
+                self._known[rung] = starts(changed(trials.snapshot, trials.asked.id, change))
         return self._known[rung]
 
     def _likely(self) -> Iterator[int]:

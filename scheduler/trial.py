@@ -92,16 +92,24 @@ class Trials:
 
     def starts_with(self, other: Workload) -> bool:
         """Whether the next round would place it if it asked this or had this priority. It must hold no place yet."""
-        evictable = self._evictable()  # the same candidates: the asked one holds nothing
-        budget, evictable.moves_tried = evictable.moves_tried, 0
         past = [] if self.asked.moving else self._past
-        starts = self._starts(self.snapshot.replace(changed=(other,)), past, self._evictable)
-        evictable.moves_tried = budget
-        return starts
+        return self._starts_beside(self.snapshot.replace(changed=(other,)), past)
+
+    def starts_under(self, world: Snapshot) -> bool:
+        """Whether the next round would place it under other quotas."""
+        return self._starts_beside(world, [])
 
     def starts_in(self, world: Snapshot) -> bool:
         """Whether the next round would place it in another world."""
         return self._starts(world, [], None)
+
+    def _starts_beside(self, world: Snapshot, past: list[_Turn]) -> bool:
+        """A trial in which the others hold what they hold: the candidates to leave are the same."""
+        evictable = self._evictable()
+        budget, evictable.moves_tried = evictable.moves_tried, 0
+        starts = self._starts(world, past, self._evictable)
+        evictable.moves_tried = budget
+        return starts
 
     def _starts(self, world: Snapshot, past: list[_Turn], evictable: Callable[[], Evictable] | None) -> bool:
         plan = Plan(world)
