@@ -25,7 +25,7 @@ STEPS = 5_000  # of `Trials.steps`, for all kinds together: well under a second,
 SCAN = 24  # a ladder up to this length is probed rung by rung, a longer one by halving
 STOPS = 60  # stops that are probed
 # No change of these kinds opens a gate.
-GATES = frozenset({Reason.MISCONFIGURED, Reason.ADMISSION_GATED, Reason.BACKOFF_AFTER_FAILURE})
+GATES = frozenset({Reason.MISCONFIGURED, Reason.ADMISSION_GATED, Reason.BACKOFF_AFTER_FAILURE, Reason.BUDGET_EXHAUSTED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,8 @@ def _rebuilt(
     known = {**world.workloads, **(workloads or {})}
     left = [workload for workload in known.values() if workload is not None]
     nodes = world.inventory.nodes
-    return Snapshot.build(world.at, nodes, world.teams, world.quotas if quotas is None else quotas, left)
+    rows = world.quotas if quotas is None else quotas
+    return Snapshot.build(world.at, nodes, world.teams, rows, left, world.use, world.budgets)
 
 
 Other = tuple[float, tuple[Any, ...], Workload]  # the size, what is asked instead, the workload asking it

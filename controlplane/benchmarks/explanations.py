@@ -31,7 +31,7 @@ TRUE_PERCENT, OF_A_KIND, OF_A_REASON, SEARCH_SECONDS = 99.9, 50, 20, 1.0
 PRIORITIES = (("normal", 100, True), ("high", 200, True), ("urgent", 300, False), ("top", 400, True))
 # Told by services, or of work that is no claimant; a round gives none of them.
 NOT_OF_THE_CORE = {
-    Reason.SUSPENDED, Reason.BUDGET_EXHAUSTED, Reason.WAITING_FOR_PODS_READY, Reason.PENDING_EVALUATION,
+    Reason.SUSPENDED, Reason.WAITING_FOR_PODS_READY, Reason.PENDING_EVALUATION,
 }  # fmt: skip
 MISSED_EVERY = 10  # worlds
 SETTINGS = Settings()

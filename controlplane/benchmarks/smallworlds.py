@@ -11,7 +11,7 @@ import numpy as np
 
 from gpushare.gpu import WHOLE, Share
 from scheduler.snapshot import Node, Snapshot
-from scheduler.team import Quota, Team
+from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
 
 AT = 100_000.0
@@ -61,7 +61,9 @@ def world(seed: int) -> Snapshot:
     waiting = [
         _waiting(draw, theme, number) for number in range(draw.of(1, 2) if theme == "topology" else draw.of(1, 2, 3, 4))
     ]
-    return Snapshot.build(AT, nodes, teams, quotas, [*running, *reserved, *waiting])
+    use = [Use(q.team, q.pool, draw.of(0, 1000, 5000)) for q in quotas if draw.chance(0.3)]
+    budgets = [Budget(TEAMS[0], "month", 100.0, 120.0, AT + 1000)] if theme == "gates" else []
+    return Snapshot.build(AT, nodes, teams, quotas, [*running, *reserved, *waiting], use, budgets)
 
 
 def _nodes(draw: _Draw, theme: str) -> list[Node]:
