@@ -2,8 +2,9 @@
 
 The round of the unchanged world is gone through once, up to the workload's turn. A trial of another ask repeats what
 that round decided for as long as the same claimants come in the same order, since a decision depends on nothing but
-the plan, who was refused before, and the claimant; from the first difference on it decides anew. A trial of another
-world (quotas, a stop) decides all anew. So each trial's answer is that of `schedule` on the changed snapshot.
+the plan, who was refused before, what teams are entitled to, and the claimant; from the first difference on it decides
+anew. A trial of another world (quotas, a stop) decides all anew. So each trial's answer is that of `schedule` on the
+changed snapshot.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
+from scheduler.fairshare import entitled
 from scheduler.fit import Refusal
 from scheduler.ordering import in_order, shape_of
 from scheduler.plan import Change, Plan
@@ -120,9 +122,11 @@ class Trials:
 
     def _goes_through(self, turns: Round, past: list[_Turn]) -> bool:
         """Go through a round up to the workload's turn; whether it is placed then."""
-        position, is_same = 0, True
         if any(workload.id == self.asked.id for workload in turns.begin()):
             return True
+        # What the teams are entitled to follows from what all want, so another ask may change it for everybody.
+        shares = [entitled(plan, self.settings) for plan in (turns.plan, self.plan)]
+        position, is_same = 0, bool(past) and shares[0] == shares[1]
         for workload, shape in in_order(turns.plan, self.settings):
             if turns.is_full:
                 return False
