@@ -4,12 +4,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.core.cache import cache
 from django.http import HttpRequest
 
 from controlplane.cluster.port import ClusterUnreachable
-from controlplane.queries import cluster, dashboard, sla
+from controlplane.queries import access, cluster, dashboard, sla
 from controlplane.queries import workloads as queries
-from frontend import forms, words
+from frontend import forms, remedies, words
 from frontend.views import answers
 from scheduler.workload import ENDED, WAITING, Phase
 
@@ -17,6 +18,7 @@ TABS = (("why", "Why"), ("timeline", "Timeline"), ("placement", "Placement"), ("
 LATEST = 8
 MOST_EVENTS = 200
 TAIL = 500
+REMEDIES_SECONDS = 10.0  # how old what would start it may be
 MOST_WINDOWS = 60  # rows of the table beside the latency chart
 MARKS = {"ok": ("✓", "ok", "in order"), "fails": ("✕", "bad", "holds it"), "unknown": ("–", "dim", "not looked at yet")}
 
@@ -73,19 +75,32 @@ def read_logs(w: Any, *, tail: int = TAIL, since: str = "") -> dict[str, Any]:
 
 
 def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
-    found = queries.explanation(request.user, w)
+    found = queries.explanation(request.user, w, in_full=False)
     with_seats([w])
+    waits = found["will_start"] is False
     return {
         "is_waiting": Phase(w.phase) in WAITING,
         "sentence": found["message"] or w.sentence,
         "checks": checks(found["checks"]),
         "evicts": found["evicts"],
+        "remedies": _remedies(request, w) if waits else [],
         "position": found["position"],
         "in_queue": dashboard.waiting_count(),
         "expected": None if found["will_start"] else found["expected_start"],
         "latest": _events(w, LATEST),
         "facts": [] if Phase(w.phase) in WAITING else _facts(w),
     }
+
+
+def _remedies(request: HttpRequest, w: Any) -> list[dict[str, Any]]:
+    """What would start it now; searched again only after a while, as the page comes back with each event."""
+    key = f"remedies-{w.pk}-{request.user.pk}"
+    found: list[dict[str, Any]] | None = cache.get(key)
+    if found is None:
+        found = queries.remedies(request.user, w)
+        cache.set(key, found, REMEDIES_SECONDS)
+    may_submit = access.can(request.user, access.Verb.SUBMIT, w.team.name)
+    return remedies.with_links(found, w, may_submit=may_submit)
 
 
 def _facts(w: Any) -> list[tuple[str, str]]:
@@ -130,8 +145,7 @@ def _logs(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[st
 
 
 def _file(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
-    hidden = ("normalised", "simulated")
-    job = {name: value for name, value in (w.spec or {}).items() if name not in hidden}
+    job = remedies.job_of(w.spec)
     origin = f"{request.scheme}://{request.get_host()}"
     return {"copies": forms.copies(job, origin)}
 

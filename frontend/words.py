@@ -248,8 +248,16 @@ def event_sentence(kind: str, reason: str, message: str, data: Mapping[str, Any]
     placed = data.get("workers")
     if kind in ("Admitted", "Reserved", "Placed", "Scaling") and isinstance(placed, list) and placed:
         nodes = list(dict.fromkeys(str(worker[1]) for worker in placed if isinstance(worker, list) and len(worker) > 1))
-        return f"{plural(len(placed), 'worker')} on {listed(nodes)}"
+        return f"{plural(len(placed), 'worker')} on {listed(nodes)}{_terms(data.get('terms'))}"
     return reason
+
+
+def _terms(terms: Any) -> str:
+    """What a place was decided by (scheduler/terms.py), as the end of a sentence."""
+    if not isinstance(terms, Mapping) or "level" not in terms:
+        return ""
+    level = {"nvlink": "NVLink domain"}.get(str(terms["level"]), str(terms["level"]))
+    return f", in one {level}; {plural(int(terms.get('idle_gpus_left', 0)), 'whole GPU')} left there"
 
 
 LABELS = {"stop": "Stop", "suspend": "Suspend", "resume": "Resume", "requeue": "Requeue"}

@@ -11,7 +11,6 @@ class Reason(StrEnum):
 
     MISCONFIGURED = "Misconfigured"
     SUSPENDED = "Suspended"
-    ON_HOLD = "OnHold"
     ADMISSION_GATED = "AdmissionGated"
     BACKOFF_AFTER_FAILURE = "BackoffAfterFailure"
     BUDGET_EXHAUSTED = "BudgetExhausted"
@@ -32,7 +31,6 @@ class Reason(StrEnum):
     WAITING_FOR_CAPACITY = "WaitingForCapacity"
     WAITING_FOR_PODS_READY = "WaitingForPodsReady"
     PENDING_EVALUATION = "PendingEvaluation"
-    DEACTIVATED = "Deactivated"
 
 
 class EvictReason(StrEnum):
@@ -52,6 +50,7 @@ class Place:
     version: int  # the row version this decision saw
     workers: tuple[Assignment, ...]
     after: tuple[str, ...] = ()
+    terms: tuple[tuple[str, int | str], ...] = ()  # scheduler/terms.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,7 @@ class Evict:
     reason: EvictReason
     by: str
     message: str = ""
+    terms: tuple[tuple[str, int | str], ...] = ()  # scheduler/terms.py
 
 
 @dataclass(frozen=True, slots=True)

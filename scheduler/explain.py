@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from scheduler.decision import Evict, Place, Reason, Shrink, Wait
+from scheduler.decision import Evict, Place, Reason, Shrink
 from scheduler.evictable import Evictable
 from scheduler.fit import Refusal, flavors, least
 from scheduler.gang import Goal, find_places
@@ -47,20 +47,12 @@ class Explanation:
     position: int | None = None  # its turn among all claimants, from 1
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What the next round would do with a workload that is not submitted yet: its places or why it would wait."""
-
-    place: Place | None
-    wait: Wait | None
-    victims: tuple[Evict | Shrink, ...] = ()  # who leaves, or gives workers
-    position: int = 1  # its turn among all claimants
-
-
 def explain(snapshot: Snapshot, workload_id: str, settings: Settings) -> Explanation:
     """Explain one workload as the next round would see it. Raises KeyError if it is not in the snapshot."""
     asked = snapshot.workloads[workload_id]
     plan, same_team = Plan(snapshot), 0
+    if asked.phase in (Phase.ADMITTED, Phase.STARTING):
+        return Explanation(asked.id, *_coming_up(asked))
     if asked.phase is Phase.RESERVED:
         refusal = awaiting(plan, asked)
         return Explanation(asked.id, *refusal, checks=(Check("Placement", Status.OK, refusal.message),))
@@ -72,25 +64,25 @@ def explain(snapshot: Snapshot, workload_id: str, settings: Settings) -> Explana
             checks = _checks(plan, asked, refused, order, settings)
             return Explanation(asked.id, *refused, checks=checks, position=ahead + 1)
         same_team += workload.team == asked.team
+    if asked.phase is Phase.QUEUED:
+        return Explanation(asked.id, Reason.PENDING_EVALUATION, _LATER, (("most_changes", settings.most_changes),))
     return Explanation(asked.id, None, asked.message or f"Is {asked.phase}.")
 
 
-def preview(snapshot: Snapshot, workload: Workload, settings: Settings) -> Preview:
-    """What the next round would decide if this workload were submitted now, last in line. Changes nothing."""
-    asked = as_queued(snapshot, workload)
-    plan = Plan(snapshot.replace(changed=(asked,)))
-    for position, (claimant, refused) in enumerate(outcomes(plan, settings), 1):
-        if claimant.id == asked.id:
-            if refused is not None:
-                return Preview(None, Wait(asked.id, asked.version, *refused), (), position)
-            return Preview(_place_of(plan, asked), None, _victims_of(plan, asked), position)
-    raise RuntimeError(f"{asked.id} was queued but is no claimant")
+_LATER = "The next round is full before its turn comes; one of the rounds after it decides."
 
 
-def as_queued(snapshot: Snapshot, workload: Workload) -> Workload:
-    """The workload as if it were submitted now, last in line."""
+def _coming_up(workload: Workload) -> Refusal:
+    count = len(workload.placement)
+    text = f"Has its {'place' if count == 1 else f'{count} places'}; waits until its pods run."
+    return Refusal(Reason.WAITING_FOR_PODS_READY, text, (("workers", count),))
+
+
+def submitted(snapshot: Snapshot, workload: Workload) -> Snapshot:
+    """The world with this workload queued now, last in line: what a preview explains. Changes nothing."""
     seq = 1 + max((w.seq for w in snapshot.workloads.values()), default=0)
-    return replace(workload, seq=seq, phase=Phase.QUEUED, placement=(), queued_at=snapshot.at, reason="", message="")
+    asked = replace(workload, seq=seq, phase=Phase.QUEUED, placement=(), queued_at=snapshot.at, reason="", message="")
+    return snapshot.replace(changed=(asked,))
 
 
 def _placed(plan: Plan, workload: Workload, order: str) -> Explanation:

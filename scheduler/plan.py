@@ -5,7 +5,7 @@ The plan means by a decision exactly what `Snapshot.after` means by it: it chang
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from scheduler.placement.chooser import Chooser
 from scheduler.quota import Tree, Usage
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Snapshot, applied
 from scheduler.team import Budget
+from scheduler.terms import of_evict, of_place
 from scheduler.workload import Ask, Assignment, Kind, Phase, Workload
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Plan:
         self.reservations: list[Reservation] = []  # planned starts of heads that wait too long
         self.beside: dict[tuple[int, str], Free] = {}  # what is free beside them, until the plan changes
         self._view: dict[str, Workload] = {}
+        self.swaps = 0  # changes of a workload, tried ones included: what a search costs
         self.log: list[tuple[Workload, Change | None]] = []  # what was before, and the decision
         for workload in snapshot.workloads.values():
             if workload.placement:
@@ -88,15 +90,22 @@ class Plan:
 
     def place(self, workload: Workload, workers: tuple[Assignment, ...], after: Iterable[str] = ()) -> None:
         """Give workers their places, at once or after others have left."""
-        self._apply(Place(workload.id, workload.version, workers, tuple(sorted(after))))
+        place = Place(workload.id, workload.version, workers, tuple(sorted(after)))
+        self._apply(place)
+        terms = of_place(self.inventory, workers, self.free[LATER].idle)
+        self.log[-1] = (self.log[-1][0], replace(place, terms=terms))
 
     def evict(self, victim: Workload, reason: EvictReason, by: str, message: str = "") -> None:
         """Make a workload leave."""
-        self._apply(Evict(victim.id, victim.version, reason, by, message))
+        self._apply(Evict(victim.id, victim.version, reason, by, message, of_evict(victim, self.snapshot.at)))
 
     def shrink(self, gang: Workload, ranks: Iterable[int], by: str, message: str = "") -> None:
         """Make some workers of an elastic gang leave."""
         self._apply(Shrink(gang.id, gang.version, tuple(sorted(ranks)), message, by))
+
+    def repeat(self, decision: Change) -> None:
+        """Decide what a plan of the same world decided."""
+        self._apply(decision)
 
     def put(self, workload: Workload) -> None:
         """Have a workload otherwise without deciding it: a place kept, or a tentative eviction taken back.
@@ -118,6 +127,7 @@ class Plan:
         self._swap(applied(before, decision, self.snapshot.at))
 
     def _swap(self, new: Workload) -> None:
+        self.swaps += 1
         old = self.workload(new.id)
         self.columns.add(self.inventory, old, -1)
         self.columns.add(self.inventory, new)

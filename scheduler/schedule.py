@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
+from typing import NamedTuple
 
 from scheduler.actions.allocate import allocate
 from scheduler.actions.backfill import Backfill
@@ -63,38 +64,76 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
     Who comes after `most_changes` is left to the next round, which sees the same order.
     """
-    plan.chooser = chooser_of(plan.snapshot, settings)
-    yield from ((workload, None) for workload in keep_places(plan) if _starts_again(plan, workload))
-    refused = Refused()
-    first_of = refused.by_shape.get
-    evictable = cache(lambda: Evictable(plan, settings))
-    plan.worn = worn(plan, settings)
-    backfill = Backfill(plan, settings)
+    turns = Round(plan, settings)
+    yield from ((workload, None) for workload in turns.begin())
     for workload, shape in in_order(plan, settings):
-        if len(plan.log) >= max(1, settings.most_changes):
+        if turns.is_full:
             return
+        yield workload, turns.decide(workload, shape)
+
+
+class Answer(NamedTuple):
+    """What a claimant is told when its turn comes: None = it was placed; and for whom else that holds."""
+
+    refusal: Refusal | None
+    shape: str
+    is_kept: bool = False  # it was tried, so that others who ask the same need not be
+    may_be_overtaken: bool = False
+
+
+class Round:
+    """A round under way: the plan so far, who was refused on it, who may be made to leave."""
+
+    def __init__(self, plan: Plan, settings: Settings, evictable: Callable[[], Evictable] | None = None) -> None:
+        self.plan = plan
+        self.settings = settings
+        self.refused = Refused()
+        self.evictable = evictable or cache(lambda: Evictable(plan, settings))
+        self._backfill = Backfill(plan, settings)
+        plan.chooser = chooser_of(plan.snapshot, settings)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rest is left to the next round."""
+        return len(self.plan.log) >= max(1, self.settings.most_changes)
+
+    def begin(self) -> Iterator[Workload]:
+        """Keep the places of workloads that consolidation moves; those that start there now, before anybody's turn."""
+        yield from (workload for workload in keep_places(self.plan) if _starts_again(self.plan, workload))
+        self.plan.worn = worn(self.plan, self.settings)
+
+    def decide(self, workload: Workload, shape: str) -> Refusal | None:
+        """Place the claimant whose turn it is, or say why not and remember that."""
+        return self.remember(workload, self.answer(workload, shape))
+
+    def remember(self, workload: Workload, answer: Answer) -> Refusal | None:
+        """Note a refusal, which may make a reservation; what the claimant is told."""
+        if answer.refusal is None or not answer.is_kept:
+            return answer.refusal
+        refusal = self._backfill.consider(workload, answer.refusal)
+        self.refused.add(workload, answer.shape, refusal, may_be_overtaken=answer.may_be_overtaken)
+        return refusal
+
+    def answer(self, workload: Workload, shape: str) -> Answer:
+        """Place one claimant or say why not; nothing but the plan is changed."""
+        plan, refused = self.plan, self.refused
         if (is_gated(workload) or workload.team in plan.spent) and (held := gate(plan, workload)):
-            yield workload, held
-            continue
+            return Answer(held, shape)
         is_worn = workload.id in plan.worn  # what keeps it back keeps nobody else
-        first = None if is_worn else first_of(shape)
+        first = None if is_worn else refused.by_shape.get(shape)
         if first is None and plan.reservations and not is_worn:
             shape += terms(plan, workload)  # who is short may start where who is as large, but longer, may not
-            first = first_of(shape)
+            first = refused.by_shape.get(shape)
         # Ageing may put a lower base priority first; a higher one may still preempt.
         if first is not None and workload.priority <= first[0]:
-            yield workload, first[1]
-            continue
+            return Answer(first[1], shape)
         mark = plan.mark()
-        refusal = attempt(plan, workload, evictable, settings)
+        refusal = attempt(plan, workload, self.evictable, self.settings)
         is_too_long = bool(plan.reservations) and refusal is not None and refusal.reason is _RESERVED
         if (refusal is None or is_too_long) and (overtaken := refused.before(workload)) is not None:
             plan.rollback(mark)  # what an eviction set free beyond its need goes to the first in line, next round
             refusal, is_too_long = behind(overtaken, "no more"), False
-        if refusal is not None and not is_worn:
-            refusal = backfill.consider(workload, refusal)
-            refused.add(workload, shape, refusal, may_be_overtaken=is_too_long)
-        yield workload, refusal
+        return Answer(refusal, shape, not is_worn, is_too_long)
 
 
 def _starts_again(plan: Plan, moved: Workload) -> bool:

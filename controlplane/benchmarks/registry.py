@@ -7,6 +7,7 @@ from controlplane.benchmarks import (
     api,
     backfill,
     binding,
+    explanations,
     fairness,
     fencing,
     manifests,
@@ -38,4 +39,5 @@ BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
     "fairness": fairness.run,
     "openb": openb.run,
     "backfill": backfill.run,
+    "explanations": explanations.run,
 }

@@ -93,14 +93,17 @@ class Preview(Answer):
     evicts: tuple[Json, ...] | list[Json] = ()
     position: int | None = None
     expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within
+    checks: tuple[Json, ...] | list[Json] = ()
+    remedies: tuple[Json, ...] | list[Json] = ()
     workload: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation(Answer):
-    """Why a workload is where it is: one reason with its numbers, and each check.
+    """Why a workload is where it is: one reason with its numbers, each check, and what would start it now.
 
-    A check is {name, status, message}; status is ok, fails, or unknown where it was not looked at.
+    A check is {name, status, message}; status is ok, fails, or unknown where it was not looked at. A remedy is {kind,
+    text, before, after, target, pool, tested, is_smallest}.
     """
 
     uid: str = ""
@@ -114,6 +117,7 @@ class Explanation(Answer):
     will_start: bool | None = None
     expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within
     checks: tuple[Json, ...] | list[Json] = ()
+    remedies: tuple[Json, ...] | list[Json] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -189,6 +189,15 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def say_remedies(remedies: Sequence[Mapping[str, Any]]) -> None:
+    """Print what would start a workload now, a line each; nothing where nothing would."""
+    if remedies:
+        say("  Any one of these would start it now:")
+    for one in remedies:
+        was_tried = "tested" if one.get("is_smallest") else "tested; less may do"
+        say(f"  - {clean(str(one.get('text')))} ({was_tried})" if one.get("tested") else f"  - {one.get('text')}")
+
+
 def leaver(one: Mapping[str, Any]) -> str:
     """Return who has to leave, and why; of other teams only the team is told."""
     who = f"{one.get('team')}/{one['name']}" if one.get("name") else f"a workload of team {one.get('team')}"

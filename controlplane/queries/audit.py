@@ -109,16 +109,21 @@ def decision_of(document: Mapping[str, Any]) -> Decision:
     match document["kind"]:
         case "Place":
             workers = tuple(Assignment(**worker | {"gpus": tuple(worker["gpus"])}) for worker in values["workers"])
-            return Place(values["workload"], values["version"], workers, tuple(values["after"]))
+            return Place(
+                values["workload"], values["version"], workers, tuple(values["after"]), _pairs(values, "terms")
+            )
         case "Evict":
-            return Evict(**values | {"reason": EvictReason(values["reason"])})
+            return Evict(**values | {"reason": EvictReason(values["reason"]), "terms": _pairs(values, "terms")})
         case "Shrink":
             return Shrink(**values | {"ranks": tuple(values["ranks"])})
         case "Wait":
-            numbers = tuple((name, value) for name, value in values["numbers"])
-            return Wait(**values | {"reason": Reason(values["reason"]), "numbers": numbers})
+            return Wait(**values | {"reason": Reason(values["reason"]), "numbers": _pairs(values, "numbers")})
         case kind:
             raise ValueError(f"unknown decision {kind}")
+
+
+def _pairs(values: Mapping[str, Any], field: str) -> tuple[tuple[str, int | str], ...]:
+    return tuple((name, value) for name, value in values.get(field, ()))
 
 
 def _newest(last: int, most_ms: float | None = None) -> QuerySet[Cycle]:

@@ -16,11 +16,13 @@ from controlplane.queries import access, snapshot
 from controlplane.queries.shares import Share, of_teams
 from scheduler import explain as core
 from scheduler import workload as words
-from scheduler.decision import Evict, Place, Reason, Shrink
+from scheduler.change import ChangeKind, PriorityOffer
+from scheduler.decision import Evict, Place, Shrink
 from scheduler.expected_start import expected_start
 from scheduler.fit import Refusal
 from scheduler.plan import Plan
 from scheduler.policies import outcomes
+from scheduler.remedy import remedies as search
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import ENDED, Phase
@@ -57,15 +59,17 @@ def queue(user: access.Person, team: str | None = None) -> list[tuple[int, str, 
     return [(turn.position, turn.uid, turn.refusal) for turn in mine]
 
 
-def explanation(user: access.Person, workload: Workload) -> dict[str, Any]:
-    """Why a workload is where it is: for one that waits, what the next round would tell it, with each check."""
+def explanation(user: access.Person, workload: Workload, *, in_full: bool = True) -> dict[str, Any]:
+    """Why a workload is where it is: for one that waits, what the next round would tell it, and what would start it.
+
+    in_full: with the remedies, whose search may take as long as several rounds.
+    """
     known = {
         "uid": str(workload.pk),
         "phase": workload.phase,
         "since": iso(workload.reason_at) if workload.reason and workload.reason_at else None,
     }
-    stored = {**_told(None, workload.reason, workload.message, ()), "checks": [], "will_start": None, "evicts": []}
-    stored["expected_start"] = None
+    stored = {**_NOTHING, "reason": workload.reason, "message": workload.message}
     if workload.phase in ENDED:
         return known | stored
     world = snapshot.full()
@@ -73,31 +77,25 @@ def explanation(user: access.Person, workload: Workload) -> dict[str, Any]:
     if uid not in world.workloads:  # it has ended since
         return known | stored
     found = core.explain(world, uid, _settings())
-    if found.position is None and found.reason is None:
-        return known | stored
-    return known | {
-        **_told(found.position, found.reason, found.message, found.numbers),
-        "checks": [{"name": c.name, "status": c.status.value, "message": c.message} for c in found.checks],
-        "will_start": None if found.position is None else found.place is not None,
-        "evicts": _evicted(user, world, found.victims),
-        "expected_start": None if found.position is None else expected(world, uid),
-    }
+    return known | (stored if found.position is None and found.reason is None else _told(user, world, found, in_full))
+
+
+def remedies(user: access.Person, workload: Workload) -> list[dict[str, Any]]:
+    """What would start a workload now, as `explanation` has it; a list without rows if nothing would."""
+    world, uid = snapshot.full(), str(workload.pk)
+    return _remedies(user, world, uid) if uid in world.workloads else []
 
 
 def preview(user: access.Person, spec: "Spec", unmet: Sequence[str] = ()) -> dict[str, Any]:
     """What the next round would decide about this job file. `unmet`: the names in `after` that are not met yet."""
-    world = snapshot.full()
-    asked = _imagined(spec, world, unmet)
-    found = core.preview(world, asked, _settings())
-    place, wait = found.place, found.wait
-    why = (wait.reason, wait.message, wait.numbers) if wait else ("", "", ())
+    now = snapshot.full()
+    world = core.submitted(now, _imagined(spec, now, unmet))
+    found = core.explain(world, NEW, _settings())
+    place = found.place
     return {
-        **_told(found.position, *why),
+        **_told(user, world, found),
         "phase": _phase(place).value,
-        "will_start": place is not None,
         "placement": [{"rank": a.rank, "node": a.node, "gpus": list(a.gpus)} for a in (place.workers if place else ())],
-        "evicts": _evicted(user, world, found.victims),
-        "expected_start": expected(world.replace(changed=[core.as_queued(world, asked)]), asked.id),
         "workload": spec.document(),
     }
 
@@ -111,10 +109,51 @@ def expected(world: Snapshot, uid: str) -> dict[str, Any] | None:
     return {name: iso(at) for name, at in ends.items()} | {"cluster_seconds": ends}
 
 
-def _told(
-    position: int | None, reason: Reason | str | None, message: str, numbers: Iterable[tuple[str, int | str]]
-) -> dict[str, Any]:
-    return {"position": position, "reason": str(reason or ""), "message": message, "numbers": dict(numbers)}
+# The explanation of one that no round looks at: what is stored says all.
+_NOTHING: dict[str, Any] = {
+    "position": None, "reason": "", "message": "", "numbers": {}, "checks": [], "will_start": None, "evicts": [],
+    "remedies": [], "expected_start": None,
+}  # fmt: skip
+
+
+def _told(user: access.Person, world: Snapshot, found: core.Explanation, in_full: bool = True) -> dict[str, Any]:
+    """The one object that `weft why`, the workload's page and a preview show."""
+    return {
+        "position": found.position,
+        "reason": str(found.reason or ""),
+        "message": found.message,
+        "numbers": dict(found.numbers),
+        "checks": [{"name": c.name, "status": c.status.value, "message": c.message} for c in found.checks],
+        "will_start": None if found.position is None else found.place is not None,
+        "evicts": _evicted(user, world, found.victims),
+        "remedies": _remedies(user, world, found.workload) if in_full and found.reason is not None else [],
+        "expected_start": None if found.position is None else expected(world, found.workload),
+    }
+
+
+def _remedies(user: access.Person, world: Snapshot, uid: str) -> list[dict[str, Any]]:
+    """The smallest changes that would start it now; of teams that the user cannot see, only which team it is."""
+    seen = _seen(user)
+    classes = PriorityClass.objects.values_list("name", "value", "preemptible")
+    offers = [PriorityOffer(*row) for row in classes.order_by("value", "name")]
+    out = []
+    for remedy in search(world, uid, _settings(), offers):
+        change, text, target = remedy.change, remedy.text, remedy.change.target
+        if change.kind is ChangeKind.STOP and seen is not None and (team := world.workloads[target].team) not in seen:
+            text, target = f"Stop a workload of team {team}.", ""
+        out.append(
+            {
+                "kind": remedy.kind.value,
+                "text": text,
+                "before": change.before,
+                "after": change.after,
+                "target": target,
+                "pool": change.pool,
+                "tested": remedy.tested,
+                "is_smallest": remedy.is_smallest,
+            }
+        )
+    return out
 
 
 def _phase(place: Place | None) -> Phase:

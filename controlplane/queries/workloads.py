@@ -13,7 +13,7 @@ from controlplane.cluster.port import PodPhase
 from controlplane.models import Event, Placement, PlacementState, Workload, bulk, loading
 from controlplane.quantities import iso
 from controlplane.queries import access
-from controlplane.queries.whatif import explanation, preview, queue, turns
+from controlplane.queries.whatif import explanation, preview, queue, remedies, turns
 from scheduler.workload import ENDED, WAITING, Phase
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "placement",
     "preview",
     "queue",
+    "remedies",
     "row",
     "rows",
     "turns",

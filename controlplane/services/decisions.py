@@ -172,7 +172,8 @@ def _place(batch: Batch, row: Row, decision: Place, pools: dict[str, str]) -> No
         finishing=False,
         moving=False,
     )
-    data = as_data(workers=[[r, n, list(g)] for r, n, _, g in workers], after=list(decision.after), attempt=row.attempt)
+    seats = [[rank, node, list(gpus)] for rank, node, _, gpus in workers]
+    data = as_data(workers=seats, after=list(decision.after), attempt=row.attempt, terms=dict(decision.terms))
     if fresh:
         batch.move(row, Phase.RESERVED if decision.after else Phase.ADMITTED, data=data)
     elif row.phase != Phase.SCALING:
@@ -190,7 +191,7 @@ def _evict(batch: Batch, row: Row, decision: Evict) -> None:
         "kind": "Evicted",
         "reason": decision.reason.value,
         "message": decision.message,
-        "data": {"by": decision.by},
+        "data": as_data(by=decision.by, terms=dict(decision.terms)),
     }
     if row.phase == Phase.RESERVED:
         batch.change(row, reserved_after=[])

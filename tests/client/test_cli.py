@@ -344,6 +344,10 @@ def test_why_shows_what_holds_and_what_was_not_looked_at(signed_in: Scripted, we
                 {"name": "Order", "status": "fails", "message": "big goes first."},
                 {"name": "Placement", "status": "unknown", "message": ""},
             ],
+            "remedies": [
+                {"kind": "gpus", "text": "Ask 2 GPUs instead of 4.", "tested": True, "is_smallest": True},
+                {"kind": "stop", "text": "Stop nlp/x\x1b[31m.", "tested": True, "is_smallest": False},
+            ],
         },
     )
     assert weft("why", "hello").out.splitlines() == [
@@ -353,6 +357,9 @@ def test_why_shows_what_holds_and_what_was_not_looked_at(signed_in: Scripted, we
         "  ✗ Order       big goes first.",
         "  – Placement",
         "  Takes the place of a workload of team vision (Reclaimed).",
+        "  Any one of these would start it now:",
+        "  - Ask 2 GPUs instead of 4. (tested)",
+        "  - Stop nlp/x[31m. (tested; less may do)",
     ]
 
 

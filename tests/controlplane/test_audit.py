@@ -97,8 +97,8 @@ def test_a_bill_that_does_not_add_up_is_s13(world):
 @pytest.mark.parametrize(
     "decision",
     [
-        Place("w", 3, (Assignment(0, "a", (1, 2)), Assignment(1, "b", ())), ("v",)),
-        Evict("w", 3, EvictReason.RECLAIMED, "v", "why"),
+        Place("w", 3, (Assignment(0, "a", (1, 2)), Assignment(1, "b", ())), ("v",), (("nodes", 2),)),
+        Evict("w", 3, EvictReason.RECLAIMED, "v", "why", (("priority", 0),)),
         Shrink("w", 3, (1, 4), "why"),
         Wait("w", 3, Reason.FRAGMENTED, "why", (("free", 3), ("pool", "a"))),
     ],

@@ -9,6 +9,7 @@ from controlplane.services import submission, workloads
 from controlplane.services.errors import Refused
 from controlplane.services.submission import Submission
 from controlplane.spec import SpecError
+from scheduler.decision import Reason
 from scheduler.workload import ENDED, LEAVING, Phase
 from tests.controlplane.state import START, World, job, node, open_actions, phase, seen_by_scheduler, story
 
@@ -233,6 +234,13 @@ def test_suspend_in_every_phase(world, now):
     told = story(made)
     workloads.suspend(workload=made, actor="alice")
     assert story(made) == told
+
+
+def test_who_is_held_is_told_that_it_is_suspended(world):
+    made = in_phase(world, Phase.QUEUED)
+    workloads.suspend(workload=made, actor="alice")
+    made.refresh_from_db()
+    assert (made.reason, made.message) == (Reason.SUSPENDED.value, "Suspended by alice.")
 
 
 @pytest.mark.parametrize("now", ALL)

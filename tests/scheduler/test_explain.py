@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.decision import Place, Reason, Wait
-from scheduler.explain import Explanation, Status, explain, preview
+from scheduler.explain import Explanation, Status, explain, submitted
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
 from scheduler.workload import Ask, Kind, Workload
@@ -78,6 +78,24 @@ def test_who_runs_waits_for_nothing() -> None:
     assert explain(world, "x", Settings()) == Explanation("x", None, "Is Running.")
 
 
+def test_who_was_given_its_places_waits_for_its_pods() -> None:
+    world = parse("node a 2 gpus   team red nominal 4   x red training 1 x 2 starting a   y red training 1 admitted")
+    told = explain(world, "x", Settings())
+    assert (told.reason, told.message) == (
+        Reason.WAITING_FOR_PODS_READY,
+        "Has its 2 places; waits until its pods run.",
+    )
+
+
+def test_whose_turn_comes_in_a_later_round_is_told_so() -> None:
+    world = parse("node a 2 gpus   team red nominal 4   v red training 1 pending   w red training 1 pending")
+    few = Settings(most_changes=1)
+    assert explain(world, "v", few).place is not None
+    told = explain(world, "w", few)
+    assert (told.reason, told.position) == (Reason.PENDING_EVALUATION, None)
+    assert explain(world, "w", Settings()).reason is None
+
+
 def test_who_is_unknown_cannot_be_explained() -> None:
     with pytest.raises(KeyError):
         explain(parse("node a 1 gpus   team red nominal 1"), "nobody", Settings())
@@ -90,27 +108,29 @@ def test_a_preview_is_what_the_next_round_decides(gpus: int) -> None:
         r1 red training 1 x 2 running a   b1 blue training 2 pending
     """)
     new = Workload("new", "new", "red", Kind.TRAINING, Ask(gpus=gpus), seq=0)
-    seen = preview(world, new, Settings())
-    from dataclasses import replace
-
-    submitted = world.replace(changed=[replace(new, seq=99, queued_at=world.at)])
-    mine = [d for d in schedule(submitted, Settings()) if d.workload == "new"]
-    assert [seen.place or seen.wait] == mine
+    after = submitted(world, new)
+    seen = explain(after, "new", Settings())
+    mine = [d for d in schedule(after, Settings()) if d.workload == "new"]
+    told = None if seen.reason is None else Wait("new", 1, seen.reason, seen.message, seen.numbers)
+    assert [seen.place or told] == mine
     assert "new" not in world.workloads
+    assert after.workloads["new"].seq == 3
 
 
 def test_a_preview_names_the_victims() -> None:
     world = parse("node a 1 gpus   team red nominal 1   x red training 1 running a")
-    seen = preview(world, Workload("n", "n", "red", Kind.TRAINING, Ask(gpus=1), priority=9), Settings())
+    new = Workload("n", "n", "red", Kind.TRAINING, Ask(gpus=1), priority=9)
+    seen = explain(submitted(world, new), "n", Settings())
     assert [v.workload for v in seen.victims] == ["x"]
     assert isinstance(seen.place, Place)
 
 
 def test_a_preview_of_what_waits_says_why() -> None:
     world = parse("node a 1 gpus   team red nominal 1   x red training 1 running a")
-    seen = preview(world, Workload("n", "n", "red", Kind.TRAINING, Ask(gpus=2)), Settings())
-    assert isinstance(seen.wait, Wait)
-    assert seen.wait.reason is Reason.NO_MATCHING_FLAVOR
+    new = Workload("n", "n", "red", Kind.TRAINING, Ask(gpus=2))
+    seen = explain(submitted(world, new), "n", Settings())
+    assert seen.place is None
+    assert seen.reason is Reason.NO_MATCHING_FLAVOR
 
 
 def test_who_gives_workers_is_told_like_who_leaves() -> None:

@@ -23,6 +23,11 @@ WORLDS = {
         "at 1000\nnode a 4 gpus\nw red training 1 notbefore 5025 pending",
         "Failed; tried again at 01:23:45 cluster time.",
     ),
+    Reason.BUDGET_EXHAUSTED: (
+        "node a 4 gpus\nbudget red month 100 120 200000\nw red training 1 pending",
+        "Team red has used 120 of the 100 GPU hours of its budget for this month; "
+        "nothing new starts before 1970-01-03 07:33 cluster time.",
+    ),
     Reason.NO_MATCHING_FLAVOR: (
         "node a 4 gpus model t4\nw red training 1 models h100 pending",
         "No node has h100 GPUs; the cluster has t4.",
@@ -88,14 +93,11 @@ WORLDS = {
         "Needs 2 GPUs on one node; the best node has 1 free.",
     ),
 }
-# Given by services, loops and later work, never by a round: who is held is no claimant.
+# Given by services (tests/controlplane), or explained of work that is no claimant (test_explain); not by a round.
 NOT_HERE = {
     Reason.SUSPENDED,
-    Reason.ON_HOLD,
-    Reason.BUDGET_EXHAUSTED,
     Reason.WAITING_FOR_PODS_READY,
     Reason.PENDING_EVALUATION,
-    Reason.DEACTIVATED,
 }
 
 

@@ -62,12 +62,12 @@ def test_decisions_are_told_as_facts() -> None:
         [
             Place("x", 1, worker, ("z", "y")),
             Evict("x", 1, EvictReason.RECLAIMED, "y"),
-            Wait("x", 1, Reason.ON_HOLD, ""),
+            Wait("x", 1, Reason.SUSPENDED, ""),
             Shrink("x", 1, (0, 2)),
         ]
     ) == [
         place("x", "a", after=("y", "z")),
         evict("x", EvictReason.RECLAIMED, "y"),
-        wait("x", Reason.ON_HOLD),
+        wait("x", Reason.SUSPENDED),
         ("shrink", "x", "0", "2"),
     ]

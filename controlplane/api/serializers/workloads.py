@@ -2,6 +2,7 @@
 
 from rest_framework import serializers as s
 
+from scheduler.change import ChangeKind
 from scheduler.workload import Kind, Phase
 
 PHASES = [phase.value for phase in Phase]
@@ -182,6 +183,21 @@ class ExpectedStart(Answer):
     cluster_seconds = Moments()
 
 
+class Remedy(Answer):
+    """One change that would start it in the next round, the smallest of its kind; quotas and shares in milli-GPU."""
+
+    kind = s.ChoiceField([kind.value for kind in ChangeKind])
+    text = s.CharField()
+    before = s.JSONField(help_text="What is asked or owned now: a number, or a name.")
+    after = s.JSONField(help_text="What would do; of a stop, what it loses in milli-GPU seconds.")
+    target = s.CharField(
+        allow_blank=True, help_text="The quota's team, the priority class, or the workload to stop; empty if hidden."
+    )
+    pool = s.CharField(allow_blank=True)
+    tested = s.BooleanField(help_text="A round with the change placed it.")
+    is_smallest = s.BooleanField(help_text="No smaller change of the kind does: that was tested too.")
+
+
 class Explanation(Answer):
     """Why a workload is where it is; for one that waits, what the next round would tell it."""
 
@@ -196,6 +212,7 @@ class Explanation(Answer):
     will_start = s.BooleanField(allow_null=True)
     evicts = Evicted(many=True)
     expected_start = ExpectedStart(allow_null=True)
+    remedies = Remedy(many=True)
 
 
 class Place(Answer):
@@ -213,11 +230,13 @@ class Preview(Answer):
     reason = s.CharField(allow_blank=True)
     message = s.CharField(allow_blank=True)
     numbers = s.DictField()
-    position = s.IntegerField()
-    will_start = s.BooleanField()
+    position = s.IntegerField(allow_null=True)
+    checks = Check(many=True)
+    will_start = s.BooleanField(allow_null=True)
     placement = Place(many=True)
     evicts = Evicted(many=True)
     expected_start = ExpectedStart(allow_null=True)
+    remedies = Remedy(many=True)
     workload = s.DictField(help_text="The job file with defaults, and normalised.")
 
 

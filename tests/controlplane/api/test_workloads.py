@@ -199,6 +199,24 @@ def test_who_waits_is_told_why_and_where_in_the_queue(api: People) -> None:
     assert (running["position"], running["will_start"]) == (None, None)
 
 
+def test_who_waits_is_told_what_would_start_it_and_of_other_teams_only_which(api: People) -> None:
+    held = [submit(api.member, "first", resources={"gpus": 8})]
+    held.append(body_of(api.blue_member.post("/workloads", job("secret", "blue", resources={"gpus": 8})), 201))
+    for row, node in zip(held, ("a", "b"), strict=True):
+        api.world.run(Workload.objects.get(pk=row["uid"]), node)
+    waiting = submit(api.member, "second", resources={"gpus": 1})
+    told = body_of(api.member.get(f"/workloads/{waiting['uid']}/explanation"))
+    stops = [one for one in told["remedies"] if one["kind"] == "stop"]
+    assert stops, told
+    assert all(one["tested"] and one["is_smallest"] for one in told["remedies"])
+    assert (stops[0]["target"], stops[0]["text"]) in (
+        (held[0]["uid"], stops[0]["text"]), ("", "Stop a workload of team blue."),
+    )  # fmt: skip
+    previewed = body_of(api.member.post("/workloads:preview", job("third", resources={"gpus": 1})))
+    assert set(told) - {"uid", "phase", "since"} <= set(previewed)
+    assert {check["name"] for check in previewed["checks"]} == {"Quota", "Order", "Placement", "Preemption"}
+
+
 def test_the_queue_is_paged_by_position(api: People) -> None:
     body_of(api.member.post("/workloads:batch", [job(f"j-{i}", resources={"gpus": 8}) for i in range(5)]), 201)
     page = body_of(api.member.get("/queue?page_size=3"))

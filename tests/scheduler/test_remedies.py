@@ -1,0 +1,212 @@
+"""The smallest changes that would start what waits: each kind in a world of its own, and what holds in every world."""
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+
+from scheduler.change import Change, ChangeKind, PriorityOffer, asking, changed
+from scheduler.decision import Place
+from scheduler.remedy import Remedy, remedies
+from scheduler.schedule import schedule
+from scheduler.settings import Settings
+from scheduler.snapshot import Snapshot
+from scheduler.trial import Trials, may_wait
+from tests.strategies import worlds
+from tests.worlds import parse
+
+RULES = Settings()
+OFFERS = (PriorityOffer("high", 100), PriorityOffer("urgent", 200, preemptible=False))
+K = ChangeKind
+
+# A world in which `w` waits, the kind of change, and the sentence that says it.
+CASES = {
+    "fewer workers": (
+        "node a 4 gpus   team red nominal 8   x red training 1 firm running a   w red training 1 x 5 pending",
+        K.WORKERS,
+        "Ask 3 workers instead of 5.",
+    ),
+    "a lower minimum of an elastic gang": (
+        "node a 4 gpus   team red nominal 8   x red training 2 firm running a   w red training 1 x 3..4 pending",
+        K.WORKERS,
+        "Let it start with 2 workers instead of 3 (workers.min).",
+    ),
+    "fewer GPUs": (
+        "node a,b 4 gpus   team red nominal 8   x red training 2 firm running a   y red training 1 firm running b\n"
+        "w red training 4 pending",
+        K.GPUS,
+        "Ask 3 GPUs instead of 4 for each worker.",
+    ),
+    "a smaller share": (
+        "node a 1 gpus   team red nominal 8   x red notebook share 0.63 firm running a\n"
+        "w red training share 0.5 pending",
+        K.SHARE,
+        "Ask 0.37 of a GPU instead of 0.5 for each worker.",
+    ),
+    "less GPU memory": (
+        "node a 1 gpus memory 16000   team red nominal 8   w red training 1 gpumem 20000 pending",
+        K.GPU_MEMORY,
+        "Ask 15872 MiB of GPU memory instead of 20000 for each worker.",
+    ),
+    "fewer cores": (
+        "node a 1 gpus cpu 8   team red nominal 8   w red training 1 cpu 10 pending",
+        K.CPU,
+        "Ask 8 cores instead of 10 for each worker.",
+    ),
+    "less memory": (
+        "node a 1 gpus ram 5000   team red nominal 8   w red training 1 ram 6000 pending",
+        K.MEMORY,
+        "Ask 4096 MiB of memory instead of 6000 for each worker.",
+    ),
+    "another GPU model": (
+        "node a 1 gpus model t4   node b 1 gpus model l4 memory 8000   team red nominal 8\n"
+        "w red training 1 models h100 pending",
+        K.MODEL,
+        "Allow l4 beside h100.",
+    ),
+    "a looser level": (
+        "node a,b 1 gpus rack r zone z   team red nominal 8   w red training 1 x 2 require node pending",
+        K.TOPOLOGY,
+        "Require one rack instead of one node.",
+    ),
+    "no level": (
+        "node a 1 gpus zone y   node b 1 gpus zone z   team red nominal 8   w red training 1 x 2 require zone pending",
+        K.TOPOLOGY,
+        "Do not require that its workers are in one zone.",
+    ),
+    "more quota": (
+        "node a 8 gpus   team red nominal 2   w red training 4 firm pending",
+        K.NOMINAL,
+        "Raise the nominal quota of team red in pool gpu from 2 to 4 GPUs.",
+    ),
+    "a higher borrowing limit": (
+        "node a 8 gpus   team red nominal 2 borrowing 0   w red training 4 pending",
+        K.BORROWING,
+        "Raise the borrowing limit of team red in pool gpu from 0 to 2 GPUs.",
+    ),
+    "a higher borrowing limit of the team above": (
+        "node a 8 gpus   team org nominal 2 borrowing 0   team red parent org   w red training 4 pending",
+        K.BORROWING,
+        "Raise the borrowing limit of team org in pool gpu from 0 to 2 GPUs.",
+    ),
+    "a higher priority": (
+        "node a 1 gpus   team red nominal 8   x red training 1 priority 100 running a   w red training 1 pending",
+        K.PRIORITY,
+        "Give it priority class urgent (200 instead of 0).",
+    ),
+    "a stop, of the one that loses least": (
+        "node a,b 1 gpus   team red nominal 8   x red training 1 firm started 0 running a\n"
+        "y red training 1 firm started 96460 running b   w red training 1 pending",
+        K.STOP,
+        "Stop red/y, which loses 1 GPU-hour of work.",
+    ),
+}
+
+
+def found(world: Snapshot, uid: str = "w") -> dict[ChangeKind, Remedy]:
+    return {remedy.kind: remedy for remedy in remedies(world, uid, RULES, OFFERS)}
+
+
+def is_placed(world: Snapshot, uid: str) -> bool:
+    return any(isinstance(d, Place) and d.workload == uid for d in schedule(world, RULES))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_kind_of_change_is_found_and_said(name: str) -> None:
+    text, kind, sentence = CASES[name]
+    world = parse(text)
+    remedy = found(world)[kind]
+    assert (remedy.text, remedy.tested, remedy.is_smallest) == (sentence, True, True)
+    assert not is_placed(world, "w")
+    assert is_placed(changed(world, "w", remedy.change), "w")
+
+
+def test_every_kind_has_a_world() -> None:
+    assert {kind for _, kind, _ in CASES.values()} == set(ChangeKind)
+
+
+def test_what_starts_anyway_needs_no_change() -> None:
+    assert found(parse("node a 1 gpus   team red nominal 1   w red training 1 pending")) == {}
+
+
+@pytest.mark.parametrize("gate", ["unmet data", "notbefore 200000"])
+def test_no_change_of_ours_opens_a_gate(gate: str) -> None:
+    assert found(parse(f"node a 1 gpus   team red nominal 1   w red training 1 {gate} pending")) == {}
+
+
+def test_who_has_a_place_and_who_runs_get_none() -> None:
+    world = parse(
+        "node a 1 gpus   team red nominal 4   x red training 1 leaving a   w red training 1 reserved a:0 after x"
+    )
+    assert found(world, "w") == found(world, "x") == {}
+
+
+def test_who_does_not_exist_cannot_be_helped() -> None:
+    with pytest.raises(KeyError):
+        remedies(parse("node a 1 gpus   team red nominal 1"), "nobody", RULES)
+
+
+def test_a_change_that_only_makes_room_for_those_who_go_first_is_none() -> None:
+    world = parse("""
+        node a 2 gpus   team red nominal 4
+        x red training 1 firm running a   y red training 1 firm running a
+        v red training 1 pending   w red training 1 pending
+    """)
+    assert K.STOP not in found(world)
+    assert found(world, "v")[K.STOP].change.target in ("x", "y")
+
+
+def test_a_service_that_wants_more_replicas_is_helped_by_room_and_quota_alone() -> None:
+    world = parse("""
+        node a 2 gpus   team red nominal 1 borrowing 0
+        s red inference 1 x 2 running a:0   x red notebook firm running a
+    """)
+    assert set(found(world, "s")) == {K.NOMINAL, K.BORROWING}
+
+
+def test_nobody_is_offered_more_quota_than_the_pool_has() -> None:
+    world = parse(
+        "node a 2 gpus   team red nominal 2   x red training 2 firm running a   w red training 1 firm pending"
+    )
+    assert K.NOMINAL not in found(world)
+
+
+def test_without_steps_left_a_change_is_not_called_the_smallest() -> None:
+    text = "node a 8 gpus   team red nominal 1   w red training 8 firm pending"
+    trials = Trials(parse(text), "w", RULES)
+    (remedy,) = (
+        r for r in remedies(parse(text), "w", RULES, OFFERS, most_steps=trials.steps + 30) if r.kind is K.NOMINAL
+    )
+    assert (remedy.tested, remedy.is_smallest) == (True, False)
+    assert found(parse(text))[K.NOMINAL].is_smallest
+
+
+def test_looking_changes_nothing() -> None:
+    world = parse("node a 1 gpus   team red nominal 1   x red training 1 running a   w red training 1 pending")
+    before = schedule(world, RULES)
+    first, again = found(world), found(world)
+    assert first == again
+    assert schedule(world, RULES) == before
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds())
+def test_every_stated_change_starts_it_in_the_next_round(world: Snapshot) -> None:
+    for workload in world.workloads.values():
+        for remedy in remedies(world, workload.id, RULES, OFFERS):
+            event(remedy.kind.value)
+            assert is_placed(changed(world, workload.id, remedy.change), workload.id)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds())
+def test_a_trial_says_what_a_whole_round_says(world: Snapshot) -> None:
+    for workload in filter(may_wait, world.workloads.values()):
+        trials = Trials(world, workload.id, RULES)
+        for change in (
+            Change(K.PRIORITY, workload.priority, 150),
+            Change(K.CPU, workload.ask.cpu_milli, 500),
+            Change(K.GPUS, workload.ask.gpus, 1) if workload.ask.gpus else Change(K.TOPOLOGY, "node", "any"),
+            Change(K.WORKERS, workload.gang.min, 1),
+        ):
+            other = asking(workload, change)
+            whole = is_placed(world.replace(changed=(other,)), workload.id)
+            assert trials.starts_with(other) == trials.starts_in(world.replace(changed=(other,))) == whole
