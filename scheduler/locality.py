@@ -51,7 +51,10 @@ def tightest(
         fits = np.flatnonzero(room >= count)
         if fits.size:
             spare = _idle(inventory, free, level)[fits] * _STEP + np.minimum(room[fits], _STEP - 1)
-            return level, int(fits[np.argmin(spare)])
+            # Links are as like as can be: among equal ones that of the fullest node, so that whole nodes stay whole.
+            around = free.idle * _STEP + np.minimum(nodes, _STEP - 1)
+            around = around[inventory.node_of_link[fits]] if level == Level.NVLINK else fits
+            return level, int(fits[np.lexsort((around, spare))[0]])
     return None
 
 

@@ -80,7 +80,7 @@ def test_each_change_leads_to_the_page_that_does_it(world: World) -> None:
 
 def test_the_page_of_what_waits_says_what_would_start_it(bare: World, visit: Visit) -> None:
     bare.fill(60)
-    big = {"workers.count": "9", "workers.min": "9", "resources.gpus": "4"}
+    big = {"resources.gpus": "8"}
     visit("mel").post("/submit/", {**_form(), "name": "first", **big})
     w = Workload.objects.get(name="first")
     text = visit("mel").get(f"/workloads/{w.pk}/").content.decode()
