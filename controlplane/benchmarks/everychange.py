@@ -52,7 +52,8 @@ def _rebuilt(
     left = [workload for workload in known.values() if workload is not None]
     nodes = world.inventory.nodes
     rows = world.quotas if quotas is None else quotas
-    return Snapshot.build(world.at, nodes, world.teams, rows, left, world.use, world.budgets)
+    kept = world.use, world.budgets, world.demand, world.history
+    return Snapshot.build(world.at, nodes, world.teams, rows, left, *kept)
 
 
 Other = tuple[float, tuple[Any, ...], Workload]  # the size, what is asked instead, the workload asking it

@@ -160,7 +160,8 @@ def _only_owed(world: Snapshot, team: str) -> Snapshot:
     """The same world in which the team may not borrow: a reclaim takes only what is owed, by all its ancestors too."""
     line = _line(world, team)
     quotas = [replace(q, borrowing=0) if q.team in line else q for q in world.quotas]
-    return Snapshot.build(world.at, world.inventory.nodes, world.teams, quotas, world.workloads.values(), world.use)
+    kept = world.use, world.budgets, world.demand, world.history
+    return Snapshot.build(world.at, world.inventory.nodes, world.teams, quotas, world.workloads.values(), *kept)
 
 
 def _is_about(decision: Decision, uid: str) -> bool:

@@ -112,6 +112,8 @@ def s18_determinism(state: State) -> tuple[Violation, ...]:
         list(seen.workloads.values())[::-1],
         seen.use[::-1],
         seen.budgets,
+        seen.demand,
+        seen.history,
     )
     for what, world in (("the same snapshot", seen), ("the same snapshot listed in reverse", shuffled)):
         again = tuple(made.schedule(world, made.settings)) if made.schedule else ()

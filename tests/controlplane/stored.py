@@ -31,7 +31,8 @@ def renamed(snapshot: Snapshot) -> Snapshot:
     quotas = sorted(snapshot.quotas, key=lambda q: (q.team, q.pool))
     nodes = sorted(snapshot.inventory.nodes, key=lambda n: n.name)
     use = sorted(snapshot.use, key=lambda u: (u.team, u.pool))
-    return Snapshot.build(snapshot.at, nodes, teams, quotas, workloads, use, snapshot.budgets)
+    kept = use, snapshot.budgets, snapshot.demand, snapshot.history
+    return Snapshot.build(snapshot.at, nodes, teams, quotas, workloads, *kept)
 
 
 def store(snapshot: Snapshot) -> None:
