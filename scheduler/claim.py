@@ -9,7 +9,7 @@ from scheduler.plan import Plan
 from scheduler.quota import ENDLESS
 from scheduler.reservation import quota_for, room_for
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Flavor
-from scheduler.workload import Assignment, Kind, Workload
+from scheduler.workload import Assignment, Kind, Phase, Workload
 
 Places = tuple[Assignment, ...]
 
@@ -71,7 +71,7 @@ def quota_room(plan: Plan, workload: Workload, flavor: Flavor | None, when: int,
     states = (NOW, LATER) if when == NOW else (LATER,)
     room = min(usage.available(team, pool, state) for state in states)
     if when == NOW:
-        room = min(room, _room_once_started(plan, team, pool))
+        room = min(room, _room_once_started(plan, team, pool, milli * workload.missing))
     if is_owed or workload.id in plan.worn:
         room = min(room, usage.within_nominal(team, pool, LATER))
     if not workload.preemptible:
@@ -108,36 +108,52 @@ def _quota_leavers(plan: Plan, workload: Workload, places: Places, already: set[
         leavers = [w for w in plan.leaving.values() if _leaving_milli(plan, w, pool)]
         leavers.sort(key=lambda w: (w.id not in already, w.team != workload.team, w.seq, w.id))
         count = 0
-        while count < len(leavers) and _room_without(plan, workload.team, pool, leavers, count) < amount:
+        while count < len(leavers) and _room_without(plan, workload.team, pool, leavers, count, amount) < amount:
             count += 1
         out.update(w.id for w in leavers[:count])
     return out
 
 
-def _room_without(plan: Plan, team: str, pool: str, leavers: list[Workload], count: int) -> int:
+def _room_without(plan: Plan, team: str, pool: str, leavers: list[Workload], count: int, amount: int) -> int:
     """Quota left once the first `count` leavers have left, whatever the reserved ones do meanwhile."""
     gone = [(w.team, -_leaving_milli(plan, w, pool)) for w in leavers[:count]]
-    root_of = plan.usage.tree.root_of
-    still = [(w.team, _leaving_milli(plan, w, pool)) for w in leavers[count:] if root_of[w.team] == root_of[team]]
+    room = plan.usage.available_beside(team, pool, NOW, gone)
+    return min(room, _room_meanwhile(plan, team, pool, leavers[count:], amount)) if room >= amount else room
+
+
+def _room_meanwhile(plan: Plan, team: str, pool: str, leavers: list[Workload], amount: int) -> int:
+    """Quota left whichever reserved workloads start first while others of these still leave."""
     usage = plan.usage
+    room = usage.available_beside(team, pool, LATER, [(w.team, _leaving_milli(plan, w, pool)) for w in leavers])
+    if room >= amount or not leavers:
+        return room  # even if all reserved ones could start beside all that leaves
+    orders = {(), *(w.after for w in plan.reserved.values())}
     return min(
-        usage.available_beside(team, pool, NOW, gone, is_alone=False),
-        usage.available_beside(team, pool, LATER, still, is_alone=True),
+        usage.available_beside(team, pool, LATER, _while_still(plan, pool, [w for w in leavers if w.id not in after]))
+        for after in sorted(orders)
     )
 
 
-def _room_once_started(plan: Plan, team: str, pool: str) -> int:
-    """Quota left should a reserved workload of the same root team start while others still leave."""
+def _room_once_started(plan: Plan, team: str, pool: str, amount: int) -> int:
+    """Quota left whichever reserved workload starts first while others still leave."""
     if not plan.reserved or not plan.leaving:
         return ENDLESS
-    root_of = plan.usage.tree.root_of
-    root = root_of[team]
-    waiters = [w.after for w in plan.reserved.values() if root_of[w.team] == root]
-    leavers = [w for w in plan.leaving.values() if root_of[w.team] == root] if waiters else []
-    still = [(w.team, _leaving_milli(plan, w, pool)) for w in leavers if any(w.id not in after for after in waiters)]
-    return plan.usage.available_beside(team, pool, LATER, still, is_alone=True) if still else ENDLESS
+    return _room_meanwhile(plan, team, pool, list(plan.leaving.values()), amount)
+
+
+def _while_still(plan: Plan, pool: str, leavers: list[Workload]) -> list[tuple[str, int]]:
+    """How what is held differs from LATER while these still leave: theirs is held, what waits for them is not."""
+    names = {w.id for w in leavers}
+    blocked = [w for w in plan.reserved.values() if not names.isdisjoint(w.after)]
+    still = [(w.team, _leaving_milli(plan, w, pool)) for w in leavers]
+    return still + [(w.team, -_reserved_milli(plan, w, pool)) for w in blocked]
 
 
 def _leaving_milli(plan: Plan, workload: Workload, pool: str) -> int:
     where = plan.usage.pool_of
     return workload.ask.milli * sum(a.leaving and where.get(a.node) == pool for a in workload.placement)
+
+
+def _reserved_milli(plan: Plan, workload: Workload, pool: str) -> int:
+    where, is_all = plan.usage.pool_of, workload.phase is Phase.RESERVED
+    return workload.ask.milli * sum((is_all or a.reserved) and where.get(a.node) == pool for a in workload.placement)

@@ -89,17 +89,14 @@ class Tree:
         """The team, its parent, ... and the cluster."""
         return self.paths[team]
 
-    def available(self, team: str, pool: str, stored: Mapping[tuple[str, str], int], is_alone: bool = False) -> int:
-        """How much more the team may hold, borrowing included; 0 when it is over.
-
-        is_alone: as if the other root teams held nothing and lent without limit.
-        """
+    def available(self, team: str, pool: str, stored: Mapping[tuple[str, str], int]) -> int:
+        """How much more the team may hold, borrowing included; 0 when it is over."""
         free = 0
         for name in reversed(self.path(team)):
             key = name, pool
             pot, used = self.pots[key], stored.get(key, 0)
             if name == CLUSTER:
-                free = ENDLESS if is_alone else max(0, pot.shared - used)
+                free = max(0, pot.shared - used)
                 continue
             if pot.quota is not None and pot.quota.borrowing is not None:
                 free = min(free, max(0, pot.shared - pot.kept - max(0, used - pot.kept) + pot.quota.borrowing))
@@ -177,11 +174,11 @@ class Usage:
         """How much more the team may hold in that state, borrowing included; 0 when it is over."""
         return self.tree.available(team, pool, self._stored[when])
 
-    def available_beside(self, team: str, pool: str, when: int, others: Changes, is_alone: bool) -> int:
+    def available_beside(self, team: str, pool: str, when: int, others: Changes) -> int:
         """`available` once these (team, milli-GPU) are held as well; negative ones are no longer held."""
         for other, milli in others:
             self.charge(other, pool, when, milli)
-        free = self.tree.available(team, pool, self._stored[when], is_alone)
+        free = self.tree.available(team, pool, self._stored[when])
         for other, milli in others:
             self.charge(other, pool, when, -milli)
         return free

@@ -73,5 +73,5 @@ def test_a_policy_names_the_placement():
     policy = Policy.from_dict({"scheduling": {"placement": "fgd"}})
     assert policy.scheduling.placement is Placement.FGD
     assert Policy.from_dict(json.loads(json.dumps(policy.to_dict()))) == policy
-    with pytest.raises(PolicyError, match="scheduling.placement is 'best'; it must be one of worth, best-fit"):
+    with pytest.raises(PolicyError, match="scheduling.placement is 'best'. Use one of worth, best-fit"):
         Policy.from_dict({"scheduling": {"placement": "best"}})
