@@ -10,7 +10,7 @@ from gpushare.gpu import WHOLE
 from scheduler.cost import cost
 from scheduler.elastic import can_shrink
 from scheduler.fit import per_node
-from scheduler.plan import Free, Plan, is_idle
+from scheduler.plan import Free, Plan, free_of
 from scheduler.settings import Settings
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, Bools, Ints
 from scheduler.workload import ACTIVE, Kind, Phase, Workload
@@ -51,7 +51,7 @@ class Evictable:
         self.pool = np.full(len(self.workloads), -1, dtype=np.int64)  # index in tree.pools; -2 = several
         for number, workload in enumerate(self.workloads):
             ask = workload.ask
-            milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
+            milli, memory = ask.on_device
             for worker in workload.placement:
                 node = inventory.index.get(worker.node)
                 if node is None or worker.leaving:
@@ -82,8 +82,7 @@ class Evictable:
             gpu[kind] += np.bincount(rows[:, 1], rows[:, column], gpu.shape[1]).astype(np.int64)
             host[kind] += np.bincount(hosts[:, 1], hosts[:, column], host.shape[1]).astype(np.int64)
         gpu = np.where(inventory.gpu_capacity > 0, gpu, 0)
-        idle = np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64)
-        return Free(gpu, host, idle)
+        return free_of(inventory, gpu, host)
 
     def _held(self, plan: Plan, rows: Ints, chosen: Bools) -> Ints:
         """The rows of the chosen, without the workers that an elastic gang of theirs gives up on the plan."""

@@ -7,7 +7,7 @@ import numpy as np
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools, shares_that_fit
 from scheduler.decision import Reason
-from scheduler.plan import Free, Plan, is_idle
+from scheduler.plan import Free, Plan, free_of, is_idle
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, Flavor, Ints, Inventory
 from scheduler.workload import Ask, Kind, Workload
 
@@ -133,8 +133,7 @@ def _empty(plan: Plan, is_whole: bool) -> Free:
         sizes = np.diff(inventory.offset)
         gpu = np.stack([np.full(len(inventory.node_of), WHOLE, dtype=np.int64), np.repeat(inventory.gpu_memory, sizes)])
         return Free(gpu, inventory.node_capacity, sizes)
-    idle = np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64)
-    return Free(gpu, inventory.node_capacity, idle)
+    return free_of(inventory, gpu, inventory.node_capacity)
 
 
 def _most_workers(plan: Plan, workload: Workload, free: Free, also_unusable: bool) -> int:

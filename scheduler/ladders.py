@@ -126,7 +126,7 @@ def _takes_more(plan: Plan, ask: Ask, other: Workload, node: int, before: int) -
         later.gpu[:, first:end].copy(),
         later.node[:, node] + len(here) * np.array([theirs.cpu_milli, theirs.memory]),
     )
-    milli, memory = (theirs.share.guarantee, theirs.share.memory) if theirs.share else (WHOLE, 0)
+    milli, memory = theirs.on_device
     for index in (index for a in here for index in a.gpus if index < end - first):
         gpu[:, index] += (milli, memory)
     gpu = np.where(inventory.gpu_capacity[:, first:end] > 0, gpu, 0)

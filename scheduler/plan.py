@@ -15,7 +15,7 @@ from gpushare.packing import Bools
 from scheduler.decision import Evict, EvictReason, Place, Shrink
 from scheduler.placement.chooser import Chooser
 from scheduler.quota import Tree, Usage
-from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Snapshot, applied
+from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Inventory, Snapshot, applied
 from scheduler.team import Budget
 from scheduler.terms import of_evict, of_place
 from scheduler.workload import Ask, Assignment, Kind, Phase, Workload
@@ -159,17 +159,9 @@ class Plan:
 
     def _all_free(self) -> tuple[Free, Free]:
         inventory, columns = self.inventory, self.columns
-        now = Free(
-            inventory.gpu_capacity - columns.gpu.max(axis=0),
-            inventory.node_capacity - columns.node.max(axis=0),
-            np.zeros(len(inventory.nodes), dtype=np.int64),
-        )
-        later = Free(
-            inventory.gpu_capacity - columns.gpu[LATER], inventory.node_capacity - columns.node[LATER], now.idle.copy()
-        )
-        for free in (now, later):
-            whole = np.bincount(inventory.node_of, weights=is_idle(free.gpu), minlength=len(inventory.nodes))
-            free.idle[:] = whole.astype(np.int64)
+        used, hosts = columns.gpu, columns.node
+        now = free_of(inventory, inventory.gpu_capacity - used.max(axis=0), inventory.node_capacity - hosts.max(axis=0))
+        later = free_of(inventory, inventory.gpu_capacity - used[LATER], inventory.node_capacity - hosts[LATER])
         self.free = (now, later)
         for node in self._contested():
             self._refresh(node)
@@ -225,6 +217,12 @@ def _spent(snapshot: Snapshot, tree: Tree) -> dict[str, Budget]:
         return {}
     found = {team: next((by_team[n] for n in path if n in by_team), None) for team, path in tree.paths.items()}
     return {team: budget for team, budget in found.items() if budget is not None}
+
+
+def free_of(inventory: Inventory, gpu: Ints, node: Ints) -> Free:
+    """What is free, with the whole idle devices counted by node. gpu: [2, G], node: [2, N]."""
+    idle = np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64)
+    return Free(gpu, node, idle)
 
 
 def is_idle(gpu: Ints) -> Bools:

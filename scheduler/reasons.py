@@ -12,7 +12,7 @@ from scheduler.claim import find
 from scheduler.decision import Reason
 from scheduler.fit import Refusal, allowed_nodes, ask_text, flavors, least, never, per_node
 from scheduler.gang import Goal, find_places
-from scheduler.plan import Free, Plan, is_idle
+from scheduler.plan import Free, Plan, free_of
 from scheduler.quota import Limit, gpus_counted, gpus_text
 from scheduler.reservation import clock_text, keeping_out
 from scheduler.snapshot import COMPUTE, LATER, NOW, Flavor
@@ -217,8 +217,7 @@ def _kept_for_others(plan: Plan, workload: Workload, options: list[Flavor | None
         return None
     inventory = plan.inventory
     gpu = inventory.gpu_capacity - plan.columns.gpu[NOW]
-    idle = np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64)
-    free = Free(gpu, inventory.node_capacity - plan.columns.node[NOW], idle)
+    free = free_of(inventory, gpu, inventory.node_capacity - plan.columns.node[NOW])
     if not _fits(plan, workload, free, options):
         return None
     names = _listed([f"{w.team}/{w.name}" for w in sorted(plan.reserved.values(), key=lambda w: w.seq)])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduler.forecast import ALL, age, expected_end, run_time
-from scheduler.plan import Free, Plan, is_idle
+from scheduler.plan import Free, Plan, free_of
 from scheduler.quota import Usage
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, Columns, Flavor, Inventory, Snapshot
@@ -88,8 +88,7 @@ class Reservation:
 
     def _free_now(self, inventory: Inventory) -> Free:
         gpu = inventory.gpu_capacity - self.columns.gpu[LATER]
-        idle = np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64)
-        return Free(gpu, inventory.node_capacity - self.columns.node[LATER], idle)
+        return free_of(inventory, gpu, inventory.node_capacity - self.columns.node[LATER])
 
     def _add(self, workload: Workload, sign: int = 1) -> None:
         self._free = None
@@ -154,4 +153,4 @@ def clock_text(at: float) -> str:
 
 def _least(inventory: Inventory, one: Free, other: Free) -> Free:
     gpu, node = np.minimum(one.gpu, other.gpu), np.minimum(one.node, other.node)
-    return Free(gpu, node, np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64))
+    return free_of(inventory, gpu, node)

@@ -176,7 +176,7 @@ class Columns:
         first, after = int(inventory.offset[at]), int(inventory.offset[at + 1])
         for index in worker.gpus:
             if first + index < after:
-                milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
+                milli, memory = ask.on_device
                 self.gpu[when, COMPUTE, first + index] += sign * milli
                 self.gpu[when, MEMORY, first + index] += sign * memory
 

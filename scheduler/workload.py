@@ -99,6 +99,11 @@ class Ask:
         """Milli-GPU of one worker, as quota counts it."""
         return self.share.guarantee if self.share else self.gpus * WHOLE
 
+    @property
+    def on_device(self) -> tuple[int, int]:
+        """Milli-GPU and MiB that one worker takes of each device it holds; a whole one is nobody else's anyway."""
+        return (self.share.guarantee, self.share.memory) if self.share else (WHOLE, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Gang:

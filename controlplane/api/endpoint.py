@@ -46,6 +46,8 @@ PAGE = (
     Parameter("page_size", Whole(1, MOST_SIZE), "Rows on one page.", DEFAULT_SIZE),
 )
 
+VERSION = {"If-Match": "The ETag of the version that was seen; 412 if there is a newer one."}
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:

@@ -11,12 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpushare.gpu import WHOLE
 from scheduler.decision import Reason
 from scheduler.fit import Refusal, flavors, least
 from scheduler.forecast import age, planned_total, run_time
 from scheduler.gang import Goal, find_places
-from scheduler.plan import Free, Plan, is_idle
+from scheduler.plan import Free, Plan, free_of
 from scheduler.reservation import Reservation, Start
 from scheduler.settings import Settings
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, Flavor, whens
@@ -142,7 +141,7 @@ class _Ends:
         offset = inventory.offset.tolist()
         for end, _, workload in self.held:
             ask = workload.ask
-            milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
+            milli, memory = ask.on_device
             for worker in workload.placement:
                 node = inventory.index.get(worker.node)
                 if node is not None and LATER in whens(workload, worker):
@@ -174,7 +173,7 @@ class _Ends:
             free = kept.free(inventory)
             gpu, node = np.minimum(gpu, free.gpu), np.minimum(node, free.node)
         gpu = np.where(inventory.gpu_capacity > 0, gpu, 0)
-        return Free(gpu, node, np.bincount(inventory.node_of, is_idle(gpu), len(inventory.nodes)).astype(np.int64))
+        return free_of(inventory, gpu, node)
 
     def first_within_quota(self, workload: Workload, pool: str) -> int | None:
         """The first of the times at which its team's quota in the pool covers the workload, None if none does."""

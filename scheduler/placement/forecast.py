@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gpushare.gpu import WHOLE
 from scheduler.demand import Demand, demand_of, sort_key
 from scheduler.fit import least_memory
 from scheduler.snapshot import COMPUTE, MEMORY, Bools, Snapshot
@@ -22,7 +21,7 @@ def forecast(counts: Mapping[Ask, int], snapshot: Snapshot) -> Demand:
     for ask in frequent:
         nodes = _nodes(snapshot, ask) & (node[COMPUTE] >= ask.cpu_milli) & (node[MEMORY] >= ask.memory)
         if ask.milli:
-            milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
+            milli, memory = ask.on_device
             free = (gpu[COMPUTE] >= milli) & (gpu[MEMORY] >= memory)
             devices = np.bincount(snapshot.inventory.node_of, free, len(nodes)).astype(np.int64)
             slots[ask] = int((devices[nodes] // max(1, ask.gpus)).sum())

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane import jobfile
-from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, Parameter, View, endpoint, if_match
+from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, VERSION, Parameter, View, endpoint, if_match
 from controlplane.api.serializers import platform as answers
 from controlplane.api.serializers import requests
 from controlplane.api.views.platform import ListView
@@ -20,7 +20,6 @@ from controlplane.services import budgets, clock
 from controlplane.services.errors import Refused
 
 TAG = "teams"
-VERSION = {"If-Match": "The ETag of the version that was seen; 412 if there is a newer one."}
 
 
 class Shares(ListView):

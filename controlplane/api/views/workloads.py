@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane import jobfile, spec
-from controlplane.api.endpoint import PAGE, Parameter, View, endpoint, if_match, no_body
+from controlplane.api.endpoint import PAGE, VERSION, Parameter, View, endpoint, if_match, no_body
 from controlplane.api.pagination import page
 from controlplane.api.refusals import Faulty
 from controlplane.api.rendering import dumps
@@ -24,7 +24,6 @@ from controlplane.services.rehearsal import rehearse
 from controlplane.shapes import Choice, FieldError, Items, Text
 
 KEY = {"Idempotency-Key": "Sent again within 24 h with the same body, the first answer is given again."}
-VERSION = {"If-Match": "The ETag of the version that was seen; 412 if there is a newer one."}
 TAG = "workloads"
 ANY_NAME = Text(63, jobfile.LABEL, jobfile.LABEL_RULE)
 
