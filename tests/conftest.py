@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from controlplane.testbed import binaries
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
@@ -17,6 +18,10 @@ from tests import servers
 from tests.database import postgres_server
 from tests.prometheus import Prometheus
 from tests.prometheus import prometheus as run_prometheus
+
+# CI says the same of the same code: its examples follow from each test. A developer's run and the nightly one search on.
+if servers.must_have_all():
+    settings.load_profile("ci")
 
 # Whoever uses one of these fixtures needs that server, so the mark follows from the fixture.
 MARK_OF_FIXTURE = {

@@ -16,7 +16,8 @@ from scheduler.team import Quota, Team
 from scheduler.workload import Ask, Assignment, Gang, Kind, Phase, Workload
 
 AT = 100_000.0
-BLUE_MOST = 3 * WHOLE  # milli-GPU: nominal 2, borrowing 1
+NOMINAL = 2 * WHOLE  # milli-GPU, of each team
+BLUE_MOST = 3 * WHOLE  # it borrows 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def small(nodes: int, gpus: int, jobs: Iterable[Job]) -> Snapshot | None:
                 workload, phase=Phase.RUNNING, attempt=1, started_at=AT - 1000.0 * (seq + 1), placement=placement
             )
         workloads.append(workload)
-    quotas = [Quota("red", "gpu", 2 * WHOLE), Quota("blue", "gpu", 2 * WHOLE, BLUE_MOST - 2 * WHOLE)]
+    quotas = [Quota("red", "gpu", NOMINAL), Quota("blue", "gpu", NOMINAL, BLUE_MOST - NOMINAL)]
     world = Snapshot.build(AT, machines, [Team("red"), Team("blue")], quotas, workloads)
     return world if held(world, "blue") <= BLUE_MOST else None
 
@@ -99,7 +100,7 @@ def fits(world: Snapshot, claimant: Workload, without: Iterable[tuple[str, int]]
     has = held(world, claimant.team, gone)
     if claimant.team == "blue" and has + need > BLUE_MOST:
         return False
-    if is_owed and has + need > 2 * WHOLE:
+    if is_owed and has + need > NOMINAL:
         return False
     return sum(idle // claimant.ask.gpus for idle in idle_gpus(world, gone)) >= claimant.gang.min
 
@@ -135,14 +136,23 @@ def check_victims(world: Snapshot, decisions: tuple[Decision, ...]) -> None:
         claimant = before.workloads[decision.workload]
         if claimant.phase is not Phase.QUEUED:
             continue
-        is_owed = any(before.workloads[d.workload].team != claimant.team for d in mine) and not any(
-            isinstance(d, Evict) and d.reason == "Consolidated" for d in mine
-        )
+        is_moved = any(isinstance(d, Evict) and d.reason == "Consolidated" for d in mine)
+        others = {before.workloads[d.workload].team for d in mine} - {claimant.team} if not is_moved else set()
+        is_owed = bool(others) and not _is_fair(before.after((*mine, decision)), claimant.team, others)
         units = [unit for d in mine for unit in _units(before, d)]
         assert fits(before, claimant, [worker for unit in units for worker in unit], is_owed), decision
         for size in range(len(units)):
             for chosen in combinations(units, size):
                 assert not fits(before, claimant, [w for unit in chosen for w in unit], is_owed), (decision, chosen)
+
+
+def _is_fair(after: Snapshot, team: str, others: Iterable[str]) -> bool:
+    """Whether a team that holds more than its nominal quota took it from those that even so hold no less.
+
+    The teams own as much and weigh as much as each other, so nobody above its entitlement is entitled to less.
+    """
+    has = held(after, team)
+    return has > NOMINAL and all(held(after, other) >= has for other in others)
 
 
 def _units(world: Snapshot, decision: Evict | Shrink) -> list[list[tuple[str, int]]]:
