@@ -19,7 +19,7 @@ from tests.database import postgres_server
 from tests.prometheus import Prometheus
 from tests.prometheus import prometheus as run_prometheus
 
-# CI says the same of the same code: its examples follow from each test. A developer's run and the nightly one search on.
+# CI says the same of the same code: its examples follow from each test. All other runs, also nightly, search on.
 if servers.must_have_all():
     settings.load_profile("ci")
 
