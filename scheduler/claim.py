@@ -1,12 +1,12 @@
 """One claimant's places under its team's quota: the step that all actions end with."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from scheduler.fit import flavors, least
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Plan
-from scheduler.quota import ENDLESS
+from scheduler.quota import ENDLESS, Changes
 from scheduler.reservation import quota_for, room_for
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Flavor
 from scheduler.workload import Assignment, Kind, Phase, Workload
@@ -122,16 +122,33 @@ def _room_without(plan: Plan, team: str, pool: str, leavers: list[Workload], cou
 
 
 def _room_meanwhile(plan: Plan, team: str, pool: str, leavers: list[Workload], amount: int) -> int:
-    """Quota left whichever reserved workloads start first while others of these still leave."""
+    """Quota left whichever reserved workloads start first while others of these still leave.
+
+    Where every team lends all it owns, only its own root's borrowing limits can be in the way.
+    """
     usage = plan.usage
+    if pool not in usage.tree.lends_less:
+        return _below_limits_meanwhile(plan, team, pool, leavers)
     room = usage.available_beside(team, pool, LATER, [(w.team, _leaving_milli(plan, w, pool)) for w in leavers])
     if room >= amount or not leavers:
         return room  # even if all reserved ones could start beside all that leaves
-    orders = {(), *(w.after for w in plan.reserved.values())}
-    return min(
-        usage.available_beside(team, pool, LATER, _while_still(plan, pool, [w for w in leavers if w.id not in after]))
-        for after in sorted(orders)
-    )
+    reserved = list(plan.reserved.values())
+    return min(usage.available_beside(team, pool, LATER, held) for held in _in_all_orders(plan, pool, leavers, reserved))
+
+
+def _below_limits_meanwhile(plan: Plan, team: str, pool: str, leavers: list[Workload]) -> int:
+    usage, root_of = plan.usage, plan.usage.tree.root_of
+    if usage.below_limits(team, pool, LATER, []) == ENDLESS:
+        return ENDLESS
+    theirs = [w for w in leavers if root_of[w.team] == root_of[team]]
+    reserved = [w for w in plan.reserved.values() if root_of[w.team] == root_of[team]]
+    return min(usage.below_limits(team, pool, LATER, held) for held in _in_all_orders(plan, pool, theirs, reserved))
+
+
+def _in_all_orders(plan: Plan, pool: str, leavers: list[Workload], reserved: list[Workload]) -> Iterator[Changes]:
+    """How what is held differs from LATER while some of these still leave, in each order they may leave in."""
+    for after in sorted({(), *(w.after for w in reserved)}):
+        yield _while_still(plan, pool, [w for w in leavers if w.id not in after], reserved)
 
 
 def _room_once_started(plan: Plan, team: str, pool: str, amount: int) -> int:
@@ -141,10 +158,10 @@ def _room_once_started(plan: Plan, team: str, pool: str, amount: int) -> int:
     return _room_meanwhile(plan, team, pool, list(plan.leaving.values()), amount)
 
 
-def _while_still(plan: Plan, pool: str, leavers: list[Workload]) -> list[tuple[str, int]]:
+def _while_still(plan: Plan, pool: str, leavers: list[Workload], reserved: list[Workload]) -> Changes:
     """How what is held differs from LATER while these still leave: theirs is held, what waits for them is not."""
     names = {w.id for w in leavers}
-    blocked = [w for w in plan.reserved.values() if not names.isdisjoint(w.after)]
+    blocked = [w for w in reserved if not names.isdisjoint(w.after)]
     still = [(w.team, _leaving_milli(plan, w, pool)) for w in leavers]
     return still + [(w.team, -_reserved_milli(plan, w, pool)) for w in blocked]
 

@@ -32,7 +32,6 @@ class Evictable:
         self.priority = _column([w.priority for w in found])
         self.milli = _column([w.held_milli for w in found])
         self.started: Floats = np.array([w.started_at or 0.0 for w in found])
-        self.of_team: dict[str, Ints] = {}
         self.moves_tried = 0  # sets of moves that consolidation looked at in this round
         self.movable = _column([i for i, w in enumerate(found) if is_movable(w)])
         self._number = {w.id: i for i, w in enumerate(found)}
@@ -40,6 +39,8 @@ class Evictable:
         for number, workload in enumerate(found):
             by_team.setdefault(workload.team, []).append(number)
         self.of_team = {team: _column(numbers) for team, numbers in by_team.items()}
+        place = {team: i for i, team in enumerate(by_team)}
+        self.team = _column([place[w.team] for w in found])  # which of `of_team`
         self._build_rows(plan)
 
     def _build_rows(self, plan: Plan) -> None:
@@ -68,8 +69,12 @@ class Evictable:
 
     def present(self, plan: Plan, numbers: Ints, spared: set[str]) -> Ints:
         """Those that the plan has not moved and that are not spared."""
-        out = {self._number[uid] for uid in (*plan.changed(), *spared) if uid in self._number}
-        return numbers[~np.isin(numbers, _column(sorted(out)))] if out else numbers
+        out = [self._number[uid] for uid in (*plan.changed(), *spared) if uid in self._number]
+        if not out or not numbers.size:
+            return numbers
+        stays = np.ones(len(self.workloads), dtype=np.bool_)
+        stays[out] = False
+        return numbers[stays[numbers]]
 
     def free_without(self, plan: Plan, numbers: Ints) -> Free:
         """What would be free, later, if these had left as well."""

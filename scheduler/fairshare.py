@@ -200,6 +200,12 @@ def deserved(plan: Plan, settings: Settings) -> Pool:
     }
 
 
+def givers(plan: Plan, settings: Settings, pool: str) -> list[str]:
+    """Teams whose subtree holds more than it is entitled to in the pool, who borrow most first: nobody else gives."""
+    known, total = entitled(plan, settings), plan.usage.total[LATER]
+    return [name for name in plan.usage.borrowers(pool) if total[name, pool] > known.get((name, pool), 0)]
+
+
 def spare(plan: Plan, settings: Settings, team: str, other: str, pool: str, need: int) -> int:
     """How much a team above its entitlement may be made to give to one below its own that then holds `need` more.
 

@@ -67,16 +67,15 @@ def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
     ask, inventory = workload.ask, plan.inventory
     if not ask.milli:
         return [None]
+    needed = least_memory(ask)
+    fitting = [f for f in inventory.flavors if f.gpu_memory >= needed and (not ask.models or f.model in ask.models)]
+    if len(fitting) < 2:
+        return [*fitting]
     order: list[tuple[tuple[bool, int, int, str], Flavor]] = []
-    for flavor in inventory.flavors:
-        if ask.models and flavor.model not in ask.models:
-            continue
-        memory = flavor.gpu_memory
-        if memory < least_memory(ask):
-            continue
+    for flavor in fitting:
         room = plan.usage.within_nominal(workload.team, flavor.pool, LATER)
         rank = ask.models.index(flavor.model) if ask.models else 0
-        order.append(((room < ask.milli * least(workload), rank, memory, flavor.pool), flavor))
+        order.append(((room < ask.milli * least(workload), rank, flavor.gpu_memory, flavor.pool), flavor))
     return [flavor for _, flavor in sorted(order, key=lambda pair: pair[0])]
 
 

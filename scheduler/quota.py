@@ -52,7 +52,7 @@ CLUSTER = ""  # the name of the invisible root
 ENDLESS = 1 << 60  # milli-GPU
 
 
-Changes = list[tuple[str, int]]
+Changes = list[tuple[str, int]]  # (team, milli-GPU) that is held as well; negative: no longer held
 
 
 class Tree:
@@ -175,13 +175,24 @@ class Usage:
         return self.tree.available(team, pool, self._stored[when])
 
     def available_beside(self, team: str, pool: str, when: int, others: Changes) -> int:
-        """`available` once these (team, milli-GPU) are held as well; negative ones are no longer held."""
+        """`available` once these are held as well."""
         for other, milli in others:
             self.charge(other, pool, when, milli)
         free = self.tree.available(team, pool, self._stored[when])
         for other, milli in others:
             self.charge(other, pool, when, -milli)
         return free
+
+    def below_limits(self, team: str, pool: str, when: int, others: Changes) -> int:
+        """How much more the team may hold by the borrowing limits on its path once these are held as well."""
+        paths, pots, total = self.tree.paths, self.tree.pots, self.total[when]
+        room = ENDLESS
+        for name in self.tree.path(team)[:-1]:
+            most = pots[name, pool].most
+            if most is not None:
+                further = sum(milli for other, milli in others if name in paths[other])
+                room = min(room, max(0, most - total[name, pool] - further))
+        return room
 
     def within_nominal(self, team: str, pool: str, when: int, firm_only: bool = False) -> int:
         """How much more the team may hold without borrowing; for work that may not be preempted, beside such work."""

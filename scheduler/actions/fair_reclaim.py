@@ -1,12 +1,10 @@
 """Fair reclaim: among teams that borrow, one below its entitlement takes from those above theirs."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
-from scheduler.fairshare import entitled, spare
+from scheduler.fairshare import entitled, givers, spare
 from scheduler.fit import flavors, least
 from scheduler.plan import Plan
 from scheduler.quota import gpus_counted, gpus_text
@@ -31,8 +29,10 @@ def fair_reclaim(
     pools = [f.pool for f in flavors(plan, claimant) if f is not None]
     pools = [pool for pool in pools if usage.total[LATER][team, pool] < known.get((team, pool), 0)]
     chosen = [np.zeros(0, dtype=np.int64)]
-    chosen += [numbers for pool in pools for numbers in _of_pool(plan, claimant, evictable, settings, pool)]
-    if len(chosen) == 1 and not (pools and evictable.elastic):
+    if may_evict:
+        chosen += [_of_pool(plan, claimant, evictable, settings, pool) for pool in pools]
+    numbers = np.concatenate(chosen)
+    if not numbers.size and not (pools and evictable.elastic):
         return False
 
     def may_take(victim: Workload) -> bool:
@@ -53,21 +53,19 @@ def fair_reclaim(
         )
 
     terms = Terms(EvictReason.FAIR_SHARE, False, may_take, message, may_shrink, may_evict)
-    return make_room(search(plan, claimant, evictable, np.concatenate(chosen), terms, settings))
+    return make_room(search(plan, claimant, evictable, numbers, terms, settings))
 
 
-def _of_pool(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, pool: str) -> Iterator[Ints]:
-    """Candidates of a pool, team by team; none where all that may be taken is too little."""
+def _of_pool(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, pool: str) -> Ints:
+    """Candidates of a pool; none where all that may be taken is too little."""
     usage, milli = plan.usage, claimant.ask.milli
     most = {
         other: spare(plan, settings, claimant.team, other, pool, milli * claimant.missing)
-        for other in usage.borrowers(pool)
+        for other in givers(plan, settings, pool)
     }
     if sum(most.values()) + usage.available(claimant.team, pool, LATER) < milli * least(claimant):
-        return
+        return np.zeros(0, dtype=np.int64)
     number, latest = usage.tree.pools.index(pool), plan.snapshot.at - settings.borrower_runtime_seconds
-    for other, amount in most.items():
-        theirs = evictable.of_team.get(other)
-        if amount and theirs is not None:
-            is_old = (evictable.pool[theirs] == number) & (evictable.started[theirs] <= latest)
-            yield theirs[is_old & (evictable.milli[theirs] <= amount)]
+    may_give = np.array([most.get(other, 0) for other in evictable.of_team], dtype=np.int64)[evictable.team]
+    is_old = (evictable.pool == number) & (evictable.started <= latest)
+    return np.flatnonzero(is_old & (evictable.milli <= may_give))

@@ -18,7 +18,7 @@ def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
     pools = [f.pool for f in flavors(plan, claimant) if f is not None]
     pools = [pool for pool in pools if need <= usage.owed(team, pool)]
     chosen = [np.zeros(0, dtype=np.int64)]
-    for pool in pools:
+    for pool in pools if may_evict else ():
         number = usage.tree.pools.index(pool)
         for other in usage.borrowers(pool):
             spare = usage.spare(team, other, pool, need)
