@@ -7,14 +7,15 @@ rows that change.
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
 from gpushare.gpu import Share
 from scheduler.demand import NO_DEMAND, Demand, Shape
 from scheduler.history import UNKNOWN, History
+from scheduler.scope import Scope, Start
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
@@ -152,8 +153,8 @@ def digest_text(value: int) -> str:
 class Difference:
     """What a round saw that the stored round before it did not: texts of changed workloads, ids of those gone.
 
-    frame is the text of nodes, teams and quotas where these changed, demand that of the demand. A base is the
-    difference to nothing.
+    frame is the text of nodes, teams and quotas where these changed, demand that of the demand; scope is what the
+    round tried, if not everybody. A base is the difference to nothing.
     """
 
     at: float
@@ -161,37 +162,67 @@ class Difference:
     gone: tuple[str, ...] = ()
     frame: str | None = None
     demand: str | None = None
+    scope: Scope | None = None
 
     def pack(self) -> bytes:
         """Compressed bytes for the Cycle row."""
-        whole = _encode([self.at, list(self.changed.values()), list(self.gone), self.frame, self.demand])
+        scope = None if self.scope is None else _scope_values(self.scope)
+        whole = _encode([self.at, list(self.changed.values()), list(self.gone), self.frame, self.demand, scope])
         return zlib.compress(whole.encode(), level=1)
 
 
-def unpack(packed: bytes) -> tuple[float, list[Workload], list[str], Frame | None, Demand | None]:
-    """(at, changed workloads, ids gone, frame and demand if they changed) of one stored input."""
-    at, changed, gone, frame, *rest = json.loads(zlib.decompress(packed))  # rest: inputs of old have no demand
-    demand = rest[0] if rest else None
-    return (
+def _scope_values(scope: Scope) -> list[Any]:
+    starts = [
+        (uid, start.at, start.bound, start.pool, [(a.rank, a.node, a.gpus) for a in start.places])
+        for uid, start in scope.starts
+    ]
+    return [scope.teams, starts]
+
+
+def _scope_of(teams: list[str], starts: list[list[Any]]) -> Scope:
+    kept = [
+        (uid, Start(at, bound, pool, tuple(Assignment(rank, node, tuple(gpus)) for rank, node, gpus in places)))
+        for uid, at, bound, pool, places in starts
+    ]
+    return Scope(tuple(teams), tuple(kept))
+
+
+class Input(NamedTuple):
+    """One stored input, unpacked: frame and demand only where they changed."""
+
+    at: float
+    changed: list[Workload]
+    gone: list[str]
+    frame: Frame | None
+    demand: Demand | None
+    scope: Scope | None
+
+
+def unpack(packed: bytes) -> Input:
+    """What `Difference.pack` packed."""
+    at, changed, gone, frame, *rest = json.loads(zlib.decompress(packed))
+    demand, scope = (*rest, None, None)[:2]  # inputs of earlier versions have less
+    return Input(
         at,
         [workload_of(text) for text in changed],
         gone,
         None if frame is None else Frame.of(frame),
         None if demand is None else demand_of_text(demand),
+        None if scope is None else _scope_of(*scope),
     )
 
 
 def rebuild(inputs: Iterable[bytes]) -> Snapshot:
     """The snapshot that the last of these inputs was; the first must be a base, and none may be missing."""
     workloads: dict[str, Workload] = {}
-    at, frame, demand = 0.0, Frame((), (), ()), Demand()
+    at, frame, demand, scope = 0.0, Frame((), (), ()), Demand(), None
     for packed in inputs:
-        at, changed, gone, other, asked = unpack(packed)
+        at, changed, gone, other, asked, scope = unpack(packed)
         frame, demand = other or frame, asked or demand
         for uid in gone:
             workloads.pop(uid, None)
         workloads.update((w.id, w) for w in changed)
-    return frame.snapshot(at, workloads.values(), demand)
+    return replace(frame.snapshot(at, workloads.values(), demand), scope=scope)
 
 
 def pack_scaling(snapshot: Snapshot, metrics: Metrics) -> bytes:

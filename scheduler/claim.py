@@ -132,8 +132,8 @@ def _room_meanwhile(plan: Plan, team: str, pool: str, leavers: list[Workload], a
     room = usage.available_beside(team, pool, LATER, [(w.team, _leaving_milli(plan, w, pool)) for w in leavers])
     if room >= amount or not leavers:
         return room  # even if all reserved ones could start beside all that leaves
-    reserved = list(plan.reserved.values())
-    return min(usage.available_beside(team, pool, LATER, held) for held in _in_all_orders(plan, pool, leavers, reserved))
+    orders = _in_all_orders(plan, pool, leavers, list(plan.reserved.values()))
+    return min(usage.available_beside(team, pool, LATER, held) for held in orders)
 
 
 def _below_limits_meanwhile(plan: Plan, team: str, pool: str, leavers: list[Workload]) -> int:

@@ -14,22 +14,10 @@ from scheduler.decision import Shrink
 from scheduler.fit import allowed_nodes, flavors, least
 from scheduler.plan import Plan
 from scheduler.snapshot import LATER, Ints, applied
-from scheduler.workload import Kind, Phase, Workload
+from scheduler.workload import Workload, can_shrink, staying
 
 Ranks = dict[str, set[int]]  # ranks that leave, by workload
 MayShrink = Callable[[Workload], bool]  # asked again before each worker, of the gang as it would be
-
-
-def staying(workload: Workload) -> list[int]:
-    """Ranks that hold a place and keep it, ascending."""
-    return sorted(a.rank for a in workload.placement if not a.leaving)
-
-
-def can_shrink(workload: Workload) -> bool:
-    """Whether a running gang has workers beyond its minimum."""
-    if workload.kind is not Kind.TRAINING or workload.phase is not Phase.RUNNING:
-        return False
-    return len(staying(workload)) > max(1, workload.gang.min)
 
 
 class Lent:

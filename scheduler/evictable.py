@@ -7,13 +7,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpushare.gpu import WHOLE
-from scheduler.cost import cost
-from scheduler.elastic import can_shrink
 from scheduler.fit import per_node
+from scheduler.ledger import (
+    MAY_LEAVE,
+    MILLI,
+    MOVABLE,
+    POOL,
+    PRIORITY,
+    SAVED,
+    SEQ,
+    SERVICE,
+    STARTED,
+    TEAM,
+    WORKERS,
+    Ledger,
+)
 from scheduler.plan import Free, Plan, free_of
 from scheduler.settings import Settings
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, Bools, Ints
-from scheduler.workload import ACTIVE, Kind, Phase, Workload
+from scheduler.workload import Phase, Workload
 
 Floats = NDArray[np.float64]
 
@@ -22,54 +34,47 @@ class Evictable:
     """Candidates of one snapshot under one setting; what a plan decides meanwhile is asked for at each use."""
 
     def __init__(self, plan: Plan, settings: Settings) -> None:
-        at = plan.snapshot.at
-        found = [w for w in plan.holding if not is_protected(w, at, settings)]
-        ranked = sorted((cost(w, at, settings), w.priority, -w.seq, w.id) for w in found)
-        found = [plan.snapshot.workloads[uid] for _, _, _, uid in ranked]
-        self.workloads = found
-        self.elastic = sorted((w for w in plan.holding if can_shrink(w)), key=lambda w: w.seq)
-        self.costs: Floats = np.array([row[0] for row in ranked])
-        self.priority = _column([w.priority for w in found])
-        self.milli = _column([w.held_milli for w in found])
-        self.started: Floats = np.array([w.started_at or 0.0 for w in found])
+        ledger = plan.ledger
+        slots = _may_leave(plan, settings)
+        costs = _costs(ledger, slots, plan.snapshot.at, settings)
+        ints = ledger.ints[slots]
+        order = np.lexsort((-ints[:, SEQ], ints[:, PRIORITY], costs))
+        slots, ints = slots[order], ints[order]
+        self.workloads = [w for slot in slots.tolist() if (w := ledger.slots[slot]) is not None]
+        self.elastic = sorted(ledger.elastic.values(), key=lambda w: w.seq)
+        self.costs: Floats = costs[order]
+        self.priority, self.milli, self.team, self.pool = (ints[:, i] for i in (PRIORITY, MILLI, TEAM, POOL))
+        self.started: Floats = ledger.times[slots, STARTED]
+        self.movable = np.flatnonzero(ledger.flags[slots, MOVABLE])
         self.moves_tried = 0  # sets of moves that consolidation looked at in this round
-        self.movable = _column([i for i, w in enumerate(found) if is_movable(w)])
-        self._number = {w.id: i for i, w in enumerate(found)}
-        by_team: dict[str, list[int]] = {}
-        for number, workload in enumerate(found):
-            by_team.setdefault(workload.team, []).append(number)
-        self.of_team = {team: _column(numbers) for team, numbers in by_team.items()}
-        place = {team: i for i, team in enumerate(by_team)}
-        self.team = _column([place[w.team] for w in found])  # which of `of_team`
-        self._build_rows(plan)
+        self.team_number = ledger.team_number  # in the column `team`
+        self._of_team: dict[str, Ints] = {}
+        self._slot = ledger.slot
+        self._at = np.full(len(ledger.ints), -1, dtype=np.int64)  # the number of the candidate in each slot, -1: none
+        self._at[slots] = np.arange(len(slots))
+        self._devices, self._hosts = (self._numbered(rows) for rows in ledger.rows)
 
-    def _build_rows(self, plan: Plan) -> None:
-        inventory = plan.inventory
-        offset = inventory.offset.tolist()
-        pools = plan.usage.tree.pools
-        devices: list[tuple[int, int, int, int, int]] = []
-        hosts: list[tuple[int, int, int, int, int, int]] = []
-        self.pool = np.full(len(self.workloads), -1, dtype=np.int64)  # index in tree.pools; -2 = several
-        for number, workload in enumerate(self.workloads):
-            ask = workload.ask
-            milli, memory = ask.on_device
-            for worker in workload.placement:
-                node = inventory.index.get(worker.node)
-                if node is None or worker.leaving:
-                    continue
-                hosts.append((number, node, ask.cpu_milli, ask.memory, max(1, ask.milli), worker.rank))
-                count = inventory.nodes[node].gpus  # a node may come back with fewer devices
-                at = [offset[node] + index for index in worker.gpus if index < count]
-                devices += [(number, device, milli, memory, worker.rank) for device in at]
-                pool = pools.index(inventory.nodes[node].pool)
-                if ask.milli and self.pool[number] != pool:
-                    self.pool[number] = pool if self.pool[number] == -1 else -2
-        self._devices = np.array(devices, dtype=np.int64).reshape(-1, 5)
-        self._hosts = np.array(hosts, dtype=np.int64).reshape(-1, 6)
+    def _numbered(self, rows: Ints) -> Ints:
+        """Those rows of the ledger that candidates have, with their numbers in the place of slots."""
+        numbers = self._at[rows[:, 0]]
+        out: Ints = rows[numbers >= 0]
+        out[:, 0] = numbers[numbers >= 0]
+        return out
+
+    def of_team(self, team: str) -> Ints:
+        """A team's own candidates, the cheapest first."""
+        known = self._of_team.get(team)
+        if known is None:
+            known = self._of_team[team] = np.flatnonzero(self.team == self.team_number.get(team, -1))
+        return known
+
+    def _number(self, uid: str) -> int:
+        slot = self._slot.get(uid)
+        return -1 if slot is None else int(self._at[slot])
 
     def present(self, plan: Plan, numbers: Ints, spared: set[str]) -> Ints:
         """Those that the plan has not moved and that are not spared."""
-        out = [self._number[uid] for uid in (*plan.changed(), *spared) if uid in self._number]
+        out = [number for uid in (*plan.changed(), *spared) if (number := self._number(uid)) >= 0]
         if not out or not numbers.size:
             return numbers
         stays = np.ones(len(self.workloads), dtype=np.bool_)
@@ -93,8 +98,8 @@ class Evictable:
         """The rows of the chosen, without the workers that an elastic gang of theirs gives up on the plan."""
         mask: Bools = chosen[rows[:, 0]]
         for gang in self.elastic:
-            number, now = self._number.get(gang.id), plan.workload(gang.id)
-            if number is not None and chosen[number] and now is not gang:
+            number, now = self._number(gang.id), plan.workload(gang.id)
+            if number >= 0 and chosen[number] and now is not gang:
                 given = [a.rank for a in now.placement if a.leaving]
                 mask &= ~((rows[:, 0] == number) & np.isin(rows[:, -1], given))
         return rows[mask]
@@ -133,19 +138,23 @@ class Evictable:
         return np.where(could, price, np.inf)
 
 
-def is_protected(workload: Workload, at: float, settings: Settings) -> bool:
-    """Whether nobody may make it leave now: not preemptible, just started, or preempted too often."""
-    if not workload.preemptible or workload.phase not in ACTIVE or workload.after:
-        return True
-    if workload.started_at is None or at - workload.started_at < settings.min_runtime_seconds:
-        return True
-    return bool(workload.preempted_by) and len(recent_preemptors(workload, at, settings)) >= settings.max_preemptions
+def _may_leave(plan: Plan, settings: Settings) -> Ints:
+    """Slots of those that may be made to leave now: preemptible, not just started, not preempted too often."""
+    ledger, at = plan.ledger, plan.snapshot.at
+    may: Bools = ledger.flags[:, MAY_LEAVE] & (at - ledger.times[:, STARTED] >= settings.min_runtime_seconds)
+    for uid, workload in ledger.preempted.items():
+        if len(recent_preemptors(workload, at, settings)) >= settings.max_preemptions:
+            may[ledger.slot[uid]] = False
+    return np.flatnonzero(may)
 
 
-def is_movable(workload: Workload) -> bool:
-    """Whether it loses little when it starts again elsewhere: it saves checkpoints, and nobody calls it."""
-    saves = workload.checkpoint_interval is not None or workload.checkpointed_at is not None
-    return saves and workload.kind is not Kind.INFERENCE and bool(workload.ask.milli)
+def _costs(ledger: Ledger, slots: Ints, at: float, settings: Settings) -> Floats:
+    """What `cost` says, of many."""
+    lost = np.maximum(0.0, at - ledger.times[slots, SAVED])
+    lost = np.where(ledger.flags[slots, SERVICE], settings.outage_seconds, lost)
+    breakage = settings.rejoin_seconds * np.maximum(0, ledger.ints[slots, WORKERS] - 1)
+    out: Floats = (lost + settings.restart_seconds + breakage) * np.maximum(1, ledger.ints[slots, MILLI])
+    return out
 
 
 def recent_preemptors(workload: Workload, at: float, settings: Settings) -> list[str]:
@@ -166,7 +175,3 @@ def worn(plan: Plan, settings: Settings) -> frozenset[str]:
         for w in plan.waiting
         if w.phase is Phase.QUEUED and w.preempted_by and len(recent_preemptors(w, at, settings)) >= most
     )
-
-
-def _column(values: list[int]) -> Ints:
-    return np.array(values, dtype=np.int64)

@@ -141,8 +141,8 @@ def _placement(plan: Plan, workload: Workload) -> Check:
 
 def _preemption(plan: Plan, workload: Workload, settings: Settings) -> Check:
     evictable, usage, need = Evictable(plan, settings), plan.usage, workload.ask.milli * least(workload)
-    numbers = evictable.of_team.get(workload.team)
-    lower = 0 if numbers is None else int((evictable.priority[numbers] < workload.priority).sum())
+    numbers = evictable.of_team(workload.team)
+    lower = int((evictable.priority[numbers] < workload.priority).sum())
     pools = [f.pool for f in flavors(plan, workload) if f is not None]
     owed = [p for p in pools if need <= usage.owed(workload.team, p)]
     lenders = [t for p in owed for t in usage.borrowers(p) if usage.spare(workload.team, t, p, need)]

@@ -153,25 +153,33 @@ def _demand(plan: Plan) -> dict[str, Pool]:
     home: dict[tuple[str, tuple[str, ...], int], str | None] = {}  # all that it depends on, and quick to hash
     for workload, workers in _wanting(plan):
         team, ask = workload.team, workload.ask
+        milli = ask.milli
+        if not milli:
+            continue
         key = (team, ask.models, least_memory(ask))
         if key not in home:
             home[key] = _home(plan, team, ask)
         if (found := home[key]) is not None:
-            out[found][team] += ask.milli * workers
+            out[found][team] += milli * workers
     return out
 
 
 def _wanting(plan: Plan) -> Iterator[tuple[Workload, int]]:
     """Claimants that nothing but room and quota keeps from starting, and those made to leave: how many workers more."""
-    at, known = plan.snapshot.at, plan.usage.tree.paths
+    at, known, spent = plan.snapshot.at, plan.usage.tree.paths, plan.spent
+    changed = set(plan.changed())
     for before in plan.waiting:
-        workload = plan.workload(before.id)
-        is_gated = workload.unmet or (workload.not_before is not None and workload.not_before > at)
-        if workload.is_waiting and not is_gated and workload.team in known and workload.team not in plan.spent:
-            yield workload, workload.missing if workload.ask.milli else 0
+        workload = plan.workload(before.id) if before.id in changed else before
+        if workload.unmet or (workload.not_before is not None and workload.not_before > at):
+            continue
+        if workload.team in known and workload.team not in spent:
+            if not workload.placement and workload.phase is Phase.QUEUED:
+                yield workload, workload.gang.count
+            elif workload.is_waiting:
+                yield workload, workload.missing
     for workload in plan.leaving.values():
         if workload.phase is Phase.CHECKPOINTING and workload.team in known:
-            yield workload, workload.missing if workload.ask.milli else 0
+            yield workload, workload.missing
 
 
 def _home(plan: Plan, team: str, ask: Ask) -> str | None:

@@ -16,7 +16,7 @@ from scheduler.workload import Assignment, Phase, Workload
 
 def keep_places(plan: Plan) -> list[Workload]:
     """Keep a place for each workload that is moving and still leaves; those that have left and are queued."""
-    moving = sorted((w for w in plan.snapshot.workloads.values() if w.moving), key=lambda w: w.seq)
+    moving = sorted(plan.ledger.moving.values(), key=lambda w: w.seq)
     for workload in moving:
         if workload.phase is Phase.CHECKPOINTING:
             keep(plan, workload)

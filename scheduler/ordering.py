@@ -26,7 +26,8 @@ def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
     turn is passed over.
     """
     queues, shapes, log = _queues(plan, settings), plan.snapshot.shapes, plan.log
-    shares = deserved(plan, settings) if queues else {}
+    # One team alone has nobody to be compared with.
+    shares = deserved(plan, settings) if len(queues) > 1 else dict.fromkeys(plan.usage.tree.paths, 0)
     turns: list[Turn] = [(False, claim_of(plan, shares, team), team) for team in queues]
     heapq.heapify(turns)
     decided = len(log)
@@ -114,7 +115,10 @@ def _size(workload: Workload) -> tuple[int, ...]:
 def _queues(plan: Plan, settings: Settings) -> dict[str, list[Workload]]:
     """Claimants by team, last one first, so that `pop` takes the next."""
     queues: dict[str, list[Workload]] = {}
-    for workload in reversed(within_team(plan.waiting, plan.snapshot.at, settings)):
+    scope, waiting = plan.snapshot.scope, plan.waiting
+    if scope is not None:
+        waiting = [workload for workload in waiting if workload.team in scope.teams]
+    for workload in reversed(within_team(waiting, plan.snapshot.at, settings)):
         queue = queues.get(workload.team)
         if queue is None:
             queues[workload.team] = [workload]

@@ -6,6 +6,7 @@ The plan means by a decision exactly what `Snapshot.after` means by it: it chang
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,12 +14,13 @@ import numpy as np
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
 from scheduler.decision import Evict, EvictReason, Place, Shrink
+from scheduler.ledger import ledger_of
 from scheduler.placement.chooser import Chooser
-from scheduler.quota import Tree, Usage
+from scheduler.quota import Tree
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Inventory, Snapshot, applied
 from scheduler.team import Budget
 from scheduler.terms import of_evict, of_place
-from scheduler.workload import Ask, Assignment, Kind, Phase, Workload
+from scheduler.workload import Ask, Assignment, Phase, Workload
 
 if TYPE_CHECKING:
     from scheduler.reservation import Reservation
@@ -42,9 +44,9 @@ class Plan:
         self.snapshot = snapshot
         self.inventory = snapshot.inventory
         self.columns: Columns = snapshot.columns.copy()
-        self.usage = Usage(Tree(snapshot), {n.name: n.pool for n in snapshot.inventory.nodes})
-        self.waiting: list[Workload] = []
-        self.holding: list[Workload] = []  # with a placement when the round began
+        self.ledger = ledger_of(snapshot)
+        self.usage = self.ledger.usage.copy()
+        self.waiting = sorted(self.ledger.waiting.values(), key=lambda w: w.seq)
         self.reserved: dict[str, Workload] = {}  # hold places that are not free yet
         self.leaving: dict[str, Workload] = {}  # have workers that are being stopped
         self.spent = _spent(snapshot, self.usage.tree)  # by team: the budget that lets nothing of it start
@@ -57,14 +59,14 @@ class Plan:
         self._view: dict[str, Workload] = {}
         self.swaps = 0  # changes of a workload, tried ones included: what a search costs
         self.log: list[tuple[Workload, Change | None]] = []  # what was before, and the decision
-        for workload in snapshot.workloads.values():
-            if workload.placement:
-                self._sort_in(workload)
-                self.holding.append(workload)
-            if workload.phase is Phase.QUEUED or (workload.kind is Kind.INFERENCE and workload.is_waiting):
-                self.waiting.append(workload)
-        self.usage.count_all(self.holding)
+        for workload in sorted(self.ledger.unsettled.values(), key=lambda w: w.seq):
+            self._sort_in(workload)
         self.free = self._all_free()
+
+    @cached_property
+    def holding(self) -> list[Workload]:
+        """Those with a placement when the round began, by submission."""
+        return sorted(self.ledger.holding.values(), key=lambda w: w.seq)
 
     # what is so now
 

@@ -5,26 +5,17 @@ planned start; others may use its places meanwhile if they are expected to have 
 does not need. Nothing is stored: each round plans again from its snapshot.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from scheduler.forecast import ALL, age, expected_end, run_time
 from scheduler.plan import Free, Plan, free_of
 from scheduler.quota import Usage
+from scheduler.scope import Start
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, Columns, Flavor, Inventory, Snapshot
-from scheduler.workload import Assignment, Phase, Workload
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A planned start: when, where, in which pool; bound: when the longest run on these places is over."""
-
-    at: float
-    bound: float
-    pool: str  # "" for work without GPUs
-    places: tuple[Assignment, ...]
+from scheduler.workload import Phase, Workload
 
 
 class Reservation:
@@ -39,7 +30,8 @@ class Reservation:
         self._snapshot: Snapshot = plan.snapshot
         self._settings = settings
         self._gone = {w.id for w in ended}
-        self._known = {w.id for w in plan.snapshot.workloads.values() if plan.workload(w.id).placement}
+        changed = map(plan.workload, plan.changed())
+        self._known = {*plan.ledger.holding, *(w.id for w in changed if w.placement)}
         self._in_time: dict[str, bool] = {}
         self._free: Free | None = None
         self.columns: Columns = plan.columns.copy()
@@ -65,8 +57,10 @@ class Reservation:
     def binds(self, workload: Workload) -> bool:
         """Whether the workload may start only beside it.
 
-        Not what will have ended, nor what its team puts above it: that may even preempt it once it runs.
+        Not itself, what will have ended, nor what its team puts above it: that may even preempt it once it runs.
         """
+        if workload.id == self.workload.id:
+            return False
         is_above = workload.team == self.workload.team and workload.priority > self.workload.priority
         return not is_above and not self.ends_in_time(workload)
 

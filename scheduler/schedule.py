@@ -21,6 +21,7 @@ from scheduler.placement.chooser import chooser_of
 from scheduler.plan import Plan
 from scheduler.reasons import PERMANENT, awaiting, behind, gate, is_gated, kept_out, permanent, why
 from scheduler.reservation import shortfall, terms
+from scheduler.scope import Starts
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Phase, Workload
@@ -34,6 +35,11 @@ def schedule(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
     A function of its input: the same snapshot gives the same decisions, byte for byte, and a
     snapshot in which nothing can change gives none.
     """
+    return decide(snapshot, settings)[0]
+
+
+def decide(snapshot: Snapshot, settings: Settings) -> tuple[tuple[Decision, ...], Starts]:
+    """What `schedule` decides, and the planned starts of the heads that wait on."""
     # 1. Copy the columns once; all that follows is tentative on this plan.
     plan = Plan(snapshot)
     # 2. Go through the claimants: teams furthest below their entitlement first, then by class, priority, age.
@@ -50,11 +56,12 @@ def schedule(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
     told = ((workload, awaiting(plan, workload)) for workload in reserved)
     waits += [Wait(w.id, w.version, *refusal) for w, refusal in told if is_news(w, refusal, snapshot.at, settings)]
     # 5. What nobody waits for lets elastic gangs grow again.
-    if len(plan.log) < settings.most_changes:
+    if len(plan.log) < settings.most_changes and snapshot.scope is None:
         grow(plan, ((workload, refusal.reason) for workload, refusal in refused), settings)
     # A service may be refused more replicas and then have to leave: that says enough.
     moved = {decision.workload for decision in plan.decisions}
-    return (*plan.decisions, *(wait for wait in waits if wait.workload not in moved))
+    starts = tuple((kept.workload.id, kept.start) for kept in plan.reservations)
+    return (*plan.decisions, *(wait for wait in waits if wait.workload not in moved)), starts
 
 
 def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:

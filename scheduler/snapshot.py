@@ -16,6 +16,7 @@ from gpushare.gpu import WHOLE
 from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
 from scheduler.demand import NO_DEMAND, Demand
 from scheduler.history import UNKNOWN, History
+from scheduler.scope import Scope
 from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import ACTIVE, Assignment, Phase, Workload
 
@@ -188,6 +189,30 @@ def whens(workload: Workload, worker: Assignment) -> tuple[int, ...]:
     return (NOW,) if worker.leaving else (NOW, LATER)
 
 
+Pair = tuple[Workload | None, Workload | None]  # a workload before and after a change
+
+
+class Kept:
+    """What is known of a snapshot beyond itself: its ledger, or an earlier one's and what changed since."""
+
+    def __init__(self) -> None:
+        self.ledger: Any = None  # scheduler.ledger.Ledger
+        self.pairs: tuple[Pair, ...] = ()
+        self._of: tuple[Any, ...] = ()
+
+    def is_of(self, snapshot: "Snapshot") -> bool:
+        """Whether it holds for this snapshot: copies with other quotas, say, share it wrongly."""
+        return len(self._of) == 4 and all(a is b for a, b in zip(self._of, _counted(snapshot), strict=True))  # noqa: PLR2004
+
+    def now_is(self, ledger: Any, snapshot: "Snapshot", pairs: tuple[Pair, ...] = ()) -> None:
+        """Have this ledger, and what changed since, for this snapshot."""
+        self.ledger, self.pairs, self._of = ledger, pairs, _counted(snapshot)
+
+
+def _counted(snapshot: "Snapshot") -> tuple[Any, ...]:
+    return snapshot.workloads, snapshot.inventory, snapshot.teams, snapshot.quotas
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """Everything a round may look at. `at` is the cluster clock, in seconds."""
@@ -206,6 +231,8 @@ class Snapshot:
     # What places were scored with, kept from one snapshot to the next: see placement.chooser.
     choosers: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     history: History = UNKNOWN  # what ended work teaches about how long work runs
+    scope: Scope | None = None  # whose claimants the round tries; None: everybody's
+    kept: Kept = field(default_factory=Kept, repr=False, compare=False)  # see ledger.ledger_of
 
     @staticmethod
     def build(
@@ -244,7 +271,9 @@ class Snapshot:
     ) -> "Snapshot":
         """The same world later, with some workloads changed or new and some ended."""
         workloads, columns = dict(self.workloads), self.columns.copy()
+        pairs: list[Pair] = []
         for workload in changed:
+            pairs.append((workloads.get(workload.id), workload))
             if (old := workloads.get(workload.id)) is not None:
                 columns.add(self.inventory, old, -1)
             columns.add(self.inventory, workload)
@@ -253,9 +282,13 @@ class Snapshot:
             self.shapes.pop(uid, None)
             if (old := workloads.pop(uid, None)) is not None:
                 columns.add(self.inventory, old, -1)
+                pairs.append((old, None))
         at = self.at if at is None else at
         kept = self.shapes, self.use, self.budgets, self.demand, self.choosers, self.history
-        return Snapshot(at, self.inventory, self.teams, self.quotas, workloads, columns, *kept)
+        later = Snapshot(at, self.inventory, self.teams, self.quotas, workloads, columns, *kept)
+        if self.kept.is_of(self):
+            later.kept.now_is(self.kept.ledger, later, (*self.kept.pairs, *pairs))
+        return later
 
     def after(self, decisions: Iterable[Decision]) -> "Snapshot":
         """The world once these decisions are committed: the same meaning as the database's interpreter."""

@@ -193,3 +193,15 @@ class Workload:
     def held_milli(self) -> int:
         """Milli-GPU held or reserved, leaving workers included."""
         return self.ask.milli * len(self.placement)
+
+
+def staying(workload: Workload) -> list[int]:
+    """Ranks that hold a place and keep it, ascending."""
+    return sorted(a.rank for a in workload.placement if not a.leaving)
+
+
+def can_shrink(workload: Workload) -> bool:
+    """Whether a running gang has workers beyond its minimum."""
+    if workload.kind is not Kind.TRAINING or workload.phase is not Phase.RUNNING:
+        return False
+    return sum(not a.leaving for a in workload.placement) > max(1, workload.gang.min)

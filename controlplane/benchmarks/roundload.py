@@ -136,8 +136,10 @@ class Bench:
         self.submit([self._load.job() for _ in ending])
 
     def event(self) -> None:
-        """One workload of one GPU ends, and one arrives."""
+        """One workload of one GPU ends and others take its place; then one of one GPU arrives."""
         self._end(self._load.some(self.ids("Running", 1), 1))
+        while self._decide() or self._act():
+            pass
         self.submit([self._load.job(1)])
 
     def round(self) -> Took:
@@ -187,5 +189,6 @@ def measure(options: Mapping[str, Any]) -> dict[str, Any]:
         "cores": [took.core_seconds for took in rounds],
         "placed": [took.placed for took in rounds],
         "events": [took.seconds for took in events],
+        "events_placed": sum(took.placed > 0 for took in events),
         "mib": peak / 1024,
     }

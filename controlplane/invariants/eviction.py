@@ -9,7 +9,7 @@ from controlplane.invariants.footprint import Footprints
 from controlplane.invariants.quota import standings
 from controlplane.invariants.state import Claim, Round, Schedule, State, Violation
 from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink
-from scheduler.evictable import is_movable
+from scheduler.ledger import is_movable
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, Snapshot
 from scheduler.workload import ACTIVE, LEAVING, Kind, Phase, Workload

@@ -1,7 +1,7 @@
 """Read, decide, commit."""
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from controlplane import wake
@@ -13,9 +13,13 @@ from controlplane.queries.snapshot import SnapshotKeeper, Taken
 from controlplane.services import decisions, policy
 from controlplane.services.cycles import CycleInput
 from controlplane.services.leases import HeldLease
-from scheduler.decision import Decision, Wait
-from scheduler.policies import decide
+from scheduler.decision import Decision, Evict, Shrink, Wait
+from scheduler.policies import WEFT, decide_round
+from scheduler.scope import Scope, Starts
+from scheduler.settings import Settings
+from scheduler.snapshot import Snapshot
 
+WHOLE_EVERY = 5.0  # of the cluster's clock: so long only those with news are tried, unless something became free
 BASE_EVERY = 50  # stored rounds between two whole inputs: a replay applies at most so many differences
 
 
@@ -45,17 +49,47 @@ class Journal:
         if taken.changed.demand is not None:
             self._demand = taken.changed.demand
 
-    def input(self, keeper: SnapshotKeeper, at: float) -> tuple[bytes, bool]:
+    def input(self, keeper: SnapshotKeeper, snapshot: Snapshot) -> tuple[bytes, bool]:
         """The input of the round being stored, and whether it is a base."""
         if self._needs_base or self._since_base >= BASE_EVERY:
-            return keeper.whole().pack(), True
-        return Difference(at, self._changed, tuple(self._gone), self._frame, self._demand).pack(), False
+            return replace(keeper.whole(), scope=snapshot.scope).pack(), True
+        kept = self._changed, tuple(self._gone), self._frame, self._demand
+        return Difference(snapshot.at, *kept, snapshot.scope).pack(), False
 
     def stored(self, is_base: bool) -> None:
         """The round is in the database: the next difference starts from here."""
         self._changed, self._gone, self._frame, self._demand = {}, {}, None, None
         self._since_base = 0 if is_base else self._since_base + 1
         self._needs_base = False
+
+
+@dataclass
+class Pace:
+    """When everybody is to be tried again, and until then: what the last whole round left behind.
+
+    Time passes for those that wait, too: others may be asked to leave after a while, back-offs end.
+    """
+
+    whole_at: float | None = None  # the cluster's clock; None: the next one
+    starts: Starts = ()
+    policy: int | None = None
+
+    def scope(self, taken: Taken, settings: Settings, version: int | None) -> Scope | None:
+        """Whom the round tries: those with news, or None for everybody."""
+        at = taken.snapshot.at
+        is_due = self.whole_at is None or not self.whole_at <= at < self.whole_at + WHOLE_EVERY
+        if is_due or taken.news is None or version != self.policy or settings.policy != WEFT:
+            return None
+        return Scope(tuple(sorted(taken.news)), self.starts)
+
+    def decided(self, taken: Taken, scope: Scope | None, starts: Starts, version: int | None) -> None:
+        """Everybody, or those in scope, were tried."""
+        if scope is None:
+            self.whole_at, self.starts, self.policy = taken.snapshot.at, starts, version
+
+    def unsettled(self) -> None:
+        """Something leaves, was left over or was not applied: the next round tries everybody."""
+        self.whole_at = None
 
 
 def run_once(wiring: Wiring) -> Report:
@@ -67,23 +101,29 @@ def _schedule(wiring: Wiring, lease: HeldLease) -> int:
     # Taken out and put back: a round that breaks off anywhere leaves nothing half followed behind.
     keeper: SnapshotKeeper = wiring.kept.pop("keeper", None) or SnapshotKeeper()
     journal: Journal = wiring.kept.pop("journal", None) or Journal()
-    applied = _round(wiring, lease, keeper, journal)
-    wiring.kept.update(keeper=keeper, journal=journal)
+    pace: Pace = wiring.kept.pop("pace", None) or Pace()
+    applied = _round(wiring, lease, keeper, journal, pace)
+    wiring.kept.update(keeper=keeper, journal=journal, pace=pace)
     return applied
 
 
-def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Journal) -> int:
+def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Journal, pace: Pace) -> int:
     started = time.monotonic()
     settings, version = policy.current()
     taken = keeper.take(lease, wiring.cluster.now())
     journal.add(taken)
-    decided = decide(taken.snapshot, settings.scheduling)
+    scope = pace.scope(taken, settings.scheduling, version)
+    if scope is not None and not scope.teams:
+        return 0
+    snapshot = replace(taken.snapshot, scope=scope)
+    decided, starts = decide_round(snapshot, settings.scheduling)
+    pace.decided(taken, scope, starts, version)
     if not decided:
         return 0
-    packed, is_base = journal.input(keeper, taken.snapshot.at)
+    packed, is_base = journal.input(keeper, snapshot)
     cycle = CycleInput(
         loop="schedule",
-        at=taken.snapshot.at,
+        at=snapshot.at,
         took_ms=round((time.monotonic() - started) * 1000, 3),
         policy=version,
         digest=taken.digest,
@@ -95,7 +135,10 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     committed = decisions.commit(decided, lease=lease, cycle=cycle, is_followed=True)
     keeper.follow(committed.applied)
     journal.stored(is_base)
-    if sum(not isinstance(decision, Wait) for decision in decided) >= settings.scheduling.most_changes:
+    is_full = sum(not isinstance(decision, Wait) for decision in decided) >= settings.scheduling.most_changes
+    if is_full or committed.stale or any(isinstance(decision, Evict | Shrink) for decision in decided):
+        pace.unsettled()
+    if is_full:
         wake.bells["schedule"].set()  # there may be more: come again at once instead of after a period
     return len(committed.applied)
 

@@ -53,7 +53,7 @@ def _read(inputs: Iterable[tuple[int, bytes]], first: int, count: int) -> Episod
     seen: dict[str, _Seen] = {}
     start = at = 0.0
     for number, packed in inputs:
-        at, changed, gone, other, asked = unpack(packed)
+        at, changed, gone, other, asked, _ = unpack(packed)
         workloads.update((w.id, w) for w in changed)
         left = [workloads.pop(uid) for uid in gone if uid in workloads]
         if number <= first:

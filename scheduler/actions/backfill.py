@@ -16,10 +16,11 @@ from scheduler.fit import Refusal, flavors, least
 from scheduler.forecast import age, planned_total, run_time
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Free, Plan, free_of
-from scheduler.reservation import Reservation, Start
+from scheduler.reservation import Reservation
+from scheduler.scope import Start, Starts
 from scheduler.settings import Settings
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, Flavor, whens
-from scheduler.workload import Kind, Workload
+from scheduler.workload import Kind, Phase, Workload
 
 MOST_TRIES = 4  # claimants a round tries to plan for; some cannot be, as services never end
 
@@ -46,6 +47,26 @@ class Backfill:
         self.settings = settings
         self._tries = 0
         self._waits: NDArray[np.float64] | None = None
+        if plan.snapshot.scope is not None:
+            self._take_over(plan.snapshot.scope.starts)
+
+    def _take_over(self, starts: Starts) -> None:
+        """Have the planned starts of the last whole round, and make no others.
+
+        What ends elsewhere than on a head's places does not matter to it, so only those there are looked at.
+        """
+        plan, self._tries = self.plan, MOST_TRIES
+        for uid, start in starts:
+            head = plan.snapshot.workloads.get(uid)
+            if head is not None and head.phase is Phase.QUEUED:
+                there = plan.ledger.on_nodes({plan.inventory.index.get(place.node, -1) for place in start.places})
+                ended = [w for w in there if w.kind is not Kind.INFERENCE and self._end(w) <= start.at]
+                plan.reservations.append(Reservation(plan, head, start, ended, self.settings))
+
+    def _end(self, workload: Workload) -> float:
+        at = self.plan.snapshot.at
+        run, ran = run_time(workload, self.plan.snapshot.history, self.settings), age(workload, at)
+        return at - ran + planned_total(run, ran)
 
     def consider(self, workload: Workload, refusal: Refusal) -> Refusal:
         """Make a reservation for a refused claimant if it is its turn; its reason, with the planned start."""

@@ -66,6 +66,6 @@ def _of_pool(plan: Plan, claimant: Workload, evictable: Evictable, settings: Set
     if sum(most.values()) + usage.available(claimant.team, pool, LATER) < milli * least(claimant):
         return np.zeros(0, dtype=np.int64)
     number, latest = usage.tree.pools.index(pool), plan.snapshot.at - settings.borrower_runtime_seconds
-    may_give = np.array([most.get(other, 0) for other in evictable.of_team], dtype=np.int64)[evictable.team]
+    may_give = np.array([most.get(other, 0) for other in evictable.team_number], dtype=np.int64)[evictable.team]
     is_old = (evictable.pool == number) & (evictable.started <= latest)
     return np.flatnonzero(is_old & (evictable.milli <= may_give))

@@ -1,7 +1,5 @@
 """Preempt: work of higher priority takes the place of its own team's lower work."""
 
-import numpy as np
-
 from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
 from scheduler.plan import Plan
@@ -16,7 +14,7 @@ def preempt(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
     Base priorities count: work that only waited long pushes nobody out. Elastic gangs of its team shrink for it at
     equal priority too: nothing that runs is ended.
     """
-    numbers = evictable.of_team.get(claimant.team, np.zeros(0, dtype=np.int64))
+    numbers = evictable.of_team(claimant.team)
     if not numbers.size and not evictable.elastic:
         return False
 

@@ -22,8 +22,8 @@ def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
         number = usage.tree.pools.index(pool)
         for other in usage.borrowers(pool):
             spare = usage.spare(team, other, pool, need)
-            theirs = evictable.of_team.get(other)
-            if spare and theirs is not None:
+            theirs = evictable.of_team(other)
+            if spare and theirs.size:
                 chosen.append(theirs[(evictable.pool[theirs] == number) & (evictable.milli[theirs] <= spare)])
     if len(chosen) == 1 and not (pools and evictable.elastic):
         return False

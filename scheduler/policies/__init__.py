@@ -18,6 +18,7 @@ from scheduler.policies.fgd import fgd
 from scheduler.policies.fifo import best_fit, fifo
 from scheduler.policies.kubernetes import gang, native
 from scheduler.reasons import awaiting
+from scheduler.scope import Starts
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Phase, Workload
@@ -48,8 +49,13 @@ class UnknownPolicyError(ValueError):
 
 def decide(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
     """Decide one round by the policy that the settings name. Raises UnknownPolicyError."""
+    return decide_round(snapshot, settings)[0]
+
+
+def decide_round(snapshot: Snapshot, settings: Settings) -> tuple[tuple[Decision, ...], Starts]:
+    """What `decide` decides, and the planned starts of those that wait on. Raises UnknownPolicyError."""
     if settings.policy == WEFT:
-        return weft.schedule(snapshot, settings)
+        return weft.decide(snapshot, settings)
     plan = Plan(snapshot)
     reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
     told = [(workload, refusal) for workload, refusal in outcomes(plan, settings) if refusal is not None]
@@ -60,7 +66,7 @@ def decide(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
         for workload, refusal in told
         if workload.id not in moved and weft.is_news(workload, refusal, snapshot.at, settings)
     )
-    return (*plan.decisions, *waits)
+    return (*plan.decisions, *waits), ()
 
 
 def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:

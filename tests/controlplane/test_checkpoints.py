@@ -7,7 +7,7 @@ import pytest
 from controlplane.cluster.port import Saved
 from controlplane.models import Workload
 from controlplane.queries.snapshot import SnapshotKeeper
-from scheduler.evictable import cost
+from scheduler.cost import cost
 from scheduler.settings import Settings
 from tests.controlplane.state import NoMetrics, World, seen_by_scheduler
 

@@ -64,9 +64,9 @@ def test_a_demand_survives_as_text():
     assert demand_of_text(demand_text(demand)) == demand
 
 
-def test_inputs_of_old_have_no_demand():
+def test_inputs_of_old_have_no_demand_and_no_scope():
     packed = zlib.compress(json.dumps([5.0, [], [], None]).encode())
-    assert unpack(packed) == (5.0, [], [], None, None)
+    assert unpack(packed) == (5.0, [], [], None, None, None)
 
 
 def test_a_policy_names_the_placement():

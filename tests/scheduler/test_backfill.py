@@ -246,7 +246,8 @@ def test_no_small_job_delays_a_gang_that_waits_longer(
     lines += [f"r{i} red training {gpus}  running n{i % 4 + 1}  started 99000" for i, (gpus, _) in enumerate(runs[:4])]
     lines += [f"head red training 4  x {workers}  pending  since 90000"]
     lines += [f"s{i} red training {gpus}  pending  since 95000" for i, (gpus, _) in enumerate(small)]
-    seconds = {f"r{i}": 1000 + left for i, (_, left) in enumerate(runs)} | {f"s{i}": s for i, (_, s) in enumerate(small)}
+    seconds = {f"r{i}": 1000 + left for i, (_, left) in enumerate(runs)}
+    seconds |= {f"s{i}": run for i, (_, run) in enumerate(small)}
     world = parse("\n".join(lines))
     known = [replace(w, expected_seconds=float(seconds.get(w.id, 3600))) for w in world.workloads.values()]
     found = delays(world.replace(changed=known))

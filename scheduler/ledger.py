@@ -1,0 +1,188 @@
+"""Who holds what and who waits: what a round would count anew each time, kept by difference between snapshots.
+
+Those that hold something have a row in a table of columns, so that candidates for leaving are found by arithmetic on
+whole columns. Everything here follows from the snapshot; in which order it was counted shows nowhere.
+"""
+
+from collections.abc import Iterable
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.quota import Tree, Usage
+from scheduler.snapshot import Bools, Ints, Inventory, Pair, Snapshot
+from scheduler.workload import ACTIVE, Kind, Phase, Workload, can_shrink
+
+Floats = NDArray[np.float64]
+SEQ, PRIORITY, MILLI, WORKERS, TEAM, POOL = range(6)  # columns of `ints`; POOL: in tree.pools, -1 none, -2 several
+STARTED, SAVED = range(2)  # columns of `times`: when it started; when it last lost nothing
+MAY_LEAVE, MOVABLE, SERVICE = range(3)  # columns of `flags`; MAY_LEAVE: but for what time and the past forbid
+MOST_PAIRS = 4000  # changes after which counting anew is as fast
+
+
+class Rows(NamedTuple):
+    """What workers that stay hold. devices: [.., 5] (slot, device, milli-GPU, MiB, rank); hosts: [.., 6] (slot, node,
+    1/1000 cores, MiB, milli-GPU but at least 1, rank)."""
+
+    devices: Ints
+    hosts: Ints
+
+
+class Ledger:
+    """Of one snapshot; nobody changes it. By slot: ints [S, 6], times [S, 2], flags [S, 3]; `slots` has whose it is."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.tree = Tree(snapshot)
+        self.usage = Usage(self.tree, {n.name: n.pool for n in snapshot.inventory.nodes})
+        self.waiting: dict[str, Workload] = {}
+        self.holding: dict[str, Workload] = {}
+        self.unsettled: dict[str, Workload] = {}  # some of its workers leave, or have places that are not free yet
+        self.moving: dict[str, Workload] = {}
+        self.elastic: dict[str, Workload] = {}  # have workers beyond their minimum
+        self.preempted: dict[str, Workload] = {}  # hold something, and had to leave before
+        self.team_number: dict[str, int] = {}
+        self.slot: dict[str, int] = {}
+        self.slots: list[Workload | None] = []
+        size = max(64, len(snapshot.workloads))
+        self.ints: Ints = np.zeros((size, 6), dtype=np.int64)
+        self.times: Floats = np.zeros((size, 2))
+        self.flags: Bools = np.zeros((size, 3), dtype=np.bool_)
+        self._idle: list[int] = []
+        self.rows = Rows(np.zeros((0, 5), dtype=np.int64), np.zeros((0, 6), dtype=np.int64))
+        self._change([(None, workload) for workload in snapshot.workloads.values()], snapshot.inventory)
+        self.usage.count_all(self.holding.values())
+
+    def after(self, pairs: Iterable[Pair], inventory: Inventory) -> "Ledger":
+        """That of the snapshot with these workloads exchanged: (before or None, after or None)."""
+        other, changes = copy(self), list(pairs)
+        for name in ("waiting", "holding", "unsettled", "moving", "elastic", "preempted", "team_number", "slot"):
+            setattr(other, name, dict(getattr(self, name)))
+        other.slots, other._idle = [*self.slots], [*self._idle]
+        other.ints, other.times, other.flags = self.ints.copy(), self.times.copy(), self.flags.copy()
+        other.usage = self.usage.copy()
+        other._change(changes, inventory)
+        for old, new in changes:
+            if old is not None:
+                other.usage.count(old, -1)
+            if new is not None:
+                other.usage.count(new)
+        return other
+
+    def on_nodes(self, nodes: Iterable[int]) -> list[Workload]:
+        """Those with a worker that stays on one of these nodes, by submission."""
+        hosts = self.rows.hosts
+        found = np.unique(hosts[np.isin(hosts[:, 1], list(nodes)), 0])
+        there = [w for slot in found.tolist() if (w := self.slots[slot]) is not None]
+        return sorted(there, key=lambda w: w.seq)
+
+    def _change(self, pairs: Iterable[Pair], inventory: Inventory) -> None:
+        freed: list[int] = []
+        added: list[tuple[int, Workload]] = []
+        for old, new in pairs:
+            if old is not None:
+                freed += self._forget(old)
+            if new is not None:
+                added += self._note(new)
+        # A slot may be given away again within the same change, so rows of the freed go first.
+        self._exchange_rows(freed, added, inventory)
+
+    def _forget(self, workload: Workload) -> list[int]:
+        uid = workload.id
+        for kept in (self.waiting, self.holding, self.unsettled, self.moving, self.elastic, self.preempted):
+            kept.pop(uid, None)
+        slot = self.slot.pop(uid, None)
+        if slot is None:
+            return []
+        self.slots[slot], self.flags[slot] = None, False
+        self._idle.append(slot)
+        return [slot]
+
+    def _note(self, workload: Workload) -> list[tuple[int, Workload]]:
+        uid = workload.id
+        if workload.phase is Phase.QUEUED or (workload.kind is Kind.INFERENCE and workload.is_waiting):
+            self.waiting[uid] = workload
+        if workload.moving:
+            self.moving[uid] = workload
+        if not workload.placement:
+            return []
+        self.holding[uid] = workload
+        if workload.phase is Phase.RESERVED or any(a.leaving or a.reserved for a in workload.placement):
+            self.unsettled[uid] = workload
+        if can_shrink(workload):
+            self.elastic[uid] = workload
+        if workload.preempted_by:
+            self.preempted[uid] = workload
+        slot = self._next_slot()
+        self.slot[uid], self.slots[slot] = slot, workload
+        self._fill(slot, workload)
+        return [(slot, workload)]
+
+    def _next_slot(self) -> int:
+        if self._idle:
+            return self._idle.pop()
+        self.slots.append(None)
+        if len(self.slots) > len(self.ints):
+            self.ints = np.concatenate([self.ints, np.zeros_like(self.ints)])
+            self.times = np.concatenate([self.times, np.zeros_like(self.times)])
+            self.flags = np.concatenate([self.flags, np.zeros_like(self.flags)])
+        return len(self.slots) - 1
+
+    def _fill(self, slot: int, w: Workload) -> None:
+        team = self.team_number.setdefault(w.team, len(self.team_number))
+        pool_of, pools = self.usage.pool_of, self.tree.pools
+        held = {pool_of[a.node] for a in w.placement if not a.leaving and a.node in pool_of} if w.ask.milli else set()
+        pool = -1 if not held else pools.index(next(iter(held))) if len(held) == 1 else -2
+        self.ints[slot] = (w.seq, w.priority, w.held_milli, len(w.placement), team, pool)
+        started = w.started_at or 0.0
+        self.times[slot] = (started, max(started, w.checkpointed_at or 0.0))
+        may_leave = w.preemptible and w.phase in ACTIVE and not w.after and w.started_at is not None
+        self.flags[slot] = (may_leave, is_movable(w), w.kind is Kind.INFERENCE)
+
+    def _exchange_rows(self, freed: list[int], added: list[tuple[int, Workload]], inventory: Inventory) -> None:
+        devices: list[tuple[int, ...]] = []
+        hosts: list[tuple[int, ...]] = []
+        offset = inventory.offset
+        for slot, w in added:
+            if self.slots[slot] is not w:
+                continue  # was changed once more
+            ask = w.ask
+            milli, memory = ask.on_device
+            for worker in w.placement:
+                node = inventory.index.get(worker.node)
+                if node is None or worker.leaving:
+                    continue
+                hosts.append((slot, node, ask.cpu_milli, ask.memory, max(1, ask.milli), worker.rank))
+                first, after = int(offset[node]), int(offset[node + 1])  # a node may come back with fewer devices
+                found = (first + index for index in worker.gpus if first + index < after)
+                devices += [(slot, device, milli, memory, worker.rank) for device in found]
+        stays = np.ones(len(self.ints), dtype=np.bool_)
+        stays[freed] = False
+        self.rows = Rows(
+            _exchanged(self.rows.devices, stays, devices) if freed or devices else self.rows.devices,
+            _exchanged(self.rows.hosts, stays, hosts) if freed or hosts else self.rows.hosts,
+        )
+
+
+def _exchanged(rows: Ints, stays: Bools, new: list[tuple[int, ...]]) -> Ints:
+    kept: Ints = rows[stays[rows[:, 0]]]
+    return np.concatenate([kept, np.array(new, dtype=np.int64).reshape(-1, rows.shape[1])]) if new else kept
+
+
+def ledger_of(snapshot: Snapshot) -> Ledger:
+    """The snapshot's ledger: kept, made from the one before it, or counted anew."""
+    kept = snapshot.kept
+    known: Ledger | None = kept.ledger if kept.is_of(snapshot) else None
+    if known is None or len(kept.pairs) > MOST_PAIRS:
+        known = Ledger(snapshot)
+    elif kept.pairs:
+        known = known.after(kept.pairs, snapshot.inventory)
+    kept.now_is(known, snapshot)
+    return known
+
+
+def is_movable(workload: Workload) -> bool:
+    """Whether it loses little when it starts again elsewhere: it saves checkpoints, and nobody calls it."""
+    saves = workload.checkpoint_interval is not None or workload.checkpointed_at is not None
+    return saves and workload.kind is not Kind.INFERENCE and bool(workload.ask.milli)

@@ -1,0 +1,160 @@
+"""Rounds of only those with news, and what is kept between rounds: both say what a whole count from scratch says."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from scheduler.decision import Decision, Place, Wait
+from scheduler.evictable import Evictable
+from scheduler.ledger import Ledger, ledger_of
+from scheduler.plan import Plan
+from scheduler.schedule import decide, schedule
+from scheduler.scope import Scope, news
+from scheduler.settings import Settings
+from scheduler.snapshot import Snapshot
+from scheduler.workload import Phase, Workload
+from tests.scheduler.oracle import moved_on
+from tests.strategies import worlds
+from tests.worlds import moves, parse, place
+
+RULES = Settings(ageing_seconds=1e9)
+FULL = """
+    node a,b 4 gpus
+    team red nominal 4
+    team blue nominal 4
+    r1 red training 4 running a
+    b1 blue training 4 running b
+    b2 blue training 2 pending since 99000
+"""
+
+
+def afresh(world: Snapshot) -> Snapshot:
+    kept = world.use, world.budgets, world.demand, world.history
+    nodes = world.inventory.nodes
+    return Snapshot.build(world.at, nodes, world.teams, world.quotas, world.workloads.values(), *kept)
+
+
+def counted(ledger: Ledger) -> tuple[object, ...]:
+    """A ledger without what depends on the order of counting."""
+    rows = []
+    for slot, workload in enumerate(ledger.slots):
+        if workload is not None:
+            devices, hosts = (sorted(r[r[:, 0] == slot][:, 1:].tolist()) for r in ledger.rows)
+            values = [*ledger.ints[slot].tolist(), *ledger.times[slot].tolist(), *ledger.flags[slot].tolist()]
+            del values[4]  # which number a team has
+            rows.append((workload.id, values, devices, hosts))
+    named = (ledger.waiting, ledger.holding, ledger.unsettled, ledger.moving, ledger.elastic, ledger.preempted)
+    usage = ledger.usage
+    return sorted(rows, key=lambda row: row[0]), *(sorted(some) for some in named), usage.total, usage.firm
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds(), st.integers(1, 4))
+def test_a_ledger_kept_by_difference_is_the_one_counted_anew(world: Snapshot, rounds: int) -> None:
+    ledger_of(world)
+    for _ in range(rounds):
+        world = moved_on(world.after(schedule(world, RULES)), 61.0)
+        assert counted(ledger_of(world)) == counted(Ledger(afresh(world)))
+        ended = [w.id for w in world.workloads.values() if w.phase is Phase.RUNNING][:2]
+        world = world.replace(gone=ended)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds())
+def test_the_same_world_gives_the_same_decisions_however_it_came_about(world: Snapshot) -> None:
+    for _ in range(3):
+        decisions = schedule(world, RULES)
+        assert decisions == schedule(afresh(world), RULES)
+        world = moved_on(world.after(decisions), 61.0)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds())
+def test_candidates_for_leaving_are_in_the_same_order_however_they_were_counted(world: Snapshot) -> None:
+    world = moved_on(world.after(schedule(world, RULES)), 61.0)
+    one, other = (Evictable(Plan(w), RULES) for w in (world, afresh(world)))
+    assert [w.id for w in one.workloads] == [w.id for w in other.workloads]
+    assert np.array_equal(one.costs, other.costs)
+
+
+def at_rest(world: Snapshot) -> tuple[Snapshot, Scope] | None:
+    """The world once whole rounds change nothing more, and what the last one left behind."""
+    for _ in range(12):
+        decisions, starts = decide(world, RULES)
+        after = world.after(decisions)
+        if all(isinstance(decision, Wait) for decision in decisions):
+            return after, Scope((), starts)
+        world = moved_on(after, 61.0)
+    return None
+
+
+def tells(decisions: Sequence[Decision]) -> list[Decision]:
+    return [d for d in decisions if not isinstance(d, Wait)]
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds(), st.sampled_from(["t0", "t1", "t2", "t3"]), st.integers(0, 9))
+def test_a_round_of_only_the_news_decides_what_a_whole_round_would(world: Snapshot, team: str, like: int) -> None:
+    found = at_rest(world)
+    assume(found is not None)
+    world, scope = found or (world, Scope(()))
+    model = list(world.workloads.values())[like % len(world.workloads)] if world.workloads else None
+    assume(model is not None and team in {t.name for t in world.teams})
+    new = fresh(model or next(iter(world.workloads.values())), team, world)
+    later = world.replace(changed=[new])
+    assert news(world.workloads, [new], ()) == {team}
+    part = schedule(replace(later, scope=replace(scope, teams=(team,))), RULES)
+    whole = schedule(later, RULES)
+    if scope.starts and tells(part) != tells(whole):
+        assert not tells(part)  # beside planned starts it may leave a claimant to the next whole round
+        return
+    assert tells(part) == tells(whole)
+
+
+def fresh(model: Workload, team: str, world: Snapshot) -> Workload:
+    """A workload that asks what another one asks, submitted now."""
+    return Workload(
+        "new", "new", team, model.kind, model.ask, model.gang, model.topology, priority=model.priority,
+        preemptible=model.preemptible, seq=1 + max(w.seq for w in world.workloads.values()),
+        submitted_at=world.at, queued_at=world.at,
+    )  # fmt: skip
+
+
+def test_only_teams_in_scope_are_tried() -> None:
+    world = parse(FULL).replace(gone=["r1"])
+    assert [d.workload for d in schedule(world, RULES) if isinstance(d, Place)] == ["b2"]
+    assert schedule(replace(world, scope=Scope(("red",))), RULES) == ()
+
+
+def test_a_planned_start_holds_in_a_round_of_only_the_news() -> None:
+    world = parse("""
+        at 100000
+        node a,b 4 gpus
+        team red nominal 8
+        b1 red training 3 running a started 99000 since 99000
+        big red training 4 x 2 since 99000 pending
+    """)
+    _, starts = decide(world, RULES)
+    assert [uid for uid, _ in starts] == ["big"]
+    new = parse("node a,b 4 gpus   team blue   s blue training 1 pending").workloads["s"]
+    teams = (*world.teams, *parse("team blue").teams)
+    later = replace(world.replace(changed=[replace(new, seq=9)]), teams=teams)
+    free = replace(later, scope=Scope(("blue",)))
+    assert place(schedule(free, RULES), "s")
+    assert moves(schedule(replace(free, scope=Scope(("blue",), starts)), RULES)) == []
+
+
+def test_what_frees_something_is_news_for_everybody() -> None:
+    before = parse(FULL).workloads
+    ended, held = before["r1"], before["b2"]
+    assert news(before, [], ["r1"]) is None
+    assert news(before, [replace(ended, placement=())], []) is None
+    leaving = tuple(replace(a, leaving=True) for a in ended.placement)
+    assert news(before, [replace(ended, placement=leaving)], []) is None
+    assert news(before, [replace(ended, preemptible=False)], []) is None
+    assert news(before, [replace(ended, checkpointed_at=5.0)], []) == frozenset()
+    assert news(before, [], ["b2"]) == {"blue"}
+    assert news(before, [replace(held, priority=100)], []) == {"blue"}
