@@ -3,8 +3,8 @@
 A cluster without pods (podless.py): what is placed runs at once, and ends when it is told to. 1,250 nodes of 8 GPUs,
 200 teams with equal quotas that may borrow, so much work that about 5,000 run and 1,000 wait. Before each full round
 1 % of the running work ends and as much arrives. Before each event one workload of one GPU ends and the cluster comes
-to rest again; then one of one GPU arrives, which is placed or told why not. The rounds are the production loop's own; what prepares them is not timed. The core's own time is that of deciding once
-more on the same input, read from scratch.
+to rest again; then one of one GPU arrives, which is placed or told why not. The rounds are the production loop's own;
+what prepares them is not timed. The core's own time is that of deciding once more on the same input, from scratch.
 """
 
 import statistics
@@ -60,7 +60,7 @@ def _note(nodes: int, found: Mapping[str, Any]) -> str:
         f"{nodes * GPUS} GPUs, {found['running']} running, {found['waiting']} wait: {len(found['rounds'])} rounds of "
         f"{statistics.mean(found['placed']):.0f} placements (least {min(found['placed'])}), median "
         f"{statistics.median(found['rounds']) * 1000:.0f} ms, p99 {_p99(found['rounds']) * 1000:.0f} ms, core p99 "
-        f"{_p99(found['cores']) * 1000:.0f} ms; {len(found['events'])} events ({found['events_placed']} placed), median "
+        f"{_p99(found['cores']) * 1000:.0f} ms; {len(found['events'])} events, {found['events_placed']} placed, median "
         f"{statistics.median(found['events']) * 1000:.0f} ms, p99 {_p99(found['events']) * 1000:.0f} ms"
     )
 
