@@ -15,11 +15,12 @@ from scheduler.decision import Reason
 from scheduler.fit import Refusal, flavors, least
 from scheduler.forecast import age, planned_total, run_time
 from scheduler.gang import Goal, find_places
+from scheduler.ledger import Floats
 from scheduler.plan import Free, Plan, free_of
 from scheduler.reservation import Reservation
 from scheduler.scope import Start, Starts
 from scheduler.settings import Settings
-from scheduler.snapshot import COMPUTE, LATER, MEMORY, Flavor, whens
+from scheduler.snapshot import COMPUTE, LATER, MEMORY, Flavor, Ints, whens
 from scheduler.workload import Kind, Phase, Workload
 
 MOST_TRIES = 4  # claimants a round tries to plan for; some cannot be, as services never end
@@ -156,21 +157,26 @@ class _Ends:
         self._build_rows()
 
     def _build_rows(self) -> None:
-        inventory = self.plan.inventory
+        """Rows of the ledger where a workload is still as it was, of the others anew."""
+        inventory, ledger = self.plan.inventory, self.plan.ledger
+        ends = np.full(len(ledger.ints), np.inf)
         devices: list[tuple[float, int, int, int]] = []
         hosts: list[tuple[float, int, int, int]] = []
-        offset = inventory.offset.tolist()
+        offset = inventory.offset
         for end, _, workload in self.held:
+            if ledger.holding.get(workload.id) is workload:
+                ends[ledger.slot[workload.id]] = end
+                continue
             ask = workload.ask
             milli, memory = ask.on_device
             for worker in workload.placement:
                 node = inventory.index.get(worker.node)
                 if node is not None and LATER in whens(workload, worker):
                     hosts.append((end, node, ask.cpu_milli, ask.memory))
-                    count = inventory.nodes[node].gpus
-                    devices += [(end, offset[node] + index, milli, memory) for index in worker.gpus if index < count]
-        self._devices: NDArray[np.float64] = np.array(devices, dtype=np.float64).reshape(-1, 4)
-        self._hosts: NDArray[np.float64] = np.array(hosts, dtype=np.float64).reshape(-1, 4)
+                    first, after = int(offset[node]), int(offset[node + 1])
+                    devices += [(end, first + i, milli, memory) for i in worker.gpus if first + i < after]
+        self._devices = np.concatenate([_timed(ledger.rows.devices, ends), np.array(devices).reshape(-1, 4)])
+        self._hosts = np.concatenate([_timed(ledger.rows.hosts, ends), np.array(hosts).reshape(-1, 4)])
 
     def by(self, time: float) -> list[Workload]:
         """Those expected to have ended by then."""
@@ -229,6 +235,12 @@ def _first(count: int, holds: Callable[[int], bool]) -> int | None:
         else:
             low = middle + 1
     return low
+
+
+def _timed(rows: Ints, ends: Floats) -> Floats:
+    """Rows of the ledger with the expected end in the place of the slot, without rank; only those that have one."""
+    times = ends[rows[:, 0]]
+    return np.column_stack([times, rows[:, 1:4]])[np.isfinite(times)]
 
 
 def _sums(rows: NDArray[np.float64], column: int, count: int) -> NDArray[np.int64]:
