@@ -33,11 +33,13 @@ class Journal:
         self._demand: str | None = None
         self._since_base = 0
         self._needs_base = True
+        self.news: frozenset[str] | None = frozenset()  # teams to be tried, since a round decided last; None: all
 
     def add(self, taken: Taken) -> None:
         """Note a difference; rounds that decide nothing are not stored, so theirs belongs to the next that is."""
         if taken.is_base:
             self._needs_base = True
+        self.news = None if self.news is None or taken.news is None else self.news | taken.news
         for uid in taken.changed.gone:
             self._changed.pop(uid, None)
             self._gone[uid] = None
@@ -74,18 +76,16 @@ class Pace:
     starts: Starts = ()
     policy: int | None = None
 
-    def scope(self, taken: Taken, settings: Settings, version: int | None) -> Scope | None:
-        """Whom the round tries: those with news, or None for everybody."""
-        at = taken.snapshot.at
+    def scope(self, news: frozenset[str] | None, at: float, settings: Settings, version: int | None) -> Scope | None:
+        """Whom the round tries: the teams with news, or None for everybody."""
         is_due = self.whole_at is None or not self.whole_at <= at < self.whole_at + WHOLE_EVERY
-        if is_due or taken.news is None or version != self.policy or settings.policy != WEFT:
+        if is_due or news is None or version != self.policy or settings.policy != WEFT:
             return None
-        return Scope(tuple(sorted(taken.news)), self.starts)
+        return Scope(tuple(sorted(news)), self.starts)
 
-    def decided(self, taken: Taken, scope: Scope | None, starts: Starts, version: int | None) -> None:
-        """Everybody, or those in scope, were tried."""
-        if scope is None:
-            self.whole_at, self.starts, self.policy = taken.snapshot.at, starts, version
+    def tried_all(self, at: float, starts: Starts, version: int | None) -> None:
+        """A whole round was decided."""
+        self.whole_at, self.starts, self.policy = at, starts, version
 
     def unsettled(self) -> None:
         """Something leaves, was left over or was not applied: the next round tries everybody."""
@@ -112,12 +112,14 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     settings, version = policy.current()
     taken = keeper.take(lease, wiring.cluster.now())
     journal.add(taken)
-    scope = pace.scope(taken, settings.scheduling, version)
+    scope = pace.scope(journal.news, taken.snapshot.at, settings.scheduling, version)
     if scope is not None and not scope.teams:
         return 0
     snapshot = replace(taken.snapshot, scope=scope)
     decided, starts = decide_round(snapshot, settings.scheduling)
-    pace.decided(taken, scope, starts, version)
+    journal.news = frozenset()
+    if scope is None:
+        pace.tried_all(snapshot.at, starts, version)
     if not decided:
         return 0
     packed, is_base = journal.input(keeper, snapshot)
