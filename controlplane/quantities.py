@@ -7,6 +7,7 @@ import math
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 
 _QUANTITY = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,9}))?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 _DURATION = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,3}))?(ms|s|m|h|d|w)")
@@ -62,6 +63,7 @@ def moment(text: str) -> float:
         raise ValueError(f"{text!r} is out of range. Write it as 2026-12-01T08:00:00Z") from None
 
 
+@lru_cache(maxsize=10_000)  # lists and pages show the same moments again and again
 def iso(at: float) -> str:
     """The moment as text: UTC, to the millisecond, without a fraction where there is none."""
     value = datetime.fromtimestamp(round(at, 3), UTC)

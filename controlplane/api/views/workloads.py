@@ -87,7 +87,7 @@ class Workloads(WorkloadView):
         """List the workloads of your teams."""
         given = self.given
         found = queries.filtered(
-            queries.visible(request.user).select_related(None).only("uid", "seq"),
+            queries.visible(request.user).select_related(None),
             team=given["team"],
             kind=given["type"],
             phases=given["phase"] or (),
@@ -95,10 +95,11 @@ class Workloads(WorkloadView):
             text=given["q"],
         )
 
-        def show(listed: list[Any]) -> list[dict[str, Any]]:
-            return queries.rows(queries.whole(listed))
+        def show(keys: list[Any]) -> list[dict[str, Any]]:
+            return queries.listed([key.uid for key in keys])
 
-        return Response(page(request, found, order=given["ordering"], show=show, size=given["page_size"]))
+        keys = found.values_list("uid", "seq", named=True)
+        return Response(page(request, keys, order=given["ordering"], show=show, size=given["page_size"]))
 
     @endpoint(
         answer=answers.Workload,

@@ -103,6 +103,29 @@ def test_lists_filter_and_page_by_a_cursor(api: People) -> None:
     assert found("") == names[::-1]
 
 
+def test_every_row_of_a_list_says_what_the_workload_says_itself(api: People) -> None:
+    share = {"gpu_share": {"guarantee": 0.3, "memory": "10Gi"}}
+    places = {"gpus": 2, "gpu_model": ["A100", "H100"], "gpu_memory": "40Gi"}
+    made = [
+        submit(api.member, "gang", workers={"count": 2, "min": 1}, resources=places),
+        submit(api.member, "later", after=["gang"]),
+        submit(api.member, "chat", type="inference", replicas={"min": 2, "max": 6}, port=8000),
+        submit(api.member, "explore", type="notebook", resources=share),
+        submit(api.member, "ended"),
+    ]
+    api.world.run(Workload.objects.get(name="gang"), "a", "b")
+    Workload.objects.filter(name="explore").update(phase="Running", started_at=1.5, idle_since=2.5)
+    Workload.objects.filter(name="ended").update(
+        phase="Failed", created_by=None, exit_code=3, ended_at=9.25, failures=1
+    )
+    Workload.objects.filter(name="later").update(reason="QuotaExhausted", message="Why.", reason_at=4.0, progress=0.5)
+    rows = body_of(api.member.get("/workloads?ordering=seq"))["results"]
+    read = [body_of(api.member.get(f"/workloads/{one['uid']}")) for one in made]
+    in_full = {"spec", "normalised"}
+    assert rows == [{name: value for name, value in one.items() if name not in in_full} for one in read]
+    assert (rows[0]["workers"]["running"], rows[1]["unmet"], rows[4]["created_by"]) == (2, ["gang"], "")
+
+
 def test_a_list_takes_the_same_number_of_queries_however_long(
     api: People, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:

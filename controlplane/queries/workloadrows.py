@@ -1,0 +1,190 @@
+"""Workloads as the API shows them: of objects, or for a list straight from one statement's values."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+
+from controlplane import addresses
+from controlplane.cluster.port import PodPhase
+from controlplane.models import Placement, PlacementState, PriorityClass, Team, User, Workload, bulk
+from controlplane.quantities import iso
+from scheduler.workload import ENDED, Phase
+
+_ENDED = sorted(phase.value for phase in ENDED)
+_SAME = (
+    "seq", "name", "phase", "reason", "message", "priority", "preemptible", "attempt", "failures", "retries",
+    "exit_code", "progress", "unmet", "version",
+)  # fmt: skip
+TIMES = ("submitted_at", "queued_at", "started_at", "first_started_at", "ended_at")
+
+
+class Stored(NamedTuple):
+    """What a row shows of a workload's columns, under the model's names: an object costs six times as much."""
+
+    uid: UUID
+    kind: str
+    spec: Any
+    seq: int
+    name: str
+    phase: str
+    reason: str
+    message: str
+    reason_at: float
+    priority: int
+    preemptible: bool
+    attempt: int
+    failures: int
+    retries: int
+    exit_code: int | None
+    progress: float | None
+    unmet: list[str]
+    version: int
+    workers: int
+    workers_min: int
+    workers_max: int
+    gpus: int
+    gpu_models: list[str]
+    gpu_memory: int
+    share_guarantee: int
+    share_limit: int
+    cpu_milli: int
+    memory: int
+    idle_since: float | None
+    submitted_at: float
+    queued_at: float
+    started_at: float | None
+    first_started_at: float | None
+    ended_at: float | None
+
+
+class Named(NamedTuple):
+    """The names of what a workload refers to."""
+
+    team: str
+    priority_class: str
+    created_by: str | None
+
+
+_REFERRED = tuple(
+    f'(SELECT "r"."{column}" FROM "{model._meta.db_table}" "r" WHERE "r"."id" = "{key}")'  # noqa: S608
+    for model, column, key in (
+        (Team, "name", "team_id"),
+        (PriorityClass, "name", "priority_class_id"),
+        (User, "username", "created_by_id"),
+    )
+)
+
+
+def rows(found: Iterable[Workload], *, in_full: bool = False) -> list[dict[str, Any]]:
+    """Workloads as the API shows them; in_full adds the job file. One query more, however many there are."""
+    listed = list(found)
+    seats = _seats(listed)
+    return [_row(w, _named(w), seats.get(w.uid, (0, 0)), in_full) for w in listed]
+
+
+def row(workload: Workload, *, in_full: bool = True) -> dict[str, Any]:
+    """One workload as the API shows it."""
+    return rows([workload], in_full=in_full)[0]
+
+
+def listed(uids: Sequence[UUID]) -> list[dict[str, Any]]:
+    """The same rows of these workloads in this order, in two queries; one that is gone is left out.
+
+    It checks nobody's rights: the uids are of workloads that the user may see.
+    """
+    if not uids:
+        return []
+    keys = bulk.stored(Workload, "uid", uids)
+    where = f'WHERE "uid" IN {bulk.marks(keys)}'
+    values = bulk.select(Workload, Stored._fields, where, keys, extra=_REFERRED)
+    width = len(Stored._fields)
+    found = {w.uid: (w, names) for w, names in ((Stored(*v[:width]), Named(*v[width:])) for v in values)}
+    seats = _seats([w for w, _ in found.values()])
+    return [_row(*found[uid], seats.get(uid, (0, 0)), in_full=False) for uid in uids if uid in found]
+
+
+def address(workload: Workload) -> str | None:
+    """Where a notebook or a service that has not ended is reached inside the cluster; None for what has no address."""
+    return _address(workload, workload.team.name)
+
+
+def idle_since(workload: Workload | Stored) -> float | None:
+    """Since when a running notebook that may be parked is measured idle; None when it is in use, or nobody knows."""
+    since, started = workload.idle_since, workload.started_at
+    is_of_now = workload.phase == Phase.RUNNING and since is not None and since >= (started or 0.0)
+    return since if is_of_now else None
+
+
+def _named(w: Workload) -> Named:
+    return Named(w.team.name, w.priority_class.name, w.created_by.username if w.created_by else None)
+
+
+def _address(w: Workload | Stored, team: str) -> str | None:
+    if w.phase in _ENDED or not isinstance(w.spec, Mapping):
+        return None
+    return addresses.of(str(w.uid), team, w.spec, settings.NAMESPACE_PREFIX)
+
+
+def _seats(found: Iterable[Workload | Stored]) -> dict[UUID, tuple[int, int]]:
+    """Workers placed and running, by workload."""
+    tried = [w.uid for w in found if w.attempt]
+    if not tried:
+        return {}
+    keys = bulk.stored(Workload, "uid", tried)
+    live = f'WHERE "workload_id" IN {bulk.marks(keys)} AND "state" <> %s'
+    seats: dict[UUID, tuple[int, int]] = {}
+    for uid, phase in bulk.select(
+        Placement, ("workload_id", "pod_phase"), live, (*keys, PlacementState.RELEASED.value)
+    ):
+        placed, up = seats.get(uid, (0, 0))
+        seats[uid] = placed + 1, up + (phase == PodPhase.RUNNING.value)
+    return seats
+
+
+def _row(w: Workload | Stored, names: Named, seats: tuple[int, int], in_full: bool) -> dict[str, Any]:
+    spec = w.spec if isinstance(w.spec, Mapping) else {}
+    times = {name: getattr(w, name) for name in TIMES}
+    shown = {
+        "uid": str(w.uid),
+        "team": names.team,
+        "type": w.kind,
+        "priority_class": names.priority_class,
+        "created_by": names.created_by or "",
+        "reason_since": iso(w.reason_at) if w.reason and w.reason_at else None,
+        "workers": {
+            "count": w.workers,
+            "min": w.workers_min,
+            "max": w.workers_max,
+            "placed": seats[0],
+            "running": seats[1],
+        },
+        "resources": _resources(w),
+        "after": list(spec.get("after") or ()),
+        "address": _address(w, names.team),
+        "idle_since": None if (since := idle_since(w)) is None else iso(since),
+        **{name: getattr(w, name) for name in _SAME},
+        **{name: None if at is None else iso(at) for name, at in times.items()},
+        "cluster_seconds": times,
+    }
+    return shown | _in_full(names, spec) if in_full else shown
+
+
+def _resources(w: Workload | Stored) -> dict[str, Any]:
+    share = {"guarantee_milli": w.share_guarantee, "limit_milli": w.share_limit, "memory_mib": w.gpu_memory}
+    return {
+        "gpus": w.gpus,
+        "gpu_models": w.gpu_models,
+        "share": share if w.share_guarantee else None,
+        "gpu_memory_mib": 0 if w.share_guarantee else w.gpu_memory,
+        "cpu_milli": w.cpu_milli,
+        "memory_mib": w.memory,
+        "milli_gpu": (w.share_guarantee or w.gpus * 1000) * w.workers,
+    }
+
+
+def _in_full(names: Named, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The job file that would make it again, and the same in one unit each."""
+    given = {name: value for name, value in spec.items() if name not in ("normalised", "simulated")}
+    return {"spec": {**given, "priority_class": names.priority_class}, "normalised": spec.get("normalised", {})}
