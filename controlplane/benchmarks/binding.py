@@ -3,7 +3,8 @@
 Each run has a fresh cluster with the same pods and Services on this same machine. KWOK plays the kubelets; no pod
 starts within the run, for the kubelets' writes are not what is measured. One repetition is: kube-scheduler, ours,
 kube-scheduler. Ours are the production loops on a durable Postgres with quotas on; the clock starts when they may
-decide, so it counts decisions, commits and binds. Kube-scheduler's starts with its first bind, so its start is not held
+decide, so it counts decisions, commits and binds. Ours have the account, rights and fences of production (rights.py);
+kube-scheduler has its own account, and no fences. Its clock starts with its first bind, so its start is not held
 against it.
 """
 
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import psycopg
 
-from controlplane.benchmarks import bindload, processes
+from controlplane.benchmarks import bindload, processes, rights
 from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
 from controlplane.cluster.kubernetes import names, pods, services
 from controlplane.cluster.port import PodSpec
@@ -99,6 +100,7 @@ def _listed(values: list[float]) -> str:
 
 def _baseline(nodes: int, gangs: int, tell: Callable[[str], None]) -> float:
     with _cluster(nodes, "baseline") as cluster:
+        _plain_namespaces(cluster)
         cluster.kill("scheduler")
         tell("kube-scheduler: making pods")
         total = gangs * bindload.GANG
@@ -108,6 +110,13 @@ def _baseline(nodes: int, gangs: int, tell: Callable[[str], None]) -> float:
         cluster.wait_for(lambda: _bound(cluster) > 0, "the first bind")
         first, began = _bound(cluster), time.monotonic()
         return (total - first) / (_all_bound(cluster) - began)
+
+
+def _plain_namespaces(cluster: TestCluster) -> None:
+    spaces = [names.namespace(team) for team in bindload.TEAM_NAMES]
+    cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in spaces])
+    accounts = [f"/api/v1/namespaces/{name}/serviceaccounts/default" for name in spaces]
+    cluster.wait_for(lambda: all(cluster.exists(path) for path in accounts), "the service accounts")
 
 
 def _make(cluster: TestCluster, which: tuple[int, int]) -> None:
@@ -197,7 +206,8 @@ def _servers(stack: ExitStack, folder: Path, cluster: TestCluster) -> dict[str, 
     wait_for(process, server.answers, "Postgres", server.log)
     url = postgres.create_database(server.url, "weft")
     env = processes.production(folder, DATABASE_URL=url, CLUSTER="kubernetes", PROMETHEUS_URL="")
-    return env | {"WEFT_KUBECONFIG": str(cluster.kubeconfig()), "WEFT_LOG_LEVEL": "WARNING"}
+    kubeconfig = rights.scheduler(cluster, bindload.TEAM_NAMES)
+    return env | {"WEFT_KUBECONFIG": str(kubeconfig), "WEFT_LOG_LEVEL": "WARNING"}
 
 
 def _talking(env: dict[str, str], folder: Path, name: str) -> "subprocess.Popen[str]":
@@ -232,13 +242,9 @@ def _count(cluster: TestCluster) -> int:
 
 @contextmanager
 def _cluster(nodes: int, tier: str) -> Iterator[TestCluster]:
-    """A fresh cluster with the teams' namespaces, in a folder of its own."""
+    """A fresh cluster in a folder of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="weft-benchmark-") as folder,
         test_cluster(Path(folder), nodes=nodes, tier=tier, start_after=NEVER) as cluster,
     ):
-        teams = [names.namespace(bindload.team(number)) for number in range(bindload.TEAMS)]
-        cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in teams])
-        accounts = [f"/api/v1/namespaces/{name}/serviceaccounts/default" for name in teams]
-        cluster.wait_for(lambda: all(cluster.exists(path) for path in accounts), "the service accounts")
         yield cluster

@@ -27,26 +27,26 @@ from scheduler.team import Quota, Team
 TEAMS, GANG, GPUS_PER_NODE = 10, 4, 8
 A100 = Pool("a100", "A100")
 BATCH = 500  # workloads in one transaction
+TEAM_NAMES = tuple(f"team-{number}" for number in range(TEAMS))
 DECIDING = ("schedule", "actuate", "scale", "account", "audit")
 
 
 def team(number: int) -> str:
     """The name of a team."""
-    return f"team-{number % TEAMS}"
+    return TEAM_NAMES[number % TEAMS]
 
 
 def preset(nodes: int) -> Preset:
     """Ten teams that own the cluster in equal parts, and may borrow from each other."""
     nominal = nodes * GPUS_PER_NODE * WHOLE // TEAMS
-    names = [team(number) for number in range(TEAMS)]
     return Preset(
         name="binding",
         load=1.0,
         seed=0,
         nodes=(),
         pools=(A100,),
-        teams=tuple(map(Team, names)),
-        quotas=tuple(Quota(name, A100.name, nominal, nominal) for name in names),
+        teams=tuple(map(Team, TEAM_NAMES)),
+        quotas=tuple(Quota(name, A100.name, nominal, nominal) for name in TEAM_NAMES),
         arrivals=(),
     )
 

@@ -1,6 +1,6 @@
 """A proxy before the API server that loses, repeats, delays and garbles what goes through it (reliability.md 4).
 
-It speaks plain HTTP to whoever is under test and holds the administrator's token itself.
+It speaks plain HTTP to whoever is under test and holds the token itself.
 """
 
 import asyncio
@@ -52,9 +52,10 @@ class Faults:
 class Proxy:
     """Runs in a thread of its own."""
 
-    def __init__(self, server: TestCluster) -> None:
+    def __init__(self, server: TestCluster, token: str) -> None:
         self.faults = Faults()
         self._server = server
+        self._token = token
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fault-proxy", daemon=True)
@@ -114,7 +115,7 @@ class Proxy:
         while self.faults.is_silent:
             await asyncio.sleep(POLL_SECONDS)
         await asyncio.sleep(self.faults.delay)
-        headers = {"Authorization": f"Bearer {self._server.token('admin')}", "Accept": request.headers["Accept"]}
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": request.headers["Accept"]}
         if kind := request.headers.get("Content-Type"):
             headers["Content-Type"] = kind
         fault = self._fault(request)
@@ -183,9 +184,9 @@ class Proxy:
 
 
 @contextmanager
-def proxy(server: TestCluster) -> Iterator[Proxy]:
-    """A proxy for the time of a `with` block."""
-    one = Proxy(server)
+def proxy(server: TestCluster, token: str) -> Iterator[Proxy]:
+    """A proxy for the time of a `with` block; whoever uses it has the rights of this token."""
+    one = Proxy(server, token)
     one.start()
     try:
         yield one

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from controlplane.benchmarks import rights
 from controlplane.benchmarks.faults import Fault, Faults, Matches, proxy
 from controlplane.cluster.kubernetes import mirror as mirrors
 from controlplane.cluster.kubernetes import names
@@ -49,7 +50,7 @@ class Rig:
 def rig(kubernetes: TestCluster) -> Iterator[Rig]:
     with (
         closing(KubernetesDrive(kubernetes)) as drive,
-        proxy(kubernetes) as between,
+        proxy(kubernetes, kubernetes.token(rights.ACCOUNT)) as between,
         closing(KubernetesCluster(between.access(), lost_after=1.0)) as cluster,
     ):
         yield Rig(cluster, between.faults, between.access(), kubernetes, drive)
