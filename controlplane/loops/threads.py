@@ -27,6 +27,7 @@ STANDBY_REST_SECONDS = 0.25  # the same for who holds no lease: hints are for th
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 5.0  # after a failure
 LONGEST_ROUND_SECONDS = 120.0  # a round that is not over by then hangs: its lease is not renewed any more
 RENEW_SECONDS = 2.0
+YOUNG = 0.1  # of the lease's time: a round begins with most of it before it, and nearly all are over by then
 STANDBY_SECONDS = 1.0  # another process holds the lease: look again so soon, as that one may be gone
 MISSED_PERIODS = 3  # a thread that has not come round for so long is stuck (reliability.md L8)
 LEAST_PATIENCE_SECONDS = 30.0
@@ -74,6 +75,7 @@ class LoopThread:
         self._stop = threading.Event()
         self._bell = wake.bells[name]
         self._thread = threading.Thread(target=self._run, name=f"loop-{name}", daemon=True)
+        self._renewal: threading.Thread | None = None
 
     def start(self) -> None:
         """Start turning."""
@@ -97,13 +99,32 @@ class LoopThread:
             patience = max(patience, LONGEST_ROUND_SECONDS)
         return self._thread.is_alive() and time.monotonic() - self.turning.came_round_at < patience
 
+    @property
+    def is_renewing(self) -> bool:
+        """Whether a renewal of its lease has not been answered yet."""
+        return self._renewal is not None and self._renewal.is_alive()
+
     def renew(self) -> None:
-        """Put the lease's expiry off if a round is in progress and not hanging; called by the keeper's thread."""
+        """Begin to put the lease's expiry off if a round is in progress and not hanging; called by the keeper's thread.
+
+        A thread of its own asks the database: while a round commits, its lease's row is locked, and no other lease may
+        wait for that.
+        """
         began = self.turning.began_at
-        if self.lease is None or began is None:
+        if self.lease is None or began is None or self.is_renewing:
             return
-        if time.monotonic() - began <= LONGEST_ROUND_SECONDS:
-            self.lease.renew_held()
+        if YOUNG * self.lease.ttl <= time.monotonic() - began <= LONGEST_ROUND_SECONDS:
+            self._renewal = threading.Thread(target=self._renew, args=(self.lease,), name=f"renew-{self.name}")
+            self._renewal.daemon = True  # one that hangs does not keep the process
+            self._renewal.start()
+
+    def _renew(self, lease: leases.Lease) -> None:
+        try:
+            lease.renew_held()
+        except Exception as error:  # the database does not answer: the round in progress will find out
+            log.warning("lease not renewed", loop=self.name, error=str(error))
+        finally:
+            connection.close()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -199,13 +220,8 @@ class Loops:
             if self.is_turning:
                 self._alive()
             for thread in self.threads:
-                try:
-                    thread.renew()
-                except Exception as error:  # the database does not answer: the round in progress will find out
-                    log.warning("lease not renewed", loop=thread.name, error=str(error))
-                    _reconnect()
+                thread.renew()
             self._stop.wait(self._renew_seconds)
-        connection.close()
 
 
 def _reconnect() -> None:
