@@ -1,7 +1,7 @@
 """A round's input as bytes: whole, or as the difference to the round before; and its digest. Free of the database.
 
 A snapshot's digest is the sum of its rows' hashes, so it does not depend on their order and is kept up to date by the
-rows that change.
+rows that change. It begins with the form of these rows, as another version of Weft may write them otherwise.
 """
 
 import json
@@ -20,6 +20,7 @@ from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Budget, Quota, Team, Use
 from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
 
+LAYOUT = 1  # raise it when rows are written otherwise with the same fields
 _MODULUS = 1 << 128
 _WORKLOAD = tuple(f.name for f in fields(Workload))
 _SIMPLE = tuple(n for n in _WORKLOAD if n not in ("ask", "gang", "topology", "placement"))
@@ -145,8 +146,23 @@ def digest_of(snapshot: Snapshot) -> str:
 
 
 def digest_text(value: int) -> str:
-    """A digest as 32 hexadecimal digits."""
-    return f"{value % _MODULUS:032x}"
+    """A digest: the form of the rows, and 32 hexadecimal digits."""
+    return f"{FORM}{value % _MODULUS:032x}"
+
+
+def is_of_this_form(digest: str) -> bool:
+    """Whether a stored digest counts rows as this version writes them; else it cannot be compared with one of now."""
+    return digest.startswith(FORM)
+
+
+def _form() -> str:
+    """The form of the rows, by the names of all fields in their order: a new field makes another form."""
+    parts = (Workload, Ask, Share, Gang, Topology, Assignment, Node, Team, Quota, Use, Budget, History)
+    named = _encode([LAYOUT, *([f.name for f in fields(part)] for part in parts)])
+    return f"{row_hash(named) >> 96:08x}-"
+
+
+FORM = _form()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,17 @@
-"""Check the invariants on the live database, seldom enough that it costs the other loops next to nothing."""
+"""Check the invariants on the live database and the cluster's pods, seldom enough to cost the other loops little."""
 
 import time
 from collections.abc import Callable
 
 import structlog
 
+from controlplane.cluster.port import Cluster, ClusterUnreachable
 from controlplane.invariants.check import INVARIANTS
 from controlplane.invariants.state import Violation
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.queries import audit
+from controlplane.queries import audit, standing
 from controlplane.services import audits
 from controlplane.services.leases import HeldLease
 
@@ -44,13 +45,27 @@ def run_once(wiring: Wiring) -> Report:
     return rounds.run("audit", wiring, _audit)
 
 
+def look(cluster: Cluster, *, last_rounds: int, most_ms: float | None = None) -> tuple[tuple[Violation, ...], bool]:
+    """Every broken invariant, and whether pods were compared: not if the cluster does not answer.
+
+    No transaction is open while the cluster is asked, which reads long lists in pages.
+    """
+    before = standing.standing()
+    try:
+        pods = cluster.observe(None).pods
+    except ClusterUnreachable:
+        pods = None
+    broken = audit.violations(last_rounds=last_rounds, pods=pods, before=before, most_ms=most_ms)
+    return broken, pods is not None
+
+
 def _audit(wiring: Wiring, lease: HeldLease) -> int:
     pace: Pace = wiring.kept.setdefault("audit pace", Pace())
     if not pace.is_due:
         return 0
     started = time.monotonic()
     try:
-        broken = audit.violations(last_rounds=1, most_ms=MOST_DECIDING_MS)
+        broken, _ = look(wiring.cluster, last_rounds=1, most_ms=MOST_DECIDING_MS)
         found: dict[str, list[Violation]] = {name: [] for name in INVARIANTS}
         for violation in broken:
             found[violation.name].append(violation)

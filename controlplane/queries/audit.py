@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet, Sum
 
 from controlplane.cluster.port import PodSeen
-from controlplane.cycle import digest_of
+from controlplane.cycle import digest_of, is_of_this_form
 from controlplane.invariants.check import ALWAYS, INVARIANTS, check_these
 from controlplane.invariants.state import (
     GONE,
@@ -28,6 +28,7 @@ from controlplane.models import Workload as WorkloadRow
 from controlplane.policy import Policy
 from controlplane.queries import snapshot as snapshots
 from controlplane.queries.cycles import replayable, snapshot_of
+from controlplane.queries.standing import Standing, standing
 from scheduler.decision import Decision, Evict, EvictReason, Place, Reason, Shrink, Wait
 from scheduler.policies import WEFT
 from scheduler.policies import decide as by_policy
@@ -41,20 +42,30 @@ _RELEASED = PlacementState.RELEASED.value
 
 
 def violations(
-    *, last_rounds: int = 20, pods: Sequence[PodSeen] | None = None, most_ms: float | None = None
+    *,
+    last_rounds: int = 20,
+    pods: Sequence[PodSeen] | None = None,
+    before: Standing | None = None,
+    most_ms: float | None = None,
 ) -> tuple[Violation, ...]:
     """Every broken invariant of the database as it stands, and of the newest rounds.
 
-    pods: those that the cluster itself shows, if it was asked at this very moment. most_ms: leave out rounds whose
-    deciding took longer, as each is decided again twice. Quota (S3) is judged by what rounds added: a team may stand
-    over a quota that was lowered. Nothing is locked while the checks run.
+    pods: those that the cluster itself shows, if it was asked; with before, how all stood before it was asked, only
+    pods of workloads that stand still are judged. most_ms: leave out rounds whose deciding took longer, as each is
+    decided again twice. Quota (S3) is judged by what rounds added: a team may stand over a quota that was lowered.
+    Nothing is locked while the checks run.
     """
     with one_moment():
-        seen = state(pods=pods)
+        seen = state(pods=pods if pods is None or before is None else before.still(pods, standing()))
     found = check_these(seen, {name: check for name, check in ALWAYS.items() if name != "S3"})
     for cycle in _newest(last_rounds, most_ms):
         found += _of_round(cycle)
     return found
+
+
+def rounds_of_other_versions(last_rounds: int) -> int:
+    """How many of the newest rounds were stored by another version of Weft: what they had read is not compared."""
+    return sum(not is_of_this_form(cycle.digest) for cycle in _newest(last_rounds).only("digest"))
 
 
 @contextmanager
@@ -145,7 +156,7 @@ def _of_round(cycle: Cycle) -> tuple[Violation, ...]:
         names = ("S1", "S3", "S6", "S8", "S9", "S18")
     checks = {name: INVARIANTS[name] for name in names}
     found = check_these(State(after, before=made.snapshot, round=made, settings=made.settings), checks)
-    if digest_of(made.snapshot) == cycle.digest:
+    if not is_of_this_form(cycle.digest) or digest_of(made.snapshot) == cycle.digest:
         return found
     message = f"The round decided on {cycle.digest}, which is not what it had read."
     return (*found, Violation("S2", f"cycle {cycle.pk}", message))
@@ -160,7 +171,7 @@ def _settings(policy: int | None) -> Settings:
 def _live(pods: Sequence[PodSeen]) -> dict[str, list[PodSeen]]:
     found: dict[str, list[PodSeen]] = {}
     for pod in pods:
-        if pod.phase not in GONE:
+        if pod.node and pod.phase not in GONE:  # a pod without a node was only made ahead of time
             found.setdefault(pod.workload, []).append(pod)
     return found
 

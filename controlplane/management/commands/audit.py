@@ -6,9 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from controlplane.cluster.port import ClusterUnreachable, PodSeen
 from controlplane.loops import wiring
-from controlplane.models import Action, ClusterState
+from controlplane.loops.audit import look
 from controlplane.queries import audit
 
 ROUNDS = 20
@@ -26,24 +25,13 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Check."""
-        with audit.one_moment():
-            pods = _pods()
-            broken = audit.violations(last_rounds=options["rounds"], pods=pods)
+        broken, is_compared = look(wiring.get().cluster, last_rounds=options["rounds"])
+        others = audit.rounds_of_other_versions(options["rounds"])
         found = [f"{one.name} {one.subject}: {one.message}" for one in broken]
         for line in found:
             self.stdout.write(line)
-        compared = "the cluster's pods included" if pods is not None else "without the pods: the cluster has moved on"
+        compared = "the cluster's pods included" if is_compared else "without the pods: the cluster does not answer"
+        if others:
+            self.stdout.write(f"Rounds of another version of Weft, whose inputs cannot be compared: {others}.")
         self.stdout.write(f"{len(found)} broken ({compared}).")
         sys.exit(1 if found else 0)
-
-
-def _pods() -> tuple[PodSeen, ...] | None:
-    """The cluster's pods, if the database knows its newest state and nothing is on its way there."""
-    if Action.objects.filter(done_at__isnull=True).exists():
-        return None
-    try:
-        observation = wiring.get().cluster.observe(None)
-    except ClusterUnreachable:
-        return None
-    known = ClusterState.objects.values_list("cursor", flat=True).first()
-    return observation.pods if observation.cursor == known else None
