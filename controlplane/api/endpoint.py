@@ -14,6 +14,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework import exceptions
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from controlplane.api.errors import CONTENT_TYPE
@@ -203,6 +204,16 @@ def if_match(request: Request) -> int | None:
     if not (version.isascii() and version.isdigit() and len(version) < 10):
         refuse("If-Match", 'If-Match is not an ETag of ours. Send the one of the last answer, such as "3".')
     return int(version)
+
+
+def etag(version: int) -> str:
+    """The ETag of a version, as `if_match` reads it."""
+    return f'"{version}"'
+
+
+def versioned(row: Any, version: int, status: int = 200) -> Response:
+    """The answer of something that If-Match may name later."""
+    return Response(row, status=status, headers={"ETag": etag(version)})
 
 
 def _typed(text: str, parameter: Parameter) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.cluster.unmeasured import Unmeasured
-from controlplane.loops import actuate, observe, schedule
+from controlplane.loops import actuate, audit, observe, schedule
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Event, NodePool, Placement, PriorityClass, Quota, Team, Workload
 from controlplane.services import submission, workloads
@@ -51,6 +51,13 @@ class Script:
             return (workload.phase, workload.attempt) == (phase, attempt)
 
         self.drive.until(is_so, 600.0)
+        self.audit()
+
+    def audit(self) -> None:
+        """Every pod has its place, and none outlives its workload; rows and pods may move meanwhile."""
+        found, is_compared = audit.look(self.wiring.cluster, last_rounds=1)
+        assert is_compared
+        assert [violation for violation in found if violation.name in ("S2", "S5")] == []
 
     def node(self, workload: Workload) -> str:
         node: str = Placement.objects.get(workload=workload.pk, attempt=workload.attempt).node

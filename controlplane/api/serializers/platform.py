@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers as s
 
-from controlplane.api.serializers.workloads import Answer
+from controlplane.api.serializers.workloads import Answer, Page
 from controlplane.periods import Period
 
 
@@ -19,10 +19,9 @@ class Token(Answer):
     last_used_at = s.DateTimeField(allow_null=True)
 
 
-class TokenList(Answer):
+class TokenList(Page):
     """The tokens of the asker."""
 
-    next = s.URLField(allow_null=True)
     results = Token(many=True)
 
 
@@ -68,10 +67,9 @@ class SavedQuota(Quota):
     warnings = s.ListField(child=s.CharField())
 
 
-class QuotaList(Answer):
+class QuotaList(Page):
     """Quotas."""
 
-    next = s.URLField(allow_null=True)
     results = Quota(many=True)
 
 
@@ -86,10 +84,9 @@ class TeamShare(Answer):
     decayed_milli = s.IntegerField()
 
 
-class ShareList(Answer):
+class ShareList(Page):
     """How teams share."""
 
-    next = s.URLField(allow_null=True)
     results = TeamShare(many=True)
 
 
@@ -107,10 +104,9 @@ class Budget(Answer):
     version = s.IntegerField()
 
 
-class BudgetList(Answer):
+class BudgetList(Page):
     """Budgets."""
 
-    next = s.URLField(allow_null=True)
     results = Budget(many=True)
 
 
@@ -129,10 +125,9 @@ class TeamRow(Answer):
     running = s.IntegerField()
 
 
-class TeamList(Answer):
+class TeamList(Page):
     """The teams that the asker may see."""
 
-    next = s.URLField(allow_null=True)
     results = TeamRow(many=True)
 
 
@@ -159,10 +154,9 @@ class PriorityClass(Answer):
     is_default = s.BooleanField()
 
 
-class PriorityClassList(Answer):
+class PriorityClassList(Page):
     """All classes, the highest first."""
 
-    next = s.URLField(allow_null=True)
     results = PriorityClass(many=True)
 
 
@@ -179,10 +173,9 @@ class NodePool(Answer):
     held_milli = s.IntegerField()
 
 
-class NodePoolList(Answer):
+class NodePoolList(Page):
     """All node pools."""
 
-    next = s.URLField(allow_null=True)
     results = NodePool(many=True)
 
 
@@ -225,10 +218,9 @@ class Node(Answer):
     gpus = Gpu(many=True)
 
 
-class NodeList(Answer):
+class NodeList(Page):
     """Machines."""
 
-    next = s.URLField(allow_null=True)
     results = Node(many=True)
 
 

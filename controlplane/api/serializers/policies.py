@@ -2,7 +2,7 @@
 
 from rest_framework import serializers as s
 
-from controlplane.api.serializers.workloads import Answer
+from controlplane.api.serializers.workloads import Answer, Page
 
 
 class AnyValue(s.JSONField):
@@ -28,10 +28,9 @@ class PolicyRow(Answer):
     changes = SettingChange(many=True, help_text="Against the version before.")
 
 
-class PolicyList(Answer):
+class PolicyList(Page):
     """Versions, the newest first."""
 
-    next = s.URLField(allow_null=True)
     results = PolicyRow(many=True)
 
 
@@ -67,10 +66,9 @@ class SimulationRow(Answer):
     error = s.CharField(allow_blank=True)
 
 
-class SimulationList(Answer):
+class SimulationList(Page):
     """What-ifs, the newest first."""
 
-    next = s.URLField(allow_null=True)
     results = SimulationRow(many=True)
 
 

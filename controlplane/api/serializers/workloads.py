@@ -13,6 +13,12 @@ class Answer(s.Serializer[object]):
     """Base of what is only ever sent."""
 
 
+class Page(Answer):
+    """A part of a list: where the next one is, and what it holds as `results`."""
+
+    next = s.URLField(allow_null=True)
+
+
 class Workers(Answer):
     """How many workers: wanted, least, most, with a place, and running."""
 
@@ -96,10 +102,9 @@ class Workload(WorkloadRow):
     normalised = s.DictField()
 
 
-class WorkloadPage(Answer):
+class WorkloadPage(Page):
     """A page of workloads."""
 
-    next = s.URLField(allow_null=True)
     results = WorkloadRow(many=True)
 
 
@@ -116,10 +121,9 @@ class QueuedRow(WorkloadRow):
     will_start = s.BooleanField()
 
 
-class Queue(Answer):
+class Queue(Page):
     """Who waits, in the order of the next round."""
 
-    next = s.URLField(allow_null=True)
     results = QueuedRow(many=True)
 
 
@@ -142,10 +146,9 @@ class Event(Answer):
     data = s.DictField()  # type: ignore[assignment]
 
 
-class EventPage(Answer):
+class EventPage(Page):
     """A page of events."""
 
-    next = s.URLField(allow_null=True)
     results = Event(many=True)
 
 

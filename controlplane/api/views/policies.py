@@ -6,7 +6,7 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, View, endpoint, if_match, no_body
+from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, View, endpoint, if_match, no_body, versioned
 from controlplane.api.pagination import page
 from controlplane.api.refusals import Faulty
 from controlplane.api.serializers import policies as answers
@@ -148,8 +148,7 @@ def _answered(number: int, status: int = 200) -> Response:
     found = policies.row(number)
     if found is None:
         raise Http404
-    headers = {"ETag": f'"{number}"'}
-    return Response({**found, "described": policies.described()}, status=status, headers=headers)
+    return versioned({**found, "described": policies.described()}, number, status)
 
 
 def _simulation(number: int) -> dict[str, Any]:

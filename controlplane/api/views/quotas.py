@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane import jobfile
-from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, VERSION, Parameter, View, endpoint, if_match
+from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, VERSION, Parameter, View, endpoint, if_match, versioned
 from controlplane.api.serializers import platform as answers
 from controlplane.api.serializers import requests
 from controlplane.api.views.platform import LABEL, ListView
@@ -54,7 +54,7 @@ class Quota(View):
         found = queries.quotas(request.user, team, pool).first()
         if found is None:
             raise Http404
-        return _answered(queries.quota_row(found))
+        return versioned(queries.quota_row(found), found.version)
 
     @endpoint(
         answer=answers.SavedQuota,
@@ -105,8 +105,4 @@ class Quota(View):
         except Refused as refused:  # the service's names are without the unit
             named = next((name for name in values if name.removesuffix("_milli") == refused.field), refused.field)
             raise Refused(refused.status, refused.code, named, refused.message) from refused
-        return _answered({**queries.quota_row(saved), "warnings": list(warnings)})
-
-
-def _answered(row: dict[str, Any]) -> Response:
-    return Response(row, headers={"ETag": f'"{row["version"]}"'})
+        return versioned({**queries.quota_row(saved), "warnings": list(warnings)}, saved.version)

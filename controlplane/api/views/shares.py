@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane import jobfile
-from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, VERSION, Parameter, View, endpoint, if_match
+from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, VERSION, Parameter, View, endpoint, if_match, versioned
 from controlplane.api.serializers import platform as answers
 from controlplane.api.serializers import requests
 from controlplane.api.views.platform import ListView
@@ -115,4 +115,4 @@ def _answered(team: str, period: str) -> Response:
     row = next((one for one in queries.budgets(clock.now(), team) if one.period == period), None)
     if row is None:
         raise Http404
-    return Response(_row(row), headers={"ETag": f'"{row.version}"'})
+    return versioned(_row(row), row.version)

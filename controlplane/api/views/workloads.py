@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane import jobfile, spec
-from controlplane.api.endpoint import PAGE, VERSION, Parameter, View, endpoint, if_match, no_body
+from controlplane.api.endpoint import PAGE, VERSION, Parameter, View, endpoint, etag, if_match, no_body, versioned
 from controlplane.api.pagination import page
 from controlplane.api.refusals import Faulty
 from controlplane.api.rendering import dumps
@@ -41,7 +41,7 @@ class WorkloadView(View):
     def answered(self, uid: UUID) -> Response:
         """The workload as it stands now."""
         row = queries.row(self.one(uid))
-        return Response(row, headers={"ETag": _etag(row)})
+        return versioned(row, row["version"])
 
     def may_submit(self, specs: Sequence[spec.Spec], prefix: bool) -> None:
         """Raise unless the user may submit to every team named."""
@@ -118,7 +118,7 @@ class Workloads(WorkloadView):
         def work() -> idempotency.Answer:
             row = queries.row(workloads.submit(spec=parsed, user=self.caller, actor=self.actor))
             where = request.build_absolute_uri(f"/api/v1/workloads/{row['uid']}")
-            return idempotency.Answer(201, _json(row), {"Location": where, "ETag": _etag(row)})
+            return idempotency.Answer(201, _json(row), {"Location": where, "ETag": etag(row["version"])})
 
         return self.once(work)
 
@@ -226,10 +226,6 @@ ACTIONS = {
     "stop": _action("stop", "End it for good."),
     "requeue": _action("requeue", "End this attempt and queue it again."),
 }
-
-
-def _etag(row: dict[str, Any]) -> str:
-    return f'"{row["version"]}"'
 
 
 def _json(value: Any) -> str:
