@@ -136,3 +136,8 @@ def workload(name: str = "hello", phase: str = "Queued", team: str = "nlp", **mo
         "version": 1,
         **more,
     }
+
+
+def created(*documents: dict[str, object]) -> Answer:
+    """The answer to a submission of these."""
+    return Answer(documents[0] if len(documents) == 1 else {"results": list(documents)}, 201)

@@ -9,7 +9,7 @@ from controlplane.cluster.port import ClusterUnreachable, LogLine, Note, Observa
 from controlplane.loops import account, actuate, observe
 from controlplane.loops.lease import Lease
 from controlplane.loops.wiring import Wiring
-from controlplane.models import Action, Event, PriorityClass, Team, Workload
+from controlplane.models import Action, Event, Placement, PriorityClass, Team, Workload
 from controlplane.queries import snapshot
 from controlplane.services import clusters, decisions, submission
 from controlplane.services.cycles import CycleInput
@@ -272,3 +272,8 @@ def open_actions(workload: Workload) -> list[str]:
 
 def seen_by_scheduler(workload: Workload) -> Any:
     return snapshot.full().workloads.get(str(workload.pk))
+
+
+def held(workload: Workload) -> int:
+    """How many places it holds or is promised."""
+    return Placement.objects.filter(workload=workload).exclude(state="Released").count()

@@ -1,0 +1,188 @@
+"""The command line: what it shows."""
+
+import json
+
+import pytest
+import yaml
+
+from tests.client.conftest import Weft
+from tests.client.scripted import Scripted, page, workload
+
+HELLO = workload()
+AT = f"/workloads/{HELLO['uid']}"
+FLAGS = ("submit", "training", "--name", "hello", "--team", "nlp", "--image", "example/train:1", "--gpus", "1")
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def test_a_list_is_an_aligned_table(signed_in: Scripted, weft: Weft) -> None:
+    long = workload("a-long-name", "Running", submitted_at="2026-01-01T00:09:15Z", resources={"milli_gpu": 2500})
+    signed_in.on("GET", "/workloads", page(long, workload(reason="WaitingForQuota")))
+    assert weft("get").out.splitlines() == [
+        "TEAM   NAME          TYPE       PHASE     WORKERS   GPUS   AGE   REASON",
+        "nlp    a-long-name   training   Running   0/1        2.5   45s   -",
+        "nlp    hello         training   Queued    0/1          1   10m   WaitingForQuota",
+    ]
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_lists_for_programs_are_the_servers_answers(signed_in: Scripted, weft: Weft, form: str) -> None:
+    signed_in.on("GET", "/workloads", page(HELLO))
+    assert yaml.safe_load(weft("get", "-o", form).out) == [HELLO]
+    assert not signed_in.sent("GET", "/cluster")
+
+
+def test_one_workload_for_programs_is_one_object(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page(HELLO))
+    signed_in.on("GET", AT, {**HELLO, "spec": {"type": "training"}})
+    assert json.loads(weft("get", "nlp/hello", "-o", "json").out)["spec"] == {"type": "training"}
+    assert weft("get", "workloads", "nlp/hello", "-o", "name").out == "nlp/hello\n"
+
+
+def test_filters_are_sent(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page())
+    ran = weft("get", "--team", "nlp", "-l", "phase=Queued|Held,type=training", "--limit", "5")
+    assert signed_in.sent("GET", "/workloads")[0].query == {
+        "team": "nlp",
+        "type": "training",
+        "phase": "Queued,Held",
+        "page_size": "5",
+    }
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith("No workloads. Submit one: weft submit")
+
+
+def test_other_things_are_listed_too(signed_in: Scripted, weft: Weft) -> None:
+    quota = {"team": "nlp", "pool": "a100", "nominal_milli": 8000, "borrowing_limit_milli": None, "weight": 1}
+    signed_in.on("GET", "/quotas", page({**quota, "lending_limit_milli": 500}))
+    assert weft("get", "quotas").out.splitlines() == [
+        "TEAM   POOL   NOMINAL   MAY BORROW   LENDS   WEIGHT",
+        "nlp    a100         8     no limit     0.5        1",
+    ]
+    share = {"team": "nlp", "pool": "a100", "nominal_milli": 8000, "entitled_milli": 9500, "held_milli": 9000}
+    signed_in.on("GET", "/shares", page({**share, "decayed_milli": 7250}))
+    assert weft("get", "shares").out.splitlines() == [
+        "TEAM   POOL   NOMINAL   ENTITLED   HELD   DECAYED USE",
+        "nlp    a100         8        9.5      9          7.25",
+    ]
+    budget = {"team": "nlp", "period": "week", "gpu_hours": 100, "used_hours": 12.25, "is_hard": True}
+    signed_in.on("GET", "/teams/nlp/budgets", page(budget))
+    assert weft("get", "budgets", "--team", "nlp").out.splitlines() == [
+        "TEAM   PERIOD   GPU HOURS   USED   ONCE USED UP",
+        "nlp    week           100   12.2   nothing starts",
+    ]
+    usage = {
+        "start": None,
+        "team": "nlp",
+        "user": "",
+        "held_milli_seconds": 7_200_000,
+        "computed_milli_seconds": 1_800_000,
+    }
+    signed_in.on("GET", "/usage", {"granularity": "all", "rows": [usage]})
+    assert weft("get", "usage").out.splitlines()[1].split() == ["nlp", "2.00", "0.50", "25%"]
+
+
+def test_top_keeps_held_and_computing_apart(signed_in: Scripted, weft: Weft) -> None:
+    team = {
+        "name": "nlp",
+        "nominal_milli": 8000,
+        "held_milli": 10_000,
+        "borrowed_milli": 2000,
+        "waiting": 3,
+        "running": 4,
+    }
+    signed_in.on("GET", "/teams", page({**team, "computing_milli": 7240}, {**team, "name": "vision"}))
+    assert weft("top").out.splitlines() == [
+        "NAME     NOMINAL   HELD   BORROWED   COMPUTING   RUNNING   WAITING",
+        "nlp            8     10          2         7.2         4         3",
+        "vision         8     10          2           -         4         3",
+    ]
+
+
+def test_why_shows_what_holds_and_what_was_not_looked_at(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page(HELLO))
+    signed_in.on(
+        "GET",
+        f"{AT}/explanation",
+        {
+            "uid": HELLO["uid"],
+            "phase": "Queued",
+            "reason": "WaitingForQuota",
+            "message": "Needs 4 GPUs; nlp may hold 2 more.",
+            "numbers": {"needs_milli": 4000, "free_milli": 2000},
+            "since": "2026-01-01T00:06:00Z",
+            "position": 3,
+            "will_start": False,
+            "evicts": [{"uid": None, "name": None, "team": "vision", "reason": "Reclaimed"}],
+            "checks": [
+                {"name": "Quota", "status": "ok", "message": "nlp may hold 4 more."},
+                {"name": "Order", "status": "fails", "message": "big goes first."},
+                {"name": "Placement", "status": "unknown", "message": ""},
+            ],
+            "remedies": [
+                {"kind": "gpus", "text": "Ask 2 GPUs instead of 4.", "tested": True, "is_smallest": True},
+                {"kind": "stop", "text": "Stop nlp/x\x1b[31m.", "tested": True, "is_smallest": False},
+            ],
+        },
+    )
+    assert weft("why", "hello").out.splitlines() == [
+        "nlp/hello is Queued (WaitingForQuota), for 4m, place 3 in the queue.",
+        "  Needs 4 GPUs; nlp may hold 2 more.",
+        "  ✓ Quota       nlp may hold 4 more.",
+        "  ✗ Order       big goes first.",
+        "  – Placement",
+        "  Takes the place of a workload of team vision (Reclaimed).",
+        "  Any one of these would start it now:",
+        "  - Ask 2 GPUs instead of 4. (tested)",
+        "  - Stop nlp/x[31m. (tested; less may do)",
+    ]
+
+
+def test_logs_of_several_workers_name_the_rank(signed_in: Scripted, weft: Weft) -> None:
+    gang = workload(workers={"count": 2, "running": 2})
+    lines = [{"at": "2026-01-01T00:00:01Z", "seconds": 1.0, "rank": rank, "text": f"step {rank}"} for rank in (0, 1)]
+    signed_in.on("GET", "/workloads", page(gang))
+    signed_in.on("GET", f"{AT}/logs", {"lines": lines, "attempt": 1, "next_since": 1.0})
+    assert weft("logs", "hello", "--tail", "20", "--since", "5m").out == "[0] step 0\n[1] step 1\n"
+    assert signed_in.requests[-1].query == {"tail": "20", "since": "300.0"}
+    assert weft("logs", "hello", "--rank", "1", "--timestamps").out.startswith("2026-01-01 00:00:01 step 0\n")
+
+
+def test_following_a_log_ends_with_the_workload(signed_in: Scripted, weft: Weft) -> None:
+    def piece(*texts: str, since: float) -> dict[str, object]:
+        lines = [{"at": "2026-01-01T00:00:01Z", "seconds": since, "rank": 0, "text": text} for text in texts]
+        return {"lines": lines, "attempt": 1, "next_since": since}
+
+    signed_in.on("GET", "/workloads", page(HELLO))
+    signed_in.on("GET", AT, workload(phase="Running"), workload(phase="Running"), workload(phase="Succeeded"))
+    signed_in.on(
+        "GET", f"{AT}/logs", piece("a", since=1), piece("b", "c", since=2), piece("d", since=3), piece(since=3)
+    )
+    ran = weft("logs", "-f", "hello")
+    assert (ran.code, ran.out) == (0, "a\nb\nc\nd\n")
+    asked = [(one.query.get("since"), one.query["tail"]) for one in signed_in.sent("GET", f"{AT}/logs")]
+    assert asked == [(None, "100"), ("1", "10000"), ("2", "10000"), ("3", "10000")]
+
+
+def test_describe_shows_spec_placement_and_events(signed_in: Scripted, weft: Weft) -> None:
+    event = {
+        "id": 1,
+        "cluster_at": "2026-01-01T00:00:00Z",
+        "actor": "mel",
+        "kind": "Submitted",
+        "message": "hi\x1b[31m",
+    }
+    worker = {"rank": 0, "node": "a100-1", "gpus": [2], "milli": 1000, "state": "Bound", "pod_phase": "Running"}
+    signed_in.on("GET", "/workloads", page(HELLO))
+    signed_in.on("GET", AT, {**HELLO, "spec": {"type": "training", "env": {"A": "1"}}})
+    signed_in.on("GET", f"{AT}/placement", {"attempt": 1, "workers": [worker]})
+    signed_in.on("GET", f"{AT}/events", page(event))
+    said = weft("describe", "hello").out
+    assert "Name:          nlp/hello\n" in said
+    assert "\nSpec:\n  type: training\n  env:\n    A: '1'\n" in said
+    assert (
+        "\nPlacement:\n  RANK   NODE     GPUS   HELD   STATE   POD\n     0   a100-1   2         1   Bound   Running\n"
+        in said
+    )
+    assert "mel   -        hi[31m\n" in said
