@@ -3,7 +3,7 @@ PY := .venv/bin/python
 UPFLAGS ?=
 
 # The packages without a database: their tests take seconds, so `make check` runs them too.
-CORE_TESTS := $(wildcard tests/gpushare tests/scheduler tests/autoscaler)
+CORE_TESTS := $(wildcard tests/gpushare tests/scheduler tests/autoscaler tests/museum/test_decisions.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up test-cluster reset test check fix benchmark figures nightly requirements

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, event, given, settings
 
 from scheduler.claim import find
@@ -274,28 +273,6 @@ def test_the_same_input_gives_the_same_decisions(world: Snapshot) -> None:
         world.at, world.inventory.nodes, world.teams, world.quotas, reversed(list(world.workloads.values())), world.use
     )
     assert repr(schedule(world, RULES)) == repr(schedule(world, RULES)) == repr(schedule(again, RULES))
-
-
-@pytest.mark.parametrize("examples", [200, pytest.param(10_000, marks=pytest.mark.nightly)])
-def test_from_any_state_rounds_come_to_rest_and_then_decide_nothing(examples: int) -> None:
-    """P6: a fixpoint within 3 + the number of waiting gangs rounds, then 10 rounds without a write."""
-
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(worlds())
-    def rests(world: Snapshot) -> None:
-        gangs = sum(w.is_waiting for w in world.workloads.values())
-        for _ in range(3 + gangs):
-            decisions = schedule(world, RULES)
-            world = world.after(decisions)
-            if not any(isinstance(d, Place | Evict | Shrink) for d in decisions):
-                break
-        else:
-            raise AssertionError(f"still deciding: {decisions}")
-        for _ in range(10):
-            assert schedule(world, RULES) == ()
-        assert schedule(world.replace(at=world.at + 10), RULES) == ()
-
-    rests()
 
 
 def _columns_are_those_built_from_scratch(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
