@@ -55,8 +55,9 @@ figures: ## print all measured figures; measure again what is stale
 	@scripts/setup server
 	@exec $(PY) manage.py figures $(ARGS)
 
-nightly: setup ## the tests that are too long for CI
+nightly: setup ## the tests that are too long for CI, and whether tests notice planted bugs
 	$(PY) -m pytest -m nightly --timeout=3600
+	$(PY) -m tests.mutation
 
 # The floor of the supported Pythons decides; --universal writes markers for the newer ones.
 COMPILE := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \

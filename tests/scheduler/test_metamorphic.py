@@ -6,6 +6,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from scheduler.decision import Decision, Place, Wait
+from scheduler.fairshare import entitled
+from scheduler.plan import Plan
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
 from scheduler.snapshot import Node, Snapshot
@@ -52,11 +54,32 @@ def test_the_names_of_nodes_do_not_matter(world: Snapshot) -> None:
 @examples
 @given(worlds())
 def test_twice_as_much_of_everything_is_decided_alike(world: Snapshot) -> None:
-    """Without decayed use: with it a place differed in 3 of 650 worlds, for a reason that is not known yet."""
+    """As far as entitlements come out twice as large: they are whole thousandths, and 5/9 GPU is 556, 10/9 is 1111.
+
+    Teams that are entitled to the same, or that hold what they are entitled to, may then stand in another order. About
+    one world in fifteen is so, as decayed use makes the weights uneven.
+    """
+    small, large = _once_and_twice(world)
+    is_due = {key: 2 * milli for key, milli in entitled(Plan(small), RULES).items()}
+    assume(entitled(Plan(large), RULES) == is_due)
+    once, twice = schedule(small, RULES), schedule(large, RULES)
+    assert moves(once) == moves(twice)
+    assert codes(once) == codes(twice)
+
+
+@examples
+@given(worlds())
+def test_twice_as_much_of_everything_entitles_to_twice_as_much_but_for_rounding(world: Snapshot) -> None:
+    small, large = _once_and_twice(world)
+    twice = entitled(Plan(large), RULES)
+    for key, milli in entitled(Plan(small), RULES).items():
+        assert abs(twice[key] - 2 * milli) <= 2 * len(world.teams)  # a thousandth for each team and division
+
+
+def _once_and_twice(world: Snapshot) -> tuple[Snapshot, Snapshot]:
     kept = [w for w in world.workloads.values() if w.ask.gpus]  # a share of one GPU cannot be twice as large
     # One GPU alone needs no link, two may: so none here but that of the two that were one.
     before = [replace(node, nvlink=0) for node in world.inventory.nodes]
-    nodes = [_twice(node) for node in before]
     quotas = [
         replace(
             q,
@@ -66,10 +89,10 @@ def test_twice_as_much_of_everything_is_decided_alike(world: Snapshot) -> None:
         )
         for q in world.quotas
     ]
-    once = schedule(built(world, nodes=before, workloads=kept, use=()), RULES)
-    twice = schedule(built(world, nodes=nodes, quotas=quotas, workloads=[_double(w) for w in kept], use=()), RULES)
-    assert moves(once) == moves(twice)
-    assert codes(once) == codes(twice)
+    use = [replace(u, milli=2 * u.milli) for u in world.use]
+    nodes, workloads = [_twice(node) for node in before], [_double(w) for w in kept]
+    once = built(world, nodes=before, workloads=kept)
+    return once, built(world, nodes=nodes, quotas=quotas, workloads=workloads, use=use)
 
 
 def _twice(node: Node) -> Node:

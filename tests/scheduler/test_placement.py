@@ -147,3 +147,15 @@ def test_replicas_of_a_service_each_keep_to_a_required_nvlink_domain() -> None:
         s red inference 2 x 1..3 require nvlink pending
     """)
     assert spots(world, "s") == [("a", (1, 2)), ("a", (5, 6))]
+
+
+SPLIT = "node a 4 gpus nvlink 2   team red nominal 8   x red training 1 running a:0   y red training 1 running a:2\n"
+
+
+def test_a_worker_with_several_gpus_goes_where_one_nvlink_domain_takes_it() -> None:
+    world = parse(SPLIT + "node b 4 gpus nvlink 2   z red training 2 running b:0,1   w red training 2 pending")
+    assert moves(schedule(world, Settings())) == [place("w", "b")]
+
+
+def test_it_spans_domains_where_none_takes_it_whole() -> None:
+    assert moves(schedule(parse(SPLIT + "w red training 2 pending"), Settings())) == [place("w", "a")]
