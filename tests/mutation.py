@@ -221,7 +221,7 @@ class Runner:
 def _run(item: pytest.Item) -> bool:
     from _pytest.runner import runtestprotocol
 
-    return all(report.passed for report in runtestprotocol(item, log=False, nextitem=item))
+    return all(report.passed for report in runtestprotocol(item, log=False, nextitem=None))
 
 
 def _say(text: str) -> None:

@@ -78,6 +78,10 @@ def test_whole_gpus_span_as_few_domains_as_can_be() -> None:
     assert take_whole(idle, np.array([0, 0, 0, 1, 1, 2]), 4) == (0, 1, 2, 7)
 
 
+def test_where_no_domain_holds_all_the_largest_comes_first() -> None:
+    assert take_whole([0, 1, 2, 3, 4, 5], [0, 1, 1, 2, 2, 2], 5) == (1, 2, 3, 4, 5)
+
+
 def test_too_few_idle_gpus_are_an_error() -> None:
     with pytest.raises(ValueError, match="2 whole GPUs wanted, 1 idle"):
         take_whole(np.array([3]), np.array([0]), 2)

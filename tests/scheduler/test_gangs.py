@@ -113,3 +113,8 @@ def test_ranks_are_numbered_from_zero() -> None:
 def _nodes(world: object) -> list[str]:
     (placed,) = (d for d in schedule(world, Settings()) if isinstance(d, Place))  # type: ignore[arg-type]
     return [w.node for w in placed.workers]
+
+
+def test_the_rest_of_a_gang_goes_to_the_tightest_node_that_takes_it() -> None:
+    world = parse("node a,b 2 gpus   node c 1 gpus   team red nominal 8   w red training 1 x 3 pending")
+    assert moves(schedule(world, Settings())) == [place("w", "a", "a", "c")]

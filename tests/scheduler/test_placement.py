@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.decision import Place, Reason
 from scheduler.schedule import schedule
-from scheduler.settings import Settings
+from scheduler.settings import Placement, Settings
 from scheduler.snapshot import Snapshot
 from tests.worlds import messages, moves, parse, place, reasons
 
@@ -149,13 +149,34 @@ def test_replicas_of_a_service_each_keep_to_a_required_nvlink_domain() -> None:
     assert spots(world, "s") == [("a", (1, 2)), ("a", (5, 6))]
 
 
+# The scorers of single workers and replicas need no demand here, as the first place that fits is taken.
+FIRST = Settings(placement=Placement.FIRST_FIT)
 SPLIT = "node a 4 gpus nvlink 2   team red nominal 8   x red training 1 running a:0   y red training 1 running a:2\n"
+LINKED = SPLIT + "node b 4 gpus nvlink 2   z red training 2 running b:0,1\n"
 
 
-def test_a_worker_with_several_gpus_goes_where_one_nvlink_domain_takes_it() -> None:
-    world = parse(SPLIT + "node b 4 gpus nvlink 2   z red training 2 running b:0,1   w red training 2 pending")
-    assert moves(schedule(world, Settings())) == [place("w", "b")]
+@pytest.mark.parametrize(
+    ("line", "node"),
+    [
+        ("w red training 2 pending", "b"),  # where one NVLink domain takes it
+        ("w red training 1 pending", "a"),  # one GPU needs none
+        ("w red inference 2 pending", "a"),  # replicas are packed
+        ("w red inference 2 require nvlink pending", "b"),  # unless they ask for one
+    ],
+)
+def test_a_scored_worker_with_several_gpus_goes_where_one_nvlink_domain_takes_it(line: str, node: str) -> None:
+    assert moves(schedule(parse(LINKED + line), FIRST)) == [place("w", node)]
 
 
-def test_it_spans_domains_where_none_takes_it_whole() -> None:
-    assert moves(schedule(parse(SPLIT + "w red training 2 pending"), Settings())) == [place("w", "a")]
+def test_a_scored_worker_spans_domains_where_none_takes_it_whole() -> None:
+    assert moves(schedule(parse(SPLIT + "w red training 2 pending"), FIRST)) == [place("w", "a")]
+
+
+def test_a_gang_is_not_scored_worker_by_worker() -> None:
+    world = parse("node a 1 gpus   node b 2 gpus   team red nominal 8   w red training 1 x 2 pending")
+    assert moves(schedule(world, FIRST)) == [place("w", "b", "b")]
+
+
+def test_what_a_scorer_finds_no_place_for_waits() -> None:
+    world = parse("node a 2 gpus   team red nominal 8   x red training 1 firm running a   w red training 2 pending")
+    assert moves(schedule(world, FIRST)) == []

@@ -1,5 +1,7 @@
 """Preempt: higher priority takes the place of its own team's lower work."""
 
+import pytest
+
 from scheduler.decision import Evict, EvictReason, Reason
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
@@ -127,3 +129,14 @@ def test_a_share_preempts_a_share() -> None:
         high red notebook share 0.5 priority 100 pending
     """)
     assert moves(schedule(world, Settings())) == [evict("n1", PREEMPTED, "high"), place("high", "a", after=("n1",))]
+
+
+@pytest.mark.parametrize(("most", "starts"), [(0, False), (1, True)])
+def test_no_more_sets_of_victims_are_tried_than_the_setting_allows(most: int, starts: bool) -> None:
+    world = parse("""
+        node a 1 gpus   team red nominal 1
+        low red training 1 running a   high red training 1 priority 100 pending
+    """)
+    decisions = schedule(world, Settings(max_victims=most))
+    assert (moves(decisions) != []) is starts
+    assert ("high" in reasons(decisions)) is not starts

@@ -1,5 +1,7 @@
 """Services: replicas are independent and may be missing for a while."""
 
+import pytest
+
 from scheduler.decision import EvictReason, Place, Reason
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
@@ -84,3 +86,17 @@ def test_a_service_that_has_to_leave_is_not_given_replicas_nor_a_reason() -> Non
         evict("s", EvictReason.PREEMPTED, "n"),
         place("n", "a", after=("s",)),
     ]
+
+
+def test_replicas_fill_one_node_after_another() -> None:
+    world = parse("node a,b 2 gpus   team red nominal 8   w red inference 1 x 3 pending")
+    assert moves(schedule(world, Settings())) == [place("w", "a", "a", "b")]
+
+
+@pytest.mark.parametrize(("words", "starts"), [("", True), ("require nvlink", False)])
+def test_a_replica_spans_nvlink_domains_only_where_it_may(words: str, starts: bool) -> None:
+    world = parse(f"""
+        node a 4 gpus nvlink 2   team red nominal 8
+        x red training 1 firm running a:0   y red training 1 firm running a:2   w red inference 2 {words} pending
+    """)
+    assert (moves(schedule(world, Settings())) == [place("w", "a")]) is starts
