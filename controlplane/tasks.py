@@ -61,6 +61,12 @@ def audit(self: Any) -> None:
     _hint(self, "audit")
 
 
+@shared_task(bind=True, ignore_result=True)
+def foresee(self: Any) -> None:
+    """Work out expected starts."""
+    _hint(self, "foresee")
+
+
 current_app.conf.beat_schedule = {
     name: {
         "task": f"controlplane.tasks.{name}",

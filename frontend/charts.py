@@ -53,6 +53,24 @@ def objective_over_time(points: Sequence[tuple[float, float | None]], target: fl
     return answer
 
 
+def waits_before_and_after(teams: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Each team's p95 wait in both replays of a what-if, as bars side by side. Minutes."""
+    go = _plotly()
+    names = ["All teams" if team["team"] == "all" else team["team"] for team in teams]
+    figure, most = go.Figure(), 0.0
+    for side, label, colour in (("before", "in force", "var(--dim)"), ("after", "the other", "var(--accent)")):
+        waits = [team[side]["wait_p95_seconds"] for team in teams]
+        minutes = [None if wait is None else round(wait / 60, 2) for wait in waits]
+        most = max([most, *(wait for wait in minutes if wait is not None)])
+        figure.add_bar(x=names, y=minutes, name=label, marker={"color": colour}, hovertemplate="%{y} min")
+    figure.update_layout(_layout(most), barmode="group", margin_l=60)
+    figure.update_xaxes(type="category", tickformat=None)
+    figure.update_yaxes(ticksuffix=" min")
+    answer: dict[str, Any] = figure.to_plotly_json()
+    answer["layout"]["template"] = None
+    return answer
+
+
 def _layout(most: float) -> dict[str, Any]:
     axis = {
         "gridcolor": "var(--line)",

@@ -32,11 +32,12 @@ class FormField:
     options: tuple[tuple[str, str], ...] = ()
     is_long: bool = False
     width: str = ""
+    key: str = ""  # where a page has several fields of one name
 
     @property
     def id(self) -> str:
         """For label and input."""
-        return self.path.replace(".", "-").replace("_", "-")
+        return (self.key or self.path).replace(".", "-").replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from frontend.views import accounts, cluster, lab, overview, submit, teams, workloads
+from frontend.views import accounts, budgets, cluster, lab, overview, submit, teams, workloads
 
 app_name = "frontend"
 urlpatterns = [
@@ -29,8 +29,11 @@ urlpatterns = [
     path("map/", cluster.overview, name="map"),
     path("map/<str:name>/", cluster.node, name="node"),
     path("teams/", teams.overview, name="teams"),
+    path("teams/<str:team>/budgets/", budgets.index, name="budgets"),
     path("what-if/", lab.index, name="lab"),
     path("what-if/<int:number>/", lab.simulation, name="simulation"),
+    path("what-if/<int:number>/apply", lab.apply, name="apply_simulation"),
+    path("what-if/<int:number>/chart", lab.chart, name="simulation_chart"),
     path("what-if/<int:number>/delete", lab.delete, name="delete_simulation"),
     path("usage/", teams.used, name="usage"),
 ]

@@ -13,6 +13,7 @@ from scheduler.workload import Kind
 STEPS = 20
 LEVELS = tuple(i / STEPS for i in range(STEPS + 1))  # 0, 0.05, ... 1: the parts of all runs that were as short
 LEAST = 20  # runs a group needs to be believed: fewer say nothing about its tenth and nine tenths
+NEWEST = 1000  # predictions that are compared with what became of them: several days' worth, so no one moment rules
 
 Values = tuple[float, ...]  # at LEVELS, ascending
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib import admin
 
 from controlplane.admin.base import ReadOnly
-from controlplane.models import Action, Audit, Cycle, Event, Lease
+from controlplane.models import Action, Audit, Cycle, Event, Lease, StartForecast
 
 
 @admin.display(description="Cluster clock")
@@ -54,6 +54,15 @@ class AuditAdmin(ReadOnly):
     list_display = ("name", "violations", "example", "at")
     ordering = ("-violations", "name")
     fields = list_display
+
+
+@admin.register(StartForecast)
+class StartForecastAdmin(ReadOnly):
+    """What was predicted of each wait, and what became of it: intervals are corrected by it."""
+
+    list_display = ("workload", "asked_at", "low", "median", "high", "waited")
+    ordering = ("-asked_at",)
+    fields = (*list_display, "told_at", "told_low", "told_median", "told_high", "ended_at")
 
 
 @admin.register(Action)

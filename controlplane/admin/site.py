@@ -31,7 +31,7 @@ admin.site.unregister(Group)  # roles are memberships of teams
 SECTIONS = (
     ("Who owns what", ("quota", "nodepool", "priorityclass", "policyversion")),
     ("People", ("team", "membership", "user", "token")),
-    ("What happened", ("event", "cycle", "action", "lease", "audit")),
+    ("What happened", ("event", "cycle", "action", "lease", "audit", "startforecast")),
 )
 
 

@@ -55,6 +55,7 @@ v1: list[URLPattern] = [
     path("policies/<int:number>/restore", policies.RestorePolicy.as_view()),
     path("simulations", policies.Simulations.as_view()),
     path("simulations/<int:number>", policies.Simulation.as_view()),
+    path("simulations/<int:number>/apply", policies.ApplySimulation.as_view()),
     path("simulations/<int:number>/results", policies.SimulationResults.as_view()),
     path("cluster", platform.Cluster.as_view()),
 ]

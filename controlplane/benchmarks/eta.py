@@ -1,12 +1,21 @@
 """How often the expected start is right: the shared Philly file on 30 nodes of 8 GPUs, through the real core.
 
 All jobs come at their own times, with what simulator/philly.py lets their users say about running times; one team a
-virtual cluster, without quotas, one priority. Every job that does not start in the round of its arrival waits; each
-`EVERY`-th of these is asked for its expected start when it comes. History learns from what has ended and from the
-predictions whose starts have been seen: at a prediction only what was known by then. Counted are the predictions of
-the second half of the file. An interval covers a start if the start is in it, to the second.
+virtual cluster, without quotas, one priority. The file asks for far more than 240 GPUs, so thousands wait for days.
+Three things keep a replay within half an hour, and none of them touches what is counted:
+
+- a round every quarter of an hour: times are rounded up to it, running times to the nearest, at least one;
+- a round sees the first `DEPTH` of each team's line (Slurm: bf_max_job_user), hardly less than may start at once;
+- expected starts are asked once in `ASKED_EVERY` of the cluster's time, of `ASKED` of those who came to wait since.
+
+History learns from what has ended and from the predictions whose starts have been seen: at a prediction only what was
+known by then. Counted are the predictions of the second half of the file; those of jobs that had not started when the
+last job came still are, as the replay goes on until all have ended. An interval covers a start if the start is in it.
 """
 
+import math
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,20 +24,21 @@ import numpy as np
 from controlplane.benchmarks.figure import BenchmarkError, Progress
 from controlplane.simulator import philly, traces
 from controlplane.simulator.presets import PresetError
-from controlplane.simulator.queueing import Job, Queueing, play
+from controlplane.simulator.queueing import Job, Queueing
 from controlplane.simulator.traces import PhillyRow
-from scheduler.decision import Decision
-from scheduler.expected_start import corrected, expected_start, mistakes
+from scheduler.expected_start import corrected, mistakes, predicted_waits
 from scheduler.forecast import Spread
-from scheduler.history import Mistake
-from scheduler.snapshot import Node
+from scheduler.history import NEWEST, Mistake
+from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Team
 from scheduler.workload import Ask, Gang, Kind, Level, Topology, Workload
 
 TRACE = Path("training") / "philly" / "jobs_vc_a.csv.gz"
 NODES, GPUS = 30, 8
-EVERY = 20  # asked: one in so many of those that wait
-NEWEST = 200  # mistakes that history keeps
+ROUND = 900.0  # s
+DEPTH = 150  # of each team
+ASKED_EVERY = 24 * 3600.0  # s
+ASKED = 40  # of those that came to wait since, spread evenly over them
 START = 100_000.0
 
 
@@ -54,71 +64,121 @@ class Coverage:
 
 def measure(data: Path, progress: Progress, most: int | None = None) -> Coverage:
     """Replay the file (or its first `most` jobs) and compare. Raises BenchmarkError if it is absent."""
-    try:
-        rows = [row for row in traces.read(data / TRACE) if isinstance(row, PhillyRow)]
-    except PresetError as error:
-        raise BenchmarkError(str(error)) from None
-    rows = sorted(rows, key=lambda row: (row.at, row.index))[:most]
+    rows = sorted(trace(data), key=lambda row: (row.at, row.index))[:most]
     cluster = Queueing(START, _nodes(), [Team(name) for name in sorted({philly.team(row.vc) for row in rows})])
-    asker = _Asker(cluster, rows, progress)
-    play(cluster, (_job(row, number, rows[0].at) for number, row in enumerate(rows)), asker.look)
+    jobs = [_job(row, number, rows[0].at) for number, row in enumerate(rows)]
+    lines = _Lines(cluster, jobs)
+    asker = _Asker(lines, jobs, progress)
+    while lines.advance():
+        asker.look()
     return asker.result()
 
 
-class _Asker:
-    """Asks for expected starts as jobs come to wait, and compares when they start."""
+def trace(data: Path) -> list[PhillyRow]:
+    """The shared file. Raises BenchmarkError if it is absent."""
+    try:
+        return [row for row in traces.read(data / TRACE) if isinstance(row, PhillyRow)]
+    except PresetError as error:
+        raise BenchmarkError(str(error)) from None
 
-    def __init__(self, cluster: Queueing, rows: list[PhillyRow], progress: Progress) -> None:
-        self._cluster = cluster
+
+class _Lines:
+    """The cluster behind one line a team: a job is the scheduler's to see once it is among the first of its line."""
+
+    def __init__(self, cluster: Queueing, jobs: list[Job]) -> None:
+        self.cluster = cluster
+        self.came: dict[str, float] = {}
+        self._coming = iter(jobs)
+        self._next = next(self._coming, None)
+        self._held: dict[str, deque[Job]] = {}
+        self._seen: dict[str, set[str]] = {}  # by team: who waits in the cluster
+
+    def advance(self) -> bool:
+        """Go to the next moment; False at the end."""
+        at = min(self.cluster.next_end, self._next.workload.queued_at if self._next else math.inf)
+        if math.isinf(at):
+            return False
+        while self._next is not None and self._next.workload.queued_at <= at:
+            self._held.setdefault(self._next.workload.team, deque()).append(self._next)
+            self.came[self._next.workload.id] = at
+            self._next = next(self._coming, None)
+        self.cluster.advance(at, list(self._first()))
+        for seen in self._seen.values():
+            seen.difference_update([uid for uid in seen if uid in self.cluster.started])
+        return True
+
+    def snapshot(self) -> Snapshot:
+        """The cluster and everybody who waits, seen by rounds or not."""
+        return self.cluster.snapshot.replace(changed=[job.workload for held in self._held.values() for job in held])
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return sum(map(len, self._held.values())) + sum(map(len, self._seen.values()))
+
+    def _first(self) -> Iterator[Job]:
+        for team, held in self._held.items():
+            seen = self._seen.setdefault(team, set())
+            while held and len(seen) < DEPTH:
+                job = held.popleft()
+                seen.add(job.workload.id)
+                yield job
+
+
+class _Asker:
+    """Asks for expected starts from time to time, and compares when those asked have started."""
+
+    def __init__(self, lines: _Lines, jobs: list[Job], progress: Progress) -> None:
+        self._lines, self._cluster = lines, lines.cluster
         self._progress = progress
-        self._jobs = len(rows)
-        self._half = START + rows[len(rows) // 2].at - rows[0].at
-        self._seen = 0  # jobs that have come
-        self._waited: list[str] = []
-        self._open: dict[str, tuple[Spread, Spread]] = {}  # raw and corrected
+        self._jobs = [job.workload for job in jobs]
+        self._half = self._jobs[len(jobs) // 2].queued_at
+        self._next = START  # when to ask again
+        self._asked = 0  # jobs that have come by the last asking
+        self._open: dict[str, tuple[float, Spread, Spread]] = {}  # asked at, raw waits, what was told
         self._mistakes: list[Mistake] = []
         self._counted: list[tuple[bool, float]] = []  # covered, width
         self._unknown = 0
 
-    def look(self, _: tuple[Decision, ...]) -> None:
-        """After a round: who started, who came and waits."""
-        cluster = self._cluster
-        for uid in [uid for uid in self._open if uid in cluster.started]:
-            self._compare(uid, *self._open.pop(uid))
-        at = cluster.snapshot.at
-        for uid in cluster.arrived:
-            self._seen += 1
-            if uid not in cluster.started:
-                self._waited.append(uid)
-                if len(self._waited) % EVERY == 0:
-                    self._ask(uid)
-        if self._seen % 500 == 0 and cluster.arrived:
-            waiting = sum(1 for _ in cluster.waiting)
-            self._progress(self._seen / self._jobs, f"day {(at - START) / 86_400:.0f}, {waiting} wait")
-
-    def _ask(self, uid: str) -> None:
-        cluster = self._cluster
-        history = replace(cluster.snapshot.history, mistakes=())
-        raw = expected_start(cluster.snapshot, uid, cluster.settings, history)
-        if raw is None:
-            self._unknown += 1
+    def look(self) -> None:
+        """After a round: who started; and is it time to ask."""
+        started = self._cluster.started
+        for uid in [uid for uid in self._open if uid in started]:
+            self._compare(*self._open.pop(uid), started[uid])
+        if self._cluster.snapshot.at < self._next or self._asked == len(self._jobs):
             return
-        at = cluster.snapshot.at
-        waits = Spread(raw.low - at, raw.median - at, raw.high - at)
-        known = replace(history, mistakes=mistakes(self._mistakes[-NEWEST:]))
-        self._open[uid] = raw, corrected(waits, at, known) or raw
+        self._next = self._cluster.snapshot.at + ASKED_EVERY
+        come = len(self._lines.came)
+        new = [w.id for w in self._jobs[self._asked : come] if w.id not in started]
+        self._asked = come
+        if new:
+            self._ask(new[:: -(-len(new) // ASKED)])
+        days = (self._cluster.snapshot.at - START) / 86_400
+        self._progress(come / len(self._jobs), f"day {days:.1f}, {self._lines.waiting} wait")
 
-    def _compare(self, uid: str, raw: Spread, told: Spread) -> None:
-        asked_at = self._cluster.queued[uid]
-        start = self._cluster.started[uid]
-        self._mistakes.append(Mistake(raw.low - asked_at, raw.median - asked_at, raw.high - asked_at, start - asked_at))
-        if asked_at >= self._half:
+    def _ask(self, uids: list[str]) -> None:
+        snapshot = self._lines.snapshot()
+        at, raw = snapshot.at, replace(snapshot.history, mistakes=())
+        known = replace(raw, mistakes=mistakes(self._mistakes[-NEWEST:]))
+        found = predicted_waits(snapshot, self._cluster.settings, raw)
+        for uid in uids:
+            waits = found.get(uid)
+            told = corrected(waits, at, known) if waits else None
+            if waits is None or told is None:
+                self._unknown += 1
+            else:
+                self._open[uid] = at, waits, told
+
+    def _compare(self, at: float, waits: Spread, told: Spread, start: float) -> None:
+        self._mistakes.append(Mistake(waits.low, waits.median, waits.high, start - at))
+        if at >= self._half:
             self._counted.append((told.low - 1 <= start <= told.high + 1, told.high - told.low))
 
     def result(self) -> Coverage:
         """The figures. Raises BenchmarkError if nobody waited."""
-        queued, started = self._cluster.queued, self._cluster.started
-        plain = [started[uid] - queued[uid] for uid in self._waited if uid in started and started[uid] < self._half]
+        came, started = self._lines.came, self._cluster.started
+        first = [w.id for w in self._jobs if w.queued_at < self._half]
+        plain = [wait for uid in first if (wait := started[uid] - came[uid]) > 0]
         if not self._counted or not plain:
             raise BenchmarkError("No job of one half waited, so there is no expected start to compare. Take more jobs.")
         covered, widths = zip(*self._counted, strict=True)
@@ -136,7 +196,7 @@ def _nodes() -> list[Node]:
 
 
 def _job(row: PhillyRow, number: int, first: float) -> Job:
-    at = START + round(row.at - first)
+    at = START + math.ceil((row.at - first) / ROUND) * ROUND
     workers, gpus = philly.gang(max(1, row.gpus))
     name = f"j{number:05}"
     workload = Workload(
@@ -152,4 +212,4 @@ def _job(row: PhillyRow, number: int, first: float) -> Job:
         queued_at=at,
         expected_seconds=philly.expected_seconds(row.index, row.seconds),
     )
-    return Job(workload, row.seconds)
+    return Job(workload, max(1, round(row.seconds / ROUND)) * ROUND)

@@ -5,6 +5,8 @@ no smaller change of the same kind may do so, which is tried one by one over the
 nothing with the search (everychange). Where no change of a kind is stated, none should exist: that is tried in every
 tenth world, as it takes the longest.
 
+How often the expected start's interval is right is measured on the shared Philly file (eta.py).
+
 The processor time of a search is measured at 1,250 nodes with 1,000 waiting, on workloads all over the queue.
 """
 
@@ -13,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from controlplane.benchmarks import eta
 from controlplane.benchmarks.everychange import Step, starts, steps
 from controlplane.benchmarks.figure import Figure, Options, Progress, Result
 from controlplane.benchmarks.fullcluster import full_cluster
@@ -27,6 +30,7 @@ from scheduler.workload import Phase
 
 WORLDS = 1000
 SEARCHES = 50
+COVERED_LEAST, COVERED_MOST = 75.0, 85.0  # % of starts within intervals that say 80 %
 TRUE_PERCENT, OF_A_KIND, OF_A_REASON, SEARCH_SECONDS = 99.9, 50, 20, 1.0
 PRIORITIES = (("normal", 100, True), ("high", 200, True), ("urgent", 300, False), ("top", 400, True))
 # Told by services, or of work that is no claimant; a round gives none of them.
@@ -51,7 +55,8 @@ class _Score:
 
 
 def run(options: Options, progress: Progress) -> Result:
-    """Look at `--jobs` worlds a seed, by default 1,000, and judge every stated change."""
+    """Look at `--jobs` worlds a seed, by default 1,000, and judge every stated change; then at expected starts."""
+    eta.trace(options.data)  # a run without it says so before it has taken an hour
     worlds, score = options.jobs or WORLDS, _Score()
     for part, seed in enumerate(options.seeds):
         for number in range(worlds):
@@ -59,7 +64,19 @@ def run(options: Options, progress: Progress) -> Result:
             if number % 20 == 0:
                 done = (part + number / worlds) / len(options.seeds)
                 progress(done, f"world {number}, {score.kinds.total()} changes, {len(score.wrong)} wrong")
-    return _result(score, _searches(options, progress))
+    result = _result(score, _searches(options, progress))
+    coverage = eta.measure(options.data, progress)
+    return Result((*result.figures, *_of(coverage)), (*result.notes, coverage.note))
+
+
+def _of(coverage: eta.Coverage) -> tuple[Figure, ...]:
+    name, hour = "explanations.eta", 3600.0
+    covered, width = round(coverage.covered_percent, 2), round(coverage.median_width_seconds / hour, 2)
+    plain = round(coverage.plain_width_seconds / hour, 2)
+    return (
+        Figure(f"{name}_coverage_percent", covered, "%", COVERED_LEAST, True, COVERED_MOST),
+        Figure(f"{name}_median_width_hours", width, "h", plain),
+    )
 
 
 def _searches(options: Options, progress: Progress) -> list[float]:

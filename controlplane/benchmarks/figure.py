@@ -9,19 +9,25 @@ Progress = Callable[[float, str], None]  # (part done in 0..1, what happens now)
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured value. goal None: there is nothing to reach; lower is better unless said otherwise."""
+    """One measured value. goal None: there is nothing to reach; lower is better unless said otherwise.
+
+    most: the value is to lie between goal and this.
+    """
 
     name: str  # BENCHMARK.WHAT_UNIT, and it stays
     value: float
     unit: str
     goal: float | None = None
     higher_is_better: bool = False
+    most: float | None = None
 
     @property
     def met(self) -> bool | None:
         """Whether the goal is reached; None without a goal."""
         if self.goal is None:
             return None
+        if self.most is not None:
+            return self.goal <= self.value <= self.most
         return self.value >= self.goal if self.higher_is_better else self.value <= self.goal
 
 

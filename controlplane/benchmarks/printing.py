@@ -18,7 +18,7 @@ LINE_SECONDS = 10.0  # between two plain lines, where no terminal could redraw o
 
 def object_of(one: Figure) -> dict[str, object]:
     """A figure as `--json` prints it."""
-    return {"name": one.name, "value": one.value, "unit": one.unit, "goal": one.goal, "met": one.met}
+    return {"name": one.name, "value": one.value, "unit": one.unit, "goal": one.goal, "most": one.most, "met": one.met}
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def table(records: Sequence[Record]) -> None:
         shown.add_column(column, justify="right" if column in ("value", "goal") else "left", no_wrap=column == "figure")
     for record in records:
         for one in record.figures:
-            goal = "" if one.goal is None else f"{'>=' if one.higher_is_better else '<='} {one.goal:g} {one.unit}"
+            goal = _goal(one)
             met = {True: "yes", False: "NO", None: ""}[one.met]
             stale = " (stale)" if record.is_stale else ""
             shown.add_row(one.name, f"{one.value:g} {one.unit}", goal, met, record.commit + stale, record.date[:16])
@@ -58,6 +58,14 @@ def table(records: Sequence[Record]) -> None:
         console.print(f"{record.benchmark}: {record.machine}; load average {record.load:.2f} before; seeds {seeds}")
         for note in record.notes:
             console.print(f"  {note}", highlight=False)
+
+
+def _goal(one: Figure) -> str:
+    if one.goal is None:
+        return ""
+    if one.most is not None:
+        return f"{one.goal:g} to {one.most:g} {one.unit}"
+    return f"{'>=' if one.higher_is_better else '<='} {one.goal:g} {one.unit}"
 
 
 def _plain(name: str) -> figure.Progress:

@@ -51,6 +51,7 @@ def queue(now: str | None) -> Table:
         Column("PRIORITY", lambda w: w.priority_class),
         Column("GPUS", lambda w: gpus(w.resources.get("milli_gpu")), right=True),
         Column("WAITS", lambda w: since(w.document.get("queued_at"), now), right=True),
+        Column("EXPECTED START", lambda w: _start(w.document.get("expected_start")), right=True),
         Column("UID", lambda w: w.uid, wide=True),
         Column("REASON", lambda w: w.reason or "-"),
         Column("MESSAGE", lambda w: w.message),
@@ -148,6 +149,10 @@ def computing(node: Node) -> int | None:
 
 def _workers(workload: Workload) -> str:
     return f"{workload.workers.get('running', 0)}/{workload.workers.get('count', 0)}"
+
+
+def _start(expected: Mapping[str, Any] | None) -> str:
+    return clock(expected["median"]) if expected else "-"
 
 
 def _state(node: Node) -> str:

@@ -1,7 +1,6 @@
 """Check the invariants on the live database and the cluster's pods, seldom enough to cost the other loops little."""
 
 import time
-from collections.abc import Callable
 
 import structlog
 
@@ -10,6 +9,7 @@ from controlplane.invariants.check import INVARIANTS
 from controlplane.invariants.state import Violation
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
+from controlplane.loops.pace import Pace
 from controlplane.loops.wiring import Wiring
 from controlplane.queries import audit, standing
 from controlplane.services import audits
@@ -21,23 +21,6 @@ MOST_DECIDING_MS = 1_000.0  # the newest round is decided again twice, unless th
 MOST_LOGGED = 20  # violations of one audit
 
 log = structlog.get_logger(__name__)
-
-
-class Pace:
-    """When the next audit is due. The first one is a period after the start, when the loops have caught up."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._due = clock() + PERIOD_SECONDS
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time."""
-        return self._clock() >= self._due
-
-    def spend(self, took: float) -> None:
-        """An audit is over that took so many seconds."""
-        self._due = self._clock() + max(PERIOD_SECONDS, REST * took)
 
 
 def run_once(wiring: Wiring) -> Report:
@@ -60,7 +43,7 @@ def look(cluster: Cluster, *, last_rounds: int, most_ms: float | None = None) ->
 
 
 def _audit(wiring: Wiring, lease: HeldLease) -> int:
-    pace: Pace = wiring.kept.setdefault("audit pace", Pace())
+    pace: Pace = wiring.kept.setdefault("audit pace", Pace(PERIOD_SECONDS, REST))
     if not pace.is_due:
         return 0
     started = time.monotonic()

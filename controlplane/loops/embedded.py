@@ -17,7 +17,7 @@ import structlog
 from django.db import close_old_connections, connection
 
 from controlplane.cluster.simulated import SimulatedCluster
-from controlplane.loops import account, actuate, audit, observe, scale, schedule, wiring
+from controlplane.loops import account, actuate, audit, foresee, observe, scale, schedule, wiring
 from controlplane.loops.wiring import Wiring
 from controlplane.services import arrivals, changes
 from controlplane.simulator.presets import Arrival, Preset
@@ -201,6 +201,7 @@ class Driver:
             if reached >= moment:
                 self.round(moment)
                 self._run("audit", audit.run_once)  # by real time, so not a part of a round: it decides nothing
+                self._run("foresee", foresee.run_once)
                 return
             if self._bell.answer():
                 slot = self.preset.pace.slot

@@ -14,14 +14,14 @@ import structlog
 from django.db import close_old_connections, connection
 
 from controlplane import garbage, wake
-from controlplane.loops import account, actuate, audit, following, observe, scale, schedule, tell, wiring
+from controlplane.loops import account, actuate, audit, following, foresee, observe, scale, schedule, tell, wiring
 from controlplane.loops import lease as leases
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.services import heartbeats
 
 # Seconds; hints come between.
-PERIODS = {"observe": 5, "schedule": 5, "actuate": 5, "tell": 5, "scale": 15, "account": 60, "audit": 60}
+PERIODS = {"observe": 5, "schedule": 5, "actuate": 5, "tell": 5, "scale": 15, "account": 60, "audit": 60, "foresee": 15}
 REST_SECONDS = 0.05  # after a round, so that hints that come in a burst are answered by one round
 STANDBY_REST_SECONDS = 0.25  # the same for who holds no lease: hints are for the holder, but one may be its good-bye
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 5.0  # after a failure
@@ -48,6 +48,7 @@ LOOPS: Mapping[str, Callable[[Wiring], Report]] = {
     "scale": scale.run_once,
     "account": account.run_once,
     "audit": audit.run_once,
+    "foresee": foresee.run_once,
 }
 
 

@@ -3,6 +3,7 @@
 from controlplane.models.cluster import ClusterState, Gpu, Node
 from controlplane.models.cycle import Audit, Cycle, Heartbeat, Lease, PolicyVersion
 from controlplane.models.event import Event
+from controlplane.models.forecast import StartForecast
 from controlplane.models.outbox import Action, Change, IdempotencyKey
 from controlplane.models.simulation import Simulation, SimulationState
 from controlplane.models.team import (
@@ -46,6 +47,7 @@ __all__ = [
     "ServiceWindow",
     "Simulation",
     "SimulationState",
+    "StartForecast",
     "Team",
     "TeamSample",
     "TeamUse",

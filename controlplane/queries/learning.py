@@ -1,8 +1,10 @@
 """What the scheduler learns from workloads that ended by themselves."""
 
+from dataclasses import replace
 from typing import Any
 
 from controlplane.models import Team, Workload, bulk
+from controlplane.queries import forecasts
 from gpushare.gpu import WHOLE
 from scheduler.history import History, Run, learn
 from scheduler.workload import Kind, Phase
@@ -15,11 +17,12 @@ _COLUMNS = (
 
 
 def learnt() -> History:
-    """Running times of the newest that succeeded, by kind, size and team. Two statements."""
+    """Running times of the newest that succeeded, by kind, size and team; how far off waits were. Three statements."""
     newest = f'WHERE "phase" = %s ORDER BY "seq" DESC LIMIT {NEWEST}'
     rows = bulk.select(Workload, _COLUMNS, newest, (Phase.SUCCEEDED.value,))
     teams = dict(bulk.select(Team, ("id", "name"))) if rows else {}
-    return learn(run for row in rows if (run := _run(row, teams)) is not None)
+    known = learn(run for row in rows if (run := _run(row, teams)) is not None)
+    return replace(known, mistakes=forecasts.learnt())
 
 
 def _run(row: tuple[Any, ...], teams: dict[int, str]) -> Run | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from controlplane.models import PolicyVersion, PriorityClass, Workload
 from controlplane.policy import Policy
 from controlplane.quantities import iso
-from controlplane.queries import access, snapshot
+from controlplane.queries import access, forecasts, snapshot
 from controlplane.queries.shares import Share, of_teams
 from scheduler import explain as core
 from scheduler import workload as words
@@ -105,8 +105,7 @@ def expected(world: Snapshot, uid: str) -> dict[str, Any] | None:
     found = expected_start(world, uid, _settings())
     if found is None or isinf(found.high):
         return None
-    ends = {"low": found.low, "median": found.median, "high": found.high}
-    return {name: iso(at) for name, at in ends.items()} | {"cluster_seconds": ends}
+    return forecasts.shown(found)
 
 
 # The explanation of one that no round looks at: what is stored says all.

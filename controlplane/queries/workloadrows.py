@@ -10,6 +10,7 @@ from controlplane import addresses
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Placement, PlacementState, PriorityClass, Team, User, Workload, bulk
 from controlplane.quantities import iso
+from controlplane.queries import forecasts
 from scheduler.workload import ENDED, Phase
 
 _ENDED = sorted(phase.value for phase in ENDED)
@@ -78,10 +79,16 @@ _REFERRED = tuple(
 
 
 def rows(found: Iterable[Workload], *, in_full: bool = False) -> list[dict[str, Any]]:
-    """Workloads as the API shows them; in_full adds the job file. One query more, however many there are."""
+    """Workloads as the API shows them; in_full adds the job file and the expected start. Two queries at most."""
     listed = list(found)
     seats = _seats(listed)
-    return [_row(w, _named(w), seats.get(w.uid, (0, 0)), in_full) for w in listed]
+    shown = [_row(w, _named(w), seats.get(w.uid, (0, 0)), in_full) for w in listed]
+    if in_full:
+        starts = forecasts.told(str(w.pk) for w in listed if w.phase == Phase.QUEUED)
+        for one in shown:
+            start = starts.get(one["uid"])
+            one["expected_start"] = None if start is None else forecasts.shown(start)
+    return shown
 
 
 def row(workload: Workload, *, in_full: bool = True) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from django.db import transaction
 
 from controlplane.models import Simulation, SimulationState
 from controlplane.models.simulation import NO_WORD, SILENT
+from controlplane.services import policy as policies
 from controlplane.services.clock import database_now
 from controlplane.services.errors import Refused
 
@@ -87,3 +88,22 @@ def _spawn(number: int) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+
+
+def apply(*, number: int, author: str, seen: int = policies.ANY) -> int:
+    """Put the settings that a what-if tried in force, the others as they are; tell the new version of the policy.
+
+    Quotas and nodes that it tried are left alone. `seen` as in policy.save. Refused 404 if there is no such what-if,
+    409 if it has not ended well, 422 if it tried no other settings.
+    """
+    row = Simulation.objects.filter(pk=number).values_list("asked", "state").first()
+    if row is None:
+        raise Refused(404, "NoSuchSimulation", "", f"There is no what-if {number}. The list names those there are.")
+    asked, state = row
+    if state != SimulationState.DONE:
+        raise Refused(409, "NotDone", "", f"What-if {number} has not come to its end. Apply one that has.")
+    changes = asked.get("policy") or {}
+    if not any(changes.values()):
+        message = f"What-if {number} tried no other settings. Quotas and nodes are changed on their own pages."
+        raise Refused(422, "NothingChanged", "", message)
+    return policies.change(changes=changes, author=author, comment=f"As tried in what-if {number}", seen=seen)

@@ -2,18 +2,19 @@
 
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from controlplane.queries import access, lab, simulations
+from controlplane.queries import access, lab, policies, simulations
 from controlplane.services import simulations as services
 from controlplane.services.errors import Refused
 from controlplane.shapes import FieldError
+from frontend import charts, words
 from frontend import lab as form
-from frontend import words
 from frontend.views.answers import answer
 
 SHOWN = 20
@@ -56,8 +57,45 @@ def simulation(request: HttpRequest, number: int) -> HttpResponse:
     if row is None:
         raise Http404
     found = simulations.result(number) if row["state"] == "Done" else None
-    context = {"row": row, "percent": round(100 * row["progress"]), "found": found, "rows": _rows(found)}
+    context = {
+        "row": row,
+        "percent": round(100 * row["progress"]),
+        "found": found,
+        "rows": _rows(found),
+        "in_force": policies.in_force(),
+        "has_settings": any((row["asked"].get("policy") or {}).values()),
+    }
     return answer(request, "simulation", "simulation", context)
+
+
+@login_required
+@require_GET
+def chart(request: HttpRequest, number: int) -> HttpResponse:
+    """The figure of each team's waits before and after."""
+    _only_admins(request)
+    found = simulations.result(number)
+    if not found:
+        raise Http404
+    return JsonResponse(charts.waits_before_and_after(found["teams"]))
+
+
+@login_required
+@require_POST
+def apply(request: HttpRequest, number: int) -> HttpResponse:
+    """Put the settings that were tried in force, unless the policy has changed since the page was made."""
+    _only_admins(request)
+    seen = request.POST.get("version", "")
+    try:
+        version = services.apply(
+            number=number,
+            author=request.user.get_username(),
+            seen=int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 10 else 0,
+        )
+    except Refused as refused:
+        messages.error(request, refused.message)
+    else:
+        messages.info(request, f"Version {version} of the policy is in force: as tried in what-if {number}.")
+    return redirect("frontend:simulation", number)
 
 
 @login_required

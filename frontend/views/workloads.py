@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
-from controlplane.queries import access, dashboard, sla
+from controlplane.queries import access, dashboard, forecasts, sla
 from controlplane.queries import workloads as queries
 from controlplane.queries.whatif import Turn
 from controlplane.services import workloads as services
@@ -184,10 +184,12 @@ def _in_turn(request: HttpRequest, uids: Sequence[str], places: Mapping[str, Tur
     """These workloads, each with its place and what the next round would tell it, which may be news."""
     found: dict[str, Any] = {str(w.pk): w for w in queries.of(request.user, uids).defer("spec")}
     listed = [found[uid] for uid in uids if uid in found]
+    starts = forecasts.told(found)
     for w in listed:
         turn = places.get(str(w.pk))
         w.position = turn.position if turn else None
         w.will_start = turn is not None and turn.refusal is None
+        w.expected = None if w.will_start else starts.get(str(w.pk))
         if turn and turn.refusal:
             w.reason, w.message = turn.refusal.reason.value, turn.refusal.message
     return listed

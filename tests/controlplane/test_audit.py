@@ -16,6 +16,7 @@ from controlplane.invariants.check import INVARIANTS
 from controlplane.invariants.state import Violation
 from controlplane.loops import audit as self_audit
 from controlplane.loops import schedule, wiring
+from controlplane.loops.pace import Pace
 from controlplane.models import Action, Audit, Cycle, Lease, Placement, Usage, Workload
 from controlplane.queries import audit, health, standing
 from controlplane.queries.audit import decision_of
@@ -122,7 +123,7 @@ class Clock:
 
 def audited(world: World, clock: Clock) -> dict[str, float]:
     """What /metrics tells after a round of the audit loop a minute later, by invariant."""
-    world.wiring.kept.setdefault("audit pace", self_audit.Pace(clock))
+    world.wiring.kept.setdefault("audit pace", Pace(self_audit.PERIOD_SECONDS, self_audit.REST, clock))
     clock.at += self_audit.PERIOD_SECONDS
     assert not self_audit.run_once(world.wiring).skipped
     told = metrics.registry()
@@ -217,7 +218,7 @@ def test_before_the_first_audit_nothing_is_claimed(world):
 
 def test_an_audit_is_due_once_a_minute_and_after_a_long_one_later():
     clock = Clock()
-    pace = self_audit.Pace(clock)
+    pace = Pace(self_audit.PERIOD_SECONDS, self_audit.REST, clock)
     assert not pace.is_due
     clock.at = self_audit.PERIOD_SECONDS
     assert pace.is_due

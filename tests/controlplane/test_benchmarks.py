@@ -30,9 +30,15 @@ def test_a_figure_is_met_by_its_goal_in_its_direction() -> None:
     assert Figure("x.y", 1.0, "s").met is None
 
 
+def test_a_figure_with_a_range_is_met_within_it() -> None:
+    assert [Figure("x.y", value, "%", 75.0, True, 85.0).met for value in (74.0, 75.0, 85.0, 86.0)] == [
+        False, True, True, False,
+    ]  # fmt: skip
+
+
 def test_a_figure_prints_as_one_object() -> None:
     assert object_of(FIGURES[0]) == {
-        "name": "x.wall_seconds", "value": 12.5, "unit": "s", "goal": 10.0, "met": False,
+        "name": "x.wall_seconds", "value": 12.5, "unit": "s", "goal": 10.0, "most": None, "met": False,
     }  # fmt: skip
 
 

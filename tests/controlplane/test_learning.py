@@ -33,11 +33,11 @@ def test_nothing_is_learnt_from_a_few(world: World) -> None:
     assert learning.learnt() == History()
 
 
-def test_running_times_of_all_attempts_and_the_users_mistakes_are_learnt_in_two_statements(
+def test_running_times_of_all_attempts_and_the_users_mistakes_are_learnt_in_three_statements(
     world: World, django_assert_num_queries
 ) -> None:
     ended(world, 21)
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         learnt = learning.learnt()
     values = learnt.run_seconds(Kind.TRAINING, "red", 2000)
     assert values is not None

@@ -2,8 +2,9 @@
 
 import pytest
 from django.core.management import call_command
+from django.utils import timezone
 
-from controlplane.models import PolicyVersion, Simulation
+from controlplane.models import PolicyVersion, Simulation, SimulationState
 from frontend import lab
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World
@@ -97,3 +98,53 @@ def test_the_form_s_texts_become_the_request() -> None:
         },
     }
     assert lab.differs(made) == "restart_seconds = 90, max_victims = 3, 1 quota, 3 nodes more, 2 nodes less"
+
+
+def done(asked: dict[str, object]) -> Simulation:
+    at = timezone.now()
+    side = {"jobs": 3, "started": 3, "wait_p50_seconds": 30.0, "wait_p95_seconds": 120.0, "preemptions": 0,
+            "utilisation_percent": 50.0}  # fmt: skip
+    team = {
+        "team": "nlp",
+        "before": side,
+        "after": {**side, "wait_p95_seconds": None},
+        "difference": dict.fromkeys(side),
+    }
+    result = {"teams": [team], "episode": {"jobs": 3, "hours": 1, "gpus": {"before": 8, "after": 8}}, "changes": [],
+              "quotas_changed": 0, "rounds": {"before": 1, "after": 1}, "took_seconds": 1}  # fmt: skip
+    return Simulation.objects.create(
+        asked=asked, author="admin", at=at, seen_at=at, state=SimulationState.DONE, progress=1, result=result
+    )
+
+
+def test_the_chart_has_each_teams_waits_in_both_replays(bare: World, visit: Visit) -> None:
+    row = done({"policy": {"scheduling": {"policy": "fifo"}}})
+    assert f"/what-if/{row.pk}/chart" in visit("admin").get(f"/what-if/{row.pk}/").content.decode()
+    bars = visit("admin").get(f"/what-if/{row.pk}/chart").json()["data"]
+    assert [(bar["name"], bar["x"], bar["y"]) for bar in bars] == [
+        ("in force", ["nlp"], [2.0]), ("the other", ["nlp"], [None]),
+    ]  # fmt: skip
+    assert visit("admin").get("/what-if/99/chart").status_code == 404
+    assert visit("ada").get(f"/what-if/{row.pk}/chart").status_code == 403
+
+
+def test_what_was_tried_is_put_in_force_as_a_new_version(bare: World, visit: Visit) -> None:
+    row = done({"policy": {"scheduling": {"max_preemptions": 1}}})
+    client = visit("admin")
+    assert "Put these settings in force" in client.get(f"/what-if/{row.pk}/").content.decode()
+    assert visit("ada").post(f"/what-if/{row.pk}/apply", {"version": "0"}).status_code == 403
+    client.post(f"/what-if/{row.pk}/apply", {"version": "0"})
+    (made,) = PolicyVersion.objects.all()
+    assert made.data["scheduling"]["max_preemptions"] == 1
+    assert made.comment == f"As tried in what-if {row.pk}"
+    again = client.post(f"/what-if/{row.pk}/apply", {"version": "0"}, follow=True).content.decode()
+    assert "is in force, not 0, which you saw" in again
+    assert PolicyVersion.objects.count() == 1
+
+
+@pytest.mark.parametrize("asked", [{"quotas": [{"team": "nlp"}]}, {"policy": {"scheduling": {"policy": "native-k8s"}}}])
+def test_what_cannot_be_put_in_force_is_said(bare: World, visit: Visit, asked: dict[str, object]) -> None:
+    row = done(asked)
+    answer = visit("admin").post(f"/what-if/{row.pk}/apply", {"version": "0"}, follow=True).content.decode()
+    assert 'role="alert"' in answer or "toast" in answer
+    assert not PolicyVersion.objects.exists()

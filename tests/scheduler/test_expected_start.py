@@ -75,6 +75,30 @@ def test_a_teams_limit_makes_it_wait_for_its_own() -> None:
     assert expected_start(limited, "v", CERTAIN) == Spread(AT + 4900, AT + 4900, AT + 4900)
 
 
+def test_teams_take_turns_as_rounds_go_through_them() -> None:
+    """Whoever holds less goes first: once one of blue has started, it is red's turn, and blue's second waits."""
+    shared = world(
+        """
+        node a 2 gpus
+        team red nominal 0   team blue nominal 0
+        x red training 2 running a started 99900 since 99900
+        b1 blue training 1 pending   b2 blue training 1 pending   r1 red training 1 pending
+        """,
+        x=1100,
+        b1=1000,
+        b2=1000,
+        r1=1000,
+    )
+    starts = [expected_start(shared, uid, CERTAIN) for uid in ("b1", "r1", "b2")]
+    assert [round(found.median - AT) for found in starts if found] == [1000, 1000, 2000]
+
+
+def test_another_policy_is_played_in_its_own_order() -> None:
+    shared = world(TWO, x=300, y=1000, v=1000, w=1000, z=10)
+    found = expected_start(shared, "w", replace(CERTAIN, policy="fifo"))
+    assert found == Spread(AT + 900, AT + 900, AT + 900)
+
+
 def test_history_moves_each_end_to_where_it_would_have_been_right() -> None:
     pairs = [Mistake(40.0, 140.0, 340.0, (i / 100) * 800) for i in range(101)]
     history = History(mistakes=mistakes(pairs))
@@ -87,6 +111,10 @@ def test_history_moves_each_end_to_where_it_would_have_been_right() -> None:
 
 def test_a_few_mistakes_teach_nothing() -> None:
     assert mistakes([Mistake(1, 2, 3, 4)] * 19) == ()
+
+
+def test_a_prediction_without_an_end_teaches_nothing() -> None:
+    assert mistakes([Mistake(1, 2, inf, 4)] * 20) == ()
 
 
 def test_an_interval_without_an_end_is_unknown() -> None:

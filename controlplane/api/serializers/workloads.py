@@ -59,6 +59,23 @@ class ClusterSeconds(Answer):
     ended_at = s.FloatField(allow_null=True)
 
 
+class Moments(Answer):
+    """An expected start in seconds of the cluster's clock."""
+
+    low = s.FloatField()
+    median = s.FloatField()
+    high = s.FloatField()
+
+
+class ExpectedStart(Answer):
+    """When a waiting workload is expected to start: 8 in 10 starts are from low to high. By the cluster's clock."""
+
+    low = s.DateTimeField()
+    median = s.DateTimeField()
+    high = s.DateTimeField()
+    cluster_seconds = Moments()
+
+
 class WorkloadRow(Answer):
     """A workload and how it stands. Times are the cluster's clock."""
 
@@ -100,6 +117,7 @@ class Workload(WorkloadRow):
 
     spec = s.DictField()
     normalised = s.DictField()
+    expected_start = ExpectedStart(allow_null=True, help_text="Of one in the queue, as worked out seconds ago.")
 
 
 class WorkloadPage(Page):
@@ -119,6 +137,7 @@ class QueuedRow(WorkloadRow):
 
     position = s.IntegerField()
     will_start = s.BooleanField()
+    expected_start = ExpectedStart(allow_null=True, help_text="As worked out in the background, seconds ago.")
 
 
 class Queue(Page):
@@ -167,23 +186,6 @@ class Check(Answer):
     name = s.CharField()
     status = s.ChoiceField(["ok", "fails", "unknown"])
     message = s.CharField(allow_blank=True)
-
-
-class Moments(Answer):
-    """An expected start in seconds of the cluster's clock."""
-
-    low = s.FloatField()
-    median = s.FloatField()
-    high = s.FloatField()
-
-
-class ExpectedStart(Answer):
-    """When a waiting workload is expected to start: 8 in 10 starts are from low to high. By the cluster's clock."""
-
-    low = s.DateTimeField()
-    median = s.DateTimeField()
-    high = s.DateTimeField()
-    cluster_seconds = Moments()
 
 
 class Remedy(Answer):

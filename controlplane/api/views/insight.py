@@ -14,8 +14,10 @@ from controlplane.api.serializers import workloads as answers
 from controlplane.api.views.workloads import TAG, WorkloadView
 from controlplane.cluster.port import ClusterUnreachable
 from controlplane.quantities import number
+from controlplane.queries import forecasts
 from controlplane.queries import workloads as queries
 from controlplane.shapes import Choice, Quantity, Whole
+from scheduler.forecast import Spread
 
 MOST_LINES = 10_000
 SECONDS = Quantity(number, 0, 4e9, "1767225600.5", ("0", "4000000000"))
@@ -97,12 +99,14 @@ class Queue(View):
         ]
         found = part(request, waiting, key=lambda row: str(row["key"]), size=self.given["page_size"])
         rows = {row["uid"]: row for row in queries.rows(queries.of(request.user, [w["uid"] for w in found["results"]]))}
-        listed = [_queued(rows[w["uid"]], w) for w in found["results"] if w["uid"] in rows]
+        starts = forecasts.told(rows)
+        listed = [_queued(rows[w["uid"]], w, starts.get(w["uid"])) for w in found["results"] if w["uid"] in rows]
         return Response({"next": found["next"], "results": listed})
 
 
-def _queued(row: dict[str, Any], waiting: dict[str, Any]) -> dict[str, Any]:
-    """The row with what the next round would tell it, which may be newer than what is stored."""
+def _queued(row: dict[str, Any], waiting: dict[str, Any], start: Spread | None) -> dict[str, Any]:
+    """The row with what the next round would tell it, which may be newer than what is stored, and its forecast."""
     refusal = waiting["refusal"]
     told = {"reason": refusal.reason.value, "message": refusal.message} if refusal else {}
-    return {**row, **told, "position": waiting["position"], "will_start": refusal is None}
+    expected = forecasts.shown(start) if start and refusal else None
+    return {**row, **told, "position": waiting["position"], "will_start": refusal is None, "expected_start": expected}

@@ -125,6 +125,24 @@ class Simulation(View):
         return Response(status=204)
 
 
+class ApplySimulation(View):
+    """From a what-if to the policy."""
+
+    @endpoint(
+        answer=answers.Policy,
+        status=201,
+        least=PLATFORM_ADMIN,
+        headers=SEEN,
+        problems=(409, 412, 413, 415, 422),
+        tag="simulations",
+        operation="apply_simulation",
+    )
+    def post(self, request: Request, number: int) -> Response:
+        """Save a new version of the policy with the settings that a what-if tried; its quotas and nodes stay tried."""
+        no_body(request)
+        return _answered(simulations.apply(number=number, author=self.actor, seen=_seen(request)), status=201)
+
+
 class SimulationResults(View):
     """The answer."""
 

@@ -109,6 +109,7 @@ def _facts(workload: "Workload", now: str) -> list[tuple[str, str]]:
         ("Phase", workload.phase),
         ("Reason", f"{workload.reason}: {workload.message}" if workload.reason else workload.message),
         ("Place in the queue", str(workload.position or "")),
+        ("Expected start", _expected(document.get("expected_start"))),
         ("Priority", f"{workload.priority_class} ({document.get('priority')})"),
         ("Preemptible", "yes" if document.get("preemptible") else "no"),
         ("Workers", f"{workers.get('running')} of {workers.get('count')} run (min {workers.get('min')}, "
@@ -125,6 +126,12 @@ def _facts(workload: "Workload", now: str) -> list[tuple[str, str]]:
         ("Started", _moment(workload.started_at, now)),
         ("Ended", _moment(workload.ended_at, now)),
     ]  # fmt: skip
+
+
+def _expected(start: "Json | None") -> str:
+    if not start:
+        return ""
+    return "{} (8 in 10 from {} to {})".format(*(output.clock(start[name]) for name in ("median", "low", "high")))
 
 
 def _moment(iso: str | None, now: str) -> str:

@@ -1,0 +1,51 @@
+"""Work out when everybody who waits is expected to start: in the background, as the queue is played forward for it.
+
+Nothing is decided by it. What was told is compared with what became of it, which corrects the next intervals.
+"""
+
+import math
+import time
+
+from controlplane.loops import rounds
+from controlplane.loops.lease import Report
+from controlplane.loops.pace import Pace
+from controlplane.loops.wiring import Wiring
+from controlplane.queries import snapshot
+from controlplane.services import forecasts, policy
+from controlplane.services.forecasts import Forecast
+from controlplane.services.leases import HeldLease
+from scheduler.expected_start import corrected, predicted_waits
+from scheduler.forecast import Spread
+from scheduler.history import History
+
+PERIOD_SECONDS = 15.0
+REST = 10  # times what it took: it shares the interpreter with the loops, so it gets a tenth of the time
+
+
+def run_once(wiring: Wiring) -> Report:
+    """One round of the foresee loop: expected starts if they are due."""
+    return rounds.run("foresee", wiring, _foresee)
+
+
+def _foresee(wiring: Wiring, lease: HeldLease) -> int:
+    pace: Pace = wiring.kept.setdefault("foresee pace", Pace(PERIOD_SECONDS, REST))
+    if not pace.is_due:
+        return 0
+    started = time.monotonic()
+    try:
+        world = snapshot.full()
+        settings, _ = policy.current()
+        waits = predicted_waits(world, settings.scheduling, world.history)
+        found = {uid: _forecast(one, world.at, world.history) for uid, one in waits.items()}
+        forecasts.record(found=found, at=world.at, lease=lease)
+    finally:
+        pace.spend(time.monotonic() - started)  # one that fails is not tried more often
+    return len(found)
+
+
+def _forecast(waits: Spread, at: float, history: History) -> Forecast:
+    told = corrected(waits, at, history)
+    return Forecast(
+        None if math.isinf(waits.high) else waits,
+        None if told is None or math.isinf(told.high) else told,
+    )

@@ -1,0 +1,36 @@
+"""When waiting workloads are expected to start, as the loop `foresee` worked it out last; and what past ones teach."""
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from controlplane.models import StartForecast, bulk
+from controlplane.quantities import iso
+from scheduler.expected_start import mistakes
+from scheduler.forecast import Spread
+from scheduler.history import NEWEST, Mistake, Values
+
+TOLD = ("workload", "told_low", "told_median", "told_high")
+
+
+def told(uids: Iterable[str]) -> dict[str, Spread]:
+    """The expected start of each of these that waits and of whom one is known. One statement for 900 of them."""
+    out: dict[str, Spread] = {}
+    for part in bulk.chunks([UUID(uid) for uid in uids]):
+        keys = bulk.stored(StartForecast, "workload", part)
+        where = f'WHERE "waited" IS NULL AND "told_high" IS NOT NULL AND "workload" IN {bulk.marks(keys)}'
+        out |= {str(row[0]): Spread(*row[1:]) for row in bulk.select(StartForecast, TOLD, where, keys)}
+    return out
+
+
+def shown(spread: Spread) -> dict[str, Any]:
+    """An expected start as the API shows it."""
+    ends = {"low": spread.low, "median": spread.median, "high": spread.high}
+    return {name: iso(at) for name, at in ends.items()} | {"cluster_seconds": ends}
+
+
+def learnt() -> tuple[Values, ...]:
+    """By how much the newest predictions were off, for `History.mistakes`. One statement."""
+    newest = f'WHERE "waited" IS NOT NULL ORDER BY "ended_at" DESC, "workload" LIMIT {NEWEST}'
+    rows = bulk.select(StartForecast, ("low", "median", "high", "waited"), newest, ())
+    return mistakes(Mistake(*row) for row in rows)

@@ -1,0 +1,238 @@
+"""The queue played forward by expected ends, in several scenarios.
+
+A scenario draws a running time for each workload from its distribution, given how long it runs already; the draws are
+a fixed low-discrepancy sequence, so equal input gives equal output. The queue is started as capacity comes free, by
+GPUs on nodes, by the teams' limits and in the order of rounds: the team that holds least of what it deserves now goes
+first, and within it who goes first now. Cores, memory, racks and work that is not submitted yet are left out.
+"""
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.fit import flavors, least
+from scheduler.forecast import RunTime, age, run_time
+from scheduler.history import History
+from scheduler.ordering import Claim
+from scheduler.plan import Plan
+from scheduler.settings import Settings
+from scheduler.snapshot import COMPUTE, LATER, Ints
+from scheduler.standings import Held, Standings
+from scheduler.workload import Kind, Level, Workload
+
+SCENARIOS = 30
+MOST_EVENTS = 8_000  # ends in all scenarios together: the answer is given within a second
+_STEP = (0.7548776662466927, 0.5698402909980532)  # R2 sequence (Roberts 2018): the next scenario, the next workload
+
+
+Nodes = list[tuple[int, int]]  # numbers of nodes, milli-GPU there
+Key = tuple[tuple[int, ...], int, int, bool, str]  # flavors, milli of a worker, workers, whether on one node, team
+Lines = dict[str, dict[Key, deque[int]]]  # places in the queue by team and what is asked
+Turn = tuple[bool, Claim, int, str]  # whether its next would borrow, how much it holds, that one's place, the team
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """One in the queue, as the play sees it."""
+
+    workload: Workload
+    key: Key
+    run: RunTime
+    ran: float
+
+
+class Play:
+    """The queue on nodes that only know free milli-GPUs."""
+
+    def __init__(self, plan: Plan, queue: list[Workload], history: History, settings: Settings) -> None:
+        self.plan, self.at, self.settings = plan, plan.snapshot.at, settings
+        inventory = plan.inventory
+        self.node_flavor = np.full(len(inventory.nodes), -1, dtype=np.int64)
+        for number, flavor in enumerate(inventory.flavors):
+            self.node_flavor[flavor.nodes & inventory.usable] = number
+        devices = np.maximum(inventory.gpu_capacity[COMPUTE] - plan.columns.gpu[LATER, COMPUTE], 0)
+        self.free: Ints = np.bincount(inventory.node_of, devices, len(inventory.nodes)).astype(np.int64)
+        self.standings = Standings(plan, settings)
+        self.queue = [self._claim(w, history, settings) for w in queue]
+        self.running = [
+            (self._claim(w, history, settings), self._held(w))
+            for w in sorted(_holders(plan), key=lambda w: (w.seq, w.id))
+            if w.kind is not Kind.INFERENCE
+        ]
+
+    def waits(self, until: str | None) -> list[list[float]]:
+        """Seconds until each of the queue starts, one for each scenario; inf where it does not in that scenario.
+
+        until: a scenario ends with this one's start.
+        """
+        last = next((n for n, claim in enumerate(self.queue) if claim.workload.id == until), None)
+        out: list[list[float]] = [[] for _ in self.queue]
+        budget = MOST_EVENTS
+        for scenario in range(SCENARIOS):
+            waits, events = self._scenario(scenario, last)
+            for known, wait in zip(out, waits, strict=True):
+                known.append(wait)
+            budget -= events
+            if budget < 0 and scenario + 1 >= SCENARIOS // 3:
+                break
+        return out
+
+    def _scenario(self, scenario: int, last: int | None) -> tuple[list[float], int]:
+        """(seconds until each of the queue starts, ends looked at) if everything lasts as drawn."""
+        free, held = self.free.copy(), dict(self.standings.held)
+        ends = [
+            (self._end(claim, scenario, number, self.at - claim.ran), number, claim, nodes)
+            for number, (claim, nodes) in enumerate(self.running)
+        ]
+        heapq.heapify(ends)
+        waits = [math.inf] * len(self.queue)
+        lines: Lines = {}
+        for place, claim in enumerate(self.queue):
+            lines.setdefault(claim.workload.team, {}).setdefault(claim.key, deque()).append(place)
+        number, now, events = len(ends), self.at, 0
+        freed: set[int] | None = None  # None: everything has to be tried
+        while lines:
+            for place, nodes in self._started(lines, free, held, freed, now):
+                waits[place] = now - self.at
+                claim, number = self.queue[place], number + 1
+                heapq.heappush(ends, (self._end(claim, scenario, number, now - claim.ran), number, claim, nodes))
+            if not ends or math.isinf(ends[0][0]) or (last is not None and not math.isinf(waits[last])):
+                break
+            now, freed = max(now, ends[0][0]), set()
+            while ends and ends[0][0] <= now:
+                _, _, claim, nodes = heapq.heappop(ends)
+                freed.update(node for node, _ in nodes)
+                self._give_back(claim, nodes, free, held)
+                events += 1
+        return waits, events
+
+    def _started(
+        self, lines: Lines, free: Ints, held: Held, freed: set[int] | None, now: float
+    ) -> Iterator[tuple[int, Nodes]]:
+        """Start whatever fits now, one team after the other as rounds go through them.
+
+        Who asks the same as one that does not fit is not tried; behind one that waited so long that it has a
+        reservation, nothing starts on its flavors.
+        """
+        most = int(free.sum())
+        tried = {key for line in lines.values() for key in line if _may_fit(key, most, free, freed)}
+        kept: frozenset[int] = frozenset()
+        turns = [self._turn(team, lines, held) for team in lines] if tried else []
+        heapq.heapify(turns)
+        while turns and tried:
+            *_, team = heapq.heappop(turns)
+            for place, key in sorted((queue[0], key) for key, queue in lines[team].items()):
+                options = [option for option in key[0] if option not in kept]
+                nodes = self._start(key, options, free, held) if key in tried else None
+                if nodes is not None:
+                    _take(lines, team, key)
+                    most -= key[1] * key[2]
+                    tried = {other for other in tried if other[1] * other[2] <= most}
+                    if team in lines:
+                        heapq.heappush(turns, self._turn(team, lines, held))
+                    yield place, nodes
+                    break
+                tried.discard(key)
+                waited = now - self.queue[place].workload.queued_at
+                if self.settings.reservations_per_pool and waited > self.settings.reservation_after_most_seconds:
+                    kept |= set(key[0])
+
+    def _turn(self, team: str, lines: Lines, held: Held) -> Turn:
+        """When a team's turn is: by the rule of our policy, and then by the order of the next round."""
+        place = min(queue[0] for queue in lines[team].values())
+        _, milli, workers, _, _ = self.queue[place].key
+        if self.settings.policy != "weft":
+            return False, (), place, team
+        return (*self.standings.claim(team, milli * workers, held), place, team)
+
+    def _end(self, claim: _Claim, scenario: int, number: int, began: float) -> float:
+        level = (0.5 + _STEP[0] * scenario + _STEP[1] * number) % 1.0
+        return began + claim.run.given(claim.ran, level)
+
+    def _start(self, key: Key, options: list[int], free: Ints, held: Held) -> Nodes | None:
+        """Take a place on one of the options, by node and milli-GPU, or None."""
+        _, milli, workers, is_together, team = key
+        if not milli:
+            return []  # cores are not played
+        for option in options:
+            if not self.standings.allow(team, self._pool(option), milli * workers, held):
+                continue
+            there = np.flatnonzero((self.node_flavor == option) & (free >= milli))
+            room = free[there] // milli
+            if int(room.sum()) < workers or (is_together and int(room.max(initial=0)) < workers):
+                continue
+            nodes = _fill(there, room, workers, is_together, milli)
+            for node, amount in nodes:
+                free[node] -= amount
+            self.standings.charge(team, self._pool(option), milli * workers, held)
+            return nodes
+        return None
+
+    def _give_back(self, claim: _Claim, nodes: Nodes, free: Ints, held: Held) -> None:
+        for node, amount in nodes:
+            free[node] += amount
+        if nodes:
+            total = sum(amount for _, amount in nodes)
+            self.standings.charge(claim.workload.team, self._pool(int(self.node_flavor[nodes[0][0]])), -total, held)
+
+    def _pool(self, option: int) -> str:
+        return self.plan.inventory.flavors[option].pool if option >= 0 else ""
+
+    def _claim(self, w: Workload, history: History, settings: Settings) -> _Claim:
+        known = self.plan.inventory.flavors
+        options = tuple(known.index(f) for f in flavors(self.plan, w) if f is not None)
+        # Whole GPUs of a worker have to be on one node; a gang's workers only if it says so.
+        is_together = w.topology.require is not None and w.topology.require <= Level.NODE
+        key = options, w.ask.milli, least(w), is_together, w.team
+        return _Claim(w, key, run_time(w, history, settings), age(w, self.at))
+
+    def _held(self, w: Workload) -> Nodes:
+        index = self.plan.inventory.index
+        return [(index[a.node], w.ask.milli) for a in w.placement if a.node in index and not a.leaving]
+
+
+def _may_fit(key: Key, most: int, free: Ints, freed: set[int] | None) -> bool:
+    """Whether trying again is worth it: one worker that did not fit before fits only where something ended.
+
+    most: all that is free.
+    """
+    _, milli, workers, is_together, _ = key
+    if milli * workers > most:
+        return False
+    if freed is None or not milli or (workers > 1 and not is_together):
+        return True
+    return any(int(free[node]) >= milli * workers for node in freed)
+
+
+def _fill(there: Ints, room: Ints, workers: int, is_together: bool, milli: int) -> Nodes:
+    """Nodes and milli-GPU: one worker or a gang on one node where it fits tightest, others on the roomiest nodes."""
+    if workers == 1 or is_together:
+        fits = np.flatnonzero(room >= workers)
+        return [(int(there[fits[np.argmin(room[fits])]]), milli * workers)]
+    out = []
+    for at in np.argsort(-room, kind="stable").tolist():
+        take = min(workers, int(room[at]))
+        out.append((int(there[at]), take * milli))
+        workers -= take
+        if not workers:
+            break
+    return out
+
+
+def _holders(plan: Plan) -> list[Workload]:
+    """Who holds GPUs or will: as the snapshot has it, and as the next round changes it."""
+    now = {w.id: w for w in plan.holding} | {uid: plan.workload(uid) for uid in plan.changed()}
+    return [w for w in now.values() if any(not a.leaving for a in w.placement)]
+
+
+def _take(lines: Lines, team: str, key: Key) -> None:
+    """The first of this line has left it."""
+    lines[team][key].popleft()
+    if not lines[team][key]:
+        del lines[team][key]
+    if not lines[team]:
+        del lines[team]

@@ -1,0 +1,58 @@
+"""A team's budgets on their page: set, changed, taken away; what is wrong is said at its field."""
+
+import pytest
+
+from controlplane.models import Budget
+from tests.frontend.conftest import Visit
+from tests.frontend.factory import World
+
+pytestmark = pytest.mark.django_db
+PAGE = "/teams/nlp/budgets/"
+
+
+def test_an_admin_sets_changes_and_removes_a_budget(bare: World, visit: Visit) -> None:
+    admin = visit("admin")
+    given = {"period": "week", "version": "0", "gpu_hours": "500", "is_hard": "hard"}
+    assert admin.post(PAGE, given).status_code == 302
+    made = Budget.objects.get(team__name="nlp")
+    assert (made.period, made.gpu_hours, made.is_hard) == ("week", 500, True)
+    assert b"of 500 used" in admin.get(PAGE).content
+    admin.post(PAGE, {**given, "version": str(made.version), "gpu_hours": "600", "is_hard": "soft"})
+    made.refresh_from_db()
+    assert (made.gpu_hours, made.is_hard) == (600, False)
+    assert b"budget for this week" in admin.get("/teams/").content
+    admin.post(PAGE, {"period": "week", "version": str(made.version), "remove": "1"})
+    assert not Budget.objects.exists()
+
+
+@pytest.mark.parametrize("text", ["", "many", "-1", "0", "99999999999"])
+def test_hours_that_are_none_come_back_with_the_fault_at_their_field(bare: World, visit: Visit, text: str) -> None:
+    page = visit("admin").post(PAGE, {"period": "day", "version": "0", "gpu_hours": text, "is_hard": "soft"})
+    assert page.status_code == 422
+    day = next(form for form in page.context["forms"] if form.period == "day")
+    assert day.fields[0].fault
+    assert day.fields[0].value == text
+    assert not any(field.fault for form in page.context["forms"] if form is not day for field in form.fields)
+    assert not Budget.objects.exists()
+
+
+@pytest.mark.parametrize("verb", [{"gpu_hours": "7", "is_hard": "soft"}, {"remove": "1"}])
+def test_what_another_changed_meanwhile_is_not_overwritten(bare: World, visit: Visit, verb: dict[str, str]) -> None:
+    admin = visit("admin")
+    admin.post(PAGE, {"period": "day", "version": "0", "gpu_hours": "5", "is_hard": "soft"})
+    page = admin.post(PAGE, {"period": "day", "version": "99", **verb})
+    assert page.status_code == 412
+    assert b"changed meanwhile" in page.content
+    assert Budget.objects.get().gpu_hours == 5
+
+
+@pytest.mark.parametrize("who", ["ada", "mel", "vic", "out"])
+def test_only_platform_admins_may(bare: World, visit: Visit, who: str) -> None:
+    assert visit(who).get(PAGE).status_code == 403
+    assert visit(who).post(PAGE, {"period": "day", "version": "0", "gpu_hours": "5"}).status_code == 403
+    assert "/budgets/" not in visit(who).get("/teams/").content.decode()
+
+
+@pytest.mark.parametrize("path", ["/teams/nobody/budgets/"])
+def test_an_unknown_team_is_not_found(bare: World, visit: Visit, path: str) -> None:
+    assert visit("admin").get(path).status_code == 404
