@@ -25,13 +25,15 @@ from scheduler.standings import Held, Standings
 from scheduler.workload import Kind, Level, Workload
 
 SCENARIOS = 30
-MOST_EVENTS = 8_000  # ends in all scenarios together: the answer is given within a second
+LEAST_SCENARIOS = 5  # for a queue of thousands
+MOST_EVENTS = 8_000  # ends in all scenarios together: the answer is given within a second or two
 _STEP = (0.7548776662466927, 0.5698402909980532)  # R2 sequence (Roberts 2018): the next scenario, the next workload
 
 
 Nodes = list[tuple[int, int]]  # numbers of nodes, milli-GPU there
 Key = tuple[tuple[int, ...], int, int, bool, str]  # flavors, milli of a worker, workers, whether on one node, team
 Lines = dict[str, dict[Key, deque[int]]]  # places in the queue by team and what is asked
+Kept = dict[int, frozenset[int]]  # by place in the queue: the nodes of its reservation
 Turn = tuple[bool, Claim, int, str]  # whether its next would borrow, how much it holds, that one's place, the team
 
 
@@ -43,6 +45,9 @@ class _Claim:
     key: Key
     run: RunTime
     ran: float
+
+
+End = tuple[float, int, _Claim, Nodes]  # when, its number, what ends and where
 
 
 class Play:
@@ -77,14 +82,14 @@ class Play:
             for known, wait in zip(out, waits, strict=True):
                 known.append(wait)
             budget -= events
-            if budget < 0 and scenario + 1 >= SCENARIOS // 3:
+            if budget < 0 and scenario + 1 >= LEAST_SCENARIOS:
                 break
         return out
 
     def _scenario(self, scenario: int, last: int | None) -> tuple[list[float], int]:
         """(seconds until each of the queue starts, ends looked at) if everything lasts as drawn."""
         free, held = self.free.copy(), dict(self.standings.held)
-        ends = [
+        ends: list[End] = [
             (self._end(claim, scenario, number, self.at - claim.ran), number, claim, nodes)
             for number, (claim, nodes) in enumerate(self.running)
         ]
@@ -94,52 +99,71 @@ class Play:
         for place, claim in enumerate(self.queue):
             lines.setdefault(claim.workload.team, {}).setdefault(claim.key, deque()).append(place)
         number, now, events = len(ends), self.at, 0
-        freed: set[int] | None = None  # None: everything has to be tried
+        kept: Kept = {}
         while lines:
-            for place, nodes in self._started(lines, free, held, freed, now):
+            for place, nodes in self._started(lines, free, held, kept, ends, now):
                 waits[place] = now - self.at
                 claim, number = self.queue[place], number + 1
                 heapq.heappush(ends, (self._end(claim, scenario, number, now - claim.ran), number, claim, nodes))
             if not ends or math.isinf(ends[0][0]) or (last is not None and not math.isinf(waits[last])):
                 break
-            now, freed = max(now, ends[0][0]), set()
+            now = max(now, ends[0][0])
             while ends and ends[0][0] <= now:
                 _, _, claim, nodes = heapq.heappop(ends)
-                freed.update(node for node, _ in nodes)
                 self._give_back(claim, nodes, free, held)
                 events += 1
         return waits, events
 
     def _started(
-        self, lines: Lines, free: Ints, held: Held, freed: set[int] | None, now: float
+        self, lines: Lines, free: Ints, held: Held, kept: Kept, ends: list[End], now: float
     ) -> Iterator[tuple[int, Nodes]]:
         """Start whatever fits now, one team after the other as rounds go through them.
 
-        Who asks the same as one that does not fit is not tried; behind one that waited so long that it has a
-        reservation, nothing starts on its flavors.
+        Who asks the same as one that does not fit is not tried. For one that waited so long that it has a reservation,
+        the nodes that it will get first are kept from the others.
         """
-        most = int(free.sum())
-        tried = {key for line in lines.values() for key in line if _may_fit(key, most, free, freed)}
-        kept: frozenset[int] = frozenset()
+        tried = _may_fit(lines, free, kept)
         turns = [self._turn(team, lines, held) for team in lines] if tried else []
         heapq.heapify(turns)
         while turns and tried:
             *_, team = heapq.heappop(turns)
             for place, key in sorted((queue[0], key) for key, queue in lines[team].items()):
-                options = [option for option in key[0] if option not in kept]
-                nodes = self._start(key, options, free, held) if key in tried else None
-                if nodes is not None:
+                if key in tried and (nodes := self._start(key, free, _keeping(kept, place), held)) is not None:
+                    kept.pop(place, None)
+                    tried &= _may_fit(lines, free, kept)
                     _take(lines, team, key)
-                    most -= key[1] * key[2]
-                    tried = {other for other in tried if other[1] * other[2] <= most}
                     if team in lines:
                         heapq.heappush(turns, self._turn(team, lines, held))
                     yield place, nodes
                     break
                 tried.discard(key)
-                waited = now - self.queue[place].workload.queued_at
-                if self.settings.reservations_per_pool and waited > self.settings.reservation_after_most_seconds:
-                    kept |= set(key[0])
+                if self._may_reserve(place, kept, now):
+                    kept[place] = self._first_free(key, free, ends)
+                    tried &= _may_fit(lines, free, kept)
+
+    def _may_reserve(self, place: int, kept: Kept, now: float) -> bool:
+        """Whether it is this one's turn to have a reservation: it waited too long, and its pools have room for one."""
+        claim, settings = self.queue[place], self.settings
+        if place in kept or now - claim.workload.queued_at <= settings.reservation_after_most_seconds:
+            return False
+        pools = {self._pool(option) for option in claim.key[0]}
+        made = sum(not pools.isdisjoint(self._pool(option) for option in self.queue[p].key[0]) for p in kept)
+        return made < settings.reservations_per_pool
+
+    def _first_free(self, key: Key, free: Ints, ends: list[End]) -> frozenset[int]:
+        """The nodes on which such workers fit first, as what runs ends; none if they never do."""
+        options, milli, workers, is_together, _ = key
+        leaving: dict[int, list[tuple[float, int]]] = {}
+        for at, _, _, nodes in ends:
+            for node, amount in nodes:
+                leaving.setdefault(node, []).append((at, amount))
+        places: list[tuple[float, int]] = []  # when a further worker fits, and where
+        for node in np.flatnonzero(np.isin(self.node_flavor, options)).tolist() if milli else ():
+            fits = _fitting(int(free[node]), milli, sorted(leaving.get(node, ())))
+            places += [(at, node) for at in fits[workers - 1 : workers]] if is_together else [(at, node) for at in fits]
+        places.sort()
+        needed = 1 if is_together else workers
+        return frozenset(node for _, node in places[:needed]) if len(places) >= needed else frozenset()
 
     def _turn(self, team: str, lines: Lines, held: Held) -> Turn:
         """When a team's turn is: by the rule of our policy, and then by the order of the next round."""
@@ -153,15 +177,17 @@ class Play:
         level = (0.5 + _STEP[0] * scenario + _STEP[1] * number) % 1.0
         return began + claim.run.given(claim.ran, level)
 
-    def _start(self, key: Key, options: list[int], free: Ints, held: Held) -> Nodes | None:
-        """Take a place on one of the options, by node and milli-GPU, or None."""
-        _, milli, workers, is_together, team = key
+    def _start(self, key: Key, free: Ints, kept: list[int], held: Held) -> Nodes | None:
+        """Take a place on one of the options beside the nodes that are kept, by node and milli-GPU, or None."""
+        options, milli, workers, is_together, team = key
         if not milli:
             return []  # cores are not played
         for option in options:
             if not self.standings.allow(team, self._pool(option), milli * workers, held):
                 continue
-            there = np.flatnonzero((self.node_flavor == option) & (free >= milli))
+            can = (self.node_flavor == option) & (free >= milli)
+            can[kept] = False
+            there = np.flatnonzero(can)
             room = free[there] // milli
             if int(room.sum()) < workers or (is_together and int(room.max(initial=0)) < workers):
                 continue
@@ -195,17 +221,31 @@ class Play:
         return [(index[a.node], w.ask.milli) for a in w.placement if a.node in index and not a.leaving]
 
 
-def _may_fit(key: Key, most: int, free: Ints, freed: set[int] | None) -> bool:
-    """Whether trying again is worth it: one worker that did not fit before fits only where something ended.
+def _may_fit(lines: Lines, free: Ints, kept: Kept) -> set[Key]:
+    """Who is worth trying: those that enough is free for, all in all; and those for whom nodes are kept."""
+    room = free.copy()
+    room[_keeping(kept)] = 0
+    most, largest = int(room.sum()), int(room.max(initial=0))
+    return {
+        key
+        for line in lines.values()
+        for key, queue in line.items()
+        if queue[0] in kept or (key[1] * key[2] <= most and key[1] * (key[2] if key[3] else 1) <= largest)
+    }
 
-    most: all that is free.
-    """
-    _, milli, workers, is_together, _ = key
-    if milli * workers > most:
-        return False
-    if freed is None or not milli or (workers > 1 and not is_together):
-        return True
-    return any(int(free[node]) >= milli * workers for node in freed)
+
+def _keeping(kept: Kept, but: int = -1) -> list[int]:
+    """The nodes that are kept for others."""
+    return [node for place, nodes in kept.items() if place != but for node in nodes]
+
+
+def _fitting(free: int, milli: int, leaving: list[tuple[float, int]]) -> list[float]:
+    """When a node takes one such worker, a second one, ...; 0 for those that fit now. leaving: when and how much."""
+    out = [0.0] * (free // milli)
+    for at, amount in leaving:
+        free += amount
+        out += [at] * (free // milli - len(out))
+    return out
 
 
 def _fill(there: Ints, room: Ints, workers: int, is_together: bool, milli: int) -> Nodes:

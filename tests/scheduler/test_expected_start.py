@@ -93,6 +93,27 @@ def test_teams_take_turns_as_rounds_go_through_them() -> None:
     assert [round(found.median - AT) for found in starts if found] == [1000, 1000, 2000]
 
 
+def test_nodes_are_kept_for_one_that_waited_too_long_and_others_start_beside_them() -> None:
+    full = world(
+        """
+        node a 2 gpus   node b 2 gpus
+        team red nominal 4
+        x1 red training 1 running a started 99900 since 99900   x2 red training 1 running a started 99900 since 99900
+        y1 red training 1 running b started 99900 since 99900   y2 red training 1 running b started 99900 since 99900
+        big red training 2 pending   z red training 1 pending
+        """,
+        x1=200,
+        x2=1100,
+        y1=300,
+        y2=5100,
+        big=1000,
+        z=9000,
+    )
+    waited = replace(full.workloads["big"], queued_at=AT - 10_000)
+    starts = [expected_start(full.replace(changed=[waited]), uid, CERTAIN) for uid in ("big", "z")]
+    assert [round(found.median - AT) for found in starts if found] == [1000, 200]
+
+
 def test_another_policy_is_played_in_its_own_order() -> None:
     shared = world(TWO, x=300, y=1000, v=1000, w=1000, z=10)
     found = expected_start(shared, "w", replace(CERTAIN, policy="fifo"))
