@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.fit import flavors, least
-from scheduler.forecast import RunTime, age, run_time
+from scheduler.forecast import RunTime, age, planned_total, run_time
 from scheduler.history import History
 from scheduler.ordering import Claim
 from scheduler.plan import Plan
@@ -31,9 +31,10 @@ _STEP = (0.7548776662466927, 0.5698402909980532)  # R2 sequence (Roberts 2018): 
 
 
 Nodes = list[tuple[int, int]]  # numbers of nodes, milli-GPU there
-Key = tuple[tuple[int, ...], int, int, bool, str]  # flavors, milli of a worker, workers, whether on one node, team
+# Flavors, milli of a worker, workers, whether on one node, team, and how long it is planned to run (class_of).
+Key = tuple[tuple[int, ...], int, int, bool, str, int]
 Lines = dict[str, dict[Key, deque[int]]]  # places in the queue by team and what is asked
-Kept = dict[int, frozenset[int]]  # by place in the queue: the nodes of its reservation
+Kept = dict[int, tuple[frozenset[int], float]]  # by place in the queue: the nodes of its reservation, and from when on
 Turn = tuple[bool, Claim, int, str]  # whether its next would borrow, how much it holds, that one's place, the team
 
 
@@ -45,6 +46,7 @@ class _Claim:
     key: Key
     run: RunTime
     ran: float
+    planned: float  # s it still runs, as rounds plan with it
 
 
 End = tuple[float, int, _Claim, Nodes]  # when, its number, what ends and where
@@ -120,17 +122,18 @@ class Play:
         """Start whatever fits now, one team after the other as rounds go through them.
 
         Who asks the same as one that does not fit is not tried. For one that waited so long that it has a reservation,
-        the nodes that it will get first are kept from the others.
+        the nodes that it will get first are kept from others that would not end before.
         """
-        tried = _may_fit(lines, free, kept)
+        tried = self._may_fit(lines, free, kept, now)
         turns = [self._turn(team, lines, held) for team in lines] if tried else []
         heapq.heapify(turns)
         while turns and tried:
             *_, team = heapq.heappop(turns)
             for place, key in sorted((queue[0], key) for key, queue in lines[team].items()):
-                if key in tried and (nodes := self._start(key, free, _keeping(kept, place), held)) is not None:
+                beside = self._keeping(kept, place, now) if key in tried else []
+                if key in tried and (nodes := self._start(key, free, beside, held)) is not None:
                     kept.pop(place, None)
-                    tried &= _may_fit(lines, free, kept)
+                    tried &= self._may_fit(lines, free, kept, now)
                     _take(lines, team, key)
                     if team in lines:
                         heapq.heappush(turns, self._turn(team, lines, held))
@@ -139,7 +142,7 @@ class Play:
                 tried.discard(key)
                 if self._may_reserve(place, kept, now):
                     kept[place] = self._first_free(key, free, ends)
-                    tried &= _may_fit(lines, free, kept)
+                    tried &= self._may_fit(lines, free, kept, now)
 
     def _may_reserve(self, place: int, kept: Kept, now: float) -> bool:
         """Whether it is this one's turn to have a reservation: it waited too long, and its pools have room for one."""
@@ -150,9 +153,32 @@ class Play:
         made = sum(not pools.isdisjoint(self._pool(option) for option in self.queue[p].key[0]) for p in kept)
         return made < settings.reservations_per_pool
 
-    def _first_free(self, key: Key, free: Ints, ends: list[End]) -> frozenset[int]:
-        """The nodes on which such workers fit first, as what runs ends; none if they never do."""
-        options, milli, workers, is_together, _ = key
+    def _may_fit(self, lines: Lines, free: Ints, kept: Kept, now: float) -> set[Key]:
+        """Who is worth trying: those that enough is free for, all in all."""
+        rooms: dict[tuple[int, ...], tuple[int, int]] = {}
+        out = set()
+        for line in lines.values():
+            for key, queue in line.items():
+                beside = tuple(self._keeping(kept, queue[0], now))
+                if beside not in rooms:
+                    room = free.copy()
+                    room[list(beside)] = 0
+                    rooms[beside] = int(room.sum()), int(room.max(initial=0))
+                most, largest = rooms[beside]
+                if key[1] * key[2] <= most and key[1] * (key[2] if key[3] else 1) <= largest:
+                    out.add(key)
+        return out
+
+    def _keeping(self, kept: Kept, place: int, now: float) -> list[int]:
+        """The nodes that are kept from this one: those of others that begin before it ends."""
+        if not kept:
+            return []
+        ends = now + self.queue[place].planned
+        return [node for other, (nodes, at) in kept.items() if other != place and ends > at for node in nodes]
+
+    def _first_free(self, key: Key, free: Ints, ends: list[End]) -> tuple[frozenset[int], float]:
+        """The nodes on which such workers fit first as what runs ends, and when; none if they never do."""
+        options, milli, workers, is_together, *_ = key
         leaving: dict[int, list[tuple[float, int]]] = {}
         for at, _, _, nodes in ends:
             for node, amount in nodes:
@@ -163,12 +189,14 @@ class Play:
             places += [(at, node) for at in fits[workers - 1 : workers]] if is_together else [(at, node) for at in fits]
         places.sort()
         needed = 1 if is_together else workers
-        return frozenset(node for _, node in places[:needed]) if len(places) >= needed else frozenset()
+        if not milli or len(places) < needed:
+            return frozenset(), math.inf
+        return frozenset(node for _, node in places[:needed]), places[needed - 1][0]
 
     def _turn(self, team: str, lines: Lines, held: Held) -> Turn:
         """When a team's turn is: by the rule of our policy, and then by the order of the next round."""
         place = min(queue[0] for queue in lines[team].values())
-        _, milli, workers, _, _ = self.queue[place].key
+        _, milli, workers, *_ = self.queue[place].key
         if self.settings.policy != "weft":
             return False, (), place, team
         return (*self.standings.claim(team, milli * workers, held), place, team)
@@ -179,7 +207,7 @@ class Play:
 
     def _start(self, key: Key, free: Ints, kept: list[int], held: Held) -> Nodes | None:
         """Take a place on one of the options beside the nodes that are kept, by node and milli-GPU, or None."""
-        options, milli, workers, is_together, team = key
+        options, milli, workers, is_together, team, _ = key
         if not milli:
             return []  # cores are not played
         for option in options:
@@ -213,30 +241,19 @@ class Play:
         options = tuple(known.index(f) for f in flavors(self.plan, w) if f is not None)
         # Whole GPUs of a worker have to be on one node; a gang's workers only if it says so.
         is_together = w.topology.require is not None and w.topology.require <= Level.NODE
-        key = options, w.ask.milli, least(w), is_together, w.team
-        return _Claim(w, key, run_time(w, history, settings), age(w, self.at))
+        run, ran = run_time(w, history, settings), age(w, self.at)
+        planned = planned_total(run, ran) - ran
+        key = options, w.ask.milli, least(w), is_together, w.team, _class_of(planned)
+        return _Claim(w, key, run, ran, planned)
 
     def _held(self, w: Workload) -> Nodes:
         index = self.plan.inventory.index
         return [(index[a.node], w.ask.milli) for a in w.placement if a.node in index and not a.leaving]
 
 
-def _may_fit(lines: Lines, free: Ints, kept: Kept) -> set[Key]:
-    """Who is worth trying: those that enough is free for, all in all; and those for whom nodes are kept."""
-    room = free.copy()
-    room[_keeping(kept)] = 0
-    most, largest = int(room.sum()), int(room.max(initial=0))
-    return {
-        key
-        for line in lines.values()
-        for key, queue in line.items()
-        if queue[0] in kept or (key[1] * key[2] <= most and key[1] * (key[2] if key[3] else 1) <= largest)
-    }
-
-
-def _keeping(kept: Kept, but: int = -1) -> list[int]:
-    """The nodes that are kept for others."""
-    return [node for place, nodes in kept.items() if place != but for node in nodes]
+def _class_of(seconds: float) -> int:
+    """How long something is planned to run, by powers of four minutes: the first of each class is tried."""
+    return -1 if math.isinf(seconds) else (int(seconds) // 60).bit_length() // 2
 
 
 def _fitting(free: int, milli: int, leaving: list[tuple[float, int]]) -> list[float]:
