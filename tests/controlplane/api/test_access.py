@@ -79,6 +79,7 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("GET", "simulations/0"): (None, dict.fromkeys(ROLES, 403) | {"nobody": 401, "platform": 404}),
     ("DELETE", "simulations/0"): (None, dict.fromkeys(ROLES, 403) | {"nobody": 401, "platform": 404}),
     ("GET", "simulations/0/results"): (None, dict.fromkeys(ROLES, 403) | {"nobody": 401, "platform": 404}),
+    ("POST", "simulations/0/apply"): (None, dict.fromkeys(ROLES, 403) | {"nobody": 401, "platform": 404}),
     ("GET", "cluster"): (None, SIGNED_IN),
 }
 EXAMPLES = {

@@ -103,3 +103,15 @@ def test_a_what_if_that_cannot_be_answered_says_why(api: People) -> None:
 def test_a_bad_what_if_is_refused_by_field(api: People, body: dict[str, Any], field: str) -> None:
     assert field in fields_of(api.platform.post("/simulations", body))
     assert not Simulation.objects.exists()
+
+
+def test_what_a_what_if_tried_is_put_in_force_by_version(api: People) -> None:
+    row = body_of(api.platform.post("/simulations", FIFO), 201)
+    path = f"/simulations/{row['id']}/apply"
+    assert api.platform.post(path).status_code == 409
+    Simulation.objects.update(state="Done")
+    assert fields_of(api.platform.post(path, if_match='"7"'), 412) == ["version"]
+    applied = body_of(api.platform.post(path, if_match='"0"'), 201)
+    assert applied["settings"]["scheduling"]["policy"] == "fifo"
+    assert applied["comment"] == f"As tried in what-if {row['id']}"
+    assert api.platform.post("/simulations/999/apply").status_code == 404
