@@ -66,7 +66,7 @@ class Journal:
 
 
 @dataclass
-class Pace:
+class Sweep:
     """When everybody is to be tried again, and until then: what the last whole round left behind.
 
     Time passes for those that wait, too: others may be asked to leave after a while, back-offs end.
@@ -101,25 +101,25 @@ def _schedule(wiring: Wiring, lease: HeldLease) -> int:
     # Taken out and put back: a round that breaks off anywhere leaves nothing half followed behind.
     keeper: SnapshotKeeper = wiring.kept.pop("keeper", None) or SnapshotKeeper()
     journal: Journal = wiring.kept.pop("journal", None) or Journal()
-    pace: Pace = wiring.kept.pop("pace", None) or Pace()
-    applied = _round(wiring, lease, keeper, journal, pace)
-    wiring.kept.update(keeper=keeper, journal=journal, pace=pace)
+    sweep: Sweep = wiring.kept.pop("sweep", None) or Sweep()
+    applied = _round(wiring, lease, keeper, journal, sweep)
+    wiring.kept.update(keeper=keeper, journal=journal, sweep=sweep)
     return applied
 
 
-def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Journal, pace: Pace) -> int:
+def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Journal, sweep: Sweep) -> int:
     started = time.monotonic()
     settings, version = policy.current()
     taken = keeper.take(lease, wiring.cluster.now())
     journal.add(taken)
-    scope = pace.scope(journal.news, taken.snapshot.at, settings.scheduling, version)
+    scope = sweep.scope(journal.news, taken.snapshot.at, settings.scheduling, version)
     if scope is not None and not scope.teams:
         return 0
     snapshot = replace(taken.snapshot, scope=scope)
     decided, starts = decide_round(snapshot, settings.scheduling)
     journal.news = frozenset()
     if scope is None:
-        pace.tried_all(snapshot.at, starts, version)
+        sweep.tried_all(snapshot.at, starts, version)
     if not decided:
         return 0
     packed, is_base = journal.input(keeper, snapshot)
@@ -139,7 +139,7 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     journal.stored(is_base)
     is_full = sum(not isinstance(decision, Wait) for decision in decided) >= settings.scheduling.most_changes
     if is_full or committed.stale or any(isinstance(decision, Evict | Shrink) for decision in decided):
-        pace.unsettled()
+        sweep.unsettled()
     if is_full:
         wake.bells["schedule"].set()  # there may be more: come again at once instead of after a period
     return len(committed.applied)
