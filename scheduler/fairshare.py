@@ -208,10 +208,22 @@ def deserved(plan: Plan, settings: Settings) -> Pool:
     }
 
 
-def givers(plan: Plan, settings: Settings, pool: str) -> list[str]:
-    """Teams whose subtree holds more than it is entitled to in the pool, who borrow most first: nobody else gives."""
-    known, total = entitled(plan, settings), plan.usage.total[LATER]
-    return [name for name in plan.usage.borrowers(pool) if total[name, pool] > known.get((name, pool), 0)]
+def spares(plan: Plan, settings: Settings, team: str, pool: str, need: int) -> dict[str, int]:
+    """What `spare` says of every team that gives something."""
+    known, total, tree = entitled(plan, settings), plan.usage.total[LATER], plan.usage.tree
+    has, share, is_root = total[team, pool] + need, known.get((team, pool), 0), len(tree.path(team)) == 2  # noqa: PLR2004
+    out: dict[str, int] = {}
+    for other in plan.usage.borrowers(pool):
+        held, part = total[other, pool], known.get((other, pool), 0)
+        if held <= part or other == team:
+            continue
+        if is_root and len(tree.path(other)) == 2 and total[team, pool] < share:  # noqa: PLR2004  (both are root teams)
+            amount = min(held + -has * part // share, held - tree.pots[other, pool].nominal)
+        else:
+            amount = spare(plan, settings, team, other, pool, need)
+        if amount > 0:
+            out[other] = amount
+    return out
 
 
 def spare(plan: Plan, settings: Settings, team: str, other: str, pool: str, need: int) -> int:

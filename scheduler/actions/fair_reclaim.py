@@ -4,7 +4,7 @@ import numpy as np
 
 from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
-from scheduler.fairshare import entitled, givers, spare
+from scheduler.fairshare import entitled, spare, spares
 from scheduler.fit import flavors, least
 from scheduler.plan import Plan
 from scheduler.quota import gpus_counted, gpus_text
@@ -59,10 +59,7 @@ def fair_reclaim(
 def _of_pool(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, pool: str) -> Ints:
     """Candidates of a pool; none where all that may be taken is too little."""
     usage, milli = plan.usage, claimant.ask.milli
-    most = {
-        other: spare(plan, settings, claimant.team, other, pool, milli * claimant.missing)
-        for other in givers(plan, settings, pool)
-    }
+    most = spares(plan, settings, claimant.team, pool, milli * claimant.missing)
     if sum(most.values()) + usage.available(claimant.team, pool, LATER) < milli * least(claimant):
         return np.zeros(0, dtype=np.int64)
     number, latest = usage.tree.pools.index(pool), plan.snapshot.at - settings.borrower_runtime_seconds

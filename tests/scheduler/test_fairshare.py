@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.decision import Evict, EvictReason, Reason
-from scheduler.fairshare import Side, divide, entitled, fill
+from scheduler.fairshare import Side, divide, entitled, fill, spare, spares
 from scheduler.plan import Plan
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
+from tests.strategies import worlds
 from tests.worlds import Snapshot, evict, messages, moves, parse, place, reasons
 
 FAIR_SHARE = EvictReason.FAIR_SHARE
@@ -269,3 +270,14 @@ def test_what_runs_goes_on_when_the_budget_is_used_up() -> None:
 def test_a_new_period_frees_the_team() -> None:
     world = parse("node a 4 gpus   team red nominal 4   budget red day 1 2 86400   r1 red training 1 pending")
     assert moves(schedule(world, RULES)) == [place("r1", "a")]
+
+
+@given(worlds(), st.sampled_from(["t0", "t1", "t2", "t3"]), st.integers(1, 4000))
+def test_what_all_may_give_is_what_each_may_give(world: Snapshot, team: str, need: int) -> None:
+    plan = Plan(world)
+    if team not in plan.usage.tree.paths:
+        return
+    names = [name for name in plan.usage.tree.paths if name]
+    for pool in plan.usage.tree.pools:
+        each = {other: spare(plan, RULES, team, other, pool, need) for other in names}
+        assert spares(plan, RULES, team, pool, need) == {other: amount for other, amount in each.items() if amount}
