@@ -3,6 +3,8 @@
 Numbers of candidates ascend with cost, so that a sorted array of them is in the order in which to ask.
 """
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,7 +42,7 @@ class Evictable:
         ints = ledger.ints[slots]
         order = np.lexsort((-ints[:, SEQ], ints[:, PRIORITY], costs))
         slots, ints = slots[order], ints[order]
-        self.workloads = [w for slot in slots.tolist() if (w := ledger.slots[slot]) is not None]
+        self._slots, self._whose = slots, ledger.slots
         self.elastic = sorted(ledger.elastic.values(), key=lambda w: w.seq)
         self.costs: Floats = costs[order]
         self.priority, self.milli, self.team, self.pool = (ints[:, i] for i in (PRIORITY, MILLI, TEAM, POOL))
@@ -61,6 +63,11 @@ class Evictable:
         out[:, 0] = numbers[numbers >= 0]
         return out
 
+    @cached_property
+    def workloads(self) -> list[Workload]:
+        """The candidates, the cheapest first."""
+        return [w for slot in self._slots.tolist() if (w := self._whose[slot]) is not None]
+
     def of_team(self, team: str) -> Ints:
         """A team's own candidates, the cheapest first."""
         known = self._of_team.get(team)
@@ -77,14 +84,14 @@ class Evictable:
         out = [number for uid in (*plan.changed(), *spared) if (number := self._number(uid)) >= 0]
         if not out or not numbers.size:
             return numbers
-        stays = np.ones(len(self.workloads), dtype=np.bool_)
+        stays = np.ones(len(self._slots), dtype=np.bool_)
         stays[out] = False
         return numbers[stays[numbers]]
 
     def free_without(self, plan: Plan, numbers: Ints) -> Free:
         """What would be free, later, if these had left as well."""
         inventory, later = plan.inventory, plan.free[LATER]
-        gone = np.zeros(len(self.workloads), dtype=np.bool_)
+        gone = np.zeros(len(self._slots), dtype=np.bool_)
         gone[numbers] = True
         rows, hosts = self._held(plan, self._devices, gone), self._held(plan, self._hosts, gone)
         gpu, host = later.gpu.copy(), later.node.copy()
@@ -122,7 +129,7 @@ class Evictable:
         has_room = per_node(inventory, ask, later, allowed) > 0
         missing = np.maximum(1, ask.milli - (later.idle * WHOLE if ask.gpus else 0))
         missing = np.where(has_room | ~could, 0, missing)
-        chosen = np.zeros(len(self.workloads), dtype=np.bool_)
+        chosen = np.zeros(len(self._slots), dtype=np.bool_)
         chosen[numbers] = True
         rows = self._held(plan, self._hosts, chosen)
         rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]

@@ -8,16 +8,16 @@ worse off for it later, and what it left unused it may borrow for that. The same
 Source: max-min fairness with weights (Bertsekas & Gallagher, Data Networks, 6.5.2); algorithms.md 8.1.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpushare.gpu import WHOLE
-from scheduler.fit import least_memory
+from scheduler.ledger import Want, want_of
 from scheduler.plan import Plan
 from scheduler.quota import CLUSTER
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER
-from scheduler.workload import Ask, Phase, Workload
+from scheduler.workload import Phase, Workload
 
 Pool = dict[str, int]  # milli-GPU by team, of its whole subtree
 FINE = 1 << 20  # steps into which corrected weights are cut, so that dividing is exact in integers
@@ -150,48 +150,45 @@ def _demand(plan: Plan) -> dict[str, Pool]:
     for pool in tree.pools:
         total = {team: usage.total[LATER][team, pool] for team in tree.paths}
         out[pool] = {t: total[t] - sum(total[child] for child in tree.children.get(t, ())) for t in tree.paths}
-    home: dict[tuple[str, tuple[str, ...], int], str | None] = {}  # all that it depends on, and quick to hash
-    for workload, workers in _wanting(plan):
-        team, ask = workload.team, workload.ask
-        milli = ask.milli
-        if not milli:
-            continue
-        key = (team, ask.models, least_memory(ask))
-        if key not in home:
-            home[key] = _home(plan, team, ask)
-        if (found := home[key]) is not None:
-            out[found][team] += milli * workers
+    for want, milli in _wanted(plan).items():
+        if milli and (found := _home(plan, want)) is not None:
+            out[found][want.team] += milli
     return out
 
 
-def _wanting(plan: Plan) -> Iterator[tuple[Workload, int]]:
-    """Claimants that nothing but room and quota keeps from starting, and those made to leave: how many workers more."""
-    at, known, spent = plan.snapshot.at, plan.usage.tree.paths, plan.spent
-    changed = set(plan.changed())
-    for before in plan.waiting:
-        workload = plan.workload(before.id) if before.id in changed else before
-        if workload.unmet or (workload.not_before is not None and workload.not_before > at):
-            continue
-        if workload.team in known and workload.team not in spent:
-            if not workload.placement and workload.phase is Phase.QUEUED:
-                yield workload, workload.gang.count
-            elif workload.is_waiting:
-                yield workload, workload.missing
+def _wanted(plan: Plan) -> dict[Want, int]:
+    """Milli-GPU that those want more whom nothing but room and quota keeps from starting, and those made to leave."""
+    at, known, ledger = plan.snapshot.at, plan.usage.tree.paths, plan.ledger
+    wants, changed = dict(ledger.wants), set(plan.changed())
+
+    def add(workload: Workload, sign: int = 1) -> None:
+        want = want_of(workload)
+        wants[want] = wants.get(want, 0) + sign * workload.ask.milli * workload.missing
+
+    for uid in changed & ledger.waiting.keys() - ledger.gated.keys():
+        add(ledger.waiting[uid], -1)
+    again = [plan.workload(uid) for uid in sorted(changed & ledger.waiting.keys())]
+    for workload in (*again, *(w for uid, w in ledger.gated.items() if uid not in changed)):
+        is_held_back = workload.unmet or (workload.not_before is not None and workload.not_before > at)
+        if workload.is_waiting and not is_held_back:
+            add(workload)
+    wants = {want: milli for want, milli in wants.items() if want.team in known and want.team not in plan.spent}
     for workload in plan.leaving.values():
         if workload.phase is Phase.CHECKPOINTING and workload.team in known:
-            yield workload, workload.missing
+            add(workload)
+    return wants
 
 
-def _home(plan: Plan, team: str, ask: Ask) -> str | None:
+def _home(plan: Plan, want: Want) -> str | None:
     """The pool in which it counts as demand: the first that it may use and its team owns, else the first."""
     fitting = [
-        (ask.models.index(f.model) if ask.models else 0, f.gpu_memory, f.pool)
+        (want.models.index(f.model) if want.models else 0, f.gpu_memory, f.pool)
         for f in plan.inventory.flavors
-        if (not ask.models or f.model in ask.models) and f.gpu_memory >= least_memory(ask)
+        if (not want.models or f.model in want.models) and f.gpu_memory >= want.memory
     ]
     pools = [pool for _, _, pool in sorted(fitting)]
     tree = plan.usage.tree
-    return next((pool for pool in pools if tree.pots[tree.root_of[team], pool].owned), next(iter(pools), None))
+    return next((pool for pool in pools if tree.pots[tree.root_of[want.team], pool].owned), next(iter(pools), None))
 
 
 # --- who is how far from it ------------------------------------------------------------------------

@@ -51,12 +51,7 @@ def allowed_nodes(inventory: Inventory, ask: Ask, flavor: Flavor | None) -> Bool
     """Nodes of the flavor that take new work and have devices with enough memory. Shape [N]."""
     if flavor is None:
         return inventory.usable
-    return inventory.usable & flavor.nodes & (inventory.gpu_memory >= least_memory(ask))
-
-
-def least_memory(ask: Ask) -> int:
-    """MiB a device must have for one worker."""
-    return max(ask.gpu_memory, ask.share.memory if ask.share else 0)
+    return inventory.usable & flavor.nodes & (inventory.gpu_memory >= ask.least_memory)
 
 
 def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
@@ -67,7 +62,7 @@ def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
     ask, inventory = workload.ask, plan.inventory
     if not ask.milli:
         return [None]
-    needed = least_memory(ask)
+    needed = ask.least_memory
     fitting = [f for f in inventory.flavors if f.gpu_memory >= needed and (not ask.models or f.model in ask.models)]
     if len(fitting) < 2:
         return [*fitting]
@@ -97,8 +92,8 @@ def never(plan: Plan, workload: Workload) -> Refusal | None:
                 Reason.NO_MATCHING_FLAVOR, f"No node has {' or '.join(ask.models)} GPUs; the cluster has {have}."
             )
         largest = max(f.gpu_memory for f in fitting)
-        if largest < least_memory(ask):
-            needs = least_memory(ask)
+        if largest < ask.least_memory:
+            needs = ask.least_memory
             return Refusal(
                 Reason.GPU_MEMORY_DOES_NOT_FIT,
                 f"Needs {needs} MiB of memory on a GPU; the largest allowed GPU has {largest} MiB.",
@@ -141,7 +136,7 @@ def _most_workers(plan: Plan, workload: Workload, free: Free, also_unusable: boo
     for flavor in flavors(plan, workload):
         if also_unusable:
             allowed = np.ones(len(inventory.nodes), dtype=np.bool_) if flavor is None else flavor.nodes
-            allowed = allowed & (inventory.gpu_memory >= least_memory(ask)) if flavor else allowed
+            allowed = allowed & (inventory.gpu_memory >= ask.least_memory) if flavor else allowed
         else:
             allowed = allowed_nodes(inventory, ask, flavor)
         most = max(most, int(per_node(inventory, ask, free, allowed).sum()))

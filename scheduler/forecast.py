@@ -8,7 +8,7 @@ and only a logarithmic number of times.
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from scheduler.history import LEVELS, STEPS, History, Values
 from scheduler.settings import Settings
@@ -85,10 +85,16 @@ def planned_total(run: RunTime, ran: float) -> float:
 
     So the head of the queue keeps its nodes as long as nothing happened.
     """
-    total = run.median
-    while total <= ran:
-        total = max(run.given(total, MEDIAN), 1.0, _GROWS * total)
-    return total
+    totals = _totals(run)
+    while (last := totals[-1]) <= ran:
+        totals.append(max(run.given(last, MEDIAN), 1.0, _GROWS * last))
+    return totals[bisect_right(totals, ran)]
+
+
+@lru_cache(maxsize=4096)
+def _totals(run: RunTime) -> list[float]:
+    """What rounds plan with one after the other, ascending, as far as anybody asked: it depends on nothing else."""
+    return [run.median]
 
 
 def _given(values: Values, ran: float, level: float) -> float:

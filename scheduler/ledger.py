@@ -19,7 +19,23 @@ Floats = NDArray[np.float64]
 SEQ, PRIORITY, MILLI, WORKERS, TEAM, POOL = range(6)  # columns of `ints`; POOL: in tree.pools, -1 none, -2 several
 STARTED, SAVED = range(2)  # columns of `times`: when it started; when it last lost nothing
 MAY_LEAVE, MOVABLE, SERVICE = range(3)  # columns of `flags`; MAY_LEAVE: but for what time and the past forbid
+_DICTS = (
+    "waiting", "wants", "gated", "holding", "unsettled", "moving", "elastic", "preempted", "team_number", "slot",
+)  # fmt: skip
 MOST_PAIRS = 4000  # changes after which counting anew is as fast
+
+
+class Want(NamedTuple):
+    """Whose, and on which devices: all that decides in which pool it counts as demand."""
+
+    team: str
+    models: tuple[str, ...]
+    memory: int  # MiB a device must have
+
+
+def want_of(workload: Workload) -> Want:
+    """What the demand of a workload is counted under."""
+    return Want(workload.team, workload.ask.models, workload.ask.least_memory)
 
 
 class Rows(NamedTuple):
@@ -38,6 +54,8 @@ class Ledger:
         self.usage = Usage(self.tree, {n.name: n.pool for n in snapshot.inventory.nodes})
         self.waiting: dict[str, Workload] = {}
         self.holding: dict[str, Workload] = {}
+        self.wants: dict[Want, int] = {}  # milli-GPU of those that wait and that nothing gates
+        self.gated: dict[str, Workload] = {}  # wait, but for something else or for a time
         self.unsettled: dict[str, Workload] = {}  # some of its workers leave, or have places that are not free yet
         self.moving: dict[str, Workload] = {}
         self.elastic: dict[str, Workload] = {}  # have workers beyond their minimum
@@ -57,7 +75,18 @@ class Ledger:
     def after(self, pairs: Iterable[Pair], inventory: Inventory) -> "Ledger":
         """That of the snapshot with these workloads exchanged: (before or None, after or None)."""
         other, changes = copy(self), list(pairs)
-        for name in ("waiting", "holding", "unsettled", "moving", "elastic", "preempted", "team_number", "slot"):
+        for name in (
+            "waiting",
+            "wants",
+            "gated",
+            "holding",
+            "unsettled",
+            "moving",
+            "elastic",
+            "preempted",
+            "team_number",
+            "slot",
+        ):
             setattr(other, name, dict(getattr(self, name)))
         other.slots, other._idle = [*self.slots], [*self._idle]
         other.ints, other.times, other.flags = self.ints.copy(), self.times.copy(), self.flags.copy()
@@ -90,7 +119,9 @@ class Ledger:
 
     def _forget(self, workload: Workload) -> list[int]:
         uid = workload.id
-        for kept in (self.waiting, self.holding, self.unsettled, self.moving, self.elastic, self.preempted):
+        if uid in self.waiting and uid not in self.gated:
+            self._want(workload, -1)
+        for kept in (self.waiting, self.gated, self.holding, self.unsettled, self.moving, self.elastic, self.preempted):
             kept.pop(uid, None)
         slot = self.slot.pop(uid, None)
         if slot is None:
@@ -103,6 +134,10 @@ class Ledger:
         uid = workload.id
         if workload.phase is Phase.QUEUED or (workload.kind is Kind.INFERENCE and workload.is_waiting):
             self.waiting[uid] = workload
+            if workload.unmet or workload.not_before is not None:
+                self.gated[uid] = workload
+            else:
+                self._want(workload, 1)
         if workload.moving:
             self.moving[uid] = workload
         if not workload.placement:
@@ -118,6 +153,12 @@ class Ledger:
         self.slot[uid], self.slots[slot] = slot, workload
         self._fill(slot, workload)
         return [(slot, workload)]
+
+    def _want(self, workload: Workload, sign: int) -> None:
+        want = want_of(workload)
+        self.wants[want] = self.wants.get(want, 0) + sign * workload.ask.milli * workload.missing
+        if not self.wants[want]:
+            del self.wants[want]
 
     def _next_slot(self) -> int:
         if self._idle:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.forecast import ALL, age, expected_end, run_time
+from scheduler.forecast import ALL, HIGH, age, expected_end, run_time
 from scheduler.plan import Free, Plan, free_of
 from scheduler.quota import Usage
 from scheduler.scope import Start
@@ -49,8 +49,9 @@ class Reservation:
         known = self._in_time.get(workload.id)
         if known is None:
             run, ran = run_time(workload, self._snapshot.history, self._settings), age(workload, self._snapshot.at)
-            by_start = self.high_end(workload) <= min(self.start.at, self.start.bound)
-            known = by_start and self._snapshot.at - ran + run.given(ran, ALL) <= self.start.bound
+            begun = self._snapshot.at - ran
+            by_start = begun + run.given(ran, HIGH) <= min(self.start.at, self.start.bound)
+            known = by_start and begun + run.given(ran, ALL) <= self.start.bound
             self._in_time[workload.id] = known
         return known
 

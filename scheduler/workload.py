@@ -104,6 +104,11 @@ class Ask:
         """Milli-GPU and MiB that one worker takes of each device it holds; a whole one is nobody else's anyway."""
         return (self.share.guarantee, self.share.memory) if self.share else (WHOLE, 0)
 
+    @property
+    def least_memory(self) -> int:
+        """MiB a device must have for one worker."""
+        return max(self.gpu_memory, self.share.memory if self.share else 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Gang:

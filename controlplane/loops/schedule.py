@@ -1,7 +1,7 @@
 """Read, decide, commit."""
 
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from controlplane import wake
@@ -13,13 +13,16 @@ from controlplane.queries.snapshot import SnapshotKeeper, Taken
 from controlplane.services import decisions, policy
 from controlplane.services.cycles import CycleInput
 from controlplane.services.leases import HeldLease
-from scheduler.decision import Decision, Evict, Shrink, Wait
+from scheduler.decision import Decision, Evict, Place, Shrink, Wait
 from scheduler.policies import WEFT, decide_round
 from scheduler.scope import Scope, Starts
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
+from scheduler.workload import Assignment
 
 WHOLE_EVERY = 5.0  # of the cluster's clock: so long only those with news are tried, unless something became free
+_FIELDS = {kind: tuple(f.name for f in fields(kind)) for kind in (Place, Evict, Shrink, Wait)}
+_WORKER = tuple(f.name for f in fields(Assignment))
 BASE_EVERY = 50  # stored rounds between two whole inputs: a replay applies at most so many differences
 
 
@@ -147,7 +150,10 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
 
 def record(decision: Decision) -> dict[str, Any]:
     """A decision as the Cycle row keeps it."""
-    return {"kind": type(decision).__name__, **asdict(decision)}
+    out = {"kind": type(decision).__name__, **{name: getattr(decision, name) for name in _FIELDS[type(decision)]}}
+    if isinstance(decision, Place):
+        out["workers"] = [{name: getattr(worker, name) for name in _WORKER} for worker in decision.workers]
+    return out
 
 
 def count(decided: tuple[Decision, ...]) -> dict[str, int]:

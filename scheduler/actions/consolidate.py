@@ -77,7 +77,7 @@ def _few_enough(plan: Plan, claimant: Workload, evictable: Evictable, most: int)
     small = evictable.movable[evictable.milli[evictable.movable] < piece]
     if not small.size:
         return small
-    free, ones = evictable.free_without(plan, small), np.ones(len(evictable.workloads))
+    free, ones = evictable.free_without(plan, small), np.ones(len(evictable.costs))
     fits = np.zeros(len(inventory.nodes), dtype=np.bool_)
     for flavor in flavors(plan, claimant):
         allowed = allowed_nodes(inventory, ask, flavor)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from scheduler.demand import Demand, demand_of, sort_key
-from scheduler.fit import least_memory
 from scheduler.snapshot import COMPUTE, MEMORY, Bools, Snapshot
 from scheduler.workload import Ask
 
@@ -36,4 +35,4 @@ def _nodes(snapshot: Snapshot, ask: Ask) -> Bools:
     if not ask.milli:
         return inventory.usable
     of_model = np.array([not ask.models or n.model in ask.models for n in inventory.nodes], dtype=np.bool_)
-    return inventory.usable & of_model & (inventory.gpu_memory >= least_memory(ask))
+    return inventory.usable & of_model & (inventory.gpu_memory >= ask.least_memory)

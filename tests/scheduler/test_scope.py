@@ -46,9 +46,23 @@ def counted(ledger: Ledger) -> tuple[object, ...]:
             values = [*ledger.ints[slot].tolist(), *ledger.times[slot].tolist(), *ledger.flags[slot].tolist()]
             del values[4]  # which number a team has
             rows.append((workload.id, values, devices, hosts))
-    named = (ledger.waiting, ledger.holding, ledger.unsettled, ledger.moving, ledger.elastic, ledger.preempted)
+    named = (
+        ledger.waiting,
+        ledger.gated,
+        ledger.holding,
+        ledger.unsettled,
+        ledger.moving,
+        ledger.elastic,
+        ledger.preempted,
+    )
     usage = ledger.usage
-    return sorted(rows, key=lambda row: row[0]), *(sorted(some) for some in named), usage.total, usage.firm
+    return (
+        sorted(rows, key=lambda row: row[0]),
+        *(sorted(some) for some in named),
+        ledger.wants,
+        usage.total,
+        usage.firm,
+    )
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
