@@ -1,6 +1,7 @@
 """S14 order, S17 idempotence and S18 determinism: what one round of decisions must be like."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf
 
 from controlplane.invariants.state import Round, State, Violation
@@ -115,6 +116,7 @@ def s18_determinism(state: State) -> tuple[Violation, ...]:
         seen.demand,
         seen.history,
     )
+    shuffled = replace(shuffled, scope=seen.scope)
     for what, world in (("the same snapshot", seen), ("the same snapshot listed in reverse", shuffled)):
         again = tuple(made.schedule(world, made.settings)) if made.schedule else ()
         if again != tuple(made.decisions):
