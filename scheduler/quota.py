@@ -29,8 +29,11 @@ class Pot:
 
     @property
     def nominal(self) -> int:
-        """milli-GPU the team's own quota row names; 0 without one."""
-        return self.quota.nominal if self.quota else 0
+        """milli-GPU the team's own quota row names, and no less than its children own; 0 without a row.
+
+        A parent whose row says less than its children's together must not keep them from what they own.
+        """
+        return self.owned if self.quota else 0
 
     @property
     def most(self) -> int | None:

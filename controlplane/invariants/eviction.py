@@ -80,9 +80,8 @@ def _not_borrowed(world: Snapshot, by: Workload, victim: Workload, settings: Set
     if victim.started_at is not None and world.at - victim.started_at < settings.borrower_runtime_seconds:
         return f"it has not run for {settings.borrower_runtime_seconds:g} s yet"
     theirs = [team for team in _line(world, victim.team) if team not in _line(world, by.team)]
-    nominal = {(q.team, q.pool): q.nominal for q in world.quotas}
+    nominal, held = _owned_and_held(world)
     pool_of = {node.name: node.pool for node in world.inventory.nodes}
-    held = {(s.team, s.pool): s.held for s in standings(world, Footprints())[LATER]}
     takes = Counter[str]()
     for worker in victim.placement:
         if worker.node in pool_of:
@@ -96,9 +95,8 @@ def _not_borrowed(world: Snapshot, by: Workload, victim: Workload, settings: Set
 def _not_owed(world: Snapshot, by: Workload, victim: Workload) -> str:
     """Why the claimant's team may not take back what the victim holds, or nothing."""
     mine, theirs = _line(world, by.team), _line(world, victim.team)
-    nominal = {(q.team, q.pool): q.nominal for q in world.quotas}
+    nominal, held = _owned_and_held(world)
     pool_of = {node.name: node.pool for node in world.inventory.nodes}
-    held = {(s.team, s.pool): s.held for s in standings(world, Footprints())[LATER]}
     pools = {pool_of[a.node] for a in victim.placement if a.node in pool_of}
     need = _least_milli(by)
     for pool in sorted(pools):
@@ -143,10 +141,16 @@ def _is_enough(made: Round, world: Snapshot, by: Workload, reason: EvictReason) 
     return place is not None and _is_owed(world, by, place)
 
 
+def _owned_and_held(world: Snapshot) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]]:
+    """By team and pool: what those with a quota own, and what all hold once what leaves has left."""
+    now = standings(world, Footprints())[LATER]
+    owned = {(s.team, s.pool): s.owned for s in now if s.owned is not None and s.team}
+    return owned, {(s.team, s.pool): s.held for s in now}
+
+
 def _is_owed(world: Snapshot, by: Workload, place: Place) -> bool:
     """Whether the claimant's team and all its ancestors stay within their nominal quotas with the least of it."""
-    nominal = {(q.team, q.pool): q.nominal for q in world.quotas}
-    held = {(s.team, s.pool): s.held for s in standings(world, Footprints())[LATER]}
+    nominal, held = _owned_and_held(world)
     node = world.inventory.nodes[world.inventory.index[place.workers[0].node]]
     owners = [(team, node.pool) for team in _line(world, by.team) if (team, node.pool) in nominal]
     return all(held[key] + _least_milli(by) <= nominal[key] for key in owners)

@@ -20,7 +20,7 @@ _MOMENTS = ("bound or leaving", "bound or reserved")  # NOW, LATER
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One team in one pool, in milli-GPU: what its subtree holds, holds or keeps back, and may hold (None: any).
+    """One team in one pool, in milli-GPU: what its subtree holds, holds or keeps back, may hold (None: any) and owns.
 
     The cluster as a whole is the team without a name.
     """
@@ -30,6 +30,7 @@ class Standing:
     held: int
     taken: int
     most: int | None
+    owned: int | None  # without borrowing; None without a quota row
 
 
 def s3_quota(state: State) -> tuple[Violation, ...]:
@@ -96,11 +97,11 @@ def _stand(
         own = max(quota.nominal if quota else 0, owned[name])
         mine = hold.get((name, pool), 0)
         most = own + quota.borrowing if quota and quota.borrowing is not None else None
-        yield Standing(name, pool, held[name] + mine, taken[name] + mine, most)
+        yield Standing(name, pool, held[name] + mine, taken[name] + mine, most, own if quota else None)
         kept = max(0, own - quota.lending) if quota and quota.lending is not None else 0
         owned[parents[name]] += own
         held[parents[name]] += held[name] + mine
         taken[parents[name]] += max(taken[name] + mine, kept)
     # Quotas may promise more than there is: then what is kept back cannot all be kept, and only holds count.
     is_promised_twice = owned[None] > capacity
-    yield Standing("", pool, held[None], held[None] if is_promised_twice else taken[None], capacity)
+    yield Standing("", pool, held[None], held[None] if is_promised_twice else taken[None], capacity, capacity)

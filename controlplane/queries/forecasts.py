@@ -10,16 +10,21 @@ from scheduler.expected_start import mistakes
 from scheduler.forecast import Spread
 from scheduler.history import NEWEST, Mistake, Values
 
+_NOW = '(SELECT "c"."now" FROM "controlplane_clusterstate" "c" ORDER BY "c"."id" LIMIT 1)'
 TOLD = ("workload", "told_low", "told_median", "told_high")
 
 
 def told(uids: Iterable[str]) -> dict[str, Spread]:
-    """The expected start of each of these that waits and of whom one is known. One statement for 900 of them."""
+    """The expected start of each of these that waits and of whom one is known. One statement for 900 of them.
+
+    The cluster's clock has gone on since it was worked out: what is over of an interval is left out.
+    """
     out: dict[str, Spread] = {}
     for part in bulk.chunks([UUID(uid) for uid in uids]):
         keys = bulk.stored(StartForecast, "workload", part)
-        where = f'WHERE "waited" IS NULL AND "told_high" IS NOT NULL AND "workload" IN {bulk.marks(keys)}'
-        out |= {str(row[0]): Spread(*row[1:]) for row in bulk.select(StartForecast, TOLD, where, keys)}
+        where = f'WHERE "waited" IS NULL AND "told_high" >= {_NOW} AND "workload" IN {bulk.marks(keys)}'
+        for uid, low, median, high, now in bulk.select(StartForecast, TOLD, where, keys, extra=(_NOW,)):
+            out[str(uid)] = Spread(max(low, now), max(median, now), high)
     return out
 
 

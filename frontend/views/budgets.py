@@ -105,7 +105,7 @@ def _form(period: str, known: BudgetRow | None, typed: Mapping[str, Any], refuse
             fault=refused.message if refused and at == name else "",
             unit=unit,
             options=options,
-            width="half",
+            width="wide",
             key=f"{period}-{name}",
         )
         for name, label, unit, options in (

@@ -206,3 +206,15 @@ def test_a_gang_grows_beyond_its_minimum_only_within_its_teams_quota_when_it_rec
         r1 red training 4 running a    b1 blue training 1 x 2..4 pending
     """)
     assert moves(schedule(world, Settings()))[-1] == place("b1", "a", "a", "a", after=("r1",))
+
+
+def test_a_parent_whose_row_says_less_than_its_children_own_does_not_keep_them_from_it() -> None:
+    world = parse("""
+        node a,b 4 gpus
+        team research nominal 1
+        team vision nominal 4  parent research
+        team nlp nominal 4  parent research
+        n1 nlp training 4 running a    n2 nlp training 4 running b
+        v1 vision training 4 pending
+    """)
+    assert moves(schedule(world, Settings())) == [evict("n1", RECLAIMED, "v1"), place("v1", "a", after=("n1",))]
