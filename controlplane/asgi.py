@@ -23,7 +23,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-THREADS = 8  # of one process; each keeps its connection to the database
+THREADS = 4  # of one process, each keeps its connection to the database; more only take turns at one interpreter
 
 
 class Handler(ASGIHandler):
