@@ -75,18 +75,7 @@ class Ledger:
     def after(self, pairs: Iterable[Pair], inventory: Inventory) -> "Ledger":
         """That of the snapshot with these workloads exchanged: (before or None, after or None)."""
         other, changes = copy(self), list(pairs)
-        for name in (
-            "waiting",
-            "wants",
-            "gated",
-            "holding",
-            "unsettled",
-            "moving",
-            "elastic",
-            "preempted",
-            "team_number",
-            "slot",
-        ):
+        for name in _DICTS:
             setattr(other, name, dict(getattr(self, name)))
         other.slots, other._idle = [*self.slots], [*self._idle]
         other.ints, other.times, other.flags = self.ints.copy(), self.times.copy(), self.flags.copy()
