@@ -19,6 +19,7 @@ from scheduler.ledger import (
     SAVED,
     SEQ,
     SERVICE,
+    SEVERAL,
     STARTED,
     TEAM,
     WORKERS,
@@ -50,6 +51,7 @@ class Evictable:
         self.movable = np.flatnonzero(ledger.flags[slots, MOVABLE])
         self.moves_tried = 0  # sets of moves that consolidation looked at in this round
         self.team_number = ledger.team_number  # in the column `team`
+        self._pools = plan.usage.tree.pools
         self._of_team: dict[str, Ints] = {}
         self._slot = ledger.slot
         self._at = np.full(len(ledger.ints), -1, dtype=np.int64)  # the number of the candidate in each slot, -1: none
@@ -74,6 +76,13 @@ class Evictable:
         if known is None:
             known = self._of_team[team] = np.flatnonzero(self.team == self.team_number.get(team, -1))
         return known
+
+    def held_by_team(self, numbers: Ints, pool: str) -> list[tuple[str, int]]:
+        """The most that these free in a pool: milli-GPU by their own teams, one that spans pools counted whole."""
+        where = self.pool[numbers]
+        here = numbers[(where == self._pools.index(pool)) | (where == SEVERAL)]
+        milli = np.bincount(self.team[here], self.milli[here], len(self.team_number)).astype(np.int64)
+        return [(team, int(milli[number])) for team, number in self.team_number.items() if milli[number]]
 
     def _number(self, uid: str) -> int:
         slot = self._slot.get(uid)

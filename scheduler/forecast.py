@@ -80,6 +80,25 @@ def expected_end(workload: Workload, at: float, history: History, settings: Sett
     return Spread(low, median, high)
 
 
+def left(workload: Workload, at: float, history: History, settings: Settings) -> tuple[float, float]:
+    """Seconds for which it runs on at most: in nine of ten cases, and as far as anybody knows."""
+    if workload.started_at is not None:
+        return _left(workload, age(workload, at), history, settings)
+    # What has not started is asked about in every round, and nothing of the answer changes as long as history stands.
+    rules = settings.run_seconds, settings.run_margin, settings.estimate_margin
+    milli = workload.ask.milli * workload.gang.count
+    key = workload.kind, workload.team, milli, workload.expected_seconds, workload.attained, rules
+    known = history.left.get(key)
+    if known is None:
+        known = history.left[key] = _left(workload, age(workload, at), history, settings)
+    return known
+
+
+def _left(workload: Workload, ran: float, history: History, settings: Settings) -> tuple[float, float]:
+    run = run_time(workload, history, settings)
+    return run.given(ran, HIGH) - ran, run.given(ran, ALL) - ran
+
+
 def planned_total(run: RunTime, ran: float) -> float:
     """The running time in all as rounds plan with it: it moves only when it has passed, not with every second.
 

@@ -56,6 +56,11 @@ class History:
         return next((known[group] for group in groups(kind, team, milli) if group in known), None) if known else None
 
     @cached_property
+    def left(self) -> dict[tuple[object, ...], tuple[float, float]]:
+        """What `forecast.left` has worked out from this history; nothing that is compared or stored."""
+        return {}
+
+    @cached_property
     def _known(self) -> dict[str, Values]:
         return dict(self.runs)
 

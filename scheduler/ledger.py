@@ -16,7 +16,8 @@ from scheduler.snapshot import Bools, Ints, Inventory, Pair, Snapshot
 from scheduler.workload import ACTIVE, Kind, Phase, Workload, can_shrink
 
 Floats = NDArray[np.float64]
-SEQ, PRIORITY, MILLI, WORKERS, TEAM, POOL = range(6)  # columns of `ints`; POOL: in tree.pools, -1 none, -2 several
+SEQ, PRIORITY, MILLI, WORKERS, TEAM, POOL = range(6)  # columns of `ints`; POOL: in tree.pools, or one of
+NOWHERE, SEVERAL = -1, -2
 STARTED, SAVED = range(2)  # columns of `times`: when it started; when it last lost nothing
 MAY_LEAVE, MOVABLE, SERVICE = range(3)  # columns of `flags`; MAY_LEAVE: but for what time and the past forbid
 _DICTS = (
@@ -163,7 +164,7 @@ class Ledger:
         team = self.team_number.setdefault(w.team, len(self.team_number))
         pool_of, pools = self.usage.pool_of, self.tree.pools
         held = {pool_of[a.node] for a in w.placement if not a.leaving and a.node in pool_of} if w.ask.milli else set()
-        pool = -1 if not held else pools.index(next(iter(held))) if len(held) == 1 else -2
+        pool = NOWHERE if not held else pools.index(next(iter(held))) if len(held) == 1 else SEVERAL
         self.ints[slot] = (w.seq, w.priority, w.held_milli, len(w.placement), team, pool)
         started = w.started_at or 0.0
         self.times[slot] = (started, max(started, w.checkpointed_at or 0.0))

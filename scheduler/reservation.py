@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.forecast import ALL, HIGH, age, expected_end, run_time
+from scheduler.forecast import expected_end, left
 from scheduler.plan import Free, Plan, free_of
 from scheduler.quota import Usage
 from scheduler.scope import Start
@@ -32,7 +32,6 @@ class Reservation:
         self._gone = {w.id for w in ended}
         changed = map(plan.workload, plan.changed())
         self._known = {*plan.ledger.holding, *(w.id for w in changed if w.placement)}
-        self._in_time: dict[tuple[object, ...], bool] = {}
         self._free: Free | None = None
         self.columns: Columns = plan.columns.copy()
         self.usage: Usage = plan.usage.copy()
@@ -46,15 +45,9 @@ class Reservation:
 
         And never, as far as anybody knows, run on after the bound: many small ones would each have their tenth case.
         """
-        alike = _alike(workload)
-        known = self._in_time.get(alike)
-        if known is None:
-            run, ran = run_time(workload, self._snapshot.history, self._settings), age(workload, self._snapshot.at)
-            begun = self._snapshot.at - ran
-            by_start = begun + run.given(ran, HIGH) <= min(self.start.at, self.start.bound)
-            known = by_start and begun + run.given(ran, ALL) <= self.start.bound
-            self._in_time[alike] = known
-        return known
+        start, at = self.start, self._snapshot.at
+        high, most = left(workload, at, self._snapshot.history, self._settings)
+        return at + high <= min(start.at, start.bound) and at + most <= start.bound
 
     def binds(self, workload: Workload) -> bool:
         """Whether the workload may start only beside it.
@@ -90,11 +83,6 @@ class Reservation:
         self._free = None
         self.columns.add(self._snapshot.inventory, workload, sign)
         self.usage.count(workload, sign)
-
-
-def _alike(w: Workload) -> tuple[object, ...]:
-    """All that decides how long a workload runs on: most that wait share it with others."""
-    return w.kind, w.team, w.ask.milli * w.gang.count, w.expected_seconds, w.attained, w.started_at
 
 
 def room_for(plan: Plan, workload: Workload, when: int) -> Free:

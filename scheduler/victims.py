@@ -4,12 +4,12 @@ Tried on the plan itself between a mark and a rollback; a set is taken only if t
 and only after every victim was found to be needed (reliability.md S8, S9).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.claim import claim, find
+from scheduler.claim import claim, find, quota_room
 from scheduler.decision import EvictReason
 from scheduler.elastic import Lent
 from scheduler.evictable import Evictable, recent_preemptors
@@ -84,8 +84,9 @@ def _lend(task: Search) -> Lent | None:
 
 def _evict(task: Search, start: int, lent: Lent | None) -> bool:
     plan, terms = task.plan, task.terms
-    free = task.evictable.free_without(plan, task.found)
-    if not _could_fit(task, free):
+    room = [flavor for flavor in flavors(plan, task.claimant) if _could_hold(task, flavor)]
+    free = task.evictable.free_without(plan, task.found) if room else None
+    if free is None or not _could_fit(task, free, room):
         return False
     mark = plan.mark()
     for scenario in _scenarios(task, free):
@@ -117,20 +118,27 @@ def _decide(task: Search, start: int, lent: Lent | None, victims: list[Workload]
     return terms.settle(victims)
 
 
-def _could_fit(task: Search, free: Free) -> bool:
-    """Whether the claimant would fit if all of them left: cheap, and most claimants end here."""
-    plan, claimant, usage = task.plan, task.claimant, task.plan.usage
-    need = claimant.ask.milli * least(claimant)
-    given = int(task.evictable.milli[task.found].sum())
-    for flavor in flavors(plan, claimant):
-        if flavor is not None:
-            if usage.available(claimant.team, flavor.pool, LATER) + given < need:
-                continue
-            if task.terms.is_owed and usage.owed(claimant.team, flavor.pool) < need:
-                continue
-        if find_places(plan.inventory, claimant, _least(claimant), free, flavor) is not None:
-            return True
-    return False
+def _could_fit(task: Search, free: Free, room: Sequence[Flavor | None]) -> bool:
+    """Whether the claimant would have places if all of them left: cheap, and most claimants end here."""
+    inventory, claimant = task.plan.inventory, task.claimant
+    return any(find_places(inventory, claimant, _least(claimant), free, flavor) is not None for flavor in room)
+
+
+def _could_hold(task: Search, flavor: Flavor | None) -> bool:
+    """Whether quota would allow the least of the claimant in the flavor's pool if all of them left.
+
+    Those that only move take their quota with them.
+    """
+    if flavor is None:
+        return True
+    plan, usage, pool = task.plan, task.plan.usage, flavor.pool
+    leaving = task.evictable.held_by_team(task.found, pool) if task.terms.is_for_quota else []
+    for team, milli in leaving:
+        usage.charge(team, pool, LATER, -milli)
+    room = quota_room(plan, task.claimant, flavor, LATER, task.terms.is_owed)
+    for team, milli in leaving:
+        usage.charge(team, pool, LATER, milli)
+    return room >= least(task.claimant)
 
 
 def _scenarios(task: Search, free: Free) -> Iterator[list[Workload]]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpushare.gpu import WHOLE
+from scheduler.claim import quota_room
 from scheduler.decision import Evict, EvictReason
 from scheduler.evictable import Evictable
 from scheduler.fit import allowed_nodes, flavors, least, per_node
@@ -57,9 +58,11 @@ def consolidate(plan: Plan, claimant: Workload, evictable: Evictable, settings: 
 
 
 def _is_enough(plan: Plan, claimant: Workload, need: int) -> bool:
-    """Whether one flavor has as much free, in pieces, as the claimant needs."""
+    """Whether one flavor has as much free, in pieces, as the claimant needs, and its quota is enough there."""
     free, inventory, ask = plan.free[LATER], plan.inventory, claimant.ask
     for flavor in flavors(plan, claimant):
+        if quota_room(plan, claimant, flavor, LATER) < least(claimant):
+            continue
         allowed = allowed_nodes(inventory, ask, flavor)
         milli = np.maximum(free.gpu[COMPUTE], 0) if ask.share else np.where(is_idle(free.gpu), WHOLE, 0)
         if int(milli[allowed[inventory.node_of]].sum()) >= need:
