@@ -26,6 +26,7 @@ class Pot:
     owned: int
     shared: int
     kept: int
+    own: int  # what no child owns: that is for the team's own work
 
     @property
     def nominal(self) -> int:
@@ -82,11 +83,12 @@ class Tree:
             for name in sorted(self.paths, key=lambda n: (-len(self.paths[n]), n)):  # children before parents
                 quota = rows.get((name, pool))
                 below = [self.pots[child, pool] for child in children.get(name, ())]
-                own = capacity.get(pool, 0) if name == CLUSTER else quota.nominal if quota else 0
-                owned = max(own, sum(pot.owned for pot in below))
+                said = capacity.get(pool, 0) if name == CLUSTER else quota.nominal if quota else 0
+                theirs = sum(pot.owned for pot in below)
+                owned = max(said, theirs)
                 shared = owned - sum(pot.owned - pot.shared + pot.kept for pot in below)
                 kept = 0 if quota is None or quota.lending is None else max(0, shared - quota.lending)
-                self.pots[name, pool] = Pot(quota, owned, shared, kept)
+                self.pots[name, pool] = Pot(quota, owned, shared, kept, owned - theirs)
 
     def path(self, team: str) -> tuple[str, ...]:
         """The team, its parent, ... and the cluster."""
@@ -213,26 +215,39 @@ class Usage:
         return {pool: milli for (pool, when), milli in held(workload, self.pool_of).items() if when == LATER}
 
     def borrowers(self, pool: str) -> list[str]:
-        """Teams whose subtree holds more than its nominal quota in the pool, who borrow most first."""
+        """Teams who hold more than they own in the pool, who borrow most first.
+
+        What a subtree holds over its nominal quota is borrowed; so is a parent's own work on what its children own.
+        """
         known = self._borrowers.get(pool)
         if known is None or known[0] != self._changes:
             total, pots = self.total[LATER], self.tree.pots
             over = [(pots[t, pool].nominal - total[t, pool], t) for t in self.tree.paths if t != CLUSTER]
-            known = (self._changes, [team for less, team in sorted(over) if less < 0])
+            over += [(-self.from_children(t, pool), t) for t in self.tree.children if t != CLUSTER]
+            known = (self._changes, list(dict.fromkeys(team for less, team in sorted(over) if less < 0)))
             self._borrowers[pool] = known
         return known[1]
+
+    def from_children(self, team: str, pool: str) -> int:
+        """How much of what its children own a team's own work holds; below 0 where it leaves some of its own."""
+        total = self.total[LATER]
+        below = sum(total[child, pool] for child in self.tree.children.get(team, ()))
+        return total[team, pool] - below - self.tree.pots[team, pool].own
 
     def spare(self, team: str, other: str, pool: str, need: int) -> int:
         """How much the other team may be made to give so that this team holds `need` more of its nominal quota.
 
         Compared below the teams' lowest common ancestor: on the claimant's side every quota covers what
-        is held and needed; on the other side none falls below its nominal. 0 if nothing.
+        is held and needed; on the other side none falls below its nominal. Where the other is above the team, its
+        own work gives what it holds of its children's. 0 if nothing.
         """
         mine, theirs = self.tree.path(team), self.tree.path(other)
         pots, total = self.tree.pots, self.total[LATER]
         owners = [n for n in mine if n not in theirs and pots[n, pool].quota is not None]
         if not owners or any(total[n, pool] + need > pots[n, pool].nominal for n in owners):
             return 0
+        if other in mine:
+            return max(0, self.from_children(other, pool))
         over = [total[n, pool] - pots[n, pool].nominal for n in theirs if n not in mine and pots[n, pool].quota]
         return max(0, min(over, default=total[other, pool]))
 

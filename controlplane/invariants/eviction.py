@@ -1,15 +1,17 @@
 """S8 preemption legality and S9 no useless kill: who is made to leave, by whom, and what for."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from controlplane.invariants.footprint import Footprints
-from controlplane.invariants.quota import standings
+from controlplane.invariants.quota import Standing, standings
 from controlplane.invariants.state import Claim, Round, Schedule, State, Violation
 from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink
 from scheduler.ledger import is_movable
+from scheduler.moving import keep_places
+from scheduler.plan import Plan
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, Snapshot
 from scheduler.workload import ACTIVE, LEAVING, Kind, Phase, Workload
@@ -21,12 +23,12 @@ def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violat
     """Every victim may be asked by its claimant, and every victim is needed.
 
     By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota
-    and the victim's team borrows. By fair share: the victim's team borrows, keeps its nominal quota, and the victim
-    has run for the longer time that borrowed work is left to its borrower. To move it: it saves checkpoints and is
-    no service. The victim is preemptible and has run for the least time (how often it may be asked is S10's). Needed:
-    with any proper subset of the victims out of the way, the scheduler itself, asked about the claimant alone, finds
-    no place for it. Tried on all subsets of up to 12 victims, or on those that leave at most `most_left_out` of them
-    out; leaving out one is enough wherever room helps monotonously.
+    and the victim's team borrows, be it what its own children own. By fair share: the victim's team borrows, keeps its
+    nominal quota, and the victim has run for the longer time that borrowed work is left to its borrower. To move it: it
+    saves checkpoints and is no service. The victim is preemptible and has run for the least time (how often it may be
+    asked is S10's). Needed: with any proper subset of the victims out of the way, the scheduler itself, asked about the
+    claimant alone, finds no place for it. Tried on all subsets of up to 12 victims, or on those that leave at most
+    `most_left_out` of them out; leaving out one is enough wherever room helps monotonously.
     """
     if state.round is None:
         return ()
@@ -53,7 +55,17 @@ def _scenes(made: Round) -> Iterator[tuple[str, list[Evict], Snapshot]]:
         if isinstance(decision, Evict) and decision.by not in seen:
             seen.add(decision.by)
             victims = [d for d in decisions[i:] if isinstance(d, Evict) and d.by == decision.by]
-            yield decision.by, victims, made.snapshot.after(decisions[:i])
+            yield decision.by, victims, _with_kept(made.snapshot.after(decisions[:i]))
+
+
+def _with_kept(world: Snapshot) -> Snapshot:
+    """The world with the places that rounds keep for workloads that consolidation moves, which no row holds."""
+    if not any(w.moving and w.phase == Phase.CHECKPOINTING for w in world.workloads.values()):
+        return world
+    plan = Plan(world)
+    keep_places(plan)
+    moved = [(w, plan.workload(w.id)) for w in world.workloads.values() if w.moving]
+    return world.replace(changed=[replace(now, moving=False) for before, now in moved if now is not before])
 
 
 def _illegal(world: Snapshot, by: Workload, victim: Workload, reason: EvictReason, settings: Settings) -> str:
@@ -103,9 +115,24 @@ def _not_owed(world: Snapshot, by: Workload, victim: Workload) -> str:
         owners = [t for t in mine if t not in theirs and (t, pool) in nominal]
         is_over = any(held[t, pool] + need > nominal[t, pool] for t in owners)
         borrows = any(held[t, pool] > nominal.get((t, pool), 0) for t in theirs if t not in mine)
-        if owners and not is_over and borrows:
+        from_above = victim.team in mine and _is_on_childrens(world, victim.team, pool)
+        if owners and not is_over and (borrows or from_above):
             return ""
     return f"team {by.team} is not owed what it holds in {', '.join(sorted(pools))}"
+
+
+def _is_on_childrens(world: Snapshot, team: str, pool: str) -> bool:
+    """Whether the team's own work holds more than what no child of it owns."""
+    now = {s.team: s for s in standings(world, Footprints())[LATER] if s.pool == pool}
+    children = [now[t.name] for t in world.teams if t.parent == team]
+    own = (now[team].owned or 0) - sum(_owned(world, now, child.team) for child in children)
+    return now[team].held - sum(child.held for child in children) > max(0, own)
+
+
+def _owned(world: Snapshot, now: Mapping[str, Standing], team: str) -> int:
+    """What a team owns: by its quota row, or, without one, what its children own."""
+    owned = now[team].owned
+    return sum(_owned(world, now, t.name) for t in world.teams if t.parent == team) if owned is None else owned
 
 
 def _line(world: Snapshot, team: str) -> list[str]:
@@ -122,7 +149,7 @@ def _spared(made: Round, by: Workload, victims: Sequence[Evict], most_left_out: 
     if made.schedule is None or len(victims) > MOST_VICTIMS:
         return
     before = made.decisions[: made.decisions.index(victims[0])]
-    world = made.snapshot.after([d for d in before if not _is_about(d, by.id)])
+    world = _with_kept(made.snapshot.after([d for d in before if not _is_about(d, by.id)]))
     for left_out in range(1, min(len(victims), most_left_out) + 1):
         for subset in combinations(victims, len(victims) - left_out):
             if _is_enough(made, world.after(subset), by, victims[0].reason):

@@ -1,4 +1,4 @@
-"""S8 of evictions among borrowers: the alarm rings for what a fair reclaim may not take."""
+"""S8 of evictions for a team's share: the alarm rings for what may not be taken from others."""
 
 from controlplane.invariants.eviction import s8_legality
 from controlplane.invariants.state import Round, State
@@ -17,11 +17,11 @@ WORLD = """
 """
 
 
-def broken(world: Snapshot) -> list[str]:
+def broken(world: Snapshot, reason: EvictReason = EvictReason.FAIR_SHARE) -> list[str]:
     """What S8 says of taking r4 for b1."""
     place = world.workloads["r4"].placement
     decisions = (
-        Evict("r4", 1, EvictReason.FAIR_SHARE, "b1"),
+        Evict("r4", 1, reason, "b1"),
         Place("b1", 1, place, ("r4",)),
     )
     state = State(world.after(decisions), round=Round(world, decisions, RULES, schedule))
@@ -42,3 +42,20 @@ def test_what_a_team_owns_may_not_be_taken_for_another_to_borrow() -> None:
 def test_what_was_borrowed_a_moment_ago_may_not_be_taken() -> None:
     found = broken(parse(WORLD.format(nominal=0, started="started 99000")))
     assert found == ["It has to leave for b1, but it has not run for 3600 s yet."]
+
+
+FAMILY = """
+    node a 4 gpus   team research nominal {nominal}   team nlp nominal 1 parent research
+    r1 research training 1 running a started 1000   r2 research training 1 running a started 1000
+    r3 research training 1 running a started 1000   r4 research training 1 running a started 1000
+    b1 nlp training 1 pending
+"""
+
+
+def test_a_parents_own_work_gives_what_it_holds_of_its_childrens() -> None:
+    assert broken(parse(FAMILY.format(nominal=4)), EvictReason.RECLAIMED) == []
+
+
+def test_what_no_child_owns_may_not_be_taken_from_the_parent() -> None:
+    found = broken(parse(FAMILY.format(nominal=5)), EvictReason.RECLAIMED)
+    assert found == ["It has to leave for b1, but team nlp is not owed what it holds in gpu."]

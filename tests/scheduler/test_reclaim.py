@@ -218,3 +218,27 @@ def test_a_parent_whose_row_says_less_than_its_children_own_does_not_keep_them_f
         v1 vision training 4 pending
     """)
     assert moves(schedule(world, Settings())) == [evict("n1", RECLAIMED, "v1"), place("v1", "a", after=("n1",))]
+
+
+def test_a_team_takes_what_it_owns_back_from_its_parents_own_work() -> None:
+    world = parse("""
+        node a 4 gpus
+        team research nominal 4
+        team nlp nominal 2 parent research    team vision nominal 2 parent research
+        r1 research training 1 running a    v1 vision training 2 running a    n1 nlp training 1 running a
+        n2 nlp training 1 pending
+    """)
+    assert moves(schedule(world, Settings())) == [evict("r1", RECLAIMED, "n2"), place("n2", "a", after=("r1",))]
+
+
+def test_what_no_child_owns_is_the_parents_own() -> None:
+    world = parse("""
+        node a 4 gpus
+        team research nominal 4
+        team nlp nominal 2 parent research
+        r1 research training 1 running a    r2 research training 1 running a
+        team vision nominal 0
+        o1 vision training 2 running a
+        n1 nlp training 1 pending
+    """)
+    assert [move[1] for move in moves(schedule(world, Settings()))] == ["o1", "n1"]
