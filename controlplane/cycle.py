@@ -9,10 +9,11 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
 from gpushare.gpu import Share
+from scheduler.decision import Decision
 from scheduler.demand import NO_DEMAND, Demand, Shape
 from scheduler.history import UNKNOWN, History
 from scheduler.scope import Scope, Start
@@ -156,9 +157,9 @@ def is_of_this_form(digest: str) -> bool:
 
 
 def _form() -> str:
-    """The form of the rows, by the names of all fields in their order: a new field makes another form."""
-    parts = (Workload, Ask, Share, Gang, Topology, Assignment, Node, Team, Quota, Use, Budget, History)
-    named = _encode([LAYOUT, *([f.name for f in fields(part)] for part in parts)])
+    """The form of the rows and decisions, by the names of all fields in their order: a new field makes another form."""
+    rows = (Workload, Ask, Share, Gang, Topology, Assignment, Node, Team, Quota, Use, Budget, History)
+    named = _encode([LAYOUT, *([f.name for f in fields(part)] for part in (*rows, *get_args(Decision)))])
     return f"{row_hash(named) >> 96:08x}-"
 
 

@@ -55,7 +55,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Stop a workload with its grace and queue it again. `by` is the workload that gets the room."""
+    """Stop a workload with its grace and queue it again. `by` is the workload that gets the room.
+
+    `keeps`: the places that this round keeps for one that is only moved; every round keeps them anew.
+    """
 
     workload: str
     version: int
@@ -63,6 +66,7 @@ class Evict:
     by: str
     message: str = ""
     terms: tuple[tuple[str, int | str], ...] = ()  # scheduler/terms.py
+    keeps: tuple[Assignment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

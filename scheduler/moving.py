@@ -16,7 +16,8 @@ from scheduler.workload import Assignment, Phase, Workload
 
 def keep_places(plan: Plan) -> list[Workload]:
     """Keep a place for each workload that is moving and still leaves; those that have left and are queued."""
-    moving = sorted(plan.ledger.moving.values(), key=lambda w: w.seq)
+    # Those that began to move first: so a world in which nothing else happened keeps the same places.
+    moving = sorted(plan.ledger.moving.values(), key=lambda w: (max(w.preempted_at, default=0.0), w.seq))
     for workload in moving:
         if workload.phase is Phase.CHECKPOINTING:
             keep(plan, workload)
@@ -28,8 +29,7 @@ def keep(plan: Plan, leaver: Workload) -> bool:
     places = other_place(plan, leaver)
     if places is None:
         return False
-    kept = tuple(replace(place, reserved=True) for place in places)
-    plan.put(replace(leaver, placement=(*leaver.placement, *kept)))
+    plan.keep(leaver, places)
     return True
 
 

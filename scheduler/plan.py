@@ -117,6 +117,14 @@ class Plan:
         self.log.append((self.workload(workload.id), None))
         self._swap(workload)
 
+    def keep(self, leaver: Workload, places: tuple[Assignment, ...]) -> None:
+        """Have places kept for a workload that leaves its own; if this plan made it leave, the decision says so."""
+        kept = tuple(replace(place, reserved=True) for place in places)
+        self.put(replace(leaver, placement=(*leaver.placement, *kept)))
+        for at, (before, decision) in enumerate(self.log):
+            if isinstance(decision, Evict) and decision.workload == leaver.id:
+                self.log[at] = (before, replace(decision, keeps=places))
+
     def rollback(self, mark: int) -> None:
         """Undo everything since the mark."""
         while len(self.log) > mark:

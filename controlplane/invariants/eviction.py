@@ -14,7 +14,7 @@ from scheduler.moving import keep_places
 from scheduler.plan import Plan
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, Snapshot
-from scheduler.workload import ACTIVE, LEAVING, Kind, Phase, Workload
+from scheduler.workload import ACTIVE, LEAVING, Assignment, Kind, Phase, Workload
 
 MOST_VICTIMS = 12  # more subsets than 2**12 are not tried
 
@@ -55,17 +55,29 @@ def _scenes(made: Round) -> Iterator[tuple[str, list[Evict], Snapshot]]:
         if isinstance(decision, Evict) and decision.by not in seen:
             seen.add(decision.by)
             victims = [d for d in decisions[i:] if isinstance(d, Evict) and d.by == decision.by]
-            yield decision.by, victims, _with_kept(made.snapshot.after(decisions[:i]))
+            yield decision.by, victims, _so_far(made, decisions[:i])
 
 
-def _with_kept(world: Snapshot) -> Snapshot:
-    """The world with the places that rounds keep for workloads that consolidation moves, which no row holds."""
-    if not any(w.moving and w.phase == Phase.CHECKPOINTING for w in world.workloads.values()):
-        return world
+def _so_far(made: Round, decisions: Sequence[Decision]) -> Snapshot:
+    """The world after these, with the places that the round keeps for those that move, which no row holds."""
+    world, kept = made.snapshot.after(decisions), _kept_before(made.snapshot)
+    kept |= {d.workload: d.keeps for d in decisions if isinstance(d, Evict) and d.keeps}
+    moved = []
+    for uid, places in kept.items():
+        one = world.workloads[uid]
+        promised = tuple(replace(place, reserved=True) for place in places)
+        moved.append(replace(one, moving=False, placement=(*one.placement, *promised)))
+    return world.replace(changed=moved)
+
+
+def _kept_before(world: Snapshot) -> dict[str, tuple[Assignment, ...]]:
+    """What the round keeps at its start for those that an earlier one moved and that still leave."""
+    moving = [w for w in world.workloads.values() if w.moving and w.phase == Phase.CHECKPOINTING]
+    if not moving:
+        return {}
     plan = Plan(world)
     keep_places(plan)
-    moved = [(w, plan.workload(w.id)) for w in world.workloads.values() if w.moving]
-    return world.replace(changed=[replace(now, moving=False) for before, now in moved if now is not before])
+    return {w.id: plan.workload(w.id).placement[len(w.placement) :] for w in moving}
 
 
 def _illegal(world: Snapshot, by: Workload, victim: Workload, reason: EvictReason, settings: Settings) -> str:
@@ -149,7 +161,7 @@ def _spared(made: Round, by: Workload, victims: Sequence[Evict], most_left_out: 
     if made.schedule is None or len(victims) > MOST_VICTIMS:
         return
     before = made.decisions[: made.decisions.index(victims[0])]
-    world = _with_kept(made.snapshot.after([d for d in before if not _is_about(d, by.id)]))
+    world = _so_far(made, [d for d in before if not _is_about(d, by.id)])
     for left_out in range(1, min(len(victims), most_left_out) + 1):
         for subset in combinations(victims, len(victims) - left_out):
             if _is_enough(made, world.after(subset), by, victims[0].reason):

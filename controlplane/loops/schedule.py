@@ -152,8 +152,14 @@ def record(decision: Decision) -> dict[str, Any]:
     """A decision as the Cycle row keeps it."""
     out = {"kind": type(decision).__name__, **{name: getattr(decision, name) for name in _FIELDS[type(decision)]}}
     if isinstance(decision, Place):
-        out["workers"] = [{name: getattr(worker, name) for name in _WORKER} for worker in decision.workers]
+        out["workers"] = _recorded(decision.workers)
+    if isinstance(decision, Evict):
+        out["keeps"] = _recorded(decision.keeps)
     return out
+
+
+def _recorded(workers: tuple[Assignment, ...]) -> list[dict[str, Any]]:
+    return [{name: getattr(worker, name) for name in _WORKER} for worker in workers]
 
 
 def count(decided: tuple[Decision, ...]) -> dict[str, int]:

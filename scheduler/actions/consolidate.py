@@ -37,7 +37,7 @@ def consolidate(plan: Plan, claimant: Workload, evictable: Evictable, settings: 
         return f"Moves to another place, which is kept for it, so that {name} gets its room in one piece."
 
     def settle(victims: list[Workload]) -> bool:
-        return all([keep(plan, plan.workload(victim.id)) for victim in victims])
+        return all([keep(plan, plan.workload(victim.id)) for victim in sorted(victims, key=lambda w: w.seq)])
 
     def may_all(victims: list[Workload]) -> bool:
         return len(victims) <= most and sum(victim.held_milli for victim in victims) <= need
