@@ -22,6 +22,9 @@ class PodPhase(StrEnum):
     GONE = "Gone"
 
 
+ALIVE = (PodPhase.PENDING, PodPhase.RUNNING)
+
+
 @dataclass(frozen=True, slots=True)
 class PodSpec:
     """One worker to start. spec is the normalised job file; gpus are device indices on node."""

@@ -4,11 +4,13 @@ import time
 from collections.abc import Callable
 
 import structlog
+from django.db import OperationalError
 
 from controlplane.cluster.port import ClusterUnreachable
 from controlplane.loops import lease as leases
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
+from controlplane.models import bulk
 from controlplane.services.leases import HeldLease, LeaseLost
 from controlplane.services.transitions import LostUpdateError
 
@@ -30,7 +32,9 @@ def run(loop: str, wiring: Wiring, work: Callable[[Wiring, HeldLease], int]) -> 
     except ClusterUnreachable as error:
         log.warning("cluster unreachable", loop=loop, error=str(error))
         return Report(loop, took=time.monotonic() - started, skipped=f"cluster unreachable: {error}")
-    except LostUpdateError as error:
-        log.warning("lost update", loop=loop, workloads=str(error))
+    except (LostUpdateError, OperationalError) as error:
+        if isinstance(error, OperationalError) and not bulk.is_deadlock(error):
+            raise
+        log.warning("lost update", loop=loop, error=str(error).partition("\n")[0])
         return Report(loop, took=time.monotonic() - started, skipped="rows changed meanwhile")
     return Report(loop, did, time.monotonic() - started)

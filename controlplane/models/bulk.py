@@ -10,10 +10,11 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, models
+from django.db import OperationalError, connection, models
 
 Convert = Callable[[Any], Any]
 _PLAIN = (models.CharField, models.IntegerField, models.FloatField, models.BooleanField)
+DEADLOCK = "40P01"  # SQLSTATE
 CHUNK = 900  # values in one IN list; SQLite allows 999 where it was built with its old default
 
 
@@ -50,16 +51,22 @@ def _insertion(model: type[models.Model], names: tuple[str, ...], sql: Mapping[s
 
 
 def update(
-    model: type[models.Model], names: tuple[str, ...], keys: tuple[str, ...], rows: Sequence[Sequence[Any]]
+    model: type[models.Model],
+    names: tuple[str, ...],
+    keys: tuple[str, ...],
+    rows: Sequence[Sequence[Any]],
+    *,
+    in_order: bool = False,
 ) -> int:
     """Set `names` in the row that `keys` find, for each row of (names' values, keys' values); tell how many matched.
 
-    No two rows may have the same keys.
+    No two rows may have the same keys. in_order: lock the rows by their keys first, for tables that several
+    transactions write at once; without it a statement takes them in any order, and two of them may wait for each other.
     """
     if not rows:
         return 0
     if _is_postgres() and len(rows) > 1:
-        return _update_together(model, names, keys, rows)
+        return _update_together(model, names, keys, rows, in_order)
     fields = _fields(model, names + keys)
     assigned = ", ".join(f'"{field.column}" = %s' for field in fields[: len(names)])
     found = " AND ".join(f'"{field.column}" = %s' for field in fields[len(names) :])
@@ -100,16 +107,24 @@ def _insert_together(
 
 
 def _update_together(
-    model: type[models.Model], names: tuple[str, ...], keys: tuple[str, ...], rows: Sequence[Sequence[Any]]
+    model: type[models.Model],
+    names: tuple[str, ...],
+    keys: tuple[str, ...],
+    rows: Sequence[Sequence[Any]],
+    in_order: bool,
 ) -> int:
-    fields = _fields(model, names + keys)
+    fields, table = _fields(model, names + keys), model._meta.db_table
     assigned = ", ".join(f'"{field.column}" = "v"."v{i}"' for i, field in enumerate(fields[: len(names)]))
-    found = " AND ".join(
-        f'"t"."{field.column}" = "v"."v{i + len(names)}"' for i, field in enumerate(_fields(model, keys))
-    )
+    columns = [field.column for field in _fields(model, keys)]
+    found = " AND ".join(f'"t"."{column}" = "v"."v{i}"' for i, column in enumerate(columns, len(names)))
+    values = _table(fields)
+    if in_order:
+        by = ", ".join(f'"t"."{column}"' for column in columns)
+        locked = f'SELECT "v".* FROM "{table}" "t", {values} WHERE {found} ORDER BY {by}'  # noqa: S608
+        values = f'({locked} {for_update()} OF "t") AS "v"'
     with connection.cursor() as cursor:
         cursor.execute(
-            f'UPDATE "{model._meta.db_table}" "t" SET {assigned} FROM {_table(fields)} WHERE {found}',  # noqa: S608
+            f'UPDATE "{table}" "t" SET {assigned} FROM {values} WHERE {found}',  # noqa: S608
             (_as_json(fields, rows),),
         )
         return int(cursor.rowcount)
@@ -180,6 +195,11 @@ def marks(values: Sequence[Any]) -> str:
 def for_update() -> str:
     """The clause that keeps others from writing the rows read; SQLite has one writer at a time anyway."""
     return "FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
+
+
+def is_deadlock(error: OperationalError) -> bool:
+    """Whether Postgres ended this transaction because it and another one waited for each other: try again."""
+    return getattr(error.__cause__, "sqlstate", "") == DEADLOCK
 
 
 def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:

@@ -44,7 +44,7 @@ def note(*, found: Iterable[Saved], lease: HeldLease) -> int:
             known = (_later(at, saved.at), _later(progress, saved.progress))
             if saved.attempt == attempt and known != (at, progress):
                 newer.append((*known, uid, attempt))
-    bulk.update(Workload, ("checkpointed_at", "progress"), ("uid", "attempt"), newer)
+    bulk.update(Workload, ("checkpointed_at", "progress"), ("uid", "attempt"), newer, in_order=True)
     changes.touch(uid for _, _, uid, _ in newer)
     return len(newer)
 

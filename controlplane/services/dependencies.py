@@ -1,6 +1,6 @@
 """`after`: what must have happened before a workload may start."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from uuid import UUID
 
 from controlplane.models import Dependency, Team, Workload, bulk
@@ -8,12 +8,25 @@ from controlplane.services.errors import Refused
 from scheduler.workload import ENDED, Kind, Phase
 
 
+def dependents(uids: Iterable[UUID]) -> list[UUID]:
+    """Who waits for these: `meet` will write them, so they have to be locked together with these."""
+    return [workload for workload, _ in _links(uids)]
+
+
+def _links(needed: Iterable[UUID]) -> Iterator[tuple[UUID, UUID]]:
+    """(who waits, for whom) of all that wait for these."""
+    for part in bulk.chunks(needed):
+        keys = bulk.stored(Dependency, "needs_id", part)
+        yield from bulk.select(Dependency, ("workload_id", "needs_id"), f'WHERE "needs_id" IN {bulk.marks(keys)}', keys)
+
+
 def meet(met: Mapping[UUID, str]) -> list[UUID]:
-    """Take these (uid, name) off what their dependents wait for; tell which dependents that changes."""
-    keys = bulk.stored(Dependency, "needs_id", met)
-    links = bulk.select(Dependency, ("workload_id", "needs_id"), f'WHERE "needs_id" IN {bulk.marks(keys)}', keys)
+    """Take these (uid, name) off what their dependents wait for; tell which dependents that changes.
+
+    The dependents are locked; whoever calls this has done so already (Batch.lock, ahead).
+    """
     names: dict[UUID, set[str]] = {}
-    for workload, needs in links:
+    for workload, needs in _links(met):
         names.setdefault(workload, set()).add(met[needs])
     if not names:
         return []
@@ -34,7 +47,9 @@ def resolve(*, team: Team, names: Iterable[str]) -> dict[str, tuple[UUID, bool]]
     """
     wanted = list(names)
     found: dict[str, tuple[UUID, str, str]] = {}
-    rows = Workload.objects.filter(team=team, name__in=wanted).order_by("seq")
+    newest = dict(Workload.objects.filter(team=team, name__in=wanted).order_by("seq").values_list("name", "uid"))
+    # Locked until the links are stored: what ends meanwhile would not know who waits for it.
+    rows = Workload.objects.filter(pk__in=newest.values()).order_by("pk").select_for_update(no_key=True)
     for uid, name, kind, phase in rows.values_list("uid", "name", "kind", "phase"):
         found[name] = (uid, kind, phase)
     resolved = {}

@@ -64,7 +64,7 @@ def park(*, at: float, notebooks: Iterable[Watched], uses: Iterable[PodUse], lea
     if changed:
         with transaction.atomic():
             lease.check()
-            bulk.update(Workload, ("idle_since",), ("uid",), sorted(changed, key=lambda row: row[1]))
+            bulk.update(Workload, ("idle_since",), ("uid",), changed, in_order=True)
     return sum(_park(notebook, seconds, lease) for notebook, seconds in due)
 
 

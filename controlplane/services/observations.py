@@ -11,9 +11,9 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
-from controlplane.cluster.port import Observation, PodPhase, PodSeen
+from controlplane.cluster.port import ALIVE, Observation, PodPhase, PodSeen
 from controlplane.models import Action, Node, Placement, bulk
-from controlplane.services import clusters, sweeps
+from controlplane.services import clusters, dependencies, sweeps
 from controlplane.services.leases import HeldLease
 from controlplane.services.outcomes import requeue, see, settle
 from controlplane.services.rows import BOUND, LEAVING, RESERVED, Row, Seat, uuids
@@ -51,17 +51,20 @@ def apply(
             uids |= dict.fromkeys(_holders())
         if observation.gone_nodes:
             uids |= dict.fromkeys(_holders(observation.gone_nodes))
-        batch.lock(uids)
+        due = sweeps.due(batch.at, gang_timeout_seconds) if sweep else sweeps.Due()
+        promised = sweeps.promised() if sweep or nodes_changed or _may_free(observation) else []
+        later = {*due.phases, *due.late, *promised}
+        batch.lock(uids, ahead=lambda: {*later, *dependencies.dependents({*uids, *later})})
         if not is_late:
             _add_missing(observation, batch, pods)
         freed = _settle_all(batch, pods)
         orphans = _stop_strangers(observation, batch) if observation.is_full and not is_late else 0
         batch.write()
         if sweep:
-            sweeps.enforce(batch, gang_timeout_seconds)
+            sweeps.enforce(batch, due, gang_timeout_seconds)
             batch.write()
         if freed or sweep or nodes_changed or observation.is_full:
-            _admit(batch)
+            _admit(batch, promised)
             batch.write()
         if not is_late:
             clusters.observed(at=observation.at, cursor=observation.cursor)
@@ -73,6 +76,11 @@ def tick(observation: Observation, *, lease: HeldLease) -> None:
     with transaction.atomic():
         lease.check()
         clusters.observed(at=observation.at, cursor=observation.cursor)
+
+
+def _may_free(observation: Observation) -> bool:
+    """Whether a place may have become free."""
+    return observation.is_full or bool(observation.gone_nodes) or any(p.phase not in ALIVE for p in observation.pods)
 
 
 def _by_workload(pods: Iterable[PodSeen]) -> dict[str, list[PodSeen]]:
@@ -142,7 +150,7 @@ def _stop_strangers(observation: Observation, batch: Batch) -> int:
     wanted: dict[tuple[UUID, int], list[int]] = {}
     strangers = 0
     for pod in observation.pods:
-        if pod.phase not in (PodPhase.PENDING, PodPhase.RUNNING):
+        if pod.phase not in ALIVE:
             continue
         (uid,) = uuids([pod.workload]) or (None,)
         if uid is None or (uid, pod.attempt) in ordered:
@@ -178,9 +186,8 @@ def _stopped_lately(at: float) -> set[tuple[UUID, int]]:
 # --- places that were waited for --------------------------------------------------------------
 
 
-def _admit(batch: Batch) -> None:
+def _admit(batch: Batch, uids: Sequence[UUID]) -> None:
     """Start what waited for others to leave, once they have; give up places on nodes that are out of use."""
-    uids = list({uid for (uid,) in bulk.select(Placement, ("workload_id",), sweeps.PROMISED)})
     if not uids:
         return
     batch.lock(uids)

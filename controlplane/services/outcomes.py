@@ -7,7 +7,7 @@ a placement that was released stays so: observations that are late, doubled or o
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.cluster.port import PodPhase, PodSeen
+from controlplane.cluster.port import ALIVE, PodPhase, PodSeen
 from controlplane.models import Placement
 from controlplane.services.rows import BOUND, LEAVING, Row, Seat
 from controlplane.services.transitions import Batch
@@ -20,7 +20,6 @@ BACKOFF_SECONDS = 10.0
 BACKOFF_MOST_SECONDS = 600.0
 REQUEUE, FAIL = "requeue", "fail"  # Workload.intent while workers are leaving
 PREEMPTION_MEMORY_SECONDS = 86_400.0
-_ALIVE = (PodPhase.PENDING, PodPhase.RUNNING)
 
 
 def backoff_seconds(failures: int) -> float:
@@ -63,7 +62,7 @@ def see(batch: Batch, row: Row, pods: Sequence[PodSeen]) -> list[End]:
         if seat is None or not seat.is_live:
             continue
         _see_progress(batch, row, pod)
-        if pod.phase in _ALIVE:
+        if pod.phase in ALIVE:
             if pod.phase != seat.pod_phase and seat.pod_phase != PodPhase.RUNNING:
                 seat.pod_phase, seat.is_changed = pod.phase.value, True
             continue

@@ -3,7 +3,9 @@
 No pod reports these, so the observe loop looks for them every half minute of the cluster's clock.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
 
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Placement, Workload, bulk
@@ -16,7 +18,7 @@ STALE_GANG_BACKOFF_SECONDS = 60.0
 _COMING_UP = (Phase.ADMITTED, Phase.STARTING, Phase.SCALING)
 _UNPLACED = (Phase.QUEUED, Phase.HELD, Phase.RESERVED)
 
-PROMISED = """WHERE NOT "is_settled" AND "bound_at" IS NULL AND "state" IN ('Reserved', 'Leaving')"""
+_PROMISED = """WHERE NOT "is_settled" AND "bound_at" IS NULL AND "state" IN ('Reserved', 'Leaving')"""
 
 
 def _listed(phases: Iterable[Phase]) -> str:
@@ -38,17 +40,35 @@ def is_due(*, at: float, gang_timeout_seconds: float) -> bool:
     return bool(
         bulk.select(Workload, ("uid",), f"{_DUE} LIMIT 1", (at, at))
         or bulk.select(Placement, ("workload_id",), f"{_LATE} LIMIT 1", (at - gang_timeout_seconds,))
-        or bulk.select(Placement, ("workload_id",), f"{PROMISED} LIMIT 1")
+        or bulk.select(Placement, ("workload_id",), f"{_PROMISED} LIMIT 1")
     )
 
 
-def enforce(batch: Batch, gang_timeout_seconds: float) -> None:
-    """Expire, end and requeue what is due at `batch.at`."""
-    # Why a row is due follows from its phase as stored: the pods of this observation may have moved it on since.
-    due = dict(bulk.select(Workload, ("uid", "phase"), _DUE, (batch.at, batch.at)))
-    stale = {uid for (uid,) in bulk.select(Placement, ("workload_id",), _LATE, (batch.at - gang_timeout_seconds,))}
-    batch.lock(due.keys() | stale)
-    for uid, stored in sorted(due.items()):
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a limit or nothing but time moves on: workloads with their phase as stored, and gangs that come up late."""
+
+    phases: Mapping[UUID, str] = field(default_factory=dict)
+    late: frozenset[UUID] = frozenset()
+
+
+def due(at: float, gang_timeout_seconds: float) -> Due:
+    """What `enforce` has to look at. To be asked before anything is locked, and locked with all the rest."""
+    phases = dict(bulk.select(Workload, ("uid", "phase"), _DUE, (at, at)))
+    late = bulk.select(Placement, ("workload_id",), _LATE, (at - gang_timeout_seconds,))
+    return Due(phases, frozenset(uid for (uid,) in late))
+
+
+def promised() -> list[UUID]:
+    """The workloads with places that others still have to leave."""
+    return list({uid for (uid,) in bulk.select(Placement, ("workload_id",), _PROMISED)})
+
+
+def enforce(batch: Batch, found: Due, gang_timeout_seconds: float) -> None:
+    """Expire, end and requeue what was found due."""
+    batch.lock({*found.phases, *found.late})
+    for uid, stored in sorted(found.phases.items()):
+        # Why a row is due follows from its phase as stored: the pods of this observation may have moved it on since.
         row = batch.rows[str(uid)]
         if stored in _UNPLACED and row.phase in _UNPLACED:
             _expire(batch, row)
@@ -56,7 +76,7 @@ def enforce(batch: Batch, gang_timeout_seconds: float) -> None:
             _end(batch, row)
         elif row.phase in LEAVING:
             settle(batch, row, ())  # all its workers may be gone already
-    for uid in sorted(stale):
+    for uid in sorted(found.late):
         _give_up(batch, batch.rows[str(uid)], gang_timeout_seconds)
 
 

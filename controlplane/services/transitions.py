@@ -5,7 +5,7 @@ locked with, one event for each transition, one Change row for each workload, pl
 happens in the caller's transaction.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -46,13 +46,17 @@ class Batch:
         self._met: dict[UUID, str] = {}
         self._touched: dict[UUID, None] = {}
 
-    def lock(self, uids: Iterable[UUID], *, with_seats: bool = True) -> None:
-        """Read and lock these workloads, with their live placements."""
-        wanted = [uid for uid in dict.fromkeys(uids) if str(uid) not in self.rows]
-        found = lock(wanted)
-        self.rows.update(found)
-        if with_seats and found:
-            self.seats.update(seats(row.uid for row in found.values()))
+    def lock(self, uids: Iterable[UUID], *, ahead: Callable[[], Iterable[UUID]] = tuple) -> None:
+        """Read and lock these workloads, with their live placements.
+
+        ahead tells which may have to be locked later in this transaction. All transactions lock in one order, so that
+        no two wait for each other; what is locked after the first time has to be among those. (SQLite has one writer.)
+        """
+        wanted = {uid: str(uid) for uid in uids if str(uid) not in self.rows}
+        found = lock({*wanted, *ahead()} if bulk.for_update() else wanted)
+        self.rows.update((uid, found[uid]) for uid in wanted.values() if uid in found)
+        if found:
+            self.seats.update(seats(uid for uid, name in wanted.items() if name in found))
 
     def live(self, row: Row) -> list[Seat]:
         """The placements of a workload that still hold or reserve their place."""
@@ -176,7 +180,7 @@ class Batch:
             (s.state, s.pod_phase, s.bound_at, s.released_at, s.state == RELEASED and s.bound_at is None, s.pk)
             for s in moved
         ]
-        bulk.update(Placement, _SEAT_CHANGES, ("id",), rows)
+        bulk.update(Placement, _SEAT_CHANGES, ("id",), rows, in_order=True)
         for seat in moved:
             seat.is_changed = False
 

@@ -95,7 +95,7 @@ def _account(to: int, duties: Mapping[tuple[str, int], float]) -> list[Interval]
         if is_over or end > start:
             done.append((float(max(start, end)), is_over, pk))
     _add({key: value for key, value in held.items() if value}, computed, whose)
-    bulk.update(Placement, ("accounted_to", "is_settled"), ("id",), done)
+    bulk.update(Placement, ("accounted_to", "is_settled"), ("id",), done, in_order=True)
     return seen
 
 

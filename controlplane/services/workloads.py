@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from controlplane.models import PriorityClass, Workload
-from controlplane.services import clock
+from controlplane.services import clock, dependencies
 from controlplane.services.errors import Refused
 from controlplane.services.outcomes import REQUEUE, settle
 from controlplane.services.rows import BOUND, RESERVED, Row
@@ -125,7 +125,7 @@ def patch(*, workload: Workload, changes: Mapping[str, Any], version: int | None
 
 def _locked(workload: Workload, actor: str) -> tuple[Batch, Row]:
     batch = Batch(clock.now(), actor)
-    batch.lock([workload.pk])
+    batch.lock([workload.pk], ahead=lambda: dependencies.dependents([workload.pk]))
     return batch, batch.rows[str(workload.pk)]
 
 
