@@ -82,21 +82,18 @@ def expected_end(workload: Workload, at: float, history: History, settings: Sett
 
 def left(workload: Workload, at: float, history: History, settings: Settings) -> tuple[float, float]:
     """Seconds for which it runs on at most: in nine of ten cases, and as far as anybody knows."""
-    if workload.started_at is not None:
-        return _left(workload, age(workload, at), history, settings)
-    # What has not started is asked about in every round, and nothing of the answer changes as long as history stands.
-    rules = settings.run_seconds, settings.run_margin, settings.estimate_margin
-    milli = workload.ask.milli * workload.gang.count
-    key = workload.kind, workload.team, milli, workload.expected_seconds, workload.attained, rules
-    known = history.left.get(key)
-    if known is None:
-        known = history.left[key] = _left(workload, age(workload, at), history, settings)
-    return known
-
-
-def _left(workload: Workload, ran: float, history: History, settings: Settings) -> tuple[float, float]:
-    run = run_time(workload, history, settings)
+    run, ran = run_time(workload, history, settings), age(workload, at)
     return run.given(ran, HIGH) - ran, run.given(ran, ALL) - ran
+
+
+Waiting = dict[str, tuple[Workload, tuple[float, float]]]  # by id: the workload it was worked out for, and `left`
+
+
+def left_of_waiting(history: History, settings: Settings) -> Waiting:
+    """Where to keep what `left` says of work that has not started: it is asked in every round, and stays as history."""
+    rules = settings.run_seconds, settings.run_margin, settings.estimate_margin
+    kept: Waiting = history.left.setdefault(rules, {})
+    return kept
 
 
 def planned_total(run: RunTime, ran: float) -> float:

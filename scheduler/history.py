@@ -7,6 +7,7 @@ kept as the values at `LEVELS`, whatever the number of runs.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from scheduler.workload import Kind
 
@@ -56,8 +57,8 @@ class History:
         return next((known[group] for group in groups(kind, team, milli) if group in known), None) if known else None
 
     @cached_property
-    def left(self) -> dict[tuple[object, ...], tuple[float, float]]:
-        """What `forecast.left` has worked out from this history; nothing that is compared or stored."""
+    def left(self) -> dict[tuple[float, ...], dict[str, Any]]:
+        """What `forecast.left` has worked out from this history, by settings; nothing that is compared or stored."""
         return {}
 
     @cached_property

@@ -25,7 +25,7 @@ def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
     class, priority with ageing, attained service, failures, submission. Who was placed or made to leave before its
     turn is passed over.
     """
-    queues, shapes, log = _queues(plan, settings), plan.snapshot.shapes, plan.log
+    queues, shapes, log, view = _queues(plan, settings), plan.snapshot.shapes, plan.log, plan.view
     # One team alone has nobody to be compared with.
     shares = deserved(plan, settings) if len(queues) > 1 else dict.fromkeys(plan.usage.tree.paths, 0)
     turns: list[Turn] = [(False, claim_of(plan, shares, team), team) for team in queues]
@@ -43,7 +43,7 @@ def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
                 heapq.heappush(turns, (not borrows, claim_of(plan, shares, team), team))
                 break
             queue.pop()
-            if plan.workload(workload.id) is not workload:
+            if workload.id in view and view[workload.id] is not workload:
                 continue
             yield workload, known[1]
             if len(log) != decided:

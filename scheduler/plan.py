@@ -56,7 +56,7 @@ class Plan:
         self.chooser: Chooser | None = None  # of places for single workers and replicas; None: best fit
         self.reservations: list[Reservation] = []  # planned starts of heads that wait too long
         self.beside: dict[tuple[int, str], Free] = {}  # what is free beside them, until the plan changes
-        self._view: dict[str, Workload] = {}
+        self.view: dict[str, Workload] = {}  # those that the plan has changed, as they would be
         self.swaps = 0  # changes of a workload, tried ones included: what a search costs
         self.log: list[tuple[Workload, Change | None]] = []  # what was before, and the decision
         for workload in sorted(self.ledger.unsettled.values(), key=lambda w: w.seq):
@@ -72,7 +72,7 @@ class Plan:
 
     def workload(self, uid: str) -> Workload:
         """The workload as it would be."""
-        return self._view.get(uid) or self.snapshot.workloads[uid]
+        return self.view.get(uid) or self.snapshot.workloads[uid]
 
     @property
     def decisions(self) -> tuple[Change, ...]:
@@ -82,7 +82,7 @@ class Plan:
     def changed(self) -> list[str]:
         """Workloads that are not as the snapshot has them."""
         known = self.snapshot.workloads
-        return [uid for uid, workload in self._view.items() if known.get(uid) is not workload]
+        return [uid for uid, workload in self.view.items() if known.get(uid) is not workload]
 
     def mark(self) -> int:
         """A point to roll back to."""
@@ -147,7 +147,7 @@ class Plan:
         for kept in self.reservations:
             kept.count(old, -1)
             kept.count(new)
-        self._view[new.id] = new
+        self.view[new.id] = new
         self.reserved.pop(new.id, None)
         self.leaving.pop(new.id, None)
         self._sort_in(new)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.forecast import expected_end, left
+from scheduler.forecast import expected_end, left, left_of_waiting
 from scheduler.plan import Free, Plan, free_of
 from scheduler.quota import Usage
 from scheduler.scope import Start
@@ -28,6 +28,9 @@ class Reservation:
         self.workload = replace(workload, phase=Phase.ADMITTED, placement=(*workload.placement, *start.places))
         self.start = start
         self._snapshot: Snapshot = plan.snapshot
+        self._left = left_of_waiting(plan.snapshot.history, settings)
+        self._most = start.bound - plan.snapshot.at
+        self._soonest = min(start.at, start.bound) - plan.snapshot.at
         self._settings = settings
         self._gone = {w.id for w in ended}
         changed = map(plan.workload, plan.changed())
@@ -45,9 +48,13 @@ class Reservation:
 
         And never, as far as anybody knows, run on after the bound: many small ones would each have their tenth case.
         """
-        start, at = self.start, self._snapshot.at
-        high, most = left(workload, at, self._snapshot.history, self._settings)
-        return at + high <= min(start.at, start.bound) and at + most <= start.bound
+        known = self._left.get(workload.id)
+        if known is None or known[0] is not workload:
+            known = workload, left(workload, self._snapshot.at, self._snapshot.history, self._settings)
+            if workload.started_at is None:
+                self._left[workload.id] = known
+        high, most = known[1]
+        return high <= self._soonest and most <= self._most
 
     def binds(self, workload: Workload) -> bool:
         """Whether the workload may start only beside it.
@@ -131,7 +138,7 @@ def shortfall(plan: Plan, workload: Workload) -> int:
 
 def terms(plan: Plan, workload: Workload) -> str:
     """A text that is equal for claimants on which the reservations weigh alike."""
-    return "".join("-" if kept.binds(workload) else "+" for kept in plan.reservations)
+    return "".join(["-" if kept.binds(workload) else "+" for kept in plan.reservations])
 
 
 def clock_text(at: float) -> str:

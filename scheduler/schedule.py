@@ -57,7 +57,7 @@ def decide(snapshot: Snapshot, settings: Settings) -> tuple[tuple[Decision, ...]
     waits += [Wait(w.id, w.version, *refusal) for w, refusal in told if is_news(w, refusal, snapshot.at, settings)]
     # 5. What nobody waits for lets elastic gangs grow again.
     if len(plan.log) < settings.most_changes and snapshot.scope is None:
-        grow(plan, ((workload, refusal.reason) for workload, refusal in refused), settings)
+        grow(plan, refused, settings)
     # A service may be refused more replicas and then have to leave: that says enough.
     moved = {decision.workload for decision in plan.decisions}
     starts = tuple((kept.workload.id, kept.start) for kept in plan.reservations)
@@ -71,10 +71,10 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
     Who comes after `most_changes` is left to the next round, which sees the same order.
     """
-    turns = Round(plan, settings)
+    turns, log, most = Round(plan, settings), plan.log, max(1, settings.most_changes)
     yield from ((workload, None) for workload in turns.begin())
     for workload, shape in in_order(plan, settings):
-        if turns.is_full:
+        if len(log) >= most:
             return
         yield workload, turns.decide(workload, shape)
 
@@ -95,6 +95,7 @@ class Round:
         self.plan = plan
         self.settings = settings
         self.refused = Refused()
+        self._apart: frozenset[str] = frozenset()  # who is refused for itself, or keeps nobody else back
         self.evictable = evictable or cache(lambda: Evictable(plan, settings))
         self._backfill = Backfill(plan, settings)
         plan.chooser = chooser_of(plan.snapshot, settings)
@@ -108,10 +109,22 @@ class Round:
         """Keep the places of workloads that consolidation moves; those that start there now, before anybody's turn."""
         yield from (workload for workload in keep_places(self.plan) if _starts_again(self.plan, workload))
         self.plan.worn = worn(self.plan, self.settings)
+        self._apart = self.plan.worn.union(self.plan.ledger.gated)
 
     def decide(self, workload: Workload, shape: str) -> Refusal | None:
         """Place the claimant whose turn it is, or say why not and remember that."""
-        return self.remember(workload, self.answer(workload, shape))
+        return self._told(workload, shape) or self.remember(workload, self.answer(workload, shape))
+
+    def _told(self, workload: Workload, shape: str) -> Refusal | None:
+        """What it is told without a look at it: most that wait ask what one before them was refused."""
+        plan, known = self.plan, self.refused.by_shape
+        if workload.after or workload.id in self._apart or workload.team in plan.spent:
+            return None
+        first = known.get(shape)
+        if first is None and plan.reservations:  # who is short may start where who is as large, but longer, may not
+            first = known.get(shape + terms(plan, workload))
+        # Ageing may put a lower base priority first; a higher one may still preempt.
+        return first[1] if first is not None and workload.priority <= first[0] else None
 
     def remember(self, workload: Workload, answer: Answer) -> Refusal | None:
         """Note a refusal, which may make a reservation; what the claimant is told."""
@@ -126,14 +139,11 @@ class Round:
         plan, refused = self.plan, self.refused
         if (is_gated(workload) or workload.team in plan.spent) and (held := gate(plan, workload)):
             return Answer(held, shape)
+        if told := self._told(workload, shape):
+            return Answer(told, shape)
         is_worn = workload.id in plan.worn  # what keeps it back keeps nobody else
-        first = None if is_worn else refused.by_shape.get(shape)
-        if first is None and plan.reservations and not is_worn:
-            shape += terms(plan, workload)  # who is short may start where who is as large, but longer, may not
-            first = refused.by_shape.get(shape)
-        # Ageing may put a lower base priority first; a higher one may still preempt.
-        if first is not None and workload.priority <= first[0]:
-            return Answer(first[1], shape)
+        if plan.reservations and not is_worn and shape not in refused.by_shape:
+            shape += terms(plan, workload)
         mark = plan.mark()
         refusal = attempt(plan, workload, self.evictable, self.settings)
         is_too_long = bool(plan.reservations) and refusal is not None and refusal.reason is _RESERVED

@@ -1,9 +1,10 @@
 """Grow: give an elastic gang that runs with fewer workers than it wants some of what nobody else waits for."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from scheduler.claim import quota_room
 from scheduler.decision import Reason
+from scheduler.fit import Refusal
 from scheduler.gang import Goal, find_places
 from scheduler.locality import domain_of_node
 from scheduler.plan import Plan
@@ -25,13 +26,12 @@ FOR_ROOM = frozenset(
 OWN = frozenset({Reason.NON_PREEMPTIBLE_OVER_QUOTA, Reason.WAITING_FOR_QUOTA, Reason.OVER_LIMIT})
 
 
-def grow(plan: Plan, refused: Iterable[tuple[Workload, Reason]], settings: Settings) -> None:
+def grow(plan: Plan, refused: Sequence[tuple[Workload, Refusal]], settings: Settings) -> None:
     """Let elastic gangs grow, in order of submission, unless somebody waits who was refused the room or the quota."""
-    waits = list(refused)
-    if any(reason in FOR_ROOM for _, reason in waits):
+    if any(refusal.reason in FOR_ROOM for _, refusal in refused):
         return
     root_of = plan.usage.tree.root_of
-    busy = {root_of.get(workload.team) for workload, reason in waits if reason in OWN}
+    busy = {root_of.get(workload.team) for workload, refusal in refused if refusal.reason in OWN}
     for gang in sorted(_growable(plan, settings), key=lambda w: w.seq):
         if root_of.get(gang.team) not in {*busy, None}:
             _grow_one(plan, gang)

@@ -4,7 +4,7 @@ It knows whole GPUs of one model without topology, trainings, and teams side by 
 may borrow from without limit; `borrowing` is the only limit. That is what `Small` worlds have.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 
@@ -132,7 +132,7 @@ def check_victims(world: Snapshot, decisions: tuple[Decision, ...]) -> None:
         if not isinstance(decision, Place):
             continue
         mine = [d for d in decisions[:position] if isinstance(d, Evict | Shrink) and d.by == decision.workload]
-        before = world.after(d for d in decisions[:position] if d not in mine)
+        before = _so_far(world, [d for d in decisions[:position] if d not in mine])
         claimant = before.workloads[decision.workload]
         if claimant.phase is not Phase.QUEUED:
             continue
@@ -144,6 +144,14 @@ def check_victims(world: Snapshot, decisions: tuple[Decision, ...]) -> None:
         for size in range(len(units)):
             for chosen in combinations(units, size):
                 assert not fits(before, claimant, [w for unit in chosen for w in unit], is_owed), (decision, chosen)
+
+
+def _so_far(world: Snapshot, decisions: Sequence[Decision]) -> Snapshot:
+    """The world after these decisions, with the places that are kept for those that only move."""
+    after = world.after(decisions)
+    moved = [(after.workloads[d.workload], d.keeps) for d in decisions if isinstance(d, Evict) and d.keeps]
+    kept = [(w, tuple(replace(place, reserved=True) for place in places)) for w, places in moved]
+    return after.replace(changed=[replace(w, placement=(*w.placement, *places)) for w, places in kept])
 
 
 def _is_fair(after: Snapshot, team: str, others: Iterable[str]) -> bool:
