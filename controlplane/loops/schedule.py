@@ -20,7 +20,6 @@ from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Assignment
 
-WHOLE_EVERY = 5.0  # of the cluster's clock: so long only those with news are tried, unless something became free
 _FIELDS = {kind: tuple(f.name for f in fields(kind)) for kind in (Place, Evict, Shrink, Wait)}
 _WORKER = tuple(f.name for f in fields(Assignment))
 BASE_EVERY = 50  # stored rounds between two whole inputs: a replay applies at most so many differences
@@ -72,16 +71,19 @@ class Journal:
 class Sweep:
     """When everybody is to be tried again, and until then: what the last whole round left behind.
 
-    Time passes for those that wait, too: others may be asked to leave after a while, back-offs end.
+    Time passes for those that wait, too: others may be asked to leave after a while, back-offs end. So the first round
+    in each period (`every` seconds of the cluster's clock) tries everybody; after it only those with news are tried,
+    unless something became free.
     """
 
+    every: float
     whole_at: float | None = None  # the cluster's clock; None: the next one
     starts: Starts = ()
     policy: int | None = None
 
     def scope(self, news: frozenset[str] | None, at: float, settings: Settings, version: int | None) -> Scope | None:
         """Whom the round tries: the teams with news, or None for everybody."""
-        is_due = self.whole_at is None or not self.whole_at <= at < self.whole_at + WHOLE_EVERY
+        is_due = self.whole_at is None or at // self.every != self.whole_at // self.every
         if is_due or news is None or version != self.policy or settings.policy != WEFT:
             return None
         return Scope(tuple(sorted(news)), self.starts)
@@ -104,7 +106,7 @@ def _schedule(wiring: Wiring, lease: HeldLease) -> int:
     # Taken out and put back: a round that breaks off anywhere leaves nothing half followed behind.
     keeper: SnapshotKeeper = wiring.kept.pop("keeper", None) or SnapshotKeeper()
     journal: Journal = wiring.kept.pop("journal", None) or Journal()
-    sweep: Sweep = wiring.kept.pop("sweep", None) or Sweep()
+    sweep: Sweep = wiring.kept.pop("sweep", None) or Sweep(wiring.sweep_seconds)
     applied = _round(wiring, lease, keeper, journal, sweep)
     wiring.kept.update(keeper=keeper, journal=journal, sweep=sweep)
     return applied

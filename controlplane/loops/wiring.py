@@ -16,7 +16,7 @@ from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.cluster.store import ClusterStore
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.services.presets import loaded
-from controlplane.simulator.presets import Preset
+from controlplane.simulator.presets import Pace, Preset
 from controlplane.simulator.profiles import PROFILES
 
 EMBEDDED_HOLDER = "embedded"  # one process by its lock file, so it takes its own leases back at once after a crash
@@ -30,6 +30,7 @@ class Wiring:
     metrics: Metrics
     holder: str  # who we are in the Lease table
     kept: dict[str, Any] = field(default_factory=dict)  # leases and snapshot keepers, by loop
+    sweep_seconds: float = 5.0  # of the cluster's clock: how often the scheduler tries everybody, whatever happened
 
 
 _of_thread = threading.local()
@@ -59,7 +60,8 @@ def simulated(preset: Preset | None = None, *, in_memory: bool = False) -> Wirin
         PROFILES,
         None if in_memory else ClusterStore(settings.SIMULATED_STORE),
     )
-    return Wiring(cluster, measured(cluster, cluster), holder())
+    pace = preset.pace if preset else Pace()
+    return Wiring(cluster, measured(cluster, cluster), holder(), sweep_seconds=pace.net)
 
 
 def measured(cluster: Cluster, itself: Metrics | None = None) -> Metrics:
