@@ -193,15 +193,15 @@ def _scope_values(scope: Scope) -> list[Any]:
         (uid, start.at, start.bound, start.pool, [(a.rank, a.node, a.gpus) for a in start.places])
         for uid, start in scope.starts
     ]
-    return [scope.teams, starts]
+    return [scope.teams, starts, scope.asked]
 
 
-def _scope_of(teams: list[str], starts: list[list[Any]]) -> Scope:
+def _scope_of(teams: list[str], starts: list[list[Any]], asked: Iterable[str] = ()) -> Scope:
     kept = [
         (uid, Start(at, bound, pool, tuple(Assignment(rank, node, tuple(gpus)) for rank, node, gpus in places)))
         for uid, at, bound, pool, places in starts
     ]
-    return Scope(tuple(teams), tuple(kept))
+    return Scope(tuple(teams), tuple(kept), tuple(asked))
 
 
 class Input(NamedTuple):

@@ -117,7 +117,9 @@ def _queues(plan: Plan, settings: Settings) -> dict[str, list[Workload]]:
     queues: dict[str, list[Workload]] = {}
     scope, waiting = plan.snapshot.scope, plan.waiting
     if scope is not None:
-        waiting = [workload for workload in waiting if workload.team in scope.teams]
+        known = plan.snapshot.workloads
+        teams = {*scope.teams, *(known[uid].team for uid in scope.asked if uid in known)}
+        waiting = [workload for workload in waiting if workload.team in teams]
     for workload in reversed(within_team(waiting, plan.snapshot.at, settings)):
         queue = queues.get(workload.team)
         if queue is None:

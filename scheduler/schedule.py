@@ -113,7 +113,22 @@ class Round:
 
     def decide(self, workload: Workload, shape: str) -> Refusal | None:
         """Place the claimant whose turn it is, or say why not and remember that."""
-        return self._told(workload, shape) or self.remember(workload, self.answer(workload, shape))
+        told = self._told(workload, shape) or self._told_before(workload, shape)
+        return told or self.remember(workload, self.answer(workload, shape))
+
+    def _told_before(self, workload: Workload, shape: str) -> Refusal | None:
+        """What the last whole round told a claimant that is only in line before one with news (scheduler/scope.py)."""
+        scope, plan = self.plan.snapshot.scope, self.plan
+        if scope is None or workload.team in scope.teams or workload.id in scope.asked or not workload.reason:
+            return None
+        if workload.after or workload.id in self._apart or workload.team in plan.spent:
+            return None
+        refusal = Refusal(Reason(workload.reason), workload.message)
+        if refusal.reason is not Reason.BEHIND_HIGHER_PRIORITY:
+            shape += "" if shape in self.refused.by_shape else terms(plan, workload)
+            is_too_long = bool(plan.reservations) and refusal.reason is _RESERVED
+            self.refused.add(workload, shape, refusal, may_be_overtaken=is_too_long)
+        return refusal
 
     def _told(self, workload: Workload, shape: str) -> Refusal | None:
         """What it is told without a look at it: most that wait ask what one before them was refused."""

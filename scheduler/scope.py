@@ -1,7 +1,8 @@
-"""A round of only some teams' claimants: what a new job costs while nothing became free.
+"""A round of only some claimants: what a new job costs while nothing became free.
 
 Whoever was refused in the last whole round is refused again as long as nothing was freed and no number changed, so
-only the teams with something new need a turn. Planned starts are taken over as the last whole round made them.
+only those with something new need a turn. Others of a new claimant's team keep their place in line before it, with the
+reason that they were told. Planned starts are taken over as the last whole round made them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,18 +28,38 @@ Starts = tuple[tuple[str, Start], ...]  # with the head's id, in the order in wh
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose claimants a round tries, and the planned starts that hold in it."""
+    """Whom a round tries, and the planned starts that hold in it."""
 
-    teams: tuple[str, ...]  # ascending
+    teams: tuple[str, ...] = ()  # all their claimants, ascending
     starts: Starts = ()
+    asked: tuple[str, ...] = ()  # single claimants of other teams, by id, ascending
 
 
-def news(before: "Mapping[str, Workload]", changed: "Iterable[Workload]", gone: Iterable[str]) -> frozenset[str] | None:
-    """Teams whose claimants are to be tried anew after these changes; None where everybody's are.
+@dataclass(frozen=True, slots=True)
+class News:
+    """Who is to be tried anew: all claimants of these teams, and single ones by id."""
+
+    teams: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()
+
+    def __or__(self, other: "News") -> "News":
+        """Both."""
+        return News(self.teams | other.teams, self.asked | other.asked)
+
+    def scope(self, starts: Starts) -> Scope:
+        """The scope of a round about it."""
+        return Scope(tuple(sorted(self.teams)), starts, tuple(sorted(self.asked)))
+
+
+def news(before: "Mapping[str, Workload]", changed: "Iterable[Workload]", gone: Iterable[str]) -> News | None:
+    """Who is to be tried anew after these changes; None where everybody is.
+
+    A claimant that came up is tried alone. Where one that waited changed or went, those behind it are tried as well.
 
     Everybody's: something was freed, or work that runs may now be asked to leave, moved or shrunk on other terms.
     """
     teams: set[str] = set()
+    asked: set[str] = set()
     for uid in gone:
         if (old := before.get(uid)) is not None:
             if old.placement:
@@ -46,13 +67,20 @@ def news(before: "Mapping[str, Workload]", changed: "Iterable[Workload]", gone: 
             teams.add(old.team)
     for workload in changed:
         known = before.get(workload.id)
-        if known is not None and (_frees(known, workload) or _terms(known) != _terms(workload)):
+        if _is_for_all(known, workload):
             return None
-        if workload.moving or (known is None and workload.placement):
-            return None
-        if workload.is_waiting or (known is not None and known.is_waiting):
+        if known is not None and (known.is_waiting or workload.is_waiting):
             teams.add(workload.team)
-    return frozenset(teams)
+        elif workload.is_waiting:
+            asked.add(workload.id)
+    return News(frozenset(teams), frozenset(asked))
+
+
+def _is_for_all(known: "Workload | None", workload: "Workload") -> bool:
+    """Whether others may find room by this change, or be asked otherwise."""
+    if known is None:
+        return workload.moving or bool(workload.placement)
+    return workload.moving or _frees(known, workload) or _terms(known) != _terms(workload)
 
 
 def _frees(old: "Workload", new: "Workload") -> bool:

@@ -15,7 +15,7 @@ from controlplane.services.cycles import CycleInput
 from controlplane.services.leases import HeldLease
 from scheduler.decision import Decision, Evict, Place, Shrink, Wait
 from scheduler.policies import WEFT, decide_round
-from scheduler.scope import Scope, Starts
+from scheduler.scope import News, Scope, Starts
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Assignment
@@ -35,7 +35,7 @@ class Journal:
         self._demand: str | None = None
         self._since_base = 0
         self._needs_base = True
-        self.news: frozenset[str] | None = frozenset()  # teams to be tried, since a round decided last; None: all
+        self.news: News | None = News()  # who is to be tried, since a round decided last; None: everybody
 
     def add(self, taken: Taken) -> None:
         """Note a difference; rounds that decide nothing are not stored, so theirs belongs to the next that is."""
@@ -81,12 +81,12 @@ class Sweep:
     starts: Starts = ()
     policy: int | None = None
 
-    def scope(self, news: frozenset[str] | None, at: float, settings: Settings, version: int | None) -> Scope | None:
-        """Whom the round tries: the teams with news, or None for everybody."""
+    def scope(self, news: News | None, at: float, settings: Settings, version: int | None) -> Scope | None:
+        """Whom the round tries: those with news, or None for everybody."""
         is_due = self.whole_at is None or at // self.every != self.whole_at // self.every
         if is_due or news is None or version != self.policy or settings.policy != WEFT:
             return None
-        return Scope(tuple(sorted(news)), self.starts)
+        return news.scope(self.starts)
 
     def tried_all(self, at: float, starts: Starts, version: int | None) -> None:
         """A whole round was decided."""
@@ -118,11 +118,11 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     taken = keeper.take(lease, wiring.cluster.now())
     journal.add(taken)
     scope = sweep.scope(journal.news, taken.snapshot.at, settings.scheduling, version)
-    if scope is not None and not scope.teams:
+    if scope is not None and not scope.teams and not scope.asked:
         return 0
     snapshot = replace(taken.snapshot, scope=scope)
     decided, starts = decide_round(snapshot, settings.scheduling)
-    journal.news = frozenset()
+    journal.news = News()
     if scope is None:
         sweep.tried_all(snapshot.at, starts, version)
     if not decided:

@@ -19,7 +19,7 @@ from gpushare.gpu import Share
 from scheduler.decision import Decision
 from scheduler.demand import Demand
 from scheduler.history import History
-from scheduler.scope import news
+from scheduler.scope import News, news
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team
 from scheduler.workload import ENDED, Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
@@ -64,7 +64,7 @@ class Taken:
     changed: Difference
     is_base: bool  # nothing was taken before: `changed` is everything
     digest: str
-    news: frozenset[str] | None = None  # teams whose claimants are to be tried; None: everybody's
+    news: News | None = None  # who is to be tried; None: everybody
 
 
 class SnapshotKeeper:
@@ -96,7 +96,7 @@ class SnapshotKeeper:
             at = self._snapshot.at if at is None else at
             self._snapshot = self._snapshot.replace(at=at)
             followed, self._followed = self._followed, {}
-            return Taken(self._snapshot, Difference(at, followed), False, digest_text(self._sum), frozenset())
+            return Taken(self._snapshot, Difference(at, followed), False, digest_text(self._sum), News())
         with transaction.atomic():
             lease.check()
             hints = bulk.select(Change, ("id", "workload"))
@@ -172,7 +172,7 @@ class SnapshotKeeper:
             self._followed.pop(uid, None)
         texts = {**self._followed, **self._exchange(changed)}
         self._followed = {}
-        teams = None if frame is not None else news(self._snapshot.workloads, changed, gone)
+        new = None if frame is not None else news(self._snapshot.workloads, changed, gone)
         self._snapshot = self._snapshot.replace(at=at, changed=changed, gone=gone)
         if frame is not None:
             self._sum += row_hash(frame.text) - row_hash(self._frame)
@@ -184,7 +184,7 @@ class SnapshotKeeper:
         is_due = max((w.seq for w in changed), default=0) >= self._count_at
         asked = self._count_demand() if is_due else None
         difference = Difference(at, texts, gone, None if frame is None else frame.text, asked)
-        return Taken(self._snapshot, difference, False, digest_text(self._sum), teams)
+        return Taken(self._snapshot, difference, False, digest_text(self._sum), new)
 
 
 def _observed_at() -> float:

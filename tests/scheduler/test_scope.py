@@ -12,7 +12,7 @@ from scheduler.evictable import Evictable
 from scheduler.ledger import Ledger, ledger_of
 from scheduler.plan import Plan
 from scheduler.schedule import decide, schedule
-from scheduler.scope import Scope, news
+from scheduler.scope import News, Scope, news
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Phase, Workload
@@ -110,8 +110,10 @@ def tells(decisions: Sequence[Decision]) -> list[Decision]:
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
-@given(worlds(), st.sampled_from(["t0", "t1", "t2", "t3"]), st.integers(0, 9))
-def test_a_round_of_only_the_news_decides_what_a_whole_round_would(world: Snapshot, team: str, like: int) -> None:
+@given(worlds(), st.sampled_from(["t0", "t1", "t2", "t3"]), st.integers(0, 9), st.booleans())
+def test_a_round_of_only_the_news_decides_what_a_whole_round_would(
+    world: Snapshot, team: str, like: int, alone: bool
+) -> None:
     found = at_rest(world)
     assume(found is not None)
     world, scope = found or (world, Scope(()))
@@ -119,8 +121,10 @@ def test_a_round_of_only_the_news_decides_what_a_whole_round_would(world: Snapsh
     assume(model is not None and team in {t.name for t in world.teams})
     new = fresh(model or next(iter(world.workloads.values())), team, world)
     later = world.replace(changed=[new])
-    assert news(world.workloads, [new], ()) == {team}
-    part = tells(schedule(replace(later, scope=replace(scope, teams=(team,))), RULES))
+    found = news(world.workloads, [new], ())
+    assert found == News(asked=frozenset({"new"}))
+    only = found.scope(scope.starts) if alone else replace(scope, teams=(team,))
+    part = tells(schedule(replace(later, scope=only), RULES))
     whole = tells(schedule(later, RULES))
     if scope.starts and part != whole:
         assert not part  # beside planned starts it may leave a claimant to the next whole round
@@ -171,6 +175,7 @@ def test_what_frees_something_is_news_for_everybody() -> None:
     leaving = tuple(replace(a, leaving=True) for a in ended.placement)
     assert news(before, [replace(ended, placement=leaving)], []) is None
     assert news(before, [replace(ended, preemptible=False)], []) is None
-    assert news(before, [replace(ended, checkpointed_at=5.0)], []) == frozenset()
-    assert news(before, [], ["b2"]) == {"blue"}
-    assert news(before, [replace(held, priority=100)], []) == {"blue"}
+    assert news(before, [replace(ended, checkpointed_at=5.0)], []) == News()
+    assert news(before, [], ["b2"]) == News(frozenset({"blue"}))
+    assert news(before, [replace(held, priority=100)], []) == News(frozenset({"blue"}))
+    assert news({}, [held], []) == News(asked=frozenset({"b2"}))
