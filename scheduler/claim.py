@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from scheduler.fit import flavors, least
 from scheduler.gang import Goal, find_places
+from scheduler.placement.chooser import Chooser
 from scheduler.plan import Plan
 from scheduler.quota import ENDLESS, Changes
 from scheduler.reservation import quota_for, room_for
@@ -35,11 +36,22 @@ def claim(
     return True
 
 
+def fits(plan: Plan, workload: Workload, when: int, is_owed: bool = False) -> bool:
+    """Whether `find` has an answer: cheaper, as any places will do."""
+    return _find(plan, workload, when, is_owed, is_beside=False, chooser=None) is not None
+
+
 def find(plan: Plan, workload: Workload, when: int, is_owed: bool = False, *, is_beside: bool = False) -> Places | None:
     """Places within quota, or None. A gang stays on one flavor; replicas of a service may use several.
 
     is_beside: beside what reservations keep.
     """
+    return _find(plan, workload, when, is_owed, is_beside=is_beside, chooser=plan.chooser)
+
+
+def _find(
+    plan: Plan, workload: Workload, when: int, is_owed: bool, *, is_beside: bool, chooser: Chooser | None
+) -> Places | None:
     free = room_for(plan, workload, when) if is_beside else plan.free[when]
     found: Places = ()
     wanted = Goal(least(workload), workload.missing)
@@ -51,7 +63,7 @@ def find(plan: Plan, workload: Workload, when: int, is_owed: bool = False, *, is
         if goal.most < goal.least:
             continue
         seen = replace(workload, placement=(*workload.placement, *found)) if found else workload
-        places = find_places(plan.inventory, seen, goal, free, flavor, chooser=plan.chooser)
+        places = find_places(plan.inventory, seen, goal, free, flavor, chooser=chooser)
         if places is None:
             continue
         if workload.kind is not Kind.INFERENCE:

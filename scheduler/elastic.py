@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from scheduler.claim import find
+from scheduler.claim import fits
 from scheduler.decision import Shrink
 from scheduler.fit import allowed_nodes, flavors, least
 from scheduler.plan import Plan
@@ -31,7 +31,7 @@ class Lent:
 
     def fits(self) -> bool:
         """Whether the claimant fits once all that was given has left."""
-        return find(self.plan, self.claimant, LATER, self.is_owed) is not None
+        return fits(self.plan, self.claimant, LATER, self.is_owed)
 
     def give(self, may: MayShrink) -> bool:
         """Take worker after worker, the nodes that lack least first; whether the claimant fits then.

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpushare.gpu import Share
 from gpushare.packing import Bools
-from scheduler.claim import find
+from scheduler.claim import fits
 from scheduler.decision import Reason
 from scheduler.fit import Refusal, allowed_nodes, ask_text, flavors, least, never, per_node
 from scheduler.gang import Goal, find_places
@@ -137,7 +137,7 @@ def kept_out(plan: Plan, workload: Workload) -> Refusal | None:
     """Whether it would fit, but could then delay the planned start of a larger one that waits longer."""
     kept = keeping_out(plan, workload, flavors(plan, workload)) if plan.reservations else None
     states = (NOW, LATER) if plan.leaving else (NOW,)
-    if kept is None or all(find(plan, workload, when) is None for when in states):
+    if kept is None or not any(fits(plan, workload, when) for when in states):
         return None
     head, start = kept.workload, kept.start
     name = f"{head.team}/{head.name}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.claim import claim, find, quota_room
+from scheduler.claim import claim, fits, quota_room
 from scheduler.decision import EvictReason
 from scheduler.elastic import Lent
 from scheduler.evictable import Evictable, recent_preemptors
@@ -198,10 +198,10 @@ def _evict_until_fits(task: Search, scenario: list[Workload]) -> list[tuple[Work
         victims.append((workload, plan.workload(workload.id)))
         plan.evict(workload, terms.reason, claimant.id)
         if len(victims) >= next_look:
-            if find(plan, claimant, LATER, terms.is_owed) is not None:
+            if fits(plan, claimant, LATER, terms.is_owed):
                 return victims
             next_look = max(len(victims) + 1, len(victims) * 5 // 4)  # looking costs more than a spare victim
-    return victims if victims and find(plan, claimant, LATER, terms.is_owed) is not None else []
+    return victims if victims and fits(plan, claimant, LATER, terms.is_owed) else []
 
 
 def _needed(task: Search, victims: list[tuple[Workload, Workload]]) -> list[Workload]:
@@ -210,7 +210,7 @@ def _needed(task: Search, victims: list[tuple[Workload, Workload]]) -> list[Work
     needed: list[Workload] = []
     for victim, before in reversed(victims):
         plan.put(before)
-        if find(plan, claimant, LATER, terms.is_owed) is None:
+        if not fits(plan, claimant, LATER, terms.is_owed):
             plan.evict(victim, terms.reason, claimant.id)
             needed.append(victim)
     return needed[::-1]

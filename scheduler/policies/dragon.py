@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scheduler.claim import claim, find, quota_room
+from scheduler.claim import claim, fits, quota_room
 from scheduler.decision import Reason
 from scheduler.fit import Refusal, flavors, per_node
 from scheduler.gang import Goal, find_places
@@ -124,7 +124,7 @@ def shrink_for(plan: Plan, claimant: Workload) -> bool:
 
     The plan is as it was if it does not. Nothing is taken if the room is there or about to be.
     """
-    if find(plan, claimant, LATER) is not None:
+    if fits(plan, claimant, LATER):
         return True
     mark = plan.mark()
     for victim in _running(plan):
@@ -132,7 +132,7 @@ def shrink_for(plan: Plan, claimant: Workload) -> bool:
         for count in range(1, len(ranks) + 1):
             before = plan.mark()
             plan.shrink(victim, ranks[:count], claimant.id, f"Gives workers to {claimant.team}/{claimant.name}.")
-            if find(plan, claimant, LATER) is not None:
+            if fits(plan, claimant, LATER):
                 return True
             if count < len(ranks):
                 plan.rollback(before)
