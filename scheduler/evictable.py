@@ -3,6 +3,7 @@
 Numbers of candidates ascend with cost, so that a sorted array of them is in the order in which to ask.
 """
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -53,6 +54,10 @@ class Evictable:
         self.team_number = ledger.team_number  # in the column `team`
         self._pools = plan.usage.tree.pools
         self._of_team: dict[str, Ints] = {}
+        self._stays_at, self._stays = (
+            -1,
+            np.zeros(0, dtype=np.bool_),
+        )  # whom the plan has not moved, after so many swaps
         self._slot = ledger.slot
         self._at = np.full(len(ledger.ints), -1, dtype=np.int64)  # the number of the candidate in each slot, -1: none
         self._at[slots] = np.arange(len(slots))
@@ -90,12 +95,18 @@ class Evictable:
 
     def present(self, plan: Plan, numbers: Ints, spared: set[str]) -> Ints:
         """Those that the plan has not moved and that are not spared."""
-        out = [number for uid in (*plan.changed(), *spared) if (number := self._number(uid)) >= 0]
-        if not out or not numbers.size:
+        if not numbers.size:
             return numbers
+        if self._stays_at != plan.swaps:
+            self._stays_at, self._stays = plan.swaps, self._without(plan.changed())
+        kept = numbers[self._stays[numbers]]
+        return kept[self._without(spared)[kept]] if spared else kept
+
+    def _without(self, uids: Iterable[str]) -> Bools:
+        """All candidates but these. Shape [candidates]."""
         stays = np.ones(len(self._slots), dtype=np.bool_)
-        stays[out] = False
-        return numbers[stays[numbers]]
+        stays[[number for uid in uids if (number := self._number(uid)) >= 0]] = False
+        return stays
 
     def free_without(self, plan: Plan, numbers: Ints) -> Free:
         """What would be free, later, if these had left as well."""
