@@ -54,10 +54,8 @@ class Evictable:
         self.team_number = ledger.team_number  # in the column `team`
         self._pools = plan.usage.tree.pools
         self._of_team: dict[str, Ints] = {}
-        self._stays_at, self._stays = (
-            -1,
-            np.zeros(0, dtype=np.bool_),
-        )  # whom the plan has not moved, after so many swaps
+        self._stays_at = plan, -1  # a plan after so many swaps, and whom it has not moved
+        self._stays: Bools = np.zeros(0, dtype=np.bool_)
         self._slot = ledger.slot
         self._at = np.full(len(ledger.ints), -1, dtype=np.int64)  # the number of the candidate in each slot, -1: none
         self._at[slots] = np.arange(len(slots))
@@ -97,8 +95,9 @@ class Evictable:
         """Those that the plan has not moved and that are not spared."""
         if not numbers.size:
             return numbers
-        if self._stays_at != plan.swaps:
-            self._stays_at, self._stays = plan.swaps, self._without(plan.changed())
+        of, swaps = self._stays_at
+        if of is not plan or swaps != plan.swaps:
+            self._stays_at, self._stays = (plan, plan.swaps), self._without(plan.changed())
         kept = numbers[self._stays[numbers]]
         return kept[self._without(spared)[kept]] if spared else kept
 
