@@ -1,8 +1,9 @@
 """When a waiting workload is expected to start: the queue played forward by expected ends, in several scenarios.
 
 scheduler/play.py plays it. What that leaves out, history corrects: past predictions are compared with the waits that
-followed, and each end of the interval is moved so that it would have been right as often as it says (split conformal
-prediction; Papadopoulos et al. 2002, Vovk et al. 2005).
+followed, and each end of the interval is moved out so that it would have been right as often as it says (split
+conformal prediction; Papadopoulos et al. 2002, Vovk et al. 2005). Never in: the waits that are over are the short ones
+of those predicted, so what they say of an interval being too wide is not to be believed.
 """
 
 import math
@@ -79,7 +80,7 @@ def corrected(waits: Spread, at: float, history: History) -> Spread | None:
     if history.mistakes:
         levels = (LEVELS.index(LOW), LEVELS.index(MEDIAN), LEVELS.index(HIGH))
         low, median, high = (values[level] for values, level in zip(history.mistakes, levels, strict=True))
-        factors = (low, median, high)
+        factors = (min(1.0, low), median, max(1.0, high))
     low, median, high = (
         at + max(0.0, (wait + SLACK) * factor - SLACK)
         for wait, factor in zip((waits.low, waits.median, waits.high), factors, strict=True)

@@ -120,14 +120,20 @@ def test_another_policy_is_played_in_its_own_order() -> None:
     assert found == Spread(AT + 900, AT + 900, AT + 900)
 
 
-def test_history_moves_each_end_to_where_it_would_have_been_right() -> None:
-    pairs = [Mistake(40.0, 140.0, 340.0, (i / 100) * 800) for i in range(101)]
+def test_history_moves_each_end_out_to_where_it_would_have_been_right() -> None:
+    pairs = [Mistake(140.0, 240.0, 340.0, (i / 100) * 800) for i in range(101)]
     history = History(mistakes=mistakes(pairs))
-    found = corrected(Spread(40.0, 140.0, 340.0), AT, history)
+    found = corrected(Spread(140.0, 240.0, 340.0), AT, history)
     assert found is not None
     assert found.low == pytest.approx(AT + 80, abs=1)
     assert found.median == pytest.approx(AT + 400, abs=1)
     assert found.high == pytest.approx(AT + 720, abs=1)
+
+
+def test_history_never_moves_an_end_in_as_only_the_shorter_waits_are_over() -> None:
+    pairs = [Mistake(40.0, 240.0, 1340.0, (i / 100) * 800) for i in range(101)]
+    found = corrected(Spread(40.0, 240.0, 1340.0), AT, History(mistakes=mistakes(pairs)))
+    assert found == Spread(AT + 40, pytest.approx(AT + 400, abs=1), AT + 1340)
 
 
 def test_a_few_mistakes_teach_nothing() -> None:
