@@ -43,6 +43,16 @@ class Remedy:
     is_smallest: bool = True
 
 
+def untold(settings: Settings, reason: Reason | None) -> str:
+    """Why no changes are searched for against a refusal, and what to do instead, in one sentence; else empty."""
+    if settings.policy == "weft" or reason is None or reason in GATES:
+        return ""
+    return (
+        f"Changes are searched for and tested only under the policy weft, and {settings.policy} is in use; "
+        "preview a job that asks for something else, in the form or with weft submit --dry-run=server."
+    )
+
+
 def remedies(
     snapshot: Snapshot, uid: str, settings: Settings, offers: Sequence[PriorityOffer] = (), most_steps: int = STEPS
 ) -> tuple[Remedy, ...]:

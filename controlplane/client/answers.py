@@ -95,6 +95,7 @@ class Preview(Answer):
     expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within
     checks: tuple[Json, ...] | list[Json] = ()
     remedies: tuple[Json, ...] | list[Json] = ()
+    no_remedies: str = ""  # why none are searched for
     workload: Json = field(default_factory=dict)
 
 
@@ -118,6 +119,7 @@ class Explanation(Answer):
     expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within
     checks: tuple[Json, ...] | list[Json] = ()
     remedies: tuple[Json, ...] | list[Json] = ()
+    no_remedies: str = ""  # why none are searched for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -189,8 +189,10 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def say_remedies(remedies: Sequence[Mapping[str, Any]]) -> None:
-    """Print what would start a workload now, a line each; nothing where nothing would."""
+def say_remedies(remedies: Sequence[Mapping[str, Any]], none: str = "") -> None:
+    """Print what would start a workload now, a line each; `none` where nothing was searched for."""
+    if none:
+        say(f"  {clean(none)}")
     if remedies:
         say("  Any one of these would start it now:")
     for one in remedies:

@@ -24,6 +24,7 @@ from scheduler.ledger import ledger_of
 from scheduler.plan import Plan
 from scheduler.policies import outcomes
 from scheduler.remedy import remedies as search
+from scheduler.remedy import untold
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import ENDED, Phase
@@ -119,7 +120,7 @@ def expected(world: Snapshot, uid: str) -> dict[str, Any] | None:
 # The explanation of one that no round looks at: what is stored says all.
 _NOTHING: dict[str, Any] = {
     "position": None, "reason": "", "message": "", "numbers": {}, "checks": [], "will_start": None, "evicts": [],
-    "remedies": [], "expected_start": None,
+    "remedies": [], "no_remedies": "", "expected_start": None,
 }  # fmt: skip
 
 
@@ -134,6 +135,7 @@ def _told(user: access.Person, world: Snapshot, found: core.Explanation, in_full
         "will_start": None if found.position is None else found.place is not None,
         "evicts": _evicted(user, world, found.victims),
         "remedies": _remedies(user, world, found.workload) if in_full and found.reason is not None else [],
+        "no_remedies": "" if found.position is None else untold(_settings(), found.reason),
         "expected_start": None if found.position is None else expected(world, found.workload),
     }
 

@@ -139,6 +139,13 @@ def test_why_shows_what_holds_and_what_was_not_looked_at(signed_in: Scripted, we
     ]
 
 
+def test_why_says_why_no_changes_are_told(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page(HELLO))
+    told = {"phase": "Queued", "position": 1, "will_start": False, "no_remedies": "fifo is in use; preview a job."}
+    signed_in.on("GET", f"{AT}/explanation", told)
+    assert weft("why", "hello").out.splitlines()[-1] == "  fifo is in use; preview a job."
+
+
 def test_logs_of_several_workers_name_the_rank(signed_in: Scripted, weft: Weft) -> None:
     gang = workload(workers={"count": 2, "running": 2})
     lines = [{"at": "2026-01-01T00:00:01Z", "seconds": 1.0, "rank": rank, "text": f"step {rank}"} for rank in (0, 1)]

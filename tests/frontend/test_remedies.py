@@ -7,6 +7,7 @@ import pytest
 
 from controlplane import spec
 from controlplane.models import Workload
+from controlplane.services import policy
 from frontend import forms
 from frontend.remedies import asked_so, texts_of, with_links
 from scheduler.workload import Kind
@@ -94,6 +95,18 @@ def test_what_starts_anyway_lists_no_change(bare: World, visit: Visit) -> None:
     visit("mel").post("/submit/", {**_form(), "name": "first"})
     w = Workload.objects.get(name="first")
     assert "What would start it now" not in visit("mel").get(f"/workloads/{w.pk}/").content.decode()
+
+
+def test_under_a_reference_policy_the_page_says_what_to_do_instead(bare: World, visit: Visit) -> None:
+    bare.fill(60)
+    policy.change(changes={"scheduling": {"policy": "fifo"}}, author="ada")
+    visit("mel").post("/submit/", {**_form(), "name": "first", "resources.gpus": "8"})
+    w = Workload.objects.get(name="first")
+    text = visit("mel").get(f"/workloads/{w.pk}/").content.decode()
+    assert "What would start it now" in text
+    assert "fifo is in use; preview a job" in text
+    shown = visit("mel").post("/submit/preview", {**_form(), "name": "second", "resources.gpus": "8"})
+    assert "fifo is in use; preview a job" in shown.content.decode()
 
 
 def _form() -> dict[str, str]:

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 
 from scheduler.change import Change, ChangeKind, PriorityOffer, asking, changed
-from scheduler.decision import Place
-from scheduler.remedy import Remedy, remedies
+from scheduler.decision import Place, Reason
+from scheduler.policies import POLICIES
+from scheduler.remedy import GATES, Remedy, remedies, untold
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
@@ -210,3 +211,13 @@ def test_a_trial_says_what_a_whole_round_says(world: Snapshot) -> None:
             other = asking(workload, change)
             whole = is_placed(world.replace(changed=(other,)), workload.id)
             assert trials.starts_with(other) == trials.starts_in(world.replace(changed=(other,))) == whole
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_a_policy_tells_changes_or_says_that_it_does_not(policy: str) -> None:
+    world, rules = parse(CASES["fewer workers"][0]), Settings(policy=policy)
+    why = untold(rules, Reason.WAITING_FOR_CAPACITY)
+    assert bool(remedies(world, "w", rules)) == (policy == "weft") == (not why)
+    assert f"and {policy} is in use" in why or policy == "weft"
+    assert not any(untold(rules, gate) for gate in GATES)  # no change would help, whatever the policy
+    assert untold(rules, None) == ""

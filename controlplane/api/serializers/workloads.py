@@ -188,6 +188,9 @@ class Check(Answer):
     message = s.CharField(allow_blank=True)
 
 
+NO_REMEDIES = "Under a reference policy, why no changes are searched for and what to do instead; else empty."
+
+
 class Remedy(Answer):
     """One change that would start it in the next round, the smallest of its kind; quotas and shares in milli-GPU."""
 
@@ -218,6 +221,7 @@ class Explanation(Answer):
     evicts = Evicted(many=True)
     expected_start = ExpectedStart(allow_null=True)
     remedies = Remedy(many=True)
+    no_remedies = s.CharField(allow_blank=True, help_text=NO_REMEDIES)
 
 
 class Place(Answer):
@@ -242,6 +246,7 @@ class Preview(Answer):
     evicts = Evicted(many=True)
     expected_start = ExpectedStart(allow_null=True)
     remedies = Remedy(many=True)
+    no_remedies = s.CharField(allow_blank=True, help_text=NO_REMEDIES)
     workload = s.DictField(help_text="The job file with defaults, and normalised.")
 
 

@@ -4,6 +4,7 @@ from pytest_django import DjangoAssertNumQueries
 from controlplane import logs
 from controlplane.cluster.port import ClusterUnreachable, LogLine, PodPhase
 from controlplane.models import Event, Workload
+from controlplane.services.policy import change
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
 
 
@@ -238,6 +239,19 @@ def test_who_waits_is_told_what_would_start_it_and_of_other_teams_only_which(api
     previewed = body_of(api.member.post("/workloads:preview", job("third", resources={"gpus": 1})))
     assert set(told) - {"uid", "phase", "since"} <= set(previewed)
     assert {check["name"] for check in previewed["checks"]} == {"Quota", "Order", "Placement", "Preemption"}
+
+
+def test_under_a_reference_policy_it_says_that_changes_are_not_searched_for(api: People) -> None:
+    first = submit(api.member, "first", resources={"gpus": 8})
+    api.world.run(Workload.objects.get(pk=first["uid"]), "a")
+    waiting = submit(api.member, "second", resources={"gpus": 8}, workers={"count": 2})
+    assert body_of(api.member.get(f"/workloads/{waiting['uid']}/explanation"))["no_remedies"] == ""
+    change(changes={"scheduling": {"policy": "fifo"}}, author="ada")
+    told = body_of(api.member.get(f"/workloads/{waiting['uid']}/explanation"))
+    assert (told["will_start"], told["remedies"]) == (False, [])
+    assert "fifo is in use" in told["no_remedies"]
+    assert "fifo is in use" in body_of(api.member.post("/workloads:preview", job("third")))["no_remedies"]
+    assert body_of(api.member.get(f"/workloads/{first['uid']}/explanation"))["no_remedies"] == ""
 
 
 def test_the_queue_is_paged_by_position(api: People) -> None:
