@@ -104,6 +104,7 @@ WSGI_APPLICATION = "controlplane.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "frontend" / "templates"],  # before the admin library's
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

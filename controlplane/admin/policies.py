@@ -124,6 +124,8 @@ Form = type("Form", (PolicyForm,), {field_name(field): _form_field(field) for fi
 class PolicyAdmin(ReadOnly):
     """The scheduling policy's versions; the newest is in force. A new one begins as the one in force."""
 
+    empty_sentence = "The settings are those that Weft comes with; the first version is the first change of them."
+
     form = Form
     list_display = ("id", "at", "author", "comment", "changed")
     ordering = ("-id",)

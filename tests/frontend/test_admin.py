@@ -203,6 +203,17 @@ def test_each_setting_that_cannot_be_is_told_at_its_field(bare: World, visit: Vi
     assert not PolicyVersion.objects.exists()
 
 
+def test_an_empty_list_says_what_that_means(bare: World, visit: Visit) -> None:
+    listed = "/admin/controlplane/policyversion/"
+    text = visit("admin").get(listed).content.decode()
+    assert "The settings are those that Weft comes with" in text
+    assert "Add policy version" in text
+    assert "There is nothing here yet." in visit("admin").get("/admin/controlplane/cycle/").content.decode()
+    searched = visit("admin").get("/admin/controlplane/team/?q=nobody").content.decode()
+    assert "Nothing here matches the search and the filters." in searched
+    assert "Show all" in searched
+
+
 def test_going_back_starts_the_form_from_an_old_version(bare: World, visit: Visit) -> None:
     client, add = visit("admin"), "/admin/controlplane/policyversion/add/"
     client.post(add, policy_form(client, scheduling__restart_seconds="90"))
