@@ -20,8 +20,9 @@
       const answer = await fetch(element.dataset.chart, { headers: { Accept: "application/json" } });
       if (!answer.ok) throw new Error(answer.status);
       element.figure = await answer.json();
+      element.classList.remove("failed");
       paint(element);
-    } catch { if (!element.figure) element.textContent = "The chart could not be loaded. The table has the same numbers."; }
+    } catch { if (!element.figure) { element.textContent = "The chart could not be loaded. The table has the same numbers."; element.classList.add("failed"); } }
     element.classList.remove("loading");
   };
   const paint = (element) => {
