@@ -1,8 +1,10 @@
 """Who may hold how much: nominal quota, borrowing, lending, the team tree."""
 
 from scheduler.decision import Reason
+from scheduler.plan import Plan
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
+from scheduler.snapshot import LATER
 from tests.worlds import facts, messages, moves, parse, place, reasons
 
 
@@ -161,3 +163,40 @@ def test_an_overdrawn_team_gets_nothing_more() -> None:
     decisions = schedule(world, Settings())
     assert moves(decisions) == []
     assert reasons(decisions) == {"r2": Reason.WAITING_FOR_QUOTA}
+
+
+LENT = """
+    node a 16 gpus
+    team research nominal 8   team nlp nominal 4 parent research   team vision nominal 2 parent research
+    team red nominal 4   team crew nominal 1 parent red   team guest
+    p1 research training 3 running a   n1 nlp training 1 running a
+    r1 red training 1 running a   c1 crew training 4 running a   g1 guest training 2 running a
+"""
+
+
+def test_who_borrows_is_listed_by_how_much_until_what_is_held_changes() -> None:
+    usage = Plan(parse(f"{LENT}   team white nominal 1   w1 white training 1 running a")).usage
+    assert usage.borrowers("gpu") == ["crew", "guest", "red", "research"]  # 3, 2, 1; 1 of its children's
+    assert usage.borrowers("gpu") is usage.borrowers("gpu")  # asked for each claimant
+    usage.charge("crew", "gpu", LATER, -3000)
+    assert usage.borrowers("gpu") == ["guest", "research"]
+
+
+def test_a_parents_own_work_takes_of_its_children_what_is_more_than_its_own() -> None:
+    usage = Plan(parse(LENT)).usage
+    assert usage.from_children("research", "gpu") == 1000  # 3 held, 2 owned by no child
+    assert usage.from_children("red", "gpu") == -2000
+    assert usage.from_children("nlp", "gpu") == -3000
+
+
+def test_a_team_may_take_from_another_what_is_over_every_quota_up_to_their_common_parent() -> None:
+    usage = Plan(parse(LENT)).usage
+    assert usage.spare("nlp", "crew", "gpu", 3000) == 1000  # crew is 3 over its own, red with it 1
+    assert usage.spare("nlp", "crew", "gpu", 3001) == 0  # more than nlp owns, though research has it
+    assert usage.spare("nlp", "red", "gpu", 1000) == 1000
+    assert usage.spare("vision", "guest", "gpu", 1000) == 2000  # it owns nothing
+    assert usage.spare("guest", "crew", "gpu", 1000) == 0
+    assert usage.spare("vision", "nlp", "gpu", 1000) == 0  # below what it owns
+    assert usage.spare("nlp", "research", "gpu", 1000) == 1000  # its own work, on what is its children's
+    usage.charge("research", "gpu", LATER, -2000)
+    assert usage.spare("nlp", "research", "gpu", 1000) == 0
