@@ -1,8 +1,16 @@
 """Gangs: all or nothing, close together, on one model."""
 
+from dataclasses import replace
+
+import pytest
+
 from scheduler.decision import Place, Reason
+from scheduler.gang import Goal, find_places
+from scheduler.plan import Plan
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
+from scheduler.snapshot import NOW, Snapshot
+from scheduler.workload import Assignment, Phase, Workload
 from tests.worlds import messages, moves, parse, place, reasons
 
 RACKS = """
@@ -118,3 +126,86 @@ def _nodes(world: object) -> list[str]:
 def test_the_rest_of_a_gang_goes_to_the_tightest_node_that_takes_it() -> None:
     world = parse("node a,b 2 gpus   node c 1 gpus   team red nominal 8   w red training 1 x 3 pending")
     assert moves(schedule(world, Settings())) == [place("w", "a", "a", "c")]
+
+
+def found(world: Snapshot, workload: Workload) -> tuple[Assignment, ...]:
+    """The places of a whole gang by `find_places` alone, where nobody chooses for single workers."""
+    plan, count = Plan(world), workload.gang.count
+    flavor = plan.inventory.flavors[0] if workload.ask.milli else None
+    return find_places(plan.inventory, workload, Goal(count, count), plan.free[NOW], flavor) or ()
+
+
+def spots(world: Snapshot, name: str) -> list[tuple[str, tuple[int, ...]]]:
+    return [(place.node, place.gpus) for place in found(world, world.workloads[name])]
+
+
+@pytest.mark.parametrize("ask", ["2", "1 x 2", "2 x 2", "4"])
+def test_what_has_to_be_together_takes_one_nvlink_domain_before_a_fuller_node(ask: str) -> None:
+    world = parse(f"""
+        node a 8 gpus nvlink 4   node b 4 gpus nvlink 1   team red nominal 20
+        x red training 3 firm running a:0,1,2   w red training {ask} pending
+    """)
+    assert {node for node, _ in spots(world, "w")} == {"a"}
+
+
+@pytest.mark.parametrize(("words", "node"), [("", "b"), ("require nvlink", "a")])
+def test_one_device_has_nothing_to_keep_together_and_takes_the_fullest_node(words: str, node: str) -> None:
+    world = parse(f"""
+        node a 8 gpus nvlink 4   node b 4 gpus nvlink 2   team red nominal 20
+        x red training 3 firm running a:0,1,2   w red training 1 {words} pending
+    """)
+    assert [name for name, _ in spots(world, "w")] == [node]
+
+
+def test_a_gang_without_gpus_strands_none() -> None:
+    world = parse("""
+        cpu-node c cpu 4   node a 4 gpus cpu 64   team red nominal 4
+        w red training cpu 2 x 3 pending
+    """)
+    assert moves(schedule(world, Settings())) == [place("w", "c", "c", "a")]
+    near = parse("cpu-node c,d cpu 4   team red   x red training cpu 2 running c   w red training cpu 1 x 3 pending")
+    together = replace(near.workloads["w"], topology=replace(near.workloads["w"].topology, prefer=1))
+    assert {place.node for place in found(near, together)} == {"d"}
+
+
+def test_shares_of_a_gang_go_to_its_own_nodes_and_fill_one_device_after_another() -> None:
+    # Node a holds all four, two on each device; b's device alone would be the better fit for the first of them.
+    world = parse("""
+        node a 2 gpus nvlink 1   node b 1 gpus nvlink 1   team red nominal 4
+        x red notebook share 0.2 firm running a:0   y red notebook share 0.2 firm running a:1
+        z red notebook share 0.5 firm running b:0   w red training share 0.4 x 4 pending
+    """)
+    assert spots(world, "w") == [("a", (0,)), ("a", (0,)), ("a", (1,)), ("a", (1,))]
+
+
+def test_shares_of_a_gang_stay_in_one_nvlink_domain() -> None:
+    # Devices 2 and 3 are another domain, which takes one only; its device is the better fit for it.
+    world = parse("""
+        node a 4 gpus nvlink 2   team red nominal 4
+        x red notebook share 0.3 firm running a:0   y red notebook share 0.35 firm running a:2
+        z red training 1 firm running a:3   w red training share 0.6 x 2 pending
+    """)
+    assert spots(world, "w") == [("a", (0,)), ("a", (1,))]
+
+
+def test_shares_of_a_gang_leave_each_other_compute_and_memory() -> None:
+    for ask in ("share 0.4", "share 0.1 smem 8000"):
+        world = parse(f"node a 2 gpus   team red nominal 4   w red training {ask} x 3 pending")
+        assert spots(world, "w") == [("a", (0,)), ("a", (0,)), ("a", (1,))]
+
+
+def test_no_node_takes_more_shares_of_a_gang_than_its_cores_allow() -> None:
+    world = parse("""
+        node a 1 gpus cpu 4 rack r   node b 2 gpus cpu 8 rack r   team red nominal 4
+        w red training share 0.1 cpu 2 x 5 pending
+    """)
+    assert [node for node, _ in spots(world, "w")].count("b") == 4
+
+
+def test_ranks_go_on_where_this_attempt_ended_and_begin_anew_with_the_next() -> None:
+    world = parse("node a 4 gpus   team red nominal 4   r1 red training 1 x 2 pending")
+    ended = replace(world.workloads["r1"], next_rank=7)
+    assert [place.rank for place in found(world, ended)] == [0, 1]
+    assert [place.rank for place in found(world, replace(ended, phase=Phase.RUNNING))] == [7, 8]
+    seated = replace(ended, phase=Phase.RUNNING, placement=(Assignment(8, "a", (0,)),))
+    assert [place.rank for place in found(world, seated)] == [9, 10]

@@ -1,5 +1,7 @@
 """Reclaim: nominal quota comes back from those that borrow it."""
 
+import pytest
+
 from scheduler.decision import Evict, EvictReason, Reason
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
@@ -242,3 +244,36 @@ def test_what_no_child_owns_is_the_parents_own() -> None:
         n1 nlp training 1 pending
     """)
     assert [move[1] for move in moves(schedule(world, Settings()))] == ["o1", "n1"]
+
+
+@pytest.mark.parametrize(
+    ("most", "found"), [(3, []), (4, [evict("c1", RECLAIMED, "b1"), place("b1", "c", after=("c1",))])]
+)
+def test_each_set_of_victims_that_is_tried_counts(most: int, found: list[object]) -> None:
+    # Red lends 3. On a and on b, and on a with all others after them, one leaves and the next may not; c is dearest.
+    world = parse("""
+        node a,b 4 gpus   node c 3 gpus   team red nominal 8   team blue nominal 3
+        a1 red training 2 running a started 99900   a2 red training 2 running a started 99900
+        b2 red training 2 running b started 99800   b3 red training 2 running b started 99800
+        c1 red training 3 running c started 99000   b1 blue training 3 pending
+    """)
+    assert moves(schedule(world, Settings(max_victims=most))) == found
+
+
+def test_a_gang_that_is_on_the_cheapest_node_only_in_part_leaves_it() -> None:
+    world = parse("""
+        node a,b 2 gpus   node c 1 gpus   team red   team blue nominal 5
+        x red training 1 running a started 99900   g red training 1 x 2 running a c started 99000
+        y red training 1 running b started 98100   z red training 1 running b started 98000
+        b1 blue training 2 pending
+    """)
+    assert {move[1] for move in moves(schedule(world, Settings()))} == {"x", "g", "b1"}
+
+
+def test_room_is_made_on_one_gpu_model_though_the_other_could_never_have_it() -> None:
+    world = parse("""
+        node a 1 gpus model t4   node b 1 gpus model h100   team red nominal 0   team blue nominal 1
+        firm blue training 1 firm running a   r1 red training 1 running b
+        b1 blue training 1 models t4,h100 pending
+    """)
+    assert moves(schedule(world, Settings())) == [evict("r1", RECLAIMED, "b1"), place("b1", "b", after=("r1",))]
