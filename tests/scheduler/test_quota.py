@@ -1,10 +1,13 @@
 """Who may hold how much: nominal quota, borrowing, lending, the team tree."""
 
+from dataclasses import replace
+
 from scheduler.decision import Reason
 from scheduler.plan import Plan
+from scheduler.quota import ENDLESS, held
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
-from scheduler.snapshot import LATER
+from scheduler.snapshot import LATER, NOW
 from tests.worlds import facts, messages, moves, parse, place, reasons
 
 
@@ -200,3 +203,91 @@ def test_a_team_may_take_from_another_what_is_over_every_quota_up_to_their_commo
     assert usage.spare("nlp", "research", "gpu", 1000) == 1000  # its own work, on what is its children's
     usage.charge("research", "gpu", LATER, -2000)
     assert usage.spare("nlp", "research", "gpu", 1000) == 0
+
+
+LIMITS = """
+    node a 16 gpus
+    team research nominal 8 borrowing 2   team nlp nominal 4 borrowing 1 lending 1 parent research
+    team vision nominal 2 parent research   team red nominal 4 lending 1   team guest
+"""
+
+
+def test_what_a_team_owns_keeps_and_may_hold_follows_from_the_rows_below_and_above_it() -> None:
+    tree = Plan(parse(LIMITS)).usage.tree
+    figures = {team: (pot.owned, pot.own, pot.kept, pot.nominal, pot.most) for (team, _), pot in tree.pots.items()}
+    assert figures == {
+        "": (16000, 4000, 0, 0, None),
+        "research": (8000, 2000, 0, 8000, 10000),
+        "nlp": (4000, 4000, 3000, 4000, 5000),
+        "vision": (2000, 2000, 0, 2000, None),
+        "red": (4000, 4000, 3000, 4000, None),
+        "guest": (0, 0, 0, 0, None),
+    }
+    assert (tree.lends_less, Plan(parse(LENT)).usage.tree.lends_less) == ({"gpu"}, set())
+
+
+def test_what_more_a_team_may_hold_ends_where_others_keep_theirs_or_a_limit_is_reached() -> None:
+    usage = Plan(parse(LIMITS)).usage
+    teams = ("nlp", "vision", "red", "guest")
+
+    def room() -> list[int]:
+        return [usage.available(team, "gpu", LATER) for team in teams]
+
+    # nlp: 4 and 1 borrowed; vision: research's 10 less the 3 that nlp keeps; red: all but nlp's 3; guest: all but both.
+    assert room() == [5000, 7000, 13000, 10000]
+    usage.charge("nlp", "gpu", LATER, 2000)  # of what it keeps: nobody else notices
+    assert room() == [3000, 7000, 13000, 10000]
+    usage.charge("nlp", "gpu", LATER, 3000)  # 2 more than it keeps, at its limit
+    assert room() == [0, 5000, 11000, 8000]
+    usage.charge("nlp", "gpu", LATER, 1000)  # beyond it
+    assert room() == [0, 4000, 10000, 7000]
+    usage.charge("nlp", "gpu", LATER, -6000)
+    assert room() == [5000, 7000, 13000, 10000]
+    assert usage.available_beside("vision", "gpu", LATER, [("nlp", 5000)]) == 5000
+    assert (room(), usage.total[LATER]["nlp", "gpu"]) == ([5000, 7000, 13000, 10000], 0)
+
+
+def test_the_limits_on_a_teams_path_leave_the_least_of_what_each_leaves() -> None:
+    usage = Plan(parse(f"{LIMITS}   n1 nlp training 1 running a   p1 research training 3 running a")).usage
+    assert usage.below_limits("nlp", "gpu", LATER, []) == 4000  # 5 less 1; research has 10 less 4
+    assert usage.below_limits("nlp", "gpu", LATER, [("nlp", 1000), ("red", 9000)]) == 3000
+    assert usage.below_limits("nlp", "gpu", LATER, [("vision", 3000)]) == 3000
+    assert usage.below_limits("nlp", "gpu", LATER, [("vision", 9000)]) == 0
+    assert usage.below_limits("red", "gpu", LATER, [("red", 9000)]) == ENDLESS
+
+
+def test_what_is_left_of_what_a_team_owns_is_never_less_than_nothing() -> None:
+    usage = Plan(parse(LENT)).usage
+    assert [usage.owed(team, "gpu") for team in ("nlp", "crew", "guest", "red")] == [3000, 0, 0, 0]
+    assert [usage.within_nominal(team, "gpu", LATER) for team in ("nlp", "crew", "guest")] == [3000, 0, 0]
+
+
+def test_a_limit_is_told_only_of_what_goes_beyond_it() -> None:
+    world = parse(
+        f"{LIMITS}   n1 nlp training 1 running a   firm nlp training 1 firm pending   w nlp training 1 pending"
+    )
+    usage = Plan(world).usage
+    firm, other = world.workloads["firm"], world.workloads["w"]
+    assert usage.limit(other, "gpu", 4000) is None
+    assert usage.limit(other, "gpu", 4001) == (Reason.WAITING_FOR_QUOTA, "gpu", "nlp", 1000, 5000)
+    assert usage.limit(firm, "gpu", 4000) is None  # beside what may be preempted
+    assert usage.limit(firm, "gpu", 4001) == (Reason.NON_PREEMPTIBLE_OVER_QUOTA, "gpu", "nlp", 0, 4000)
+    usage.charge("research", "gpu", LATER, 6000)
+    assert usage.limit(other, "gpu", 4000) == (Reason.OVER_LIMIT, "gpu", "research", 7000, 10000)
+
+
+def test_a_worker_counts_now_where_it_is_bound_and_later_where_it_stays() -> None:
+    world = parse("node a 8 gpus   team red nominal 8   r1 red training 1 x 2 running a")
+    usage, workload = Plan(world).usage, world.workloads["r1"]
+    (first, second), at = workload.placement, {"a": "gpu"}
+    gone = replace(workload, placement=(replace(first, node="gone"), second))
+    assert held(gone, at) == {("gpu", NOW): 1000, ("gpu", LATER): 1000}
+    assert held(replace(workload, placement=(first, replace(second, reserved=True))), at) == {
+        ("gpu", NOW): 1000,
+        ("gpu", LATER): 2000,
+    }
+    leaving = replace(workload, placement=(first, replace(second, leaving=True)))
+    assert held(leaving, at) == {("gpu", NOW): 2000, ("gpu", LATER): 1000}
+    assert usage.by_pool(leaving) == {"gpu": 1000}
+    usage.count(replace(workload, placement=()))
+    assert usage.total[LATER]["red", "gpu"] == 2000

@@ -273,7 +273,38 @@ def test_a_gang_that_is_on_the_cheapest_node_only_in_part_leaves_it() -> None:
 def test_room_is_made_on_one_gpu_model_though_the_other_could_never_have_it() -> None:
     world = parse("""
         node a 1 gpus model t4   node b 1 gpus model h100   team red nominal 0   team blue nominal 1
-        firm blue training 1 firm running a   r1 red training 1 running b
+        firm red training 1 firm running a   r1 red training 1 running b
         b1 blue training 1 models t4,h100 pending
     """)
     assert moves(schedule(world, Settings())) == [evict("r1", RECLAIMED, "b1"), place("b1", "b", after=("r1",))]
+
+
+def test_who_loses_least_leaves_though_another_node_were_the_better_fit() -> None:
+    world = parse("""
+        node a 2 gpus   node b 1 gpus   team red nominal 0   team blue nominal 1
+        a1 red training 1 running a started 99900   a2 red training 1 running a started 1000
+        b2 red training 1 running b started 2000   b1 blue training 1 pending
+    """)
+    assert moves(schedule(world, Settings()))[0] == evict("a1", RECLAIMED, "b1")
+
+
+def test_one_who_may_not_leave_is_passed_over() -> None:
+    # Red lends 2: once x has left, y is more than the rest of it.
+    world = parse("""
+        node a 4 gpus   team red nominal 2   team blue nominal 2
+        x red training 1 running a started 99900   y red training 2 running a started 99900
+        z red training 1 running a started 99000   b1 blue training 2 pending
+    """)
+    assert {move[1] for move in moves(schedule(world, Settings()))} == {"x", "z", "b1"}
+
+
+def test_a_model_that_takes_only_part_of_a_gang_does_not_change_who_leaves_on_another() -> None:
+    world = parse("""
+        node d 2 gpus model t4   node a,b 2 gpus model h100   node c 1 gpus model h100
+        team red   team blue nominal 5
+        f red training 1 firm running d   v red training 1 running d started 99900
+        x red training 1 running a started 99890   g red training 1 x 2 running a c started 99000
+        y red training 1 running b started 98100   z red training 1 running b started 98000
+        b1 blue training 1 x 2 models t4,h100 require node pending
+    """)
+    assert {move[1] for move in moves(schedule(world, Settings()))} == {"x", "g", "b1"}
