@@ -17,7 +17,7 @@ __all__ = ["Checkpoint", "FieldError", "Objective", "Spec", "SpecError", "amende
 
 AMENDABLE = ("priority_class", "workers", "replicas", "expected_duration", "max_duration", "labels")
 LISTS = ("command", "args", "secrets", "volumes", "pull_secrets", "after")
-REMOVABLE = ("expected_duration", "max_duration", "labels")  # null in a change takes them away
+REMOVABLE = ("priority_class", "expected_duration", "max_duration", "labels")  # null in a change takes them away
 
 
 class SpecError(Exception):

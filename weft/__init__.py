@@ -1,6 +1,7 @@
 """`from weft import Client`: the Python SDK (re-exported from controlplane.client)."""
 
 from controlplane.client.answers import (
+    Applied,
     Event,
     Explanation,
     LogLine,
@@ -29,6 +30,7 @@ from controlplane.client.errors import (
 from controlplane.client.transport import Retries
 
 __all__ = [
+    "Applied",
     "Client",
     "Conflict",
     "Event",

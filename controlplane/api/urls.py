@@ -27,6 +27,7 @@ v1: list[URLPattern] = [
     path("tokens", accounts.Tokens.as_view()),
     path("tokens/<int:pk>", accounts.Token.as_view()),
     path("workloads", workloads.Workloads.as_view()),
+    path("workloads:apply", workloads.Apply.as_view()),
     path("workloads:batch", workloads.Batch.as_view()),
     path("workloads:preview", workloads.Preview.as_view()),
     path("workloads/<uuid:uid>", workloads.Workload.as_view()),

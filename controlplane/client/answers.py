@@ -133,6 +133,27 @@ class LogLine(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Applied(Answer):
+    """What came of a job file: created, configured or unchanged; the fields that were changed, and the workload."""
+
+    outcome: str = ""
+    changed: tuple[str, ...] | list[str] = ()
+    workload: Workload = Workload()
+
+    @classmethod
+    def of(cls, document: object) -> Self:
+        """Read an answer with its workload."""
+        if not isinstance(document, dict):
+            raise WeftError("The server answered without a workload.")
+        return cls(
+            outcome=document.get("outcome", ""),
+            changed=document.get("changed", ()),
+            workload=Workload.of(document.get("workload")),
+            document=document,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Logs(Answer):
     """A piece of a log; ask again with since=next_since for what follows."""
 

@@ -59,6 +59,7 @@ for command in (
     account.whoami,
     account.token,
     submit.submit,
+    submit.apply,
     submit.wait,
     read.get,
     inspect.describe,

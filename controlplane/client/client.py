@@ -11,6 +11,7 @@ from controlplane.client.answers import (
     ENDED,
     LIVE,
     Answer,
+    Applied,
     Budget,
     Event,
     Explanation,
@@ -89,6 +90,10 @@ class Client:
         body = [dict(job) for job in jobs]
         answer = self._transport.send("POST", "/workloads:batch", body=body, key=key or _key())
         return _results(answer, Workload)
+
+    def apply(self, job: Mapping[str, Any], *, key: str = "") -> Applied:
+        """Submit a job file, or change the live workload of its name to what the file says."""
+        return Applied.of(self._transport.send("POST", "/workloads:apply", body=dict(job), key=key or _key()))
 
     def preview(self, job: Mapping[str, Any]) -> Preview:
         """Tell what would happen to a job now; nothing is written."""

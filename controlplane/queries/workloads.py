@@ -23,6 +23,7 @@ __all__ = [
     "get",
     "idle_since",
     "listed",
+    "live",
     "logs",
     "of",
     "placement",
@@ -61,6 +62,11 @@ def get(user: access.Person, ref: UUID | str) -> Workload | None:
     found = loading.load(Workload, 'WHERE "t"."uid" = %s', bulk.stored(Workload, "uid", [uid]), related=_RELATED)
     is_theirs = found and (access.is_platform_admin(user) or found[0].team.name in access.team_names(user))
     return found[0] if is_theirs else None
+
+
+def live(user: access.Person, team: str, name: str) -> Workload | None:
+    """The workload of that name that has not ended; None if there is none, or not for this user."""
+    return visible(user).filter(team__name=team, name=name).exclude(phase__in=_ENDED).first()
 
 
 def of(user: access.Person, uids: Iterable[str]) -> QuerySet[Workload]:

@@ -142,6 +142,24 @@ def test_a_pipeline_with_a_fault_submits_nothing_and_names_its_line(mia: People,
     assert not Workload.objects.exists()
 
 
+def test_a_file_is_created_configured_or_unchanged(mia: People, weft: Weft, shell: Path) -> None:
+    file = shell / "p.yaml"
+    file.write_text(PIPELINE)
+    assert weft("apply", "-f", "p.yaml").out == "red/prepare created\nred/fit created\n"
+    assert weft("apply", "-f", "p.yaml").out == "red/prepare unchanged\nred/fit unchanged\n"
+    file.write_text(PIPELINE.replace("count: 2", "count: 4"))
+    assert weft("apply", "-f", "p.yaml").out == "red/prepare unchanged\nred/fit configured: workers\n"
+    assert weft("apply", "-f", "p.yaml", "-o", "name").out == "red/prepare\nred/fit\n"
+    assert [one["outcome"] for one in json.loads(weft("apply", "-f", "p.yaml", "-o", "json").out)] == ["unchanged"] * 2
+    file.write_text(PIPELINE.replace("example/fit:1", "example/fit:2"))
+    ran = weft("apply", "-f", "p.yaml")
+    assert (ran.code, ran.out) == (1, "red/prepare unchanged\n")
+    assert ran.err == "error: p.yaml:10: image cannot change after the submission. Submit a new workload.\n"
+    assert weft("apply", "-f", "p.yaml", "--token", mia.viewer.token).code == 5
+    assert weft("apply").code == 2
+    assert Workload.objects.get(name="fit").workers == 4
+
+
 def test_what_no_machine_can_run_is_refused_with_5(mia: People, weft: Weft) -> None:
     ran = weft("submit", *FLAGS[:-1], "99")
     assert ran.code == 5

@@ -132,6 +132,14 @@ class WorkloadBatch(Answer):
     results = Workload(many=True)
 
 
+class Applied(Answer):
+    """What came of a job file that was applied."""
+
+    outcome = s.ChoiceField(["created", "configured", "unchanged"])
+    changed = s.ListField(child=s.CharField(), help_text="The fields that were changed.")
+    workload = Workload()
+
+
 class QueuedRow(WorkloadRow):
     """A waiting workload; position counts everybody in the cluster."""
 

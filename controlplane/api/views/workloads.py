@@ -18,7 +18,7 @@ from controlplane.api.serializers import requests
 from controlplane.api.serializers import workloads as answers
 from controlplane.queries import workloads as queries
 from controlplane.queries.access import Verb
-from controlplane.services import idempotency, workloads
+from controlplane.services import applying, idempotency, workloads
 from controlplane.services.errors import Refused
 from controlplane.services.rehearsal import rehearse
 from controlplane.shapes import Choice, FieldError, Items, Text
@@ -163,6 +163,35 @@ class Preview(WorkloadView):
         self.may_submit([parsed], prefix=False)
         unmet = rehearse(spec=parsed, user=self.caller)
         return Response(queries.preview(request.user, parsed, unmet))
+
+
+class Apply(WorkloadView):
+    """A job file as what a name should be."""
+
+    @endpoint(
+        answer=answers.Applied,
+        body=requests.JobFile,
+        headers=KEY,
+        problems=(409, 412, 413, 415, 422),
+        tag=TAG,
+        operation="apply_workload",
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Submit a job file, or change the live workload of its name to what the file says."""
+        parsed = spec.parse(request.data)
+        live = queries.live(request.user, parsed.team, parsed.name)
+        if live is None:
+            self.may_submit([parsed], prefix=False)
+        else:
+            self.may(Verb.CHANGE, parsed.team, submitter=live.created_by_id)
+
+        def work() -> idempotency.Answer:
+            done = applying.apply(spec=parsed, live=live, user=self.caller, actor=self.actor)
+            row = queries.row(self.one(done.uid))
+            told = {"outcome": done.outcome.value, "changed": list(done.changed), "workload": row}
+            return idempotency.Answer(200, _json(told), {"ETag": etag(row["version"])})
+
+        return self.once(work)
 
 
 class Workload(WorkloadView):

@@ -1,4 +1,4 @@
-"""submit and wait."""
+"""submit, apply and wait."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -82,6 +82,39 @@ def submit(  # one argument for each flag, as typer wants them; jobs.Flags takes
     output.show(submitted, (), form) if form == Format.NAME else _announce(submitted, form, one=len(bodies) == 1)
     if wait:
         raise typer.Exit(follow_to_end(session, submitted, "ready", limit))
+
+
+def apply(
+    ctx: typer.Context,
+    file: Annotated[list[str], typer.Option("--file", "-f", metavar="FILE", help="Job file; - is stdin; repeatable.")],
+    team: Annotated[str, typer.Option(help="Team where a file names none.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end (a service or notebook: until it runs).")] = (
+        False
+    ),
+    timeout: Annotated[str, typer.Option(help="With --wait: give up waiting after 30m (exit 4).")] = "",
+    form: Annotated[Format, typer.Option("--output", "-o", help="How to print the answer.")] = Format.TABLE,
+) -> None:
+    """Submit job files, or change the live workloads of their names to what the files say.
+
+    One after the other; the first that is refused ends it, and those before it stay as they are.
+    """
+    session: Session = ctx.obj
+    limit = jobs.seconds(timeout) if timeout else None
+    done = []
+    for one in _from_files(file, jobs.Flags(type="", team=team)):
+        with _Located([one]):
+            applied = session.client.apply(jobs.with_team(dict(one.fields), team or session.context.team))
+        done.append(applied)
+        if form.is_text:
+            changed = f": {', '.join(applied.changed)}" if applied.changed else ""
+            output.say(f"{applied.workload.path} {applied.outcome}{changed}")
+    workloads = [one.workload for one in done]
+    if form == Format.NAME:
+        output.show(workloads, (), form)
+    elif not form.is_text:
+        output.dump(done[0].document if len(done) == 1 else [one.document for one in done], form)
+    if wait:
+        raise typer.Exit(follow_to_end(session, workloads, "ready", limit))
 
 
 def wait(

@@ -158,6 +158,45 @@ def test_an_unseen_version_is_not_overwritten(api: People) -> None:
     assert (row["priority"], "expected_duration" in row["spec"]) == (200, False)
 
 
+def test_a_job_file_is_applied_as_what_its_name_should_be(api: People) -> None:
+    def apply(who: Caller = api.member, status: int = 200, **fields: object) -> dict[str, object]:
+        return body_of(who.post("/workloads:apply", job(**fields)), status)  # type: ignore[no-any-return]
+
+    first = apply(
+        workers={"count": 2}, resources={"gpus": 1, "memory": "1Gi"}, priority_class="high", max_duration="2h"
+    )
+    assert (first["outcome"], first["changed"]) == ("created", [])
+    same = {"workers": {"count": 2}, "priority_class": "high", "max_duration": "120m"}
+    again = apply(**same, resources={"gpus": 1, "memory": "1024Mi"})
+    assert (again["outcome"], again["workload"]) == ("unchanged", first["workload"])
+    changed = apply(workers={"count": 4, "min": 2}, resources={"gpus": 1, "memory": "1Gi"}, labels={"a": "b"})
+    assert (changed["outcome"], sorted(changed["changed"])) == (  # type: ignore[call-overload]
+        "configured", ["labels", "max_duration", "priority_class", "workers"],
+    )  # fmt: skip
+    row = body_of(api.member.get(f"/workloads/{first['workload']['uid']}"))  # type: ignore[index]
+    assert (row["workers"]["count"], row["priority_class"], row["spec"]["labels"]) == (4, "normal", {"a": "b"})
+    assert "max_duration" not in row["spec"]
+    assert Workload.objects.count() == 1
+
+
+def test_what_cannot_change_and_who_may_not_change_it_leave_an_applied_job_as_it_was(api: People) -> None:
+    made = submit(api.member)
+    assert fields_of(api.member.post("/workloads:apply", job(image="example/other:2", labels={"a": "b"}))) == ["image"]
+    assert body_of(api.member.get(f"/workloads/{made['uid']}")) == made
+    assert api.viewer.post("/workloads:apply", job(labels={"a": "b"})).status_code == 403
+    assert api.viewer.post("/workloads:apply", job("other")).status_code == 403
+    assert api.blue_member.post("/workloads:apply", job(labels={"a": "b"})).status_code == 404
+    api.world.run(Workload.objects.get(pk=made["uid"]), "a")
+    assert fields_of(api.member.post("/workloads:apply", job(workers={"count": 2})), 409) == ["workers"]
+
+
+def test_the_name_of_what_has_ended_is_applied_anew(api: People) -> None:
+    made = submit(api.member)
+    api.member.post(f"/workloads/{made['uid']}/stop")
+    done = body_of(api.member.post("/workloads:apply", job()))
+    assert (done["outcome"], done["workload"]["uid"] != made["uid"]) == ("created", True)
+
+
 def test_an_empty_patch_writes_nothing(api: People) -> None:
     made = submit(api.member)
     before = Event.objects.count()
