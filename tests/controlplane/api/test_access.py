@@ -38,6 +38,7 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("GET", "workloads"): (None, SIGNED_IN),
     ("POST", "workloads"): (job("new"), created(MEMBERS)),
     ("POST", "workloads:batch"): ([job("new")], created(MEMBERS)),
+    ("POST", "workloads:apply"): (job("new"), MEMBERS),
     ("POST", "workloads:preview"): (job("new"), MEMBERS),
     ("GET", "workloads/UID"): (None, OF_TEAM_RED),
     ("PATCH", "workloads/UID"): ({"labels": {"a": "b"}}, SUBMITTER_OR_ADMIN),
