@@ -63,10 +63,12 @@ def set_pace(*, speed: float | None = None, paused: bool | None = None) -> None:
 
 
 def _home(preset: Preset) -> str:
-    """The team of the demo's people: the one that owns most."""
+    """The team of the demo's people: of those without teams below them the one that owns most."""
     owned: dict[str, int] = {}
+    parents = {team.parent for team in preset.teams}
     for quota in preset.quotas:
-        owned[quota.team] = owned.get(quota.team, 0) + quota.nominal
+        if quota.team not in parents:
+            owned[quota.team] = owned.get(quota.team, 0) + quota.nominal
     return max(sorted(owned), key=lambda name: owned[name])
 
 

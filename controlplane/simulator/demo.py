@@ -82,10 +82,11 @@ def nodes() -> tuple[Node, ...]:
 
 
 def quotas() -> tuple[Quota, ...]:
-    """What each team owns; all may borrow without limit."""
+    """What each team owns, a parent's with its children's; all may borrow without limit."""
+    below = {team.name: [child.name for child in TEAMS if child.parent == team.name] for team in TEAMS}
     return tuple(
-        Quota(team, pool.name, nominal=owned[i] * WHOLE)
-        for team, owned in NOMINAL.items()
+        Quota(team, pool.name, nominal=sum(NOMINAL[name][i] for name in (team, *below[team])) * WHOLE)
+        for team in NOMINAL
         for i, pool in enumerate(POOLS)
     )
 
