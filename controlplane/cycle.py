@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, get_args
 
 from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
+from controlplane.rolevalues import ask_of, ask_values, roles_of, roles_values
 from gpushare.gpu import Share
 from scheduler.decision import Decision
 from scheduler.demand import NO_DEMAND, Demand, Shape
@@ -19,51 +20,43 @@ from scheduler.history import UNKNOWN, History
 from scheduler.scope import Scope, Start
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Budget, Quota, Team, Use
-from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
+from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Role, Topology, Workload
 
 LAYOUT = 1  # raise it when rows are written otherwise with the same fields
 _MODULUS = 1 << 128
 _WORKLOAD = tuple(f.name for f in fields(Workload))
-_SIMPLE = tuple(n for n in _WORKLOAD if n not in ("ask", "gang", "topology", "placement"))
+_SIMPLE = tuple(n for n in _WORKLOAD if n not in ("ask", "gang", "topology", "placement", "roles"))
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def workload_text(w: Workload) -> str:
     """One workload as canonical JSON: equal workloads have equal text."""
     nested = (
-        _ask_values(w.ask),
+        ask_values(w.ask),
         (w.gang.count, w.gang.min, w.gang.max),
         (w.topology.require, w.topology.prefer),
         tuple((a.rank, a.node, a.gpus, a.leaving, a.reserved) for a in w.placement),
+        *([roles_values(w.roles)] if w.roles else ()),
     )  # fmt: skip
     return _encode((tuple(getattr(w, name) for name in _SIMPLE), nested))
 
 
 def workload_of(text: str) -> Workload:
     """The workload that `workload_text` wrote."""
-    simple, (ask, gang, topology, placement) = json.loads(text)
+    simple, (ask, gang, topology, placement, *roles) = json.loads(text)
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in zip(_SIMPLE, simple, strict=False)
     }  # a field that is newer than a stored round has its default there
     values["kind"], values["phase"] = Kind(values["kind"]), Phase(values["phase"])
     require, prefer = (level if level is None else Level(level) for level in topology)
     return Workload(
-        ask=_ask(ask),
+        ask=ask_of(ask),
+        roles=roles_of(roles[0]) if roles else (),
         gang=Gang(*gang),
         topology=Topology(require, prefer),
         placement=tuple(Assignment(rank, node, tuple(gpus), *flags) for rank, node, gpus, *flags in placement),
         **values,
     )
-
-
-def _ask_values(ask: Ask) -> tuple[Any, ...]:
-    share = ask.share and (ask.share.guarantee, ask.share.limit, ask.share.memory)
-    return (ask.gpus, share, ask.gpu_memory, ask.cpu_milli, ask.memory, ask.models)
-
-
-def _ask(values: Any) -> Ask:
-    devices, share, gpu_memory, cpu_milli, memory, models = values
-    return Ask(devices, Share(*share) if share else None, gpu_memory, cpu_milli, memory, tuple(models))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +112,12 @@ def _values(entity: Node | Team | Quota | Use | Budget) -> list[Any]:
 
 def demand_text(demand: Demand) -> str:
     """A demand as canonical JSON. It is no row, so digests leave it out."""
-    return _encode([(_ask_values(shape.ask), shape.count, shape.slots) for shape in demand.shapes])
+    return _encode([(ask_values(shape.ask), shape.count, shape.slots) for shape in demand.shapes])
 
 
 def demand_of_text(text: str) -> Demand:
     """The demand that `demand_text` wrote."""
-    return Demand(tuple(Shape(_ask(values), count, slots) for values, count, slots in json.loads(text)))
+    return Demand(tuple(Shape(ask_of(values), count, slots) for values, count, slots in json.loads(text)))
 
 
 def row_hash(text: str) -> int:
@@ -158,7 +151,7 @@ def is_of_this_form(digest: str) -> bool:
 
 def _form() -> str:
     """The form of the rows and decisions, by the names of all fields in their order: a new field makes another form."""
-    rows = (Workload, Ask, Share, Gang, Topology, Assignment, Node, Team, Quota, Use, Budget, History)
+    rows = (Workload, Ask, Role, Share, Gang, Topology, Assignment, Node, Team, Quota, Use, Budget, History)
     named = _encode([LAYOUT, *([f.name for f in fields(part)] for part in (*rows, *get_args(Decision)))])
     return f"{row_hash(named) >> 96:08x}-"
 

@@ -76,19 +76,18 @@ def _find(
 
 def quota_room(plan: Plan, workload: Workload, flavor: Flavor | None, when: int, is_owed: bool = False) -> int:
     """How many workers the team's quota in the flavor's pool still allows."""
-    milli = workload.ask.milli
-    if flavor is None or not milli:
+    if flavor is None or not workload.uses_gpus:
         return workload.missing
     usage, team, pool = plan.usage, workload.team, flavor.pool
     states = (NOW, LATER) if when == NOW else (LATER,)
     room = min(usage.available(team, pool, state) for state in states)
     if when == NOW:
-        room = min(room, _room_once_started(plan, team, pool, milli * workload.missing))
+        room = min(room, _room_once_started(plan, team, pool, workload.need_milli(workload.missing)))
     if is_owed or workload.id in plan.worn:
         room = min(room, usage.within_nominal(team, pool, LATER))
     if not workload.preemptible:
         room = min(room, *(usage.within_nominal(team, pool, state, firm_only=True) for state in states))
-    return room // milli
+    return workload.workers_within(room)
 
 
 def waits_for(plan: Plan, workload: Workload, places: Places, victims: Iterable[str]) -> set[str]:
@@ -99,9 +98,9 @@ def waits_for(plan: Plan, workload: Workload, places: Places, victims: Iterable[
     for place in places:
         by_node.setdefault(place.node, set()).update(place.gpus)
     for name, devices in by_node.items():
-        count = sum(p.node == name for p in places)
-        ask, node = workload.ask, index[name]
-        is_tight = bool(now.node[COMPUTE, node] < count * ask.cpu_milli or now.node[MEMORY, node] < count * ask.memory)
+        asks, node = [workload.ask_of(p.rank) for p in places if p.node == name], index[name]
+        cores, memory = sum(ask.cpu_milli for ask in asks), sum(ask.memory for ask in asks)
+        is_tight = bool(now.node[COMPUTE, node] < cores or now.node[MEMORY, node] < memory)
         for uid, leaver in plan.leaving.items():
             hold = [a for a in leaver.placement if a.leaving and a.node == name]
             if hold and (is_tight or any(devices.intersection(a.gpus) for a in hold)):
@@ -114,9 +113,9 @@ def _quota_leavers(plan: Plan, workload: Workload, places: Places, already: set[
     need: dict[str, int] = {}
     for place in places:
         pool = plan.usage.pool_of[place.node]
-        need[pool] = need.get(pool, 0) + workload.ask.milli
+        need[pool] = need.get(pool, 0) + workload.ask_of(place.rank).milli
     out: set[str] = set()
-    for pool, amount in need.items() if workload.ask.milli else ():
+    for pool, amount in ((pool, amount) for pool, amount in need.items() if amount):
         leavers = [w for w in plan.leaving.values() if _leaving_milli(plan, w, pool)]
         leavers.sort(key=lambda w: (w.id not in already, w.team != workload.team, w.seq, w.id))
         count = 0
@@ -180,9 +179,10 @@ def _while_still(plan: Plan, pool: str, leavers: list[Workload], reserved: list[
 
 def _leaving_milli(plan: Plan, workload: Workload, pool: str) -> int:
     where = plan.usage.pool_of
-    return workload.ask.milli * sum(a.leaving and where.get(a.node) == pool for a in workload.placement)
+    return sum(workload.ask_of(a.rank).milli for a in workload.placement if a.leaving and where.get(a.node) == pool)
 
 
 def _reserved_milli(plan: Plan, workload: Workload, pool: str) -> int:
     where, is_all = plan.usage.pool_of, workload.phase is Phase.RESERVED
-    return workload.ask.milli * sum((is_all or a.reserved) and where.get(a.node) == pool for a in workload.placement)
+    there = (a for a in workload.placement if (is_all or a.reserved) and where.get(a.node) == pool)
+    return sum(workload.ask_of(a.rank).milli for a in there)

@@ -39,7 +39,7 @@ class Lent:
         One worker must find its room on one node, so what a node gave in vain is put back before the next one. If
         it fits nowhere, all are given: it may be quota that is missing, or others may have to leave as well.
         """
-        is_single = least(self.claimant) == 1
+        is_single = least(self.claimant) == 1 and not self.claimant.roles
         for node in (nodes := self._nodes()):
             mark = len(self._order)
             if self._give_on(node, may) and self.fits():

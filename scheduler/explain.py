@@ -140,7 +140,7 @@ def _placement(plan: Plan, workload: Workload) -> Check:
 
 
 def _preemption(plan: Plan, workload: Workload, settings: Settings) -> Check:
-    evictable, usage, need = Evictable(plan, settings), plan.usage, workload.ask.milli * least(workload)
+    evictable, usage, need = Evictable(plan, settings), plan.usage, workload.need_milli(least(workload))
     numbers = evictable.of_team(workload.team)
     lower = int((evictable.priority[numbers] < workload.priority).sum())
     pools = [f.pool for f in flavors(plan, workload) if f is not None]

@@ -163,7 +163,7 @@ def _wanted(plan: Plan) -> dict[Want, int]:
 
     def add(workload: Workload, sign: int = 1) -> None:
         want = want_of(workload)
-        wants[want] = wants.get(want, 0) + sign * workload.ask.milli * workload.missing
+        wants[want] = wants.get(want, 0) + sign * workload.need_milli(workload.missing)
 
     for uid in changed & ledger.waiting.keys() - ledger.gated.keys():
         add(ledger.waiting[uid], -1)

@@ -55,22 +55,25 @@ def allowed_nodes(inventory: Inventory, ask: Ask, flavor: Flavor | None) -> Bool
 
 
 def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
-    """The flavors a workload may use, best first; [None] for work without GPUs.
+    """The flavors a workload may use, best first; [None] for work without GPUs. All roles of a gang use the same one.
 
     Its own quota comes before borrowed, then its order of models, then the smallest GPU that does.
     """
     ask, inventory = workload.ask, plan.inventory
-    if not ask.milli:
+    if not workload.uses_gpus:
         return [None]
     needed = ask.least_memory
     fitting = [f for f in inventory.flavors if f.gpu_memory >= needed and (not ask.models or f.model in ask.models)]
+    for role in workload.roles:
+        needed, models = role.ask.least_memory, role.ask.models
+        fitting = [f for f in fitting if f.gpu_memory >= needed and (not models or f.model in models)]
     if len(fitting) < 2:
         return [*fitting]
     order: list[tuple[tuple[bool, int, int, str], Flavor]] = []
     for flavor in fitting:
         room = plan.usage.within_nominal(workload.team, flavor.pool, LATER)
         rank = ask.models.index(flavor.model) if ask.models else 0
-        order.append(((room < ask.milli * least(workload), rank, flavor.gpu_memory, flavor.pool), flavor))
+        order.append(((room < workload.need_milli(least(workload)), rank, flavor.gpu_memory, flavor.pool), flavor))
     return [flavor for _, flavor in sorted(order, key=lambda pair: pair[0])]
 
 
@@ -102,8 +105,8 @@ def never(plan: Plan, workload: Workload) -> Refusal | None:
     wanted = least(workload)
     if ask not in plan.hold_at_most:
         plan.hold_at_most[ask] = (
-            _most_workers(plan, workload, _empty(plan, is_whole=True), True),
-            _most_workers(plan, workload, _empty(plan, is_whole=False), False),
+            _most_workers(plan, workload, empty(plan, is_whole=True), True),
+            _most_workers(plan, workload, empty(plan, is_whole=False), False),
         )
     count, usable = plan.hold_at_most[ask]
     if count < wanted:
@@ -119,7 +122,7 @@ def never(plan: Plan, workload: Workload) -> Refusal | None:
     return None
 
 
-def _empty(plan: Plan, is_whole: bool) -> Free:
+def empty(plan: Plan, is_whole: bool) -> Free:
     """The cluster without any work; is_whole: as if no device were lost either."""
     inventory = plan.inventory
     gpu = inventory.gpu_capacity

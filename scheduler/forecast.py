@@ -58,7 +58,7 @@ def run_time(workload: Workload, history: History, settings: Settings) -> RunTim
     """How long the workload runs in all; endless for a service, which nobody expects to end."""
     if workload.kind is Kind.INFERENCE:
         return ENDLESS
-    known = history.run_seconds(workload.kind, workload.team, workload.ask.milli * workload.gang.count)
+    known = history.run_seconds(workload.kind, workload.team, workload.whole_milli)
     expected = workload.expected_seconds
     if expected is None:
         return RunTime(1.0, known) if known else RunTime(settings.run_seconds, _guessed(settings.run_margin))
@@ -68,7 +68,7 @@ def run_time(workload: Workload, history: History, settings: Settings) -> RunTim
 
 def age(workload: Workload, at: float) -> float:
     """Seconds it has run so far, earlier attempts included."""
-    milli = workload.ask.milli * workload.gang.count
+    milli = workload.whole_milli
     before = workload.attained / milli if milli else 0.0
     return before + (0.0 if workload.started_at is None else max(0.0, at - workload.started_at))
 

@@ -15,6 +15,7 @@ from scheduler.fit import MANY, allowed_nodes, per_link, per_node
 from scheduler.locality import capacity, levels, nodes_of, tightest
 from scheduler.placement.chooser import Chooser
 from scheduler.plan import Free
+from scheduler.roles import find_all
 from scheduler.snapshot import COMPUTE, MEMORY, Flavor, Ints, Inventory
 from scheduler.workload import ACTIVE, Ask, Assignment, Kind, Level, Topology, Workload
 
@@ -38,8 +39,11 @@ def find_places(
     """Places for goal.least to goal.most more workers, as many as fit, or None. Changes nothing.
 
     within restricts the nodes further; shape [N]. chooser says where single workers and replicas go; None: best fit.
-    Exact: None means that no placement of goal.least exists.
+    Exact for one role: None means that no placement of goal.least exists. Companions that have no place yet get
+    theirs as well (see `scheduler.roles`).
     """
+    if workload.roles and not workload.placement:
+        return find_all(_of_one_role, inventory, workload, goal.least, goal.most, free, flavor, within)
     ask = workload.ask
     allowed = allowed_nodes(inventory, ask, flavor)
     if within is not None:
@@ -63,6 +67,12 @@ def find_places(
         needs_link = workload.topology.require == Level.NVLINK
         spots = [s for node, take in nodes for s in _whole_spots(inventory, ask, free, node, take, link, needs_link)]
     return _ranked(inventory, workload, spots)
+
+
+def _of_one_role(
+    inventory: Inventory, workload: Workload, count: int, free: Free, flavor: Flavor | None, within: Bools
+) -> tuple[Assignment, ...] | None:
+    return find_places(inventory, workload, Goal(count, count), free, flavor, within)
 
 
 def _linked(inventory: Inventory, ask: Ask, free: Free, allowed: Bools) -> Bools:

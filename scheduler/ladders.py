@@ -16,7 +16,7 @@ from scheduler.fit import MANY, allowed_nodes, flavors, least, per_node
 from scheduler.plan import Plan, is_idle
 from scheduler.reasons import over_quota
 from scheduler.settings import Settings
-from scheduler.snapshot import LATER, Inventory, Snapshot
+from scheduler.snapshot import LATER, Bools, Ints, Inventory, Snapshot
 from scheduler.workload import ACTIVE, Ask, Kind, Level, Phase, Topology, Workload
 
 SHARE_STEP = 10  # milli-GPU
@@ -66,7 +66,7 @@ def of_quota(plan: Plan, workload: Workload, kind: ChangeKind, pools: Sequence[s
     step = QUOTA_STEP if ask.share else WHOLE
     out: list[tuple[int, int, str, Change]] = []
     for depth, name in enumerate(tree.path(workload.team)[:-1]):
-        for pool in pools if ask.milli else ():
+        for pool in pools if workload.uses_gpus else ():
             quota = tree.pots[name, pool].quota
             if quota is None and (depth or kind is ChangeKind.BORROWING):
                 continue
@@ -88,7 +88,7 @@ def of_stops(snapshot: Snapshot, workload: Workload, settings: Settings) -> list
 def lacks(plan: Plan, workload: Workload, kind: ChangeKind) -> set[tuple[int, str, str]]:
     """What rows of quota lack for the workload: (milli-GPU, team, pool), where it is more than nothing."""
     tree, usage = plan.usage.tree, plan.usage
-    need = workload.ask.milli * least(workload)
+    need = workload.need_milli(least(workload))
     out: set[tuple[int, str, str]] = set()
     for name in tree.path(workload.team)[:-1]:
         for pool in tree.pools:
@@ -103,32 +103,37 @@ def lacks(plan: Plan, workload: Workload, kind: ChangeKind) -> set[tuple[int, st
 
 def gains(plan: Plan, workload: Workload) -> Callable[[Workload], bool]:
     """Tells of which others the stop could help: they hold quota in its way, or room on a node that then takes more."""
-    inventory, ask, later = plan.inventory, workload.ask, plan.free[LATER]
-    allowed = np.logical_or.reduce([allowed_nodes(inventory, ask, flavor) for flavor in flavors(plan, workload)])
-    takes = per_node(inventory, ask, later, allowed)
+    inventory, later, options = plan.inventory, plan.free[LATER], flavors(plan, workload)
+    takes: list[tuple[Ask, Bools, Ints]] = []
+    for ask in dict.fromkeys((workload.ask, *(role.ask for role in workload.roles))):
+        masks = [allowed_nodes(inventory, ask, flavor if ask.milli else None) for flavor in options]
+        allowed = np.logical_or.reduce(masks)
+        takes.append((ask, allowed, per_node(inventory, ask, later, allowed)))
     is_over = over_quota(plan, workload) is not None
 
     def helps(other: Workload) -> bool:
         if is_over:
-            return other.ask.milli > 0
+            return other.uses_gpus
         nodes = {inventory.index[a.node] for a in other.placement if a.node in inventory.index}
-        return any(allowed[node] and _takes_more(plan, ask, other, node, int(takes[node])) for node in nodes)
+        return any(
+            allowed[node] and _takes_more(plan, ask, other, node, int(before[node]))
+            for ask, allowed, before in takes
+            for node in nodes
+        )
 
     return helps
 
 
 def _takes_more(plan: Plan, ask: Ask, other: Workload, node: int, before: int) -> bool:
     """Whether a node takes more workers of an ask once another's workers have left it."""
-    inventory, later, theirs = plan.inventory, plan.free[LATER], other.ask
+    inventory, later = plan.inventory, plan.free[LATER]
     first, end = int(inventory.offset[node]), int(inventory.offset[node + 1])
-    here = [a for a in other.placement if inventory.index.get(a.node) == node]
-    gpu, host = (
-        later.gpu[:, first:end].copy(),
-        later.node[:, node] + len(here) * np.array([theirs.cpu_milli, theirs.memory]),
-    )
-    milli, memory = theirs.on_device
-    for index in (index for a in here for index in a.gpus if index < end - first):
-        gpu[:, index] += (milli, memory)
+    gpu, host = later.gpu[:, first:end].copy(), later.node[:, node].copy()
+    for worker in (a for a in other.placement if inventory.index.get(a.node) == node):
+        theirs = other.ask_of(worker.rank)
+        host += (theirs.cpu_milli, theirs.memory)
+        for index in (index for index in worker.gpus if index < end - first):
+            gpu[:, index] += theirs.on_device
     gpu = np.where(inventory.gpu_capacity[:, first:end] > 0, gpu, 0)
     most = MANY
     if ask.cpu_milli:

@@ -36,7 +36,11 @@ class Want(NamedTuple):
 
 def want_of(workload: Workload) -> Want:
     """What the demand of a workload is counted under."""
-    return Want(workload.team, workload.ask.models, workload.ask.least_memory)
+    if not workload.roles:
+        return Want(workload.team, workload.ask.models, workload.ask.least_memory)
+    asks = [workload.ask, *(role.ask for role in workload.roles)]
+    models = next((ask.models for ask in asks if ask.milli and ask.models), ())
+    return Want(workload.team, models, max(ask.least_memory for ask in asks))
 
 
 class Rows(NamedTuple):
@@ -146,7 +150,7 @@ class Ledger:
 
     def _want(self, workload: Workload, sign: int) -> None:
         want = want_of(workload)
-        self.wants[want] = self.wants.get(want, 0) + sign * workload.ask.milli * workload.missing
+        self.wants[want] = self.wants.get(want, 0) + sign * workload.need_milli(workload.missing)
         if not self.wants[want]:
             del self.wants[want]
 
@@ -163,7 +167,7 @@ class Ledger:
     def _fill(self, slot: int, w: Workload) -> None:
         team = self.team_number.setdefault(w.team, len(self.team_number))
         pool_of, pools = self.usage.pool_of, self.tree.pools
-        held = {pool_of[a.node] for a in w.placement if not a.leaving and a.node in pool_of} if w.ask.milli else set()
+        held = {pool_of[a.node] for a in w.placement if not a.leaving and a.node in pool_of} if w.uses_gpus else set()
         pool = NOWHERE if not held else pools.index(next(iter(held))) if len(held) == 1 else SEVERAL
         self.ints[slot] = (w.seq, w.priority, w.held_milli, len(w.placement), team, pool)
         started = w.started_at or 0.0
@@ -184,6 +188,9 @@ class Ledger:
                 node = inventory.index.get(worker.node)
                 if node is None or worker.leaving:
                     continue
+                if w.roles:
+                    ask = w.ask_of(worker.rank)
+                    milli, memory = ask.on_device
                 hosts.append((slot, node, ask.cpu_milli, ask.memory, max(1, ask.milli), worker.rank))
                 first, after = int(offset[node]), int(offset[node + 1])  # a node may come back with fewer devices
                 found = (first + index for index in worker.gpus if first + index < after)
@@ -216,4 +223,4 @@ def ledger_of(snapshot: Snapshot) -> Ledger:
 def is_movable(workload: Workload) -> bool:
     """Whether it loses little when it starts again elsewhere: it saves checkpoints, and nobody calls it."""
     saves = workload.checkpoint_interval is not None or workload.checkpointed_at is not None
-    return saves and workload.kind is not Kind.INFERENCE and bool(workload.ask.milli)
+    return saves and workload.kind is not Kind.INFERENCE and workload.uses_gpus

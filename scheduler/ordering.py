@@ -91,14 +91,15 @@ def shape_of(workload: Workload) -> tuple[str, int]:
     is_service = workload.kind is Kind.INFERENCE
     size = (workload.missing,) if is_service else (gang.min, gang.count)
     shape = (workload.team, is_service, size, ask, near.require, near.prefer, workload.preemptible)
-    return repr(shape), ask.milli * least(workload)
+    text = repr((*shape, workload.roles)) if workload.roles else repr(shape)
+    return text, workload.need_milli(least(workload))
 
 
 def asks_no_more(one: Workload, other: Workload) -> bool:
     """Whether the first fits wherever the second does, on the same terms, so that the second must not overtake it."""
     a, b = one.ask, other.ask
-    same = (one.team, one.kind, one.topology, one.preemptible, a.models, a.share is None) == (
-        *(other.team, other.kind, other.topology, other.preemptible, b.models, b.share is None),
+    same = (one.team, one.kind, one.topology, one.preemptible, one.roles, a.models, a.share is None) == (
+        *(other.team, other.kind, other.topology, other.preemptible, other.roles, b.models, b.share is None),
     )
     return (
         same and one.priority >= other.priority and all(x <= y for x, y in zip(_size(one), _size(other), strict=True))

@@ -4,7 +4,7 @@ The plan means by a decision exactly what `Snapshot.after` means by it: it chang
 `applied` and the columns with `Columns.add`, and keeps beside them what searches read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from scheduler.quota import Tree
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Inventory, Snapshot, applied
 from scheduler.team import Budget
 from scheduler.terms import of_evict, of_place
-from scheduler.workload import Ask, Assignment, Phase, Workload
+from scheduler.workload import Assignment, Phase, Workload
 
 if TYPE_CHECKING:
     from scheduler.reservation import Reservation
@@ -52,7 +52,8 @@ class Plan:
         self.spent = _spent(snapshot, self.usage.tree)  # by team: the budget that lets nothing of it start
         self.worn: frozenset[str] = frozenset()  # preempted so often that they start within nominal only
         self.entitled: dict[tuple[str, str], int] | None = None  # by team and pool, once somebody asked (fairshare)
-        self.hold_at_most: dict[Ask, tuple[int, int]] = {}  # workers the empty cluster takes: all nodes, usable ones
+        # Workers the empty cluster takes: all nodes, usable ones. Of a gang with roles: 1 if it takes it whole.
+        self.hold_at_most: dict[Hashable, tuple[int, int]] = {}
         self.chooser: Chooser | None = None  # of places for single workers and replicas; None: best fit
         self.reservations: list[Reservation] = []  # planned starts of heads that wait too long
         self.beside: dict[tuple[int, str], Free] = {}  # what is free beside them, until the plan changes
@@ -210,9 +211,9 @@ class Plan:
         gpu = np.zeros((2, self.inventory.nodes[node].gpus), dtype=np.int64)
         host = np.zeros(2, dtype=np.int64)
         for leaver in leavers:
-            ask = leaver.ask
             for worker in leaver.placement:
                 if worker.leaving and worker.node == name:
+                    ask = leaver.ask_of(worker.rank)
                     host += (ask.cpu_milli, ask.memory)
                     at = [index for index in worker.gpus if index < gpu.shape[1]]
                     gpu[COMPUTE, at] += ask.share.guarantee if ask.share else WHOLE

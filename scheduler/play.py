@@ -243,12 +243,20 @@ class Play:
         is_together = w.topology.require is not None and w.topology.require <= Level.NODE
         run, ran = run_time(w, history, settings), age(w, self.at)
         planned = planned_total(run, ran) - ran
-        key = options, w.ask.milli, least(w), is_together, w.team, _class_of(planned)
+        key = options, *_size(w), is_together, w.team, _class_of(planned)
         return _Claim(w, key, run, ran, planned)
 
     def _held(self, w: Workload) -> Nodes:
         index = self.plan.inventory.index
-        return [(index[a.node], w.ask.milli) for a in w.placement if a.node in index and not a.leaving]
+        return [(index[a.node], w.ask_of(a.rank).milli) for a in w.placement if a.node in index and not a.leaving]
+
+
+def _size(w: Workload) -> tuple[int, int]:
+    """Milli-GPU of a worker, and how many; a gang with roles counts as so many of its largest members."""
+    if not w.roles:
+        return w.ask.milli, least(w)
+    milli = max(w.ask.milli, *(role.ask.milli for role in w.roles))
+    return milli, -(-w.need_milli(least(w)) // milli) if milli else least(w)
 
 
 def _class_of(seconds: float) -> int:

@@ -143,7 +143,7 @@ class Usage:
         """Count many placements (sign -1: no longer): what `count` does for each, summed before it is charged."""
         sums: dict[tuple[str, bool, str, int], int] = {}
         for workload in workloads:
-            if workload.ask.milli:
+            if workload.uses_gpus:
                 for (pool, when), milli in held(workload, self.pool_of).items():
                     key = (workload.team, workload.preemptible, pool, when)
                     sums[key] = sums.get(key, 0) + milli
@@ -152,7 +152,7 @@ class Usage:
 
     def count(self, workload: Workload, sign: int = 1) -> None:
         """Count a workload's placement (sign -1: no longer)."""
-        if not workload.placement or not workload.ask.milli:
+        if not workload.placement or not workload.uses_gpus:
             return
         for (pool, when), milli in held(workload, self.pool_of).items():
             self._add(workload.team, workload.preemptible, pool, when, sign * milli)
@@ -278,6 +278,8 @@ def held(workload: Workload, pool_of: dict[str, str]) -> dict[tuple[str, int], i
         pool = pool_of.get(worker.node)
         if pool is None:
             continue
+        if workload.roles:
+            milli = workload.ask_of(worker.rank).milli
         if not (all_reserved or worker.reserved):
             out[pool, NOW] = out.get((pool, NOW), 0) + milli
         if not worker.leaving or all_reserved or worker.reserved:

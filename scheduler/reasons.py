@@ -8,6 +8,7 @@ import numpy as np
 
 from gpushare.gpu import Share
 from gpushare.packing import Bools
+from scheduler import role_reasons
 from scheduler.claim import fits
 from scheduler.decision import Reason
 from scheduler.fit import Refusal, allowed_nodes, ask_text, flavors, least, never, per_node
@@ -85,9 +86,10 @@ def awaiting(plan: Plan, workload: Workload) -> Refusal:
 
 def permanent(plan: Plan, workload: Workload) -> Refusal | None:
     """Why the workload could not start even if nobody else were there, or None."""
-    if (wrong := _misconfigured(plan, workload)) or (wrong := never(plan, workload)):
+    impossible = role_reasons.never_whole if workload.roles else never
+    if (wrong := _misconfigured(plan, workload)) or (wrong := impossible(plan, workload)):
         return wrong
-    need = workload.ask.milli * least(workload)
+    need = workload.need_milli(least(workload))
     tree = plan.usage.tree
     most = {f.pool: tree.ceiling(workload.team, f.pool) for f in flavors(plan, workload) if f is not None}
     if most and max(most.values()) < need:
@@ -119,7 +121,7 @@ def _too_worn(plan: Plan, workload: Workload) -> Refusal | None:
     """It was preempted too often to borrow, and its team's nominal quota has no room for it."""
     if workload.id not in plan.worn:
         return None
-    need = workload.ask.milli * least(workload)
+    need = workload.need_milli(least(workload))
     pools = [f.pool for f in flavors(plan, workload) if f is not None]
     if not pools or any(plan.usage.within_nominal(workload.team, pool, LATER) >= need for pool in pools):
         return None
@@ -157,7 +159,7 @@ def over_quota(plan: Plan, workload: Workload) -> Refusal | None:
     """Which quota forbids the workload in every pool, or None."""
     if _within_quota(plan, workload):
         return None
-    need = workload.ask.milli * least(workload)
+    need = workload.need_milli(least(workload))
     limits = [plan.usage.limit(workload, f.pool, need) for f in flavors(plan, workload) if f is not None]
     order = list(Reason)
     return _over(workload, need, min((lim for lim in limits if lim), key=lambda limit: order.index(limit.reason)))
@@ -173,7 +175,7 @@ def no_places(plan: Plan, workload: Workload, options: list[Flavor | None]) -> R
 
 
 def _within_quota(plan: Plan, workload: Workload) -> list[Flavor | None]:
-    need = workload.ask.milli * least(workload)
+    need = workload.need_milli(least(workload))
     return [f for f in flavors(plan, workload) if f is None or plan.usage.limit(workload, f.pool, need) is None]
 
 
@@ -187,7 +189,7 @@ def _misconfigured(plan: Plan, workload: Workload) -> Refusal | None:
         return Refusal(
             Reason.MISCONFIGURED, f"workers.min is {gang.min} but {gang.count} are wanted. Set min to 1..{gang.count}."
         )
-    return None
+    return role_reasons.misconfigured(workload) if workload.roles else None
 
 
 def _over(workload: Workload, need: int, limit: Limit) -> Refusal:
@@ -237,12 +239,14 @@ def _too_far_apart(plan: Plan, workload: Workload, options: list[Flavor | None])
     name = {0: "NVLink domain", 1: "node", 2: "rack", 3: "zone"}.get(int(level), "cluster")
     return Refusal(
         Reason.TOPOLOGY_PLACEMENT_FAILED,
-        f"Needs {_workers(workload)} of {ask_text(workload.ask)} in one {name}; there is room only across several.",
+        f"Needs {_members(workload)} in one {name}; there is room only across several.",
         (("level", name),),
     )
 
 
 def _no_room(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal:
+    if workload.roles:
+        return role_reasons.no_room(plan, workload, options, _lent(plan, workload, options))
     ask, wanted, free = workload.ask, least(workload), plan.free[NOW]
     masks = [(flavor, allowed_nodes(plan.inventory, ask, flavor)) for flavor in options]
     fit = max(int(per_node(plan.inventory, ask, free, mask).sum()) for _, mask in masks)
@@ -304,9 +308,11 @@ def _lent(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Lent:
     return (("lent_milli", best[0]), ("lent_to", team)), f"; {gpus} {verb} lent to team {team}"
 
 
-def _workers(workload: Workload) -> str:
+def _members(workload: Workload) -> str:
+    if workload.roles:
+        return role_reasons.gang_text(workload)
     count = least(workload)
-    return f"{count} workers" if count > 1 else "a worker"
+    return f"{f'{count} workers' if count > 1 else 'a worker'} of {ask_text(workload.ask)}"
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

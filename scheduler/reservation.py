@@ -109,10 +109,10 @@ def room_for(plan: Plan, workload: Workload, when: int) -> Free:
 
 def quota_for(plan: Plan, workload: Workload, pool: str) -> int:
     """How many workers its team's quota in a pool still allows without delaying a reservation."""
-    milli, room = workload.ask.milli, workload.missing
-    for kept in plan.reservations if milli else ():
+    room = workload.missing
+    for kept in plan.reservations if workload.uses_gpus else ():
         if kept.binds(workload):
-            room = min(room, kept.usage.available(workload.team, pool, LATER) // milli)
+            room = min(room, workload.workers_within(kept.usage.available(workload.team, pool, LATER)))
     return room
 
 

@@ -85,7 +85,7 @@ def _is_for_all(known: "Workload | None", workload: "Workload") -> bool:
 
 def _frees(old: "Workload", new: "Workload") -> bool:
     """Whether a place it had is given up, or will be."""
-    if old.team != new.team or (old.placement and old.ask != new.ask):
+    if old.team != new.team or (old.placement and (old.ask, old.roles) != (new.ask, new.roles)):
         return True
     kept = {(a.rank, a.node, a.gpus, a.leaving) for a in new.placement}
     return any((a.rank, a.node, a.gpus, a.leaving) not in kept for a in old.placement)

@@ -171,7 +171,7 @@ class Columns:
         at = inventory.index.get(worker.node)
         if at is None:
             return
-        ask = workload.ask
+        ask = workload.ask if not workload.roles else workload.ask_of(worker.rank)
         self.node[when, COMPUTE, at] += sign * ask.cpu_milli
         self.node[when, MEMORY, at] += sign * ask.memory
         first, after = int(inventory.offset[at]), int(inventory.offset[at + 1])

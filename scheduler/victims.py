@@ -5,7 +5,7 @@ and only after every victim was found to be needed (reliability.md S8, S9).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -148,6 +148,10 @@ def _scenarios(task: Search, free: Free) -> Iterator[list[Workload]]:
     for flavor in flavors(plan, claimant):
         allowed = allowed_nodes(plan.inventory, claimant.ask, flavor)
         prices = evictable.prices(plan, claimant, task.found, free, allowed)
+        for role in claimant.roles:  # nodes that only companions may use
+            may = allowed_nodes(plan.inventory, role.ask, flavor if role.ask.milli else None)
+            theirs = evictable.prices(plan, replace(claimant, ask=role.ask), task.found, free, may)
+            prices = np.where(np.isfinite(prices), prices, theirs)
         order = np.argsort(prices, kind="stable")
         order = order[np.isfinite(prices[order])]
         for names in _node_sets(task, free, flavor, order):

@@ -120,6 +120,22 @@ class Gang:
 
 
 @dataclass(frozen=True, slots=True)
+class Role:
+    """Companions beside the workers of a gang, of a fixed number: parameter servers, a launcher, an evaluator.
+
+    They start with the workers, on the same GPU model if they ask GPUs, and the gang is never without one of them.
+    Source: podSets of Kueue, tasks of Volcano, replica specs of Kubeflow.
+    """
+
+    name: str
+    ask: Ask
+    count: int = 1
+
+
+MAIN_ROLE = "worker"  # of those whom `Workload.ask` and `Workload.gang` describe
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
     """How close the workers must (require) and should (prefer) be."""
 
@@ -143,7 +159,11 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One workload that has not ended. Times are cluster-clock seconds; version is the row's."""
+    """One workload that has not ended. Times are cluster-clock seconds; version is the row's.
+
+    `ask` and `gang` are those of its workers, the main role, which alone may be elastic. Companions (`roles`) have the
+    lowest ranks, in the order of their roles: so the workers, from rank `companions` on, may go on growing.
+    """
 
     id: str
     name: str
@@ -181,6 +201,7 @@ class Workload:
     scaled_at: float | None = None  # when this attempt was last given more workers or lost some by a decision
     finishing: bool = False  # one of its workers is done: it does not grow any more
     moving: bool = False  # was consolidated: a place is kept for it until it starts again
+    roles: tuple[Role, ...] = ()  # companions of its workers
 
     @property
     def is_waiting(self) -> bool:
@@ -191,22 +212,71 @@ class Workload:
 
     @property
     def missing(self) -> int:
-        """Workers wanted and not placed."""
-        return max(0, self.gang.count - sum(not a.leaving for a in self.placement))
+        """Workers wanted and not placed; companions not counted."""
+        first = self.companions if self.roles else 0
+        return max(0, self.gang.count - sum(not a.leaving and a.rank >= first for a in self.placement))
 
     @property
     def held_milli(self) -> int:
         """Milli-GPU held or reserved, leaving workers included."""
-        return self.ask.milli * len(self.placement)
+        if not self.roles:
+            return self.ask.milli * len(self.placement)
+        return sum(self.ask_of(a.rank).milli for a in self.placement)
+
+    @property
+    def companions(self) -> int:
+        """How many companions its workers have: the rank of the first worker."""
+        return sum(role.count for role in self.roles)
+
+    def ask_of(self, rank: int) -> Ask:
+        """What the member with this rank asks."""
+        for role in self.roles:
+            if rank < role.count:
+                return role.ask
+            rank -= role.count
+        return self.ask
+
+    def role_of(self, rank: int) -> tuple[str, int]:
+        """The role of the member with this rank, and its number within the role, from 0."""
+        for role in self.roles:
+            if rank < role.count:
+                return role.name, rank
+            rank -= role.count
+        return MAIN_ROLE, rank
+
+    @property
+    def uses_gpus(self) -> bool:
+        """Whether any member asks GPUs."""
+        return self.ask.milli > 0 or any(role.ask.milli for role in self.roles)
+
+    @property
+    def whole_milli(self) -> int:
+        """Milli-GPU of all that it wants, whether placed or not."""
+        return self.ask.milli * self.gang.count + sum(role.ask.milli * role.count for role in self.roles)
+
+    def need_milli(self, workers: int) -> int:
+        """Milli-GPU that so many more workers need, with the companions as long as these have no place."""
+        milli = self.ask.milli * workers
+        if self.roles and not any(a.rank < self.companions and not a.leaving for a in self.placement):
+            milli += sum(role.ask.milli * role.count for role in self.roles)
+        return milli
+
+    def workers_within(self, milli: int) -> int:
+        """How many more workers so much milli-GPU is enough for, no more than are missing if they ask none."""
+        room = milli - self.need_milli(0)
+        if not self.ask.milli:
+            return self.missing if room >= 0 else 0
+        return max(0, room) // self.ask.milli
 
 
 def staying(workload: Workload) -> list[int]:
-    """Ranks that hold a place and keep it, ascending."""
-    return sorted(a.rank for a in workload.placement if not a.leaving)
+    """Ranks of workers that hold a place and keep it, ascending; companions are none."""
+    first = workload.companions
+    return sorted(a.rank for a in workload.placement if not a.leaving and a.rank >= first)
 
 
 def can_shrink(workload: Workload) -> bool:
     """Whether a running gang has workers beyond its minimum."""
     if workload.kind is not Kind.TRAINING or workload.phase is not Phase.RUNNING:
         return False
-    return sum(not a.leaving for a in workload.placement) > max(1, workload.gang.min)
+    return sum(not a.leaving for a in workload.placement) - workload.companions > max(1, workload.gang.min)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gpushare.gpu import WHOLE, Share
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team, Use
-from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
+from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Role, Topology, Workload
 
 AT = 100_000.0
 SMALL_NODE_CORES, NODE_MEMORY = 16_000, 64_000
@@ -67,7 +67,20 @@ class _Draft:
     attained: int  # GPU hours
     failures: int
     deadline: float | None
+    roles: tuple[Role, ...]
 
+
+_roles = st.lists(
+    st.builds(
+        lambda ask, count: (ask, count),
+        ask=st.sampled_from(
+            [Ask(cpu_milli=1000, memory=1000), Ask(cpu_milli=9000), Ask(gpus=1), Ask(share=Share(300, WHOLE, 4000))]
+        ),
+        count=st.sampled_from([1, 1, 2]),
+    ),
+    min_size=1,
+    max_size=2,
+).map(lambda found: tuple(Role(f"role-{i}", ask, count) for i, (ask, count) in enumerate(found)))
 
 _drafts = st.builds(
     _Draft,
@@ -88,6 +101,7 @@ _drafts = st.builds(
     attained=st.sampled_from([0, 0, 0, 2, 10]),
     failures=st.sampled_from([0, 0, 0, 1]),
     deadline=st.sampled_from([None, None, None, AT + 1000, AT + 1e6]),
+    roles=st.one_of(st.just(()), st.just(()), st.just(()), _roles),
 )
 
 _quotas = st.tuples(
@@ -150,12 +164,14 @@ class _Floor:
     cores: dict[str, int] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
 
-    def take(self, ask: Ask) -> tuple[str, tuple[int, ...]] | None:
+    def take(self, ask: Ask, models: frozenset[str] = frozenset()) -> tuple[str, tuple[int, ...]] | None:
         """A place for one worker, taken, or None."""
         for name, node in self.nodes.items():
             if self.cores.get(name, 0) + ask.cpu_milli > node.cpu_milli:
                 continue
             if self.memory.get(name, 0) + ask.memory > node.memory or (ask.models and node.model not in ask.models):
+                continue
+            if models and (ask.gpus or ask.share) and node.model not in models:
                 continue
             devices = self._devices(node, ask)
             if devices is not None:
@@ -202,15 +218,24 @@ def _workload(floor: _Floor, number: int, draft: _Draft) -> Workload:
         attained=draft.attained * 3600 * WHOLE,
         failures=draft.failures,
         deadline=draft.deadline if draft.kind is Kind.TRAINING else None,
+        roles=draft.roles if draft.kind is Kind.TRAINING else (),
     )
     if draft.phase == Phase.QUEUED:
         return waiting
     gang = waiting.gang
     count = min(gang.count, draft.held) if draft.kind is Kind.INFERENCE else min(gang.min + draft.more, gang.count)
-    places = [floor.take(draft.ask) for _ in range(count)]
+    asks = [role.ask for role in waiting.roles for _ in range(role.count)]
+    models: frozenset[str] = frozenset()  # all roles of a gang are on one
+    places = []
+    for ask in [*asks, *[draft.ask] * count]:
+        found = floor.take(ask, models if waiting.roles else frozenset())
+        models = models or frozenset({floor.nodes[found[0]].model} if found and found[1] else ())
+        places.append(found)
     got = [p for p in places if p is not None]
-    if not got or (draft.kind is not Kind.INFERENCE and len(got) < gang.min):
+    if not got or (draft.kind is not Kind.INFERENCE and len(got) < gang.min + len(asks)):
         return waiting
+    if waiting.roles and len(got) < len(places):
+        return waiting  # its ranks would not be whose they are
     is_leaving = draft.phase == Phase.CHECKPOINTING
     shrinks = draft.kind is Kind.INFERENCE and draft.leaves
     placement = tuple(

@@ -23,6 +23,8 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
       share 0.5  limit 1.0  smem 8000            instead of whole GPUs (`b1 red notebook share 0.5`)
       models h100,a100  gpumem 40000             which GPUs
       cpu 4  ram 16000                           of one worker
+      role ps*2/cpu=4/ram=8000                   companions: name, how many, what each asks (gpus, cpu, ram, share,
+                                                 smem, models, gpumem); may be repeated; their places come first
       require rack  prefer node                  topology (nvlink, node, rack, zone, cluster)
       priority 100  firm                         firm = may not be preempted
       pending | held | running a b:0,1 | ...     phase and one place a worker (a place alone is for all workers);
@@ -57,6 +59,7 @@ from scheduler.workload import (
     Kind,
     Level,
     Phase,
+    Role,
     Topology,
     Workload,
 )
@@ -183,7 +186,7 @@ def _lines(text: str) -> Iterator[list[str]]:
 
 def _options(words: list[str]) -> dict[str, Any]:
     """Pairs of a word and its value; flags have none; `running a b:0` takes all places that follow."""
-    out: dict[str, Any] = {"preempted": []}
+    out: dict[str, Any] = {"preempted": [], "role": []}
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -196,6 +199,8 @@ def _options(words: list[str]) -> dict[str, Any]:
         elif word == "preempted":
             out[word].append((float(rest.pop(0)), rest[1]))
             rest = rest[2:]
+        elif word == "role":
+            out[word].append(_role(rest.pop(0)))
         elif word in _WORDS:
             out[word] = rest.pop(0)
         else:
@@ -208,7 +213,7 @@ _WORDS = {
     *("nominal", "borrowing", "lending", "weight", "parent"),
     *("x", "share", "limit", "smem", "models", "gpumem", "require", "prefer", "priority", "firm"),
     *("after", "leaves", "since", "started", "checkpointed", "unmet", "notbefore", "preempted"),
-    *("saves", "attained", "failures", "deadline", "scaled", "moving", "finishing"),
+    *("role", "saves", "attained", "failures", "deadline", "scaled", "moving", "finishing"),
 }
 
 
@@ -247,6 +252,13 @@ def _quotas(team: str, o: dict[str, Any], pools: list[str]) -> Iterator[Quota]:
     for pool in [o["pool"]] if "pool" in o else pools:
         nominal, weight = _milli(o.get("nominal", "0")) or 0, int(o.get("weight", 1))
         yield Quota(team, pool, nominal, _milli(o.get("borrowing")), _milli(o.get("lending")), weight)
+
+
+def _role(text: str) -> Role:
+    head, *asked = text.split("/")
+    name, _, count = head.partition("*")
+    o = dict(word.split("=") for word in asked)
+    return Role(name, _ask(int(o.get("gpus", 0)), o), int(count or 1))
 
 
 def _gang(text: str) -> Gang:
@@ -305,6 +317,7 @@ def _workload(world: _World, words: list[str]) -> Workload:
         after=tuple(o["after"].split(",")) if "after" in o else (),
         preempted_at=tuple(at for at, _ in o["preempted"]),
         preempted_by=tuple(by for _, by in o["preempted"]),
+        roles=tuple(o["role"]),
     )
     if not o.get("places"):
         return workload
@@ -317,28 +330,30 @@ def _workload(world: _World, words: list[str]) -> Workload:
 
 def _placement(world: _World, workload: Workload, places: list[str], leaves: set[int]) -> tuple[Assignment, ...]:
     if len(places) == 1:
-        places = places * (1 if workload.kind is Kind.INFERENCE and ":" in places[0] else workload.gang.count)
+        places = places * (
+            1 if workload.kind is Kind.INFERENCE and ":" in places[0] else workload.gang.count + workload.companions
+        )
     is_reserved, is_leaving = workload.phase is Phase.RESERVED, workload.phase in LEAVING
     out = []
     for rank, text in enumerate(places):
         node, _, given = text.partition(":")
-        gpus = tuple(int(i) for i in given.split(",")) if given else _lowest(world, workload, node)
-        milli = workload.ask.share.guarantee if workload.ask.share else WHOLE
+        ask = workload.ask_of(rank)
+        gpus = tuple(int(i) for i in given.split(",")) if given else _lowest(world, workload.id, ask, node)
+        milli = ask.share.guarantee if ask.share else WHOLE
         for index in gpus if not is_reserved else ():
             world.held[node, index] = world.held.get((node, index), 0) + milli
         out.append(Assignment(rank, node, gpus, leaving=is_leaving or rank in leaves, reserved=is_reserved))
     return tuple(out)
 
 
-def _lowest(world: _World, workload: Workload, node: str) -> tuple[int, ...]:
-    ask = workload.ask
+def _lowest(world: _World, uid: str, ask: Ask, node: str) -> tuple[int, ...]:
     spec = next((n for n in world.nodes if n.name == node), None)
     if spec is None:
         return tuple(range(ask.gpus or bool(ask.share)))
     milli, count = (ask.share.guarantee, 1) if ask.share else (WHOLE, ask.gpus)
     fits = [i for i in range(spec.gpus) if i not in spec.lost and world.held.get((node, i), 0) + milli <= WHOLE]
     if len(fits) < count:
-        raise ValueError(f"{workload.id}: {node} has no room for it; say the devices, as in {node}:0,1")
+        raise ValueError(f"{uid}: {node} has no room for it; say the devices, as in {node}:0,1")
     return tuple(fits[:count])
 
 

@@ -109,7 +109,7 @@ def _not_borrowed(world: Snapshot, by: Workload, victim: Workload, settings: Set
     takes = Counter[str]()
     for worker in victim.placement:
         if worker.node in pool_of:
-            takes[pool_of[worker.node]] += victim.ask.milli
+            takes[pool_of[worker.node]] += victim.ask_of(worker.rank).milli
     for pool, milli in takes.items():
         if not theirs or any(held[team, pool] - milli < nominal.get((team, pool), 0) for team in theirs):
             return f"team {victim.team} owns what it holds in {pool}"
@@ -190,13 +190,16 @@ def _owned_and_held(world: Snapshot) -> tuple[dict[tuple[str, str], int], dict[t
 def _is_owed(world: Snapshot, by: Workload, place: Place) -> bool:
     """Whether the claimant's team and all its ancestors stay within their nominal quotas with the least of it."""
     nominal, held = _owned_and_held(world)
-    node = world.inventory.nodes[world.inventory.index[place.workers[0].node]]
+    # Companions without GPUs may be in another pool.
+    first = next((worker for worker in place.workers if worker.gpus), place.workers[0])
+    node = world.inventory.nodes[world.inventory.index[first.node]]
     owners = [(team, node.pool) for team in _line(world, by.team) if (team, node.pool) in nominal]
     return all(held[key] + _least_milli(by) <= nominal[key] for key in owners)
 
 
 def _least_milli(by: Workload) -> int:
-    return by.ask.milli * (1 if by.kind == Kind.INFERENCE else by.gang.min)
+    companions = sum(role.ask.milli * role.count for role in by.roles)
+    return companions + by.ask.milli * (1 if by.kind == Kind.INFERENCE else by.gang.min)
 
 
 def _only_owed(world: Snapshot, team: str) -> Snapshot:
@@ -222,7 +225,7 @@ def place_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Setting
         elif workload.phase in ACTIVE:
             # Not started counts as protected; a service that wants no more replicas does not claim.
             staying = sum(not a.leaving for a in workload.placement)
-            count = min(workload.gang.count, staying)
+            count = min(workload.gang.count, staying - workload.companions)
             gang = replace(workload.gang, count=count, min=count)  # nor does an elastic gang shrink or grow
             changed.append(replace(workload, started_at=None, gang=gang))
     decisions = schedule(world.replace(changed=changed, gone=gone), settings)

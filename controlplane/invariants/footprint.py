@@ -51,7 +51,7 @@ class Footprints:
             known = self.workloads.get(uid)
             if known is None or known[0] is not workload:
                 held = [(w, when) for w in workload.placement for when in whens(workload, w)]
-                known = self.workloads[uid] = (workload, _rows(inventory, workload.ask, held))
+                known = self.workloads[uid] = (workload, _rows(inventory, _asks(workload), held))
             out.append(known)
         self.last = (workloads, out)
         return out
@@ -69,7 +69,7 @@ class Footprints:
             known = self.pods.get(uid)
             if known is None or known[0] is not seen:
                 held = [(Assignment(p.rank, p.node, p.gpus), NOW) for p in seen]
-                known = self.pods[uid] = (seen, _rows(inventory, workload.ask, held))
+                known = self.pods[uid] = (seen, _rows(inventory, _asks(workload), held))
             out.append(known[1])
         return out
 
@@ -81,14 +81,20 @@ class Footprints:
             self.pods.clear()
 
 
-def _rows(inventory: Inventory, ask: Ask, held: Sequence[tuple[Assignment, int]]) -> Rows:
+def _asks(workload: Workload) -> list[Ask]:
+    """What each member asks by rank, companions first; the last holds for all further ranks. Counted for itself."""
+    return [role.ask for role in workload.roles for _ in range(role.count)] + [workload.ask]
+
+
+def _rows(inventory: Inventory, asks: Sequence[Ask], held: Sequence[tuple[Assignment, int]]) -> Rows:
     """One worker at a time, by the definition of Columns; a node that is gone holds nothing."""
     gpu, node, pools = [], [], Counter[tuple[str, int]]()
-    milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
     for worker, when in held:
         at = inventory.index.get(worker.node)
         if at is None:
             continue
+        ask = asks[min(worker.rank, len(asks) - 1)]
+        milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
         node.append((when, at, ask.cpu_milli, ask.memory))
         pools[inventory.nodes[at].pool, when] += ask.milli
         first, count = int(inventory.offset[at]), inventory.nodes[at].gpus

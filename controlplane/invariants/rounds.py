@@ -57,7 +57,7 @@ def _backs_off(workload: Workload, at: float) -> bool:
 def _class_of(workload: Workload) -> object:
     w = workload
     standing = (w.team, w.kind, w.priority, w.deadline, w.attained, w.failures, w.preempted_by, w.moving)
-    return (*standing, w.preemptible, w.topology, w.ask.models)
+    return (*standing, w.preemptible, w.topology, w.ask.models, w.roles)
 
 
 def _asks_no_more(i: Workload, j: Workload) -> bool:

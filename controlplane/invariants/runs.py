@@ -24,13 +24,25 @@ def s4_gang(state: State) -> tuple[Violation, ...]:
         ranks = Counter(a.rank for a in workload.placement)
         if twice := [rank for rank, count in ranks.items() if count > 1]:
             found.append(Violation("S4", workload.id, f"Ranks {twice} have two places each."))
-        placed = sum(not a.leaving for a in workload.placement)
+        fixed = sum(role.count for role in workload.roles)
+        placed = sum(not a.leaving and a.rank >= fixed for a in workload.placement)
         least = 1 if workload.kind == Kind.INFERENCE else workload.gang.min
         starts = workload.phase in _STARTS
         if placed < least and (starts or (workload.phase in ACTIVE and placed > 0)):
             message = f"{placed} of at least {least} workers have a place ({workload.phase})."
             found.append(Violation("S4", workload.id, message))
+        found += _without_companions(workload, fixed)
     return (*found, *_partly_up_too_long(state))
+
+
+def _without_companions(workload: Workload, fixed: int) -> Iterator[Violation]:
+    """A gang with roles that has places has one for each companion."""
+    staying = [a for a in workload.placement if not a.leaving]
+    if not fixed or not staying or workload.phase not in (*_STARTS, *ACTIVE):
+        return
+    if missing := sorted(set(range(fixed)) - {a.rank for a in staying}):
+        message = f"Companions {missing} have no place, others of the gang have ({workload.phase})."
+        yield Violation("S4", workload.id, message)
 
 
 def _partly_up_too_long(state: State) -> Iterator[Violation]:
@@ -102,11 +114,23 @@ def _misplaced(inventory: Inventory, workload: Workload, workers: tuple[Assignme
         at = inventory.index.get(worker.node)
         if at is None:
             continue  # the node is gone since; the pod will be seen as lost
-        if why := _refused(inventory.nodes[at], workload.ask, worker):
+        if why := _refused(inventory.nodes[at], _ask_of(workload, worker.rank), worker):
             yield Violation("S6", workload.id, f"Rank {worker.rank} on {worker.node}: {why}.")
+    models = {inventory.nodes[inventory.index[a.node]].model for a in workers if a.gpus and a.node in inventory.index}
+    if workload.roles and len(models) > 1:
+        yield Violation("S6", workload.id, f"Its roles are on GPUs of several models: {', '.join(sorted(models))}.")
     level = workload.topology.require
     if level is not None and len(domains := _domains(inventory, level, workers)) > 1:
         yield Violation("S6", workload.id, f"It must stay within one {level.name} but is in {len(domains)}.")
+
+
+def _ask_of(workload: Workload, rank: int) -> Ask:
+    """By its own count: companions have the first ranks, role by role."""
+    for role in workload.roles:
+        if rank in range(role.count):
+            return role.ask
+        rank -= role.count
+    return workload.ask
 
 
 def _started_unfit(state: State, workload: Workload) -> Iterator[Violation]:

@@ -167,11 +167,11 @@ class _Ends:
             if ledger.holding.get(workload.id) is workload:
                 ends[ledger.slot[workload.id]] = end
                 continue
-            ask = workload.ask
-            milli, memory = ask.on_device
             for worker in workload.placement:
                 node = inventory.index.get(worker.node)
                 if node is not None and LATER in whens(workload, worker):
+                    ask = workload.ask_of(worker.rank)
+                    milli, memory = ask.on_device
                     hosts.append((end, node, ask.cpu_milli, ask.memory))
                     first, after = int(offset[node]), int(offset[node + 1])
                     devices += [(end, first + i, milli, memory) for i in worker.gpus if first + i < after]
@@ -204,7 +204,7 @@ class _Ends:
 
     def first_within_quota(self, workload: Workload, pool: str) -> int | None:
         """The first of the times at which its team's quota in the pool covers the workload, None if none does."""
-        need, team = workload.ask.milli * least(workload), workload.team
+        need, team = workload.need_milli(least(workload)), workload.team
         usage = self.plan.usage.copy()
 
         def is_covered() -> bool:

@@ -24,7 +24,7 @@ def consolidate(plan: Plan, claimant: Workload, evictable: Evictable, settings: 
     least time and did not have to leave too often. Each must have a place elsewhere that is free now, and together
     they hold no more than the claimant needs.
     """
-    need = claimant.ask.milli * least(claimant)
+    need = claimant.need_milli(least(claimant))
     moved = sum(isinstance(d, Evict) and d.reason is EvictReason.CONSOLIDATED for d in plan.decisions)
     most = settings.max_moves - moved
     tries = min(settings.max_move_scenarios // 4, settings.max_move_scenarios - evictable.moves_tried)
@@ -75,7 +75,7 @@ def _few_enough(plan: Plan, claimant: Workload, evictable: Evictable, most: int)
 
     Only what is smaller than the piece that is missing: where one as large could go, the piece itself mostly could.
     """
-    need, inventory, ask = claimant.ask.milli * least(claimant), plan.inventory, claimant.ask
+    need, inventory, ask = claimant.need_milli(least(claimant)), plan.inventory, claimant.ask
     piece = ask.milli if claimant.topology.require is None else need
     small = evictable.movable[evictable.milli[evictable.movable] < piece]
     if not small.size:

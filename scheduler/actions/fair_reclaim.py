@@ -24,7 +24,7 @@ def fair_reclaim(
     """
     if claimant.id in plan.worn:
         return False
-    usage, team, need = plan.usage, claimant.team, claimant.ask.milli * claimant.missing
+    usage, team, need = plan.usage, claimant.team, claimant.need_milli(claimant.missing)
     known = entitled(plan, settings)
     pools = [f.pool for f in flavors(plan, claimant) if f is not None]
     pools = [pool for pool in pools if usage.total[LATER][team, pool] < known.get((team, pool), 0)]
@@ -58,9 +58,9 @@ def fair_reclaim(
 
 def _of_pool(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, pool: str) -> Ints:
     """Candidates of a pool; none where all that may be taken is too little."""
-    usage, milli = plan.usage, claimant.ask.milli
-    most = spares(plan, settings, claimant.team, pool, milli * claimant.missing)
-    if sum(most.values()) + usage.available(claimant.team, pool, LATER) < milli * least(claimant):
+    usage = plan.usage
+    most = spares(plan, settings, claimant.team, pool, claimant.need_milli(claimant.missing))
+    if sum(most.values()) + usage.available(claimant.team, pool, LATER) < claimant.need_milli(least(claimant)):
         return np.zeros(0, dtype=np.int64)
     number, latest = usage.tree.pools.index(pool), plan.snapshot.at - settings.borrower_runtime_seconds
     may_give = np.array([most.get(other, 0) for other in evictable.team_number], dtype=np.int64)[evictable.team]

@@ -10,7 +10,7 @@ from scheduler.locality import domain_of_node
 from scheduler.plan import Plan
 from scheduler.settings import Settings
 from scheduler.snapshot import NOW, Bools, Flavor
-from scheduler.workload import Kind, Level, Phase, Workload
+from scheduler.workload import Assignment, Kind, Level, Phase, Workload
 
 # Who waits for one of these could use the room, whatever its team.
 FOR_ROOM = frozenset(
@@ -68,17 +68,21 @@ def _wants_more(gang: Workload) -> bool:
 
 
 def _flavor(plan: Plan, gang: Workload) -> Flavor | None:
-    """The flavor that it runs on; None without GPUs, or if its node is gone."""
-    at = plan.inventory.index.get(gang.placement[0].node)
+    """The flavor that its workers run on; None without GPUs, or if the first one's node is gone."""
+    at = plan.inventory.index.get(_first_worker(gang).node)
     if at is None:
         return None
     return next((f for f in plan.inventory.flavors if f.nodes[at]), None) if gang.ask.milli else None
 
 
+def _first_worker(gang: Workload) -> Assignment:
+    return next((a for a in gang.placement if a.rank >= gang.companions), gang.placement[0])
+
+
 def _near(plan: Plan, gang: Workload) -> Bools | None:
     """The nodes where a further worker is as close as the gang requires. Shape [N]; None if that cannot be said."""
     inventory, level = plan.inventory, gang.topology.require
-    at = inventory.index.get(gang.placement[0].node)
+    at = inventory.index.get(_first_worker(gang).node)
     if at is None or level == Level.NVLINK:
         return None
     domains = domain_of_node(inventory, Level.CLUSTER if level is None else level)

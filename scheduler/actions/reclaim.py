@@ -14,7 +14,7 @@ from scheduler.workload import Workload
 
 def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, may_evict: bool = True) -> bool:
     """Place a claimant that its team's nominal quota covers by making borrowers leave; whether it could."""
-    usage, team, need = plan.usage, claimant.team, claimant.ask.milli * least(claimant)
+    usage, team, need = plan.usage, claimant.team, claimant.need_milli(least(claimant))
     pools = [f.pool for f in flavors(plan, claimant) if f is not None]
     pools = [pool for pool in pools if need <= usage.owed(team, pool)]
     chosen = [np.zeros(0, dtype=np.int64)]

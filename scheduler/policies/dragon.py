@@ -142,7 +142,7 @@ def shrink_for(plan: Plan, claimant: Workload) -> bool:
 
 def spare_ranks(job: Workload) -> tuple[int, ...]:
     """The workers a training can do without, the first to go first: never worker 0, never below its minimum."""
-    staying = [a for a in job.placement if not a.leaving]
+    staying = [a for a in job.placement if not a.leaving and a.rank >= job.companions]
     if not staying:
         return ()
     home = min(staying, key=lambda a: a.rank)
@@ -176,7 +176,7 @@ def grow(plan: Plan) -> None:
     """Give idle room to running trainings, up to their maximum: node by node, in the order in which they started."""
     inventory, free = plan.inventory, plan.free[NOW]
     jobs = [w for w in _running(plan) if all(a.node in inventory.index for a in w.placement)]
-    jobs = [w for w in jobs if len(w.placement) < w.gang.max and not w.finishing]
+    jobs = [w for w in jobs if len(w.placement) - w.companions < w.gang.max and not w.finishing]
     jobs = [w for w in jobs if w.topology.require is not Level.NVLINK]
     for node in range(len(inventory.nodes)) if jobs else ():
         alone = np.zeros(len(inventory.nodes), dtype=np.bool_)
@@ -185,13 +185,13 @@ def grow(plan: Plan) -> None:
             continue
         for job in jobs:
             seen = plan.workload(job.id)
-            most = seen.gang.max - len(seen.placement)
+            most = seen.gang.max - len(seen.placement) + seen.companions
             if most > 0 and per_node(inventory, seen.ask, free, alone).any():
                 _add_workers(plan, seen, most, alone & _near(plan, seen))
 
 
 def _add_workers(plan: Plan, job: Workload, most: int, within: Bools) -> None:
-    model = plan.inventory.nodes[plan.inventory.index[job.placement[0].node]].model
+    model = plan.inventory.nodes[plan.inventory.index[_home(job)]].model
     for flavor in flavors(plan, job):
         if flavor is None or flavor.model != model:
             continue
@@ -202,11 +202,16 @@ def _add_workers(plan: Plan, job: Workload, most: int, within: Bools) -> None:
             return
 
 
+def _home(job: Workload) -> str:
+    """The node of its first worker."""
+    return next((a.node for a in job.placement if a.rank >= job.companions), job.placement[0].node)
+
+
 def _near(plan: Plan, job: Workload) -> Bools:
     """The nodes where more of its workers may be: those of the domain that it is in. Shape [N]."""
     level = job.topology.require
     if level is None:
         return np.ones(len(plan.inventory.nodes), dtype=np.bool_)
     index, number = plan.inventory.index, domain_of_node(plan.inventory, max(level, Level.NODE))
-    same: Bools = np.equal(number, number[index[job.placement[0].node]])
+    same: Bools = np.equal(number, number[index[_home(job)]])
     return same

@@ -16,6 +16,7 @@ youngest of them is killed and queued again. A gang with `min` below `count` pro
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -55,25 +56,29 @@ def native(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal |
 def gang(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:
     """Bind gangs in order of creation: their least workers and as many more as fit, or none."""
     for workload, held in looked_at(plan, settings):
-        if held is None and bind(plan, workload, least(workload), workload.missing):
+        if held is None and bind(plan, workload, least(workload), workload.missing, is_gang=True):
             yield workload, None
         else:
             yield workload, held or no_room(plan, workload)
 
 
-def bind(plan: Plan, workload: Workload, at_least: int, at_most: int) -> bool:
-    """Place so many of a workload's missing workers by LeastAllocated, on one GPU model; whether it could."""
+def bind(plan: Plan, workload: Workload, at_least: int, at_most: int, is_gang: bool = False) -> bool:
+    """Place so many of a workload's missing workers by LeastAllocated, on one GPU model; whether it could.
+
+    is_gang: its companions as well; else each counts as a worker of its own, and companions come first.
+    """
     for flavor in flavors(plan, workload):
         most = min(at_most, quota_room(plan, workload, flavor, NOW))
         if most < at_least:
             continue
         free, allowed = _whole_only(plan.free[NOW]), allowed_nodes(plan.inventory, workload.ask, flavor)
         room = per_node(plan.inventory, workload.ask, free, allowed)
+        others = len(_unplaced(workload)) if is_gang else 0  # a gang starts with its companions
         for within in _domains(plan, workload, at_most):
-            if int(room[within].sum()) < at_least:
+            if not workload.roles and int(room[within].sum()) < at_least:
                 continue
-            workers = _bound(plan, workload, flavor, most, within)
-            if len(workers) >= at_least:
+            workers = _bound(plan, workload, flavor, most + others, within)
+            if len(workers) >= at_least + others:
                 plan.place(workload, workers)
                 return True
     return False
@@ -83,7 +88,11 @@ def _pods(plan: Plan) -> list[Workload]:
     """The workload of each pending pod, in order of creation: those submitted in one second take turns."""
     pending = list(plan.waiting)
     pending += [w for w in plan.holding if w.kind is Kind.TRAINING and w.phase in ACTIVE and w.missing]
-    pods = [(int(w.submitted_at), number, w.seq, w.id, w) for w in pending for number in range(w.missing)]
+    pods = [
+        (int(w.submitted_at), number, w.seq, w.id, w)
+        for w in pending
+        for number in range(w.missing + len(_unplaced(w)))
+    ]
     return [pod[-1] for pod in sorted(pods, key=lambda pod: pod[:-1])]
 
 
@@ -104,7 +113,14 @@ def _bound(plan: Plan, workload: Workload, flavor: Flavor | None, most: int, wit
 
 def _pod(plan: Plan, workload: Workload, flavor: Flavor | None, within: Bools) -> Assignment | None:
     """The place of one more worker, on the node with the highest score."""
-    inventory, ask, free = plan.inventory, workload.ask, _whole_only(plan.free[NOW])
+    inventory, free = plan.inventory, _whole_only(plan.free[NOW])
+    rank = min(_unplaced(workload), default=None)
+    if rank is not None:  # companions are created first
+        ask = workload.ask_of(rank)
+        workload, flavor = replace(workload, ask=ask, roles=()), flavor if ask.milli else None
+    elif workload.roles:
+        workload = replace(workload, roles=())
+    ask = workload.ask
     fits = np.flatnonzero(per_node(inventory, ask, free, allowed_nodes(inventory, ask, flavor) & within))
     if not fits.size:
         return None
@@ -114,7 +130,15 @@ def _pod(plan: Plan, workload: Workload, flavor: Flavor | None, within: Bools) -
     alone = np.zeros(len(inventory.nodes), dtype=np.bool_)
     alone[best] = True
     places = find_places(inventory, workload, Goal(1, 1), free, flavor, alone)
-    return places[0] if places else None
+    if not places:
+        return None
+    return places[0] if rank is None else replace(places[0], rank=rank)
+
+
+def _unplaced(workload: Workload) -> list[int]:
+    """Ranks of companions that have no place."""
+    placed = {a.rank for a in workload.placement}
+    return [rank for rank in range(workload.companions) if rank not in placed]
 
 
 def _whole_only(free: Free) -> Free:

@@ -140,7 +140,7 @@ def fresh(model: Workload, team: str, world: Snapshot) -> Workload:
     return Workload(
         "new", "new", team, model.kind, model.ask, model.gang, model.topology, priority=model.priority,
         preemptible=model.preemptible, seq=1 + max(w.seq for w in world.workloads.values()),
-        submitted_at=world.at, queued_at=world.at,
+        submitted_at=world.at, queued_at=world.at, roles=model.roles,
     )  # fmt: skip
 
 
