@@ -27,6 +27,7 @@ RESERVED_PATHS = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/usr/loc
 GPU_DOMAINS = ("nvidia.com", "amd.com", "gpu.intel.com", "habana.ai")
 NOTEBOOK_IMAGE = "quay.io/jupyter/base-notebook"
 MOST_WORKERS = 4096
+MOST_ROLES = 8
 MOST_GPUS = 1024  # on one node; far above any machine
 YEAR = 366 * 86_400.0
 
@@ -79,6 +80,8 @@ PATH = Text(1024, "/[^\x00\n]*", "Give an absolute path, beginning with /.", che
 VARIABLE = Text(
     128, "[A-Za-z_][A-Za-z0-9_]*", "Use letters, digits and _, not beginning with a digit.", check=_variable
 )
+VARIABLES = Pairs(VARIABLE, Text(8192, has_lines=True, may_be_empty=True), 200)
+IMAGE_FIELD = Text(512, IMAGE, "Give registry/name:tag, in lower case and without spaces.")
 SECRET_KEY = Text(253, "[A-Za-z0-9._-]+", "Use letters, digits, `.`, _ and -.")
 OBJECT_NAME = Text(253, rf"{LABEL}(?:\.{LABEL})*", LABEL_RULE)
 LABEL_TEXT = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
@@ -148,6 +151,23 @@ WORKERS = Record(
         Field("max", Whole(1, MOST_WORKERS), "The most it can use; count if absent."),
     )
 )
+ROLE = Record(
+    (
+        Field("name", Text(40, LABEL, LABEL_RULE), "What the role is called, such as ps; not worker.", REQUIRED),
+        Field("count", Whole(1, MOST_WORKERS), "How many members it has; always all of them.", 1),
+        Field("resources", RESOURCES, "What each member needs, such as {cpu: 4}.", REQUIRED),
+        Field("image", IMAGE_FIELD, "Container image; the workers' if absent."),
+        Field("command", Items(ARGUMENT, 64), "Its entry point; the workers' command and args if absent."),
+        Field("args", Items(ARGUMENT, 256), "Arguments of the command."),
+        Field("env", VARIABLES, "Environment variables beside those of all members."),
+    ),
+    {
+        "gpus": "Write it inside resources: {gpus: 1}.",
+        "cpu": "Write it inside resources: {cpu: 4}.",
+        "min": "Only the workers are elastic. Write count.",
+        "max": "Only the workers are elastic. Write count.",
+    },
+)
 REPLICAS = Record(
     (
         Field("min", Whole(1, MOST_WORKERS), "The least replicas, kept as long as there is room.", 1),
@@ -191,7 +211,7 @@ HEAD = (
 BODY = (
     Field("command", Items(ARGUMENT, 64), "Replaces the image's entry point."),
     Field("args", Items(ARGUMENT, 256), "Arguments of the command."),
-    Field("env", Pairs(VARIABLE, Text(8192, has_lines=True, may_be_empty=True), 200), "Environment variables."),
+    Field("env", VARIABLES, "Environment variables."),
     Field("working_dir", Text(1024, "/[^\n]*", "Give an absolute path, beginning with /."), "Directory to start in."),
     Field("secrets", Items(SECRET, 50), "Values of the team's secrets, as variables."),
     Field("volumes", Items(VOLUME, 20), "The team's volumes, and scratch space."),
@@ -205,13 +225,17 @@ BODY = (
     Field("after", Items(NAME, 20, is_unique=True), "Workloads of the team that must be met first."),
     Field("labels", Pairs(Text(63, LABEL_TEXT, LABEL_FIX), Text(63, LABEL_TEXT, LABEL_FIX), 50), "Free labels."),
 )
-IMAGE_FIELD = Text(512, IMAGE, "Give registry/name:tag, in lower case and without spaces.")
 EXPECTED = Field("expected_duration", _duration("6h"), "A hint: running time in total.")
 PORTS = Field("ports", Items(PORT, 20, is_unique=True), "Ports it listens on.")
 OWN = {
     Kind.TRAINING: (
         Field("image", IMAGE_FIELD, "Container image.", REQUIRED),
         Field("workers", WORKERS, "One gang: started together, never fewer than min.", {"count": 1}),
+        Field(
+            "roles",
+            Items(ROLE, MOST_ROLES),
+            "Companions of the workers in the same gang, such as [{name: ps, count: 2, resources: {cpu: 4}}].",
+        ),
         Field("checkpoint", CHECKPOINT, "How often it saves, and how long it needs to leave.", {"grace": "30s"}),
         EXPECTED,
         Field(

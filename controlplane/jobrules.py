@@ -1,38 +1,42 @@
 """Rules between the fields of a job file: what one field allows of another."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from controlplane.shapes import BAD, Faults
 from gpushare.gpu import WHOLE
-from scheduler.workload import Level
+from scheduler.workload import MAIN_ROLE, Level
 
 MOST_TENSORFLOW = 1000
 
 
 def check(values: Mapping[str, Any], faults: Faults) -> None:
     """Note what is wrong between the fields of a file that has been read; parts that could not be read are BAD."""
-    for rule in (_resources, _gang, _topology, _times, _names, _volumes, _framework):
+    for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework):
         rule(values, faults)
 
 
 def _resources(values: Mapping[str, Any], faults: Faults) -> None:
-    asked = values["resources"]
+    _asked(values["resources"], "resources", faults)
+
+
+def _asked(asked: Any, at: str, faults: Faults) -> None:
+    """Note what is wrong between what one member asks; at: the dotted name of its resources."""
     if asked is BAD:
         return
     gpus, share = asked["gpus"], asked["gpu_share"]
     if gpus is not None and share is not None:
         faults.add(
-            "resources.gpu_share",
-            "resources.gpu_share and resources.gpus are both given. Keep gpus for whole GPUs, or gpu_share for a part.",
+            f"{at}.gpu_share",
+            f"{at}.gpu_share and {at}.gpus are both given. Keep gpus for whole GPUs, or gpu_share for a part.",
         )
     for name, needed in (("gpu_model", gpus or share), ("gpu_memory", gpus)):
         if asked[name] and not needed and BAD not in (gpus, share):
             fix = "Use gpu_share.memory." if share else "Add gpus, or remove it."
-            faults.add(f"resources.{name}", f"resources.{name} is given, but no {_whole(name)} is asked for. {fix}")
-    _at_most(asked, "shared_memory", "memory", "resources", faults)
+            faults.add(f"{at}.{name}", f"{at}.{name} is given, but no {_whole(name)} is asked for. {fix}")
+    _at_most(asked, "shared_memory", "memory", at, faults)
     if share not in (None, BAD):
-        _at_most(share, "guarantee", "limit", "resources.gpu_share", faults, _part)
+        _at_most(share, "guarantee", "limit", f"{at}.gpu_share", faults, _part)
 
 
 def _whole(name: str) -> str:
@@ -48,6 +52,35 @@ def _gang(values: Mapping[str, Any], faults: Faults) -> None:
         if "count" in gang:
             _at_most(gang, "min", "count", name, faults)
             _at_most(gang, "count", "max", name, faults)
+
+
+def _roles(values: Mapping[str, Any], faults: Faults) -> None:
+    """Each role has a name of its own, and one GPU model may be used by all members that ask GPUs."""
+    given = values.get("roles")
+    if given in (None, BAD):
+        return
+    for number, role in enumerate(given):
+        _asked(role["resources"], f"roles.{number}.resources", faults)
+        if role["name"] == MAIN_ROLE:
+            at = f"roles.{number}.name"
+            faults.add(at, f"{at} is {MAIN_ROLE}, which the workers are called. Choose another name.")
+    _unique([(f"roles.{number}.name", role["name"]) for number, role in enumerate(given)], "is a role twice", faults)
+    _common_model(values, given, faults)
+
+
+def _common_model(values: Mapping[str, Any], given: Sequence[Mapping[str, Any]], faults: Faults) -> None:
+    asked = [("resources", values["resources"])]
+    asked += [(f"roles.{number}.resources", role["resources"]) for number, role in enumerate(given)]
+    allowed: set[str] | None = None
+    for at, one in asked:
+        models = None if one is BAD else one["gpu_model"]
+        if models in (None, BAD):
+            continue
+        allowed = set(models) if allowed is None else allowed & set(models)
+        if not allowed:
+            text = f"{at}.gpu_model is {', '.join(models)}, but other roles of the gang allow none of these."
+            faults.add(f"{at}.gpu_model", f"{text} Name a model that all allow: its GPUs are of one model.")
+            return
 
 
 def _at_most(
@@ -124,6 +157,10 @@ def _framework(values: Mapping[str, Any], faults: Faults) -> None:
     """TF_CONFIG names every worker to every worker, and one variable holds 128 KiB."""
     workers = values.get("workers")
     most = (workers["max"] or workers["count"]) if workers not in (None, BAD) else 0
+    roles = values.get("roles")
+    counts = [role["count"] for role in roles] if roles not in (None, BAD) else []
+    if most is not BAD and BAD not in counts:
+        most += sum(counts)
     if values.get("framework") == "tensorflow" and most is not BAD and most > MOST_TENSORFLOW:
         fix = f"Set it to at most {MOST_TENSORFLOW}, or remove framework."
         faults.add("workers.max", f"workers.max is {most}, but TF_CONFIG has no room for so many. {fix}")

@@ -24,6 +24,15 @@ def roles_values(roles: Iterable[Role]) -> list[list[Any]]:
     return [[role.name, role.count, ask_values(role.ask)] for role in roles]
 
 
+def role_ask(values: Iterable[Any], rank: int) -> Ask | None:
+    """What the companion with this rank asks; None for a worker."""
+    for _, count, ask in values:
+        if rank < count:
+            return ask_of(ask)
+        rank -= count
+    return None
+
+
 def roles_of(values: Iterable[Any]) -> tuple[Role, ...]:
     """The roles that `roles_values` wrote."""
     return tuple(Role(name, ask_of(ask), count) for name, count, ask in values)

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane import jobfile, jobrules
+from controlplane import jobfile, jobrules, quantities
 from controlplane.shapes import Faults, FieldError, Schema, below, shown
 from gpushare.gpu import Share
-from scheduler.workload import Ask, Gang, Kind, Level, Topology
+from scheduler.workload import Ask, Gang, Kind, Level, Role, Topology
 
 __all__ = ["Checkpoint", "FieldError", "Objective", "Spec", "SpecError", "amended", "is_amendable", "parse", "schemas"]
 
@@ -66,6 +66,7 @@ class Spec:
     image: str
     workers: Gang  # a service: count and min are replicas.min, max is replicas.max
     resources: Ask
+    roles: tuple[Role, ...] = ()  # companions of the workers
     topology: Topology = Topology()
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
@@ -103,16 +104,16 @@ class Spec:
 
     def normalised(self) -> dict[str, Any]:
         """The values in one unit each: milli-GPU, MiB, 1/1000 cores, seconds; what is absent is null."""
-        ask, share, gang = self.resources, self.resources.share, self.workers
+        gang = self.workers
+        shared = (_shared_memory(role["resources"]) for role in self.text.get("roles", ()))
+        roles = [
+            {"name": role.name, "count": role.count, **_normalised(role.ask, size)}
+            for role, size in zip(self.roles, shared, strict=True)
+        ]
         return {
             "workers": {"count": gang.count, "min": gang.min, "max": gang.max},
-            "gpus": ask.gpus,
-            "gpu_share": share and {"guarantee": share.guarantee, "limit": share.limit, "memory_mib": share.memory},
-            "gpu_milli": ask.milli,
-            "gpu_memory_mib": ask.gpu_memory,
-            "cpu_milli": ask.cpu_milli,
-            "memory_mib": ask.memory,
-            "shared_memory_mib": self.shared_memory,
+            **({"roles": roles} if roles else {}),
+            **_normalised(self.resources, self.shared_memory),
             "checkpoint_interval_seconds": self.checkpoint.interval,
             "grace_seconds": self.checkpoint.grace,
             "expected_seconds": self.expected_duration,
@@ -126,6 +127,24 @@ class Spec:
                 "window_seconds": self.objective.window,
             },
         }
+
+
+def _normalised(ask: Ask, shared_memory: int) -> dict[str, Any]:
+    share = ask.share
+    return {
+        "gpus": ask.gpus,
+        "gpu_share": share and {"guarantee": share.guarantee, "limit": share.limit, "memory_mib": share.memory},
+        "gpu_milli": ask.milli,
+        "gpu_memory_mib": ask.gpu_memory,
+        "cpu_milli": ask.cpu_milli,
+        "memory_mib": ask.memory,
+        "shared_memory_mib": shared_memory,
+    }
+
+
+def _shared_memory(resources: Mapping[str, Any]) -> int:
+    given = resources.get("shared_memory")
+    return quantities.memory_mib(given) if given is not None else 0
 
 
 def parse(document: object, *, allow_simulated: bool = False) -> Spec:
@@ -220,12 +239,16 @@ def _text(filled: dict[str, Any]) -> dict[str, Any]:
         filled["workers"] = {"count": workers["count"], "min": workers["count"], "max": workers["count"], **workers}
     if replicas := filled.get("replicas"):
         filled["replicas"] = {"min": replicas["min"], "max": replicas["min"], **replicas}
-    resources = filled["resources"]
+    for resources in (filled["resources"], *(role["resources"] for role in filled.get("roles") or ())):
+        _fill(resources)
+    return filled
+
+
+def _fill(resources: dict[str, Any]) -> None:
     if share := resources.get("gpu_share"):
         resources["gpu_share"] = {"guarantee": share["guarantee"], "limit": share["guarantee"], **share}
     elif "gpus" not in resources:
         resources["gpus"] = 0
-    return filled
 
 
 # --- from values to a Spec --------------------------------------------------------------------
@@ -243,6 +266,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         priority_class=values["priority_class"] or "",
         workers=_workers(kind, values),
         resources=_ask(values["resources"]),
+        roles=tuple(Role(r["name"], _ask(r["resources"]), r["count"]) for r in values.get("roles") or ()),
         topology=_levels(values["topology"]),
         env=values["env"] or {},
         working_dir=values["working_dir"] or "",

@@ -1,8 +1,9 @@
 """What is asked for: the shapes of work submitted of late, how often each, and how many of each the cluster took."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gpushare.gpu import Share
 from scheduler.workload import Ask
 
 
@@ -37,6 +38,12 @@ def demand_of(counts: Mapping[Ask, int], slots: Mapping[Ask, int]) -> Demand:
     """The demand of these counts, in an order that depends on nothing but the shapes."""
     asks = sorted(counts, key=sort_key)
     return Demand(tuple(Shape(ask, counts[ask], slots.get(ask, 0)) for ask in asks))
+
+
+def as_counted(ask: Ask) -> Ask:
+    """The ask without a share's limit, by which no place differs."""
+    share = ask.share
+    return replace(ask, share=Share(share.guarantee, share.guarantee, share.memory), gpu_memory=0) if share else ask
 
 
 def sort_key(ask: Ask) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 from controlplane.cluster.load import Capacity
 from controlplane.cluster.port import PodPhase, PodSpec
 from controlplane.cluster.work import Work
+from controlplane.members import companions
 from scheduler.snapshot import Node
 
 OVER = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE})
@@ -151,6 +152,12 @@ class Attempt(Row):
         """The pods that work or will, by rank: neither over nor told to end."""
         pods = (self.pods[rank] for rank in sorted(self.pods))
         return [pod for pod in pods if not pod.is_over and pod.stopped_at is None]
+
+    @property
+    def workers(self) -> list[Pod]:
+        """Its members without companions: those that do the work, by whom its speed is measured."""
+        first = companions(self.spec)
+        return [pod for pod in self.members if pod.rank >= first]
 
     def done_at(self, at: float) -> float:
         """Part of the work that is done."""

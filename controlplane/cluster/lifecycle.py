@@ -6,13 +6,14 @@ Nothing happens at the very moment of a command: the soonest event is a second l
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controlplane.cluster import draws, physics, speed
 from controlplane.cluster.entities import Attempt, Machine, Pod, Service, Volume
 from controlplane.cluster.port import PodPhase, PodSpec, pod_name
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
+from controlplane.members import companions
 from gpushare.gpu import WHOLE
 from scheduler.workload import Kind
 
@@ -171,6 +172,9 @@ class Lifecycle:
         if attempt is None:
             work = self.world.read(spec.workload, spec.spec)
             cores = spec.cpu_milli / 1000 / max(1, len(spec.gpus))
+            asked = spec.spec.get("normalised")
+            if isinstance(asked, Mapping) and spec.rank < companions(spec.spec):  # it is made for a companion
+                cores = asked["cpu_milli"] / 1000 / max(1, asked["gpus"] or bool(asked["gpu_share"]))
             attempt = Attempt(spec.workload, spec.attempt, spec.size, spec.spec, cores=cores, work=work)
             volume = self.world.volumes.get(spec.workload)
             if volume is not None:

@@ -9,6 +9,7 @@ from controlplane.cluster.physics import Layout, TrainingProfile
 from controlplane.cluster.port import PodPhase
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
+from controlplane.members import companions
 from gpushare.gpu import WHOLE
 from scheduler.snapshot import Node
 from scheduler.workload import Kind, Level
@@ -18,7 +19,7 @@ SERVICE_DUTY = 0.6  # of its part of a device, on average: what a service takes 
 
 def layout(world: World, attempt: Attempt, work: Work) -> Layout:
     """Where the gang runs now."""
-    pods = attempt.members
+    pods = attempt.workers
     nodes = [world.machines[pod.node].node for pod in pods]
     per_pod = max(1, len(pods[0].gpus))
     parts = [part_of(world, pod, work) for pod in pods]
@@ -35,7 +36,8 @@ def layout(world: World, attempt: Attempt, work: Work) -> Layout:
 
 def reference(world: World, attempt: Attempt, work: Work) -> Layout:
     """The placement on which the work's seconds hold: as asked, as close together as such nodes allow, undisturbed."""
-    pod = next(iter(attempt.pods.values()))
+    first = companions(attempt.spec)
+    pod = next(pod for rank, pod in attempt.pods.items() if rank >= first)
     node = world.machines[pod.node].node
     devices = work.workers * max(1, len(pod.gpus))
     fits = devices <= node.gpus

@@ -38,7 +38,7 @@ def s4_gang(state: State) -> tuple[Violation, ...]:
 def _without_companions(workload: Workload, fixed: int) -> Iterator[Violation]:
     """A gang with roles that has places has one for each companion."""
     staying = [a for a in workload.placement if not a.leaving]
-    if not fixed or not staying or workload.phase not in (*_STARTS, *ACTIVE):
+    if not fixed or not staying or workload.finishing or workload.phase not in (*_STARTS, *ACTIVE):
         return
     if missing := sorted(set(range(fixed)) - {a.rank for a in staying}):
         message = f"Companions {missing} have no place, others of the gang have ({workload.phase})."

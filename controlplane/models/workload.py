@@ -31,6 +31,7 @@ class Workload(models.Model):
     workers = models.PositiveIntegerField(default=1, help_text="Wanted now (a service: the autoscaler's number).")
     workers_min = models.PositiveIntegerField(default=1)
     workers_max = models.PositiveIntegerField(default=1)
+    roles = models.JSONField(default=list, help_text="Companions: [name, count, ask] each (controlplane/rolevalues.py)")
     topology_require = models.PositiveSmallIntegerField(null=True)
     topology_prefer = models.PositiveSmallIntegerField(null=True)
     priority = models.IntegerField(default=0)

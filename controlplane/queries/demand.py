@@ -4,8 +4,9 @@ from collections import Counter
 from dataclasses import replace
 
 from controlplane.models import Workload, bulk
+from controlplane.rolevalues import roles_of
 from gpushare.gpu import Share
-from scheduler.demand import Demand
+from scheduler.demand import Demand, as_counted
 from scheduler.placement.forecast import forecast
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Ask
@@ -13,7 +14,7 @@ from scheduler.workload import Ask
 LAST = 2000  # workloads counted
 ENOUGH = 50  # with GPUs: fewer tell nothing of what is to come
 GROWTH = 0.3  # as many more of those counted before it is counted again
-_COLUMNS = ("seq", "share_guarantee", "gpus", "gpu_memory", "cpu_milli", "memory", "gpu_models", "workers")
+_COLUMNS = ("seq", "share_guarantee", "gpus", "gpu_memory", "cpu_milli", "memory", "gpu_models", "workers", "roles")
 
 
 def asked_of_late(snapshot: Snapshot) -> tuple[Demand, int]:
@@ -23,12 +24,14 @@ def asked_of_late(snapshot: Snapshot) -> tuple[Demand, int]:
     """
     counts: Counter[Ask] = Counter()
     with_gpus, last = 0, 0
-    for seq, guarantee, gpus, gpu_memory, cpu_milli, memory, models, workers in bulk.select(
+    for seq, guarantee, gpus, gpu_memory, cpu_milli, memory, models, workers, roles in bulk.select(
         Workload, _COLUMNS, 'ORDER BY "seq" DESC LIMIT %s', (LAST,)
     ):
         share = Share(guarantee, guarantee, gpu_memory) if guarantee else None
         ask = Ask(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models))
         counts[ask] += max(1, workers)
+        for role in roles_of(roles) if roles else ():
+            counts[as_counted(role.ask)] += role.count
         with_gpus += ask.milli > 0
         last = max(last, seq)
     return forecast(counts, snapshot) if with_gpus >= ENOUGH else Demand(), last

@@ -132,7 +132,7 @@ def _as_it_comes(workload: Workload) -> Workload:
 
 def _ran(workload: Workload, at: float) -> float:
     """Seconds it has run with all its workers, over all attempts, as far as its row tells."""
-    whole = workload.ask.milli * max(1, workload.gang.count)
+    whole = workload.whole_milli
     earlier = workload.attained / whole if whole else 0.0
     now = max(0.0, at - workload.started_at) if workload.started_at is not None else 0.0
     return earlier + now

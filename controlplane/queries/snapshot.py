@@ -15,6 +15,7 @@ from controlplane.models import Team as TeamRow
 from controlplane.models import Workload as WorkloadRow
 from controlplane.queries import learning, shares
 from controlplane.queries.demand import asked_of_late, next_count, with_demand
+from controlplane.rolevalues import roles_of
 from gpushare.gpu import Share
 from scheduler.decision import Decision
 from scheduler.demand import Demand
@@ -224,7 +225,7 @@ _COLUMNS = (
     "preemptible", "phase", "version", "seq", "attempt", "next_rank", "submitted_at", "queued_at", "started_at",
     "attained", "expected_seconds", "checkpoint_interval", "checkpointed_at", "grace_seconds", "not_before", "unmet",
     "reserved_after", "preempted_at", "preempted_by", "reason", "message", "reason_at", "failures", "deadline",
-    "scaled_at", "finishing", "moving",
+    "scaled_at", "finishing", "moving", "roles",
 )  # fmt: skip
 
 
@@ -265,7 +266,7 @@ def _workload(values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, 
      preemptible, phase, version, seq, attempt, next_rank, submitted_at, queued_at, started_at,
      attained, expected, interval, checkpointed_at, grace, not_before, unmet,
      after, preempted_at, preempted_by, reason, message, reason_at, failures, deadline,
-     scaled_at, finishing, moving) = values  # fmt: skip
+     scaled_at, finishing, moving, roles) = values  # fmt: skip
     share = Share(guarantee, limit, gpu_memory) if guarantee else None
     return Workload(
         id=str(uid),
@@ -304,6 +305,7 @@ def _workload(values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, 
         scaled_at=scaled_at,
         finishing=bool(finishing),
         moving=bool(moving),
+        roles=roles_of(roles) if roles else (),
     )
 
 

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from controlplane import members
 from controlplane.cluster.port import Note, PodSpec
 from controlplane.models import Action, Event, Workload
-from gpushare.gpu import WHOLE
-from scheduler.workload import Kind, Phase
+from controlplane.rolevalues import role_ask
+from gpushare.gpu import WHOLE, Share
+from scheduler.workload import Ask, Kind, Phase
 
 # Decisions, not each step of a pod: those the cluster knows by itself.
 TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused")
@@ -26,7 +28,7 @@ def waiting(at: float, limit: int) -> tuple[PodSpec, ...]:
     for row in queued[:limit]:
         is_fixed = row.workers_min == row.workers_max == row.workers
         if is_fixed and (row.not_before is None or row.not_before <= at):
-            pods += (_pod(row, rank) for rank in range(row.workers))
+            pods += (_pod(row, rank) for rank in range(members.companions(row.spec) + row.workers))
     return tuple(pods)
 
 
@@ -52,17 +54,22 @@ def last() -> int:
 
 
 def _pod(row: Workload, rank: int) -> PodSpec:
+    ask = role_ask(row.roles, rank) or Ask(
+        share=Share(row.share_guarantee, row.share_limit, row.gpu_memory) if row.share_guarantee else None,
+        cpu_milli=row.cpu_milli,
+        memory=row.memory,
+    )
     return PodSpec(
         workload=str(row.pk),
         attempt=row.attempt + 1,
         rank=rank,
-        size=row.workers,
+        size=members.companions(row.spec) + row.workers,
         node="",
         gpus=(),
-        milli=row.share_guarantee or WHOLE,
-        gpu_memory=row.gpu_memory if row.share_guarantee else 0,
-        cpu_milli=row.cpu_milli,
-        memory=row.memory,
+        milli=ask.share.guarantee if ask.share else WHOLE,
+        gpu_memory=ask.share.memory if ask.share else 0,
+        cpu_milli=ask.cpu_milli,
+        memory=ask.memory,
         namespace=row.team.name,
         spec=row.spec,
     )

@@ -210,6 +210,7 @@ def _imagined(spec: "Spec", world: Snapshot, unmet: Sequence[str]) -> words.Work
         checkpoint_interval=spec.checkpoint.interval,
         grace_seconds=spec.checkpoint.grace,
         unmet=tuple(unmet),
+        roles=spec.roles,
     )
 
 

@@ -8,6 +8,7 @@ from django.db import transaction
 
 from controlplane.cluster.port import PodSpec
 from controlplane.models import Action, Placement, Workload, bulk
+from controlplane.rolevalues import role_ask
 from controlplane.services import clusters
 from controlplane.services.leases import HeldLease
 from controlplane.services.outcomes import REQUEUE, backoff_seconds, stop_attempt
@@ -82,16 +83,20 @@ def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Comma
 
 def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
     keys = bulk.stored(Workload, "uid", uids)
-    columns = ("uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "spec")
+    columns = ("uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "roles", "spec")
     asks = {
         row[0]: row[1:]
         for row in bulk.select(Workload, columns, f'WHERE "uid" IN {bulk.marks(keys)}', keys, extra=(TEAM_NAME,))
     }
     bound = f"""WHERE "workload_id" IN {bulk.marks(keys)} AND "state" = 'Bound'"""
     for uid, attempt, rank, node, gpus in bulk.select(Placement, _PLACE, bound, keys):
-        phase, current, guarantee, gpu_memory, cpu_milli, memory, spec, team = asks[uid]
+        phase, current, guarantee, gpu_memory, cpu_milli, memory, roles, spec, team = asks[uid]
         if current != attempt or phase not in ACTIVE:
             continue
+        ask = role_ask(roles, rank) if roles else None
+        if ask is not None:
+            guarantee, gpu_memory = (ask.share.guarantee, ask.share.memory) if ask.share else (0, 0)
+            cpu_milli, memory = ask.cpu_milli, ask.memory
         yield PodSpec(
             workload=str(uid),
             attempt=attempt,

@@ -181,7 +181,7 @@ def _place(batch: Batch, row: Row, decision: Place, pools: dict[str, str]) -> No
     else:
         batch.bump(row)
         batch.note(row, "Placed", data=data)
-    batch.place(row, [(*worker, row.milli) for worker in workers], reserve=bool(decision.after))
+    batch.place(row, [(*worker, row.milli_of(worker[0])) for worker in workers], reserve=bool(decision.after))
     if not decision.after:
         batch.act("start", row, ranks)
 

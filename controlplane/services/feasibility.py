@@ -33,20 +33,24 @@ def machines() -> tuple[Machines, ...]:
     )
 
 
-def check(*, ask: Ask, workers: int, require: Level | None, among: Sequence[Machines]) -> None:
-    """Raise Refused if `workers` of these could not run together on empty machines. No machines known: no answer."""
+def check(*, ask: Ask, workers: int, require: Level | None, among: Sequence[Machines], at: str = "") -> None:
+    """Raise Refused if `workers` of these could not run together on empty machines. No machines known: no answer.
+
+    at: what stands before the fields' names, as `roles.0.` for the members of a role.
+    """
     if not among:
         return
     if ask.models and not any(m.model in ask.models for m in among):
         have = ", ".join(sorted({m.model for m in among if m.model})) or "none"
-        _refuse("resources.gpu_model", f"No node has a GPU of model {', '.join(ask.models)}; there are: {have}.")
+        _refuse(f"{at}resources.gpu_model", f"No node has a GPU of model {', '.join(ask.models)}; there are: {have}.")
     room = [(m, _workers_on(m, ask)) for m in among if not ask.models or m.model in ask.models]
     if not any(fits for _, fits in room):
-        _refuse(*_least_misfit(ask, [m for m, _ in room]))
+        misfit, message = _least_misfit(ask, [m for m, _ in room])
+        _refuse(f"{at}{misfit}", message)
     most = _most_together(room, require)
     if most < workers:
         where = f"within one {require.name.lower()}" if require not in (None, Level.CLUSTER) else "in the cluster"
-        field = "topology.require" if require not in (None, Level.CLUSTER) else "workers"
+        field = "topology.require" if require not in (None, Level.CLUSTER) else f"{at}count" if at else "workers"
         _refuse(
             field, f"{workers} workers are asked for, but at most {most} such workers fit {where} when it is empty."
         )

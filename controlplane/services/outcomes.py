@@ -106,7 +106,15 @@ def _run(batch: Batch, row: Row, ends: Sequence[End], pods: Sequence[PodSeen]) -
     elif not live and ends:
         _succeed(batch, row, ends)
     elif live and not row.intent:  # with an intent it waits for its last workers to leave
-        _come_up(batch, row, live, pods)
+        if row.roles and all(seat.rank < row.companions for seat in live):
+            _release_companions(batch, row, live)
+        else:
+            _come_up(batch, row, live, pods)
+
+
+def _release_companions(batch: Batch, row: Row, live: Sequence[Seat]) -> None:
+    """Once all workers are done their companions are stopped: a parameter server does not end by itself."""
+    batch.leave(row, [seat for seat in live if seat.state == BOUND])
 
 
 def _come_up(batch: Batch, row: Row, live: Sequence[Seat], pods: Sequence[PodSeen]) -> None:
@@ -129,7 +137,8 @@ def _break(batch: Batch, row: Row, bad: Sequence[End]) -> None:
     counted = next((end for end in bad if end.counts), None)
     end = counted or bad[0]
     code = end.pod.exit_code
-    what = f"Worker {end.seat.rank} on {end.seat.node} ended: {end.why}" + (f", exit code {code}" if code else "")
+    role, number = row.role_of(end.seat.rank)
+    what = f"{role.capitalize()} {number} on {end.seat.node} ended: {end.why}" + (f", exit code {code}" if code else "")
     if counted is None:
         stop_attempt(batch, row, REQUEUE, end.why, f"{what}. It runs again; this does not count as a failure.")
         return
@@ -164,7 +173,7 @@ def _after_break(batch: Batch, row: Row) -> None:
 
 
 def _succeed(batch: Batch, row: Row, ends: Sequence[End]) -> None:
-    """All workers are done; work that we stopped on the way (a shrunk gang) does not count against it."""
+    """All workers are done; what we stopped on the way (a shrunk gang's, companions) does not count against it."""
     ended = max((end.seat.released_at or batch.at for end in ends), default=batch.at)
     started = row.started_at
     if started is None:  # it was over before it was seen running
@@ -256,9 +265,10 @@ def _leave(batch: Batch, row: Row, ends: Sequence[End]) -> None:
 
 def _has_succeeded(row: Row, ends: Sequence[End]) -> bool:
     """Whether every worker of the attempt had done its work before it could be stopped."""
-    if not all(end.is_success for end in ends):
+    if not all(end.is_success for end in ends if end.seat.rank >= row.companions):
         return False
-    others = Placement.objects.filter(workload=row.uid, attempt=row.attempt).exclude(
+    # Companions are stopped when the workers are done, so how they end does not matter.
+    others = Placement.objects.filter(workload=row.uid, attempt=row.attempt, rank__gte=row.companions).exclude(
         pk__in=[end.seat.pk for end in ends]
     )
     return not others.exclude(pod_phase=PodPhase.SUCCEEDED.value).exists()

@@ -7,8 +7,9 @@ from uuid import UUID
 
 from controlplane.models import Placement, PlacementState, Workload, bulk
 from controlplane.models.bulk import chunks
+from controlplane.rolevalues import roles_of
 from gpushare.gpu import WHOLE
-from scheduler.workload import Kind, Phase
+from scheduler.workload import MAIN_ROLE, Kind, Phase
 
 RESERVED, BOUND, LEAVING, RELEASED = (
     PlacementState.RESERVED.value,
@@ -35,6 +36,7 @@ class Row:
     workers: int
     workers_min: int
     workers_max: int
+    roles: list[Any]  # companions, as controlplane/rolevalues.py writes them
     priority: int
     retries: int
     failures: int
@@ -74,6 +76,27 @@ class Row:
     def milli(self) -> int:
         """Milli-GPU of one worker, as quota counts it."""
         return self.share_guarantee or self.gpus * WHOLE
+
+    @property
+    def companions(self) -> int:
+        """How many companions its workers have: the rank of the first worker."""
+        return sum(role.count for role in roles_of(self.roles))
+
+    def milli_of(self, rank: int) -> int:
+        """Milli-GPU of the member with this rank."""
+        for role in roles_of(self.roles):
+            if rank < role.count:
+                return role.ask.milli
+            rank -= role.count
+        return self.milli
+
+    def role_of(self, rank: int) -> tuple[str, int]:
+        """The role of the member with this rank, and its number within the role."""
+        for role in roles_of(self.roles):
+            if rank < role.count:
+                return role.name, rank
+            rank -= role.count
+        return MAIN_ROLE, rank
 
     @property
     def is_service(self) -> bool:

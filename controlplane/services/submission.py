@@ -9,6 +9,7 @@ from django.db import IntegrityError, connection, transaction
 
 from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk, loading
 from controlplane.quantities import iso
+from controlplane.rolevalues import roles_values
 from controlplane.services import changes, clock, dependencies, events, feasibility, tenancy
 from controlplane.services.errors import Refused
 from controlplane.spec import Spec
@@ -62,7 +63,10 @@ def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
     for offset, one in enumerate(submissions):
         gang = one.spec.workers
         tenancy.check(one.spec, teams[one.spec.team])
-        feasibility.check(ask=one.spec.resources, workers=gang.min, require=one.spec.topology.require, among=among)
+        require = one.spec.topology.require
+        feasibility.check(ask=one.spec.resources, workers=gang.min, require=require, among=among)
+        for number, role in enumerate(one.spec.roles):
+            feasibility.check(ask=role.ask, workers=role.count, require=require, among=among, at=f"roles.{number}.")
         at = now if one.at is None else one.at
         if one.spec.deadline is not None and one.spec.deadline <= at:
             message = f"deadline is past: the cluster's clock is {iso(at)}. Set a later one."
@@ -155,6 +159,7 @@ def _workload(one: Submission, team: Team, priority: PriorityClass, seq: int, at
         workers=gang.count,
         workers_min=gang.min,
         workers_max=gang.max,
+        roles=roles_values(spec.roles),
         topology_require=spec.topology.require,
         topology_prefer=spec.topology.prefer,
         expected_seconds=spec.expected_duration,

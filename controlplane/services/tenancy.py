@@ -3,8 +3,11 @@
 The cluster's own fences (PodSecurity level, admission policy) are made from the same settings by `manage.py manifests`.
 """
 
+from collections.abc import Iterable
+
 from django.conf import settings
 
+from controlplane import members
 from controlplane.models import PodSecurity, Team
 from controlplane.services.errors import Refused
 from controlplane.spec import Spec
@@ -20,14 +23,25 @@ def check(spec: Spec, team: Team) -> None:
             f"run_as_user is 0, which is root, but team {team} runs at PodSecurity level restricted. "
             "Give another user id, or ask a platform admin to set the team's level to baseline.",
         )
+    _check_image("image", spec.image)
+    _check_extra("resources.extra", spec.extra)
+    for number, role in enumerate(members.roles(spec.text)):
+        _check_image(f"roles.{number}.image", str(role.get("image") or spec.image))
+        _check_extra(f"roles.{number}.resources.extra", role["resources"].get("extra") or ())
+
+
+def _check_image(field: str, image: str) -> None:
     registries: tuple[str, ...] = settings.REGISTRIES
-    if registries and not spec.image.startswith(registries):
-        _refuse("image", f"image is {spec.image}, which is from no allowed registry. Use one of: {_list(registries)}.")
+    if registries and not image.startswith(registries):
+        _refuse(field, f"{field} is {image}, which is from no allowed registry. Use one of: {_list(registries)}.")
+
+
+def _check_extra(field: str, extra: Iterable[str]) -> None:
     allowed: tuple[str, ...] = settings.EXTRA_RESOURCES
-    for name in spec.extra:
+    for name in extra:
         if not name.startswith(allowed):
             fix = f"Remove it; allowed is what begins with {_list(allowed)}." if allowed else "Remove it."
-            _refuse("resources.extra", f"resources.extra names {name}, which this platform does not give out. {fix}")
+            _refuse(field, f"{field} names {name}, which this platform does not give out. {fix}")
 
 
 def _list(prefixes: tuple[str, ...]) -> str:

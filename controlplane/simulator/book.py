@@ -140,8 +140,9 @@ class Book:
         """These workers hold their places from now on."""
         record = self.records[workload.id]
         for worker in workers:
-            record.holds.append(Interval(workload.attempt, worker.rank, workload.ask.milli, self.at, None))
-            self.rate += workload.ask.milli
+            milli = workload.ask_of(worker.rank).milli
+            record.holds.append(Interval(workload.attempt, worker.rank, milli, self.at, None))
+            self.rate += milli
         self.touched.add(workload.id)
 
     def release(self, workload: Workload, worker: Assignment, at: float) -> Workload:
@@ -189,7 +190,7 @@ class Book:
     def milli_held(self) -> int:
         """Milli-GPU held this moment, counted from the placements."""
         held = (w for w in self.snapshot.workloads.values() if w.phase != Phase.RESERVED)
-        return sum(w.ask.milli * sum(not a.reserved for a in w.placement) for w in held)
+        return sum(w.ask_of(a.rank).milli for w in held for a in w.placement if not a.reserved)
 
     def milli_there(self) -> int:
         """Milli-GPU of all devices."""

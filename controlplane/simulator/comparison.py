@@ -96,7 +96,7 @@ def _wait(course: Course, end: float) -> float:
 
 
 def _milli(course: Course) -> int:
-    return course.job.workload.ask.milli * course.job.workload.gang.count
+    return course.job.workload.whole_milli
 
 
 def _hours(milli_seconds: Iterable[float]) -> float:

@@ -55,7 +55,7 @@ WEIGHTS: Mapping[str, float] = {
 
 def pod_of(workload: Workload, worker: Assignment, record: Record) -> PodSpec:
     """The pod of one worker."""
-    ask = workload.ask
+    ask = workload.ask_of(worker.rank)
     return PodSpec(
         workload=workload.id,
         attempt=workload.attempt,
@@ -238,7 +238,7 @@ class Runner:
 
     def _note_part(self, uid: str, now: float) -> None:
         workload = self.book.snapshot.workloads.get(uid)
-        least = workload.gang.min if workload else 0
+        least = workload.gang.min + workload.companions if workload else 0
         if workload is not None and workload.phase in ACTIVE and 0 < len(self.pods.get(uid, ())) < least:
             self.partly_up.setdefault(uid, now)
         else:

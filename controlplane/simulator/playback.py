@@ -23,8 +23,8 @@ from math import floor
 from controlplane.cluster.physics import START_MEDIAN
 from controlplane.simulator.course import Course, Played
 from controlplane.simulator.episode import Episode
-from gpushare.gpu import Share
 from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
+from scheduler.demand import as_counted
 from scheduler.placement.forecast import forecast
 from scheduler.policies import ONLY_COMPARED, decide
 from scheduler.settings import Settings
@@ -154,7 +154,7 @@ class _Run:
         held: Counter[tuple[str, str]] = Counter()
         for workload in self.snapshot.workloads.values():
             for worker in workload.placement if workload.phase is not Phase.RESERVED else ():
-                held[workload.team, self._pool_of[worker.node]] += workload.ask.milli
+                held[workload.team, self._pool_of[worker.node]] += workload.ask_of(worker.rank).milli
         half_life = self.settings.use_half_life_seconds
         part = 1 - 2 ** -((self.at - self._used_at) / half_life) if half_life else 1.0
         self._used_at = self.at
@@ -221,7 +221,7 @@ class _Run:
         if self.at - course.bound_at < START_MEDIAN[workload.kind] - EPSILON:
             return  # more workers were bound since: the later event counts
         staying = [a for a in workload.placement if not a.leaving]
-        least = 1 if workload.kind is Kind.INFERENCE else workload.gang.min
+        least = 1 if workload.kind is Kind.INFERENCE else workload.gang.min + workload.companions
         if len(staying) < least:
             return
         started = self.at if workload.started_at is None else workload.started_at
@@ -276,10 +276,10 @@ class _Run:
 
     def _count(self, workload: Workload) -> None:
         """Count what is asked, as queries/demand.py does, unless the episode knows the demand."""
-        ask, share = workload.ask, workload.ask.share
-        if share is not None:
-            ask = replace(ask, share=Share(share.guarantee, share.guarantee, share.memory), gpu_memory=0)
+        ask = as_counted(workload.ask)
         self._asked[ask] += max(1, workload.gang.count)
+        for role in workload.roles:
+            self._asked[as_counted(role.ask)] += role.count
         self._came += ask.milli > 0
         if self._came >= self._count_at and not self.episode.demand.shapes:
             self._count_at = self._came + max(ENOUGH, round(GROWTH * self._came))
@@ -296,9 +296,9 @@ class _Run:
         course = self.courses[workload.id]
         course.settle(self.at)
         staying = sum(not (a.leaving or a.reserved) for a in workload.placement)
-        least = 1 if workload.kind is Kind.INFERENCE else workload.gang.min
+        least = 1 if workload.kind is Kind.INFERENCE else workload.gang.min + workload.companions
         is_on = workload.phase in (Phase.RUNNING, Phase.SCALING) and staying >= least
-        course.rate = staying / max(1, workload.gang.count) if is_on else 0.0
+        course.rate = (staying - workload.companions) / max(1, workload.gang.count) if is_on else 0.0
         if workload.kind is not Kind.TRAINING:
             course.rate = 1.0 if is_on else 0.0
         course.held = _held(workload)
@@ -352,7 +352,7 @@ class _Run:
         partial = [
             w
             for w in self.snapshot.workloads.values()
-            if w.kind is Kind.TRAINING and w.phase in ACTIVE and len(w.placement) < w.gang.min
+            if w.kind is Kind.TRAINING and w.phase in ACTIVE and len(w.placement) < w.gang.min + w.companions
         ]
         if len(partial) < 2 or max(self.courses[w.id].bound_at for w in partial) + DEADLOCK > self.at:
             return
@@ -368,12 +368,13 @@ def _held(workload: Workload) -> int:
     """Milli-GPU held, leaving workers included, reserved ones not."""
     if workload.phase is Phase.RESERVED:
         return 0
-    return workload.ask.milli * sum(not a.reserved for a in workload.placement)
+    return sum(workload.ask_of(a.rank).milli for a in workload.placement if not a.reserved)
 
 
 def _could_grow(workload: Workload) -> bool:
     """Whether time alone may bring it more workers: a gang that is partial or below its most."""
-    return workload.kind is Kind.TRAINING and workload.phase in ACTIVE and len(workload.placement) < workload.gang.max
+    most = workload.gang.max + workload.companions
+    return workload.kind is Kind.TRAINING and workload.phase in ACTIVE and len(workload.placement) < most
 
 
 def _grace(workload: Workload) -> float:

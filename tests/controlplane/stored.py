@@ -6,6 +6,7 @@ from dataclasses import replace
 from controlplane.models import ClusterState, NodePool, Placement, PriorityClass, Quota, Team, TeamUse
 from controlplane.models import Node as NodeRow
 from controlplane.models import Workload as WorkloadRow
+from controlplane.rolevalues import roles_values
 from scheduler.snapshot import Node, Snapshot
 from scheduler.workload import Phase, Workload
 
@@ -81,7 +82,8 @@ def _columns(w: Workload) -> dict[str, object]:
         "share_guarantee": share.guarantee if share else 0, "share_limit": share.limit if share else 0,
         "gpu_memory": share.memory if share else w.ask.gpu_memory, "gpu_models": list(w.ask.models),
         "cpu_milli": w.ask.cpu_milli, "memory": w.ask.memory, "workers": w.gang.count, "workers_min": w.gang.min,
-        "workers_max": w.gang.max, "topology_require": w.topology.require, "topology_prefer": w.topology.prefer,
+        "workers_max": w.gang.max, "roles": roles_values(w.roles),
+        "topology_require": w.topology.require, "topology_prefer": w.topology.prefer,
         "priority": w.priority, "preemptible": w.preemptible, "expected_seconds": w.expected_seconds,
         "checkpoint_interval": w.checkpoint_interval, "grace_seconds": w.grace_seconds, "phase": w.phase.value,
         "reason": w.reason, "message": w.message, "reason_at": w.reason_at, "version": w.version,

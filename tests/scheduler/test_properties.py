@@ -16,7 +16,7 @@ from scheduler.quota import held as holds
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, NOW, Snapshot, applied
-from scheduler.workload import ACTIVE, Kind, Level, Phase, Workload
+from scheduler.workload import ACTIVE, Kind, Level, Phase
 from tests.strategies import worlds
 
 RULES = Settings()
@@ -79,8 +79,8 @@ def _whole_gpus_are_alone_and_places_are_valid(
     for decision in decisions:
         if not isinstance(decision, Place):
             continue
-        ask = before.workloads[decision.workload].ask
         for worker in decision.workers:
+            ask = before.workloads[decision.workload].ask_of(worker.rank)
             node = index[worker.node]
             assert node.is_usable
             assert not set(worker.gpus) & set(node.lost)
@@ -88,19 +88,19 @@ def _whole_gpus_are_alone_and_places_are_valid(
             assert not ask.models or node.model in ask.models
     for when in (NOW, LATER):
         for at, tenants in _tenants(after, when).items():
-            wholes = sum(w.ask.share is None for w in tenants)
-            assert wholes == 0 or len(tenants) == 1, (at, [w.id for w in tenants])
+            assert not any(tenants) or len(tenants) == 1, at
 
 
-def _tenants(world: Snapshot, when: int) -> dict[tuple[str, int], list[Workload]]:
-    out: dict[tuple[str, int], list[Workload]] = {}
+def _tenants(world: Snapshot, when: int) -> dict[tuple[str, int], list[bool]]:
+    """For each device whether those that hold it hold all of it."""
+    out: dict[tuple[str, int], list[bool]] = {}
     for workload in world.workloads.values():
         for worker in workload.placement:
             waits = worker.reserved or workload.phase == Phase.RESERVED
             if (when == NOW and waits) or (when == LATER and worker.leaving):
                 continue
             for index in worker.gpus:
-                out.setdefault((worker.node, index), []).append(workload)
+                out.setdefault((worker.node, index), []).append(workload.ask_of(worker.rank).share is None)
     return out
 
 
@@ -113,15 +113,19 @@ def _gangs_start_whole_close_enough_and_on_one_model(
             continue
         workload = before.workloads[decision.workload]
         count = len(decision.workers)
-        assert count <= workload.missing
+        fixed = workload.companions
+        new = {a.rank for a in decision.workers if a.rank < fixed}
+        assert new == (set() if workload.placement else set(range(fixed)))  # all of them, with the first workers
+        assert count - len(new) <= workload.missing
         assert len({a.rank for a in (*workload.placement, *decision.workers)}) == count + len(workload.placement)
         if workload.kind is Kind.INFERENCE:
             continue
         workers = (*workload.placement, *decision.workers)  # an elastic gang may grow beside those that run
-        assert workload.gang.min <= len(workers) <= workload.gang.count
+        assert workload.gang.min <= len(workers) - fixed <= workload.gang.count
         at = [inventory.index[w.node] for w in workers]
-        if workload.ask.milli:
-            assert len({inventory.nodes[i].model for i in at}) == 1
+        with_gpus = [i for i, w in zip(at, workers, strict=True) if w.gpus]
+        if workload.uses_gpus:
+            assert len({inventory.nodes[i].model for i in with_gpus}) == 1
         links = {
             int(inventory.link_of[inventory.offset[i] + g]) for i, w in zip(at, workers, strict=True) for g in w.gpus
         }
@@ -142,8 +146,8 @@ def _quota_is_respected_at_once_and_later(before: Snapshot, decisions: tuple[Dec
                 assert new.total[when][team, pool] <= max(pot.most, old.total[when][team, pool])
     for decision in decisions:
         workload = before.workloads[decision.workload]
-        if isinstance(decision, Place) and workload.ask.milli and not workload.preemptible:
-            for pool in {new.pool_of[worker.node] for worker in decision.workers}:
+        if isinstance(decision, Place) and workload.uses_gpus and not workload.preemptible:
+            for pool in {new.pool_of[worker.node] for worker in decision.workers if worker.gpus}:
                 pots = [(n, new.tree.pots[n, pool]) for n in new.tree.path(workload.team)]
                 name, pot = next((n, p) for n, p in pots if p.quota is not None)
                 assert new.firm[LATER][name, pool] <= pot.nominal
@@ -188,8 +192,8 @@ def _leaves_legally(before: Snapshot, decision: Evict, held: Usage, tree: Tree) 
 def _shrinks_legally(before: Snapshot, decision: Shrink, held: Usage, tree: Tree) -> None:
     event("Shrink")
     gang, claimant = before.workloads[decision.workload], before.workloads[decision.by]
-    assert len(gang.placement) - len(decision.ranks) >= gang.gang.min
-    assert gang.placement[0].rank not in decision.ranks
+    assert len(gang.placement) - gang.companions - len(decision.ranks) >= gang.gang.min
+    assert min(decision.ranks) > gang.companions  # neither a companion nor the first worker
     held.count(gang, -1)
     held.count(applied(gang, decision, before.at))
     if gang.team == claimant.team:

@@ -2,24 +2,33 @@
 
 Every worker gets MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, LOCAL_RANK as if it ran one process, and torchrun's
 PET_* besides, from which `torchrun train.py` starts one process for each GPU. TF_CONFIG only when it is asked for.
+
+In a gang with roles every member also gets WEFT_ROLE, WEFT_ROLE_INDEX and each role's WEFT_HOSTS_<ROLE>. Ranks and the
+world are the workers' alone, from 0; companions know where these meet, and TF_CONFIG has a list for each role.
 """
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
+from controlplane import members
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.port import PodSpec, pod_name
-from scheduler.workload import Kind
+from scheduler.workload import MAIN_ROLE, Kind
 
 MASTER_PORT = 29_500  # torch's own default
 TENSORFLOW_PORT = 2222
 TENSORFLOW = "tensorflow"
+EVALUATOR = "evaluator"
+MOST_HOSTS = 1000  # members of a gang: one variable holds 128 KiB
 
 
 def env(pod: PodSpec) -> list[dict[str, Any]]:
     """Variables of one worker of a gang (of one worker, too: a script need not tell the cases apart)."""
-    values = {**_usual(pod), **_torchrun(pod)}
+    is_worker = pod.rank >= members.companions(pod.spec)
+    values = {**_usual(pod), **_torchrun(pod)} if is_worker else _meeting(pod)
+    if members.roles(pod.spec):
+        values |= _role(pod)
     if pod.spec.get("framework") == TENSORFLOW:
         values["TF_CONFIG"] = _tf_config(pod)
     return [{"name": name, "value": value} for name, value in values.items()]
@@ -27,7 +36,7 @@ def env(pod: PodSpec) -> list[dict[str, Any]]:
 
 def is_gang(pod: PodSpec) -> bool:
     """Whether it is one of several workers that talk to each other."""
-    return pod.spec.get("type") == Kind.TRAINING and max(_size(pod), _gang(pod)["max"]) > 1
+    return pod.spec.get("type") == Kind.TRAINING and _most(pod) > 1
 
 
 def host(pod: PodSpec, rank: int) -> str:
@@ -37,15 +46,41 @@ def host(pod: PodSpec, rank: int) -> str:
     return f"{pod_name(pod.workload, pod.attempt, rank)}.{names.gang_service(pod.workload)}"
 
 
-def _usual(pod: PodSpec) -> dict[str, str]:
+def _meeting(pod: PodSpec) -> dict[str, str]:
     return {
-        "MASTER_ADDR": host(pod, 0),
+        "MASTER_ADDR": _first(pod),
         "MASTER_PORT": str(MASTER_PORT),
-        "RANK": str(pod.rank),
+        "WORLD_SIZE": str(_size(pod)),
+    }
+
+
+def _usual(pod: PodSpec) -> dict[str, str]:
+    rank = str(_rank(pod))
+    return {
+        "MASTER_ADDR": _first(pod),
+        "MASTER_PORT": str(MASTER_PORT),
+        "RANK": rank,
         "WORLD_SIZE": str(_size(pod)),
         "LOCAL_RANK": "0",
-        "NODE_RANK": str(pod.rank),
+        "NODE_RANK": rank,
     }
+
+
+def _role(pod: PodSpec) -> dict[str, str]:
+    """Which role it has, and where all of each role are; no such lists where one variable has no room for them."""
+    name, number = members.role_of(pod.spec, pod.rank)
+    values = {"WEFT_ROLE": name, "WEFT_ROLE_INDEX": str(number)}
+    if _most(pod) <= MOST_HOSTS:
+        for role, ranks in _by_role(pod).items():
+            variable = f"WEFT_HOSTS_{role.upper().replace('-', '_')}"
+            values[variable] = ",".join(host(pod, rank) for rank in ranks)
+    return values
+
+
+def _by_role(pod: PodSpec) -> dict[str, range]:
+    """The ranks of each role, the workers' last: those that start together."""
+    first = members.companions(pod.spec)
+    return {**dict(members.ranks(pod.spec)), MAIN_ROLE: range(first, first + _size(pod))}
 
 
 def _torchrun(pod: PodSpec) -> dict[str, str]:
@@ -56,27 +91,47 @@ def _torchrun(pod: PodSpec) -> dict[str, str]:
     if gang["min"] == gang["max"]:
         return values | {
             "PET_NNODES": str(_size(pod)),
-            "PET_NODE_RANK": str(pod.rank),
-            "PET_MASTER_ADDR": host(pod, 0),
+            "PET_NODE_RANK": str(_rank(pod)),
+            "PET_MASTER_ADDR": _first(pod),
             "PET_MASTER_PORT": str(MASTER_PORT),
         }
     return values | {
         "PET_NNODES": f"{gang['min']}:{gang['max']}",
         "PET_RDZV_BACKEND": "c10d",
-        "PET_RDZV_ENDPOINT": f"{host(pod, 0)}:{MASTER_PORT}",
+        "PET_RDZV_ENDPOINT": f"{_first(pod)}:{MASTER_PORT}",
         "PET_RDZV_ID": f"{pod.workload}-{pod.attempt}",
     }
 
 
 def _tf_config(pod: PodSpec) -> str:
-    workers = [f"{host(pod, rank)}:{TENSORFLOW_PORT}" for rank in range(_size(pod))]
-    cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": pod.rank}}
-    return json.dumps(cluster, separators=(",", ":"))
+    """As Kubeflow writes it: an evaluator knows of the cluster and is no part of it."""
+    name, number = members.role_of(pod.spec, pod.rank)
+    cluster = {
+        role: [f"{host(pod, rank)}:{TENSORFLOW_PORT}" for rank in ranks]
+        for role, ranks in _by_role(pod).items()
+        if role != EVALUATOR
+    }
+    return json.dumps({"cluster": cluster, "task": {"type": name, "index": number}}, separators=(",", ":"))
 
 
 def _size(pod: PodSpec) -> int:
     """Workers of this attempt: those that start together, or more where it grew after its start."""
-    return max(pod.size, pod.rank + 1)
+    return max(pod.size, pod.rank + 1) - members.companions(pod.spec)
+
+
+def _most(pod: PodSpec) -> int:
+    """All members that the gang may have."""
+    return max(_size(pod), _gang(pod)["max"]) + members.companions(pod.spec)
+
+
+def _rank(pod: PodSpec) -> int:
+    """Its rank among the workers."""
+    return pod.rank - members.companions(pod.spec)
+
+
+def _first(pod: PodSpec) -> str:
+    """Where the workers meet: at the first of them."""
+    return host(pod, members.companions(pod.spec))
 
 
 def _gang(pod: PodSpec) -> Mapping[str, int]:

@@ -18,6 +18,8 @@ WORKLOAD = "weft.dev/workload"  # uid
 TEAM = "weft.dev/team"  # also on the team's namespace, which is how policies find it
 NAME = "weft.dev/name"  # the workload's name
 KIND = "weft.dev/kind"  # training, notebook, inference
+ROLE = "weft.dev/role"  # in a gang with roles: ps, worker, ...
+ROLE_INDEX = "weft.dev/role-index"  # its number within the role, from 0
 ATTEMPT = "internal.weft.dev/attempt"
 RANK = "internal.weft.dev/rank"
 

@@ -5,8 +5,10 @@ admission policy check the same inside the API server. Plain JSON, since typed m
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from controlplane import members
 from controlplane.addresses import ports
 from controlplane.cluster.kubernetes import distributed, names, volumes
 from controlplane.cluster.port import PodSpec
@@ -25,6 +27,7 @@ SERVICE_ACCOUNT = "default"  # of the team's namespace; it has no rights and its
 
 def build(pod: PodSpec, *, namespace: str) -> Json:
     """The pod without a node: it is bound, together with its GPUs, by a Binding."""
+    pod = replace(pod, spec=dict(members.of_rank(pod.spec, pod.rank)))
     spec: Mapping[str, Any] = pod.spec
     return {
         "apiVersion": "v1",
@@ -68,7 +71,7 @@ def whole_gpus(pod: PodSpec) -> int:
 
 
 def _normalised(pod: PodSpec) -> Mapping[str, Any]:
-    found = pod.spec.get("normalised")
+    found = members.of_rank(pod.spec, pod.rank).get("normalised")
     return found if isinstance(found, Mapping) else {}
 
 
@@ -81,6 +84,7 @@ def _name_in_gang(pod: PodSpec) -> Json:
 
 def _labels(pod: PodSpec) -> dict[str, str]:
     """The person's labels, which have no prefix, and ours, which all have one."""
+    role, number = members.role_of(pod.spec, pod.rank)
     given = pod.spec.get("labels")
     theirs = {k: str(v) for k, v in given.items() if "/" not in k} if isinstance(given, Mapping) else {}
     return {
@@ -91,6 +95,7 @@ def _labels(pod: PodSpec) -> dict[str, str]:
         names.KIND: str(pod.spec.get("type", "")),
         names.ATTEMPT: str(pod.attempt),
         names.RANK: str(pod.rank),
+        **({names.ROLE: role, names.ROLE_INDEX: str(number)} if members.roles(pod.spec) else {}),
     }
 
 
