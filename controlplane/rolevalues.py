@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpushare.gpu import Share
-from scheduler.workload import Ask, Role
+from scheduler.workload import MAIN_ROLE, Ask, Role
 
 
 def ask_values(ask: Ask) -> tuple[Any, ...]:
@@ -31,6 +31,15 @@ def role_ask(values: Iterable[Any], rank: int) -> Ask | None:
             return ask_of(ask)
         rank -= count
     return None
+
+
+def role_of(values: Iterable[Any], rank: int) -> tuple[str, int]:
+    """The role of the member with this rank, and its number within the role, from 0."""
+    for name, count, _ in values:
+        if rank < count:
+            return name, rank
+        rank -= count
+    return MAIN_ROLE, rank
 
 
 def roles_of(values: Iterable[Any]) -> tuple[Role, ...]:

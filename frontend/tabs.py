@@ -37,7 +37,7 @@ class Band:
 
 def with_seats(rows: Sequence[Any]) -> Sequence[Any]:
     """Give each workload `running` and `sentence`. One query, however many there are."""
-    running = cluster.running([w.pk for w in rows])
+    running = cluster.running(rows)
     for w in rows:
         w.running = running.get(w.pk, 0)
         w.sentence = words.standing(w.phase, w.reason, w.message, w.workers, w.running, w.exit_code)

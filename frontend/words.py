@@ -190,8 +190,10 @@ def asks(values: Mapping[str, Any]) -> str:
     else:
         each = f"{cores(values['cpu_milli'])} cores"
     sentence = each if workers == 1 else f"{workers} × {each}"
+    for name, count, _ in values.get("roles", ()):
+        sentence += f" + {count} {name}"
     level = values["topology_require"]
-    if level is not None and Level(level) is not Level.CLUSTER and workers > 1:
+    if level is not None and Level(level) is not Level.CLUSTER and (workers > 1 or values.get("roles")):
         sentence += f", one {Level(level).name.lower() if level else 'NVLink domain'}"
     return sentence
 

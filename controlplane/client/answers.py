@@ -38,7 +38,8 @@ class Workload(Answer):
     """A workload: what was asked and how it stands.
 
     `workers` is {count, min, max, placed, running}; `resources` describes one worker, except `milli_gpu`, which
-    is all of them; `position` is its place in the queue, None when it does not wait.
+    is all members; `roles` are the workers' companions; `position` is its place in the queue, None when it does
+    not wait.
     """
 
     uid: str = ""
@@ -51,6 +52,7 @@ class Workload(Answer):
     priority_class: str = ""
     created_by: str = ""
     workers: Json = field(default_factory=dict)
+    roles: tuple[Json, ...] | list[Json] = ()
     resources: Json = field(default_factory=dict)
     position: int | None = None
     attempt: int = 0

@@ -126,6 +126,7 @@ USAGE: Table = (
 )
 PLACEMENT: Table = (
     Column("RANK", lambda w: str(w.get("rank")), right=True),
+    Column("ROLE", lambda w: f"{w.get('role', 'worker')} {w.get('index', w.get('rank'))}"),
     Column("NODE", lambda w: str(w.get("node"))),
     Column("GPUS", lambda w: ",".join(map(str, w.get("gpus") or [])) or "-"),
     Column("HELD", lambda w: gpus(w.get("milli")), right=True),

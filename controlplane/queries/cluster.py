@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Count
 
 from controlplane.cluster.port import PodPhase
-from controlplane.models import Gpu, Node, Placement, PlacementState
+from controlplane.models import Gpu, Node, Placement, PlacementState, Workload
 from gpushare.gpu import WHOLE
 
 HELD = (PlacementState.BOUND, PlacementState.LEAVING)
@@ -109,9 +109,12 @@ def hosts(names: Sequence[str], visible: Collection[str] | None) -> tuple[NodeRo
     return tuple(_rows(Node.objects.filter(name__in=names).select_related("pool"), visible))
 
 
-def running(uids: Collection[UUID]) -> dict[UUID, int]:
-    """How many workers of each of these workloads run."""
-    up = Placement.objects.filter(workload__in=uids, pod_phase=PodPhase.RUNNING.value)
+def running(found: Collection[Workload]) -> dict[UUID, int]:
+    """How many workers of each of these workloads run; companions are not counted."""
+    up = Placement.objects.filter(workload__in=[w.pk for w in found], pod_phase=PodPhase.RUNNING.value)
+    for w in found:
+        if w.roles:
+            up = up.exclude(workload=w.pk, rank__lt=sum(count for _, count, _ in w.roles))
     counted = up.exclude(state=PlacementState.RELEASED).order_by().values_list("workload_id").annotate(n=Count("pk"))
     return dict(counted)
 

@@ -98,9 +98,14 @@ def preview(user: access.Person, spec: "Spec", unmet: Sequence[str] = ()) -> dic
     return {
         **_told(user, world, found),
         "phase": _phase(place).value,
-        "placement": [{"rank": a.rank, "node": a.node, "gpus": list(a.gpus)} for a in (place.workers if place else ())],
+        "placement": [_seat(world.workloads[NEW], a) for a in (place.workers if place else ())],
         "workload": spec.document(),
     }
+
+
+def _seat(workload: words.Workload, worker: words.Assignment) -> dict[str, Any]:
+    role, number = workload.role_of(worker.rank)
+    return {"rank": worker.rank, "role": role, "index": number, "node": worker.node, "gpus": list(worker.gpus)}
 
 
 def expected(world: Snapshot, uid: str) -> dict[str, Any] | None:

@@ -11,7 +11,8 @@ from controlplane.cluster.port import PodPhase
 from controlplane.models import Placement, PlacementState, PriorityClass, Team, User, Workload, bulk
 from controlplane.quantities import iso
 from controlplane.queries import forecasts
-from scheduler.workload import ENDED, Phase
+from controlplane.rolevalues import role_of, roles_of
+from scheduler.workload import ENDED, MAIN_ROLE, Phase, Role
 
 _ENDED = sorted(phase.value for phase in ENDED)
 _SAME = (
@@ -45,6 +46,7 @@ class Stored(NamedTuple):
     workers: int
     workers_min: int
     workers_max: int
+    roles: list[Any]
     gpus: int
     gpu_models: list[str]
     gpu_memory: int
@@ -58,6 +60,10 @@ class Stored(NamedTuple):
     started_at: float | None
     first_started_at: float | None
     ended_at: float | None
+
+
+Seats = Mapping[str, tuple[int, int]]  # placed and running members by role
+NO_SEATS: Seats = {}
 
 
 class Named(NamedTuple):
@@ -82,7 +88,7 @@ def rows(found: Iterable[Workload], *, in_full: bool = False) -> list[dict[str, 
     """Workloads as the API shows them; in_full adds the job file and the expected start. Two queries at most."""
     listed = list(found)
     seats = _seats(listed)
-    shown = [_row(w, _named(w), seats.get(w.uid, (0, 0)), in_full) for w in listed]
+    shown = [_row(w, _named(w), seats.get(w.uid, NO_SEATS), in_full) for w in listed]
     if in_full:
         starts = forecasts.told(str(w.pk) for w in listed if w.phase == Phase.QUEUED)
         for one in shown:
@@ -109,7 +115,7 @@ def listed(uids: Sequence[UUID]) -> list[dict[str, Any]]:
     width = len(Stored._fields)
     found = {w.uid: (w, names) for w, names in ((Stored(*v[:width]), Named(*v[width:])) for v in values)}
     seats = _seats([w for w, _ in found.values()])
-    return [_row(*found[uid], seats.get(uid, (0, 0)), in_full=False) for uid in uids if uid in found]
+    return [_row(*found[uid], seats.get(uid, NO_SEATS), in_full=False) for uid in uids if uid in found]
 
 
 def address(workload: Workload) -> str | None:
@@ -134,24 +140,27 @@ def _address(w: Workload | Stored, team: str) -> str | None:
     return addresses.of(str(w.uid), team, w.spec, settings.NAMESPACE_PREFIX)
 
 
-def _seats(found: Iterable[Workload | Stored]) -> dict[UUID, tuple[int, int]]:
-    """Workers placed and running, by workload."""
-    tried = [w.uid for w in found if w.attempt]
+def _seats(found: Iterable[Workload | Stored]) -> Mapping[UUID, Seats]:
+    """Members placed and running, by workload and role."""
+    tried = {w.uid: w.roles for w in found if w.attempt}
     if not tried:
         return {}
     keys = bulk.stored(Workload, "uid", tried)
     live = f'WHERE "workload_id" IN {bulk.marks(keys)} AND "state" <> %s'
-    seats: dict[UUID, tuple[int, int]] = {}
-    for uid, phase in bulk.select(
-        Placement, ("workload_id", "pod_phase"), live, (*keys, PlacementState.RELEASED.value)
+    seats: dict[UUID, dict[str, tuple[int, int]]] = {}
+    for uid, rank, phase in bulk.select(
+        Placement, ("workload_id", "rank", "pod_phase"), live, (*keys, PlacementState.RELEASED.value)
     ):
-        placed, up = seats.get(uid, (0, 0))
-        seats[uid] = placed + 1, up + (phase == PodPhase.RUNNING.value)
+        role = role_of(tried[uid], rank)[0] if tried[uid] else MAIN_ROLE
+        here = seats.setdefault(uid, {})
+        placed, up = here.get(role, (0, 0))
+        here[role] = placed + 1, up + (phase == PodPhase.RUNNING.value)
     return seats
 
 
-def _row(w: Workload | Stored, names: Named, seats: tuple[int, int], in_full: bool) -> dict[str, Any]:
+def _row(w: Workload | Stored, names: Named, seats: Seats, in_full: bool) -> dict[str, Any]:
     spec = w.spec if isinstance(w.spec, Mapping) else {}
+    placed, up = seats.get(MAIN_ROLE, (0, 0))
     times = {name: getattr(w, name) for name in TIMES}
     shown = {
         "uid": str(w.uid),
@@ -164,9 +173,10 @@ def _row(w: Workload | Stored, names: Named, seats: tuple[int, int], in_full: bo
             "count": w.workers,
             "min": w.workers_min,
             "max": w.workers_max,
-            "placed": seats[0],
-            "running": seats[1],
+            "placed": placed,
+            "running": up,
         },
+        "roles": [_role(role, *seats.get(role.name, (0, 0))) for role in roles_of(w.roles)],
         "resources": _resources(w),
         "after": list(spec.get("after") or ()),
         "address": _address(w, names.team),
@@ -178,6 +188,28 @@ def _row(w: Workload | Stored, names: Named, seats: tuple[int, int], in_full: bo
     return shown | _in_full(names, spec) if in_full else shown
 
 
+def _role(role: Role, placed: int, running: int) -> dict[str, Any]:
+    share, ask = role.ask.share, role.ask
+    parts = (
+        {"guarantee_milli": share.guarantee, "limit_milli": share.limit, "memory_mib": share.memory} if share else None
+    )
+    return {
+        "name": role.name,
+        "count": role.count,
+        "placed": placed,
+        "running": running,
+        "resources": {
+            "gpus": ask.gpus,
+            "gpu_models": list(ask.models),
+            "share": parts,
+            "gpu_memory_mib": ask.gpu_memory,
+            "cpu_milli": ask.cpu_milli,
+            "memory_mib": ask.memory,
+            "milli_gpu": ask.milli * role.count,
+        },
+    }
+
+
 def _resources(w: Workload | Stored) -> dict[str, Any]:
     share = {"guarantee_milli": w.share_guarantee, "limit_milli": w.share_limit, "memory_mib": w.gpu_memory}
     return {
@@ -187,7 +219,8 @@ def _resources(w: Workload | Stored) -> dict[str, Any]:
         "gpu_memory_mib": 0 if w.share_guarantee else w.gpu_memory,
         "cpu_milli": w.cpu_milli,
         "memory_mib": w.memory,
-        "milli_gpu": (w.share_guarantee or w.gpus * 1000) * w.workers,
+        "milli_gpu": (w.share_guarantee or w.gpus * 1000) * w.workers
+        + sum(role.ask.milli * role.count for role in roles_of(w.roles)),
     }
 
 

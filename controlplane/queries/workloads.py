@@ -12,6 +12,7 @@ from controlplane.quantities import iso
 from controlplane.queries import access
 from controlplane.queries.whatif import explanation, preview, queue, remedies, turns
 from controlplane.queries.workloadrows import address, idle_since, listed, row, rows
+from controlplane.rolevalues import role_of
 from scheduler.workload import ENDED, WAITING, Phase
 
 __all__ = [
@@ -120,6 +121,7 @@ def placement(workload: Workload) -> dict[str, Any]:
     names = ("rank", "node", "pool", "gpus", "milli", "state", "pod_phase", "bound_at", "released_at")
     workers = [dict(zip(names, values, strict=True)) for values in seats.values_list(*names)]
     for worker in workers:
+        worker["role"], worker["index"] = role_of(workload.roles, worker["rank"])
         for at in ("bound_at", "released_at"):
             worker[at] = None if worker[at] is None else iso(worker[at])
     return {"attempt": workload.attempt, "workers": workers}

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from controlplane.models import Placement, PlacementState, Workload, bulk
 from controlplane.models.bulk import chunks
-from controlplane.rolevalues import roles_of
+from controlplane.rolevalues import role_ask, role_of
 from gpushare.gpu import WHOLE
-from scheduler.workload import MAIN_ROLE, Kind, Phase
+from scheduler.workload import Kind, Phase
 
 RESERVED, BOUND, LEAVING, RELEASED = (
     PlacementState.RESERVED.value,
@@ -80,23 +80,16 @@ class Row:
     @property
     def companions(self) -> int:
         """How many companions its workers have: the rank of the first worker."""
-        return sum(role.count for role in roles_of(self.roles))
+        return sum(count for _, count, _ in self.roles)
 
     def milli_of(self, rank: int) -> int:
         """Milli-GPU of the member with this rank."""
-        for role in roles_of(self.roles):
-            if rank < role.count:
-                return role.ask.milli
-            rank -= role.count
-        return self.milli
+        ask = role_ask(self.roles, rank)
+        return self.milli if ask is None else ask.milli
 
     def role_of(self, rank: int) -> tuple[str, int]:
         """The role of the member with this rank, and its number within the role."""
-        for role in roles_of(self.roles):
-            if rank < role.count:
-                return role.name, rank
-            rank -= role.count
-        return MAIN_ROLE, rank
+        return role_of(self.roles, rank)
 
     @property
     def is_service(self) -> bool:

@@ -25,7 +25,7 @@ WIDE, HIGH = 100.0, 24.0  # user units of a sparkline
 @register.filter
 def asks(workload: Any) -> str:
     """What a workload asks for."""
-    columns = ("workers", "gpu_models", "share_guarantee", "gpus", "cpu_milli", "topology_require")
+    columns = ("workers", "gpu_models", "share_guarantee", "gpus", "cpu_milli", "topology_require", "roles")
     return words.asks({name: getattr(workload, name) for name in columns})
 
 

@@ -38,7 +38,7 @@ class Share(Answer):
 
 
 class Resources(Answer):
-    """What one worker asks; milli_gpu is of all wanted workers together."""
+    """What one worker asks; milli_gpu is of all wanted members together."""
 
     gpus = s.IntegerField()
     gpu_models = s.ListField(child=s.CharField())
@@ -47,6 +47,16 @@ class Resources(Answer):
     cpu_milli = s.IntegerField()
     memory_mib = s.IntegerField()
     milli_gpu = s.IntegerField()
+
+
+class Role(Answer):
+    """Companions of the workers in one gang: how many, and how they stand; milli_gpu is of all of them."""
+
+    name = s.CharField()
+    count = s.IntegerField()
+    placed = s.IntegerField()
+    running = s.IntegerField()
+    resources = Resources()
 
 
 class ClusterSeconds(Answer):
@@ -93,6 +103,7 @@ class WorkloadRow(Answer):
     preemptible = s.BooleanField()
     created_by = s.CharField(allow_blank=True)
     workers = Workers()
+    roles = Role(many=True)
     resources = Resources()
     after = s.ListField(child=s.CharField())
     unmet = s.ListField(child=s.CharField())
@@ -233,9 +244,11 @@ class Explanation(Answer):
 
 
 class Place(Answer):
-    """Where one worker would be."""
+    """Where one member would be: its rank, its role and its number in it."""
 
     rank = s.IntegerField()
+    role = s.CharField()
+    index = s.IntegerField()
     node = s.CharField()
     gpus = s.ListField(child=s.IntegerField())
 
@@ -259,9 +272,11 @@ class Preview(Answer):
 
 
 class Worker(Answer):
-    """One worker's place."""
+    """One member's place: its rank, its role (worker, but for companions) and its number in it."""
 
     rank = s.IntegerField()
+    role = s.CharField()
+    index = s.IntegerField()
     node = s.CharField()
     pool = s.CharField()
     gpus = s.ListField(child=s.IntegerField())

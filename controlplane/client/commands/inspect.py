@@ -114,6 +114,7 @@ def _facts(workload: "Workload", now: str) -> list[tuple[str, str]]:
         ("Preemptible", "yes" if document.get("preemptible") else "no"),
         ("Workers", f"{workers.get('running')} of {workers.get('count')} run (min {workers.get('min')}, "
          f"max {workers.get('max')})"),
+        *((role["name"].capitalize(), f"{role['running']} of {role['count']} run") for role in workload.roles),
         ("GPUs", output.gpus(workload.resources.get("milli_gpu"))),
         ("Starts after", ", ".join(workload.after) + (f" (not met: {', '.join(workload.unmet)})" if workload.unmet
                                                       else "")),
