@@ -1,6 +1,6 @@
 """What the port `Cluster` promises of pods and nodes, whatever is behind it; its other commands: test_commands.py."""
 
-from controlplane.cluster.port import PodPhase
+from controlplane.cluster.port import ALIVE, PodPhase
 from scheduler.workload import Kind
 from tests.contract.drive import Drive, gang, phase, pod, run, seen
 
@@ -77,6 +77,25 @@ def test_a_gang_succeeds_together_with_exit_code_0(drive: Drive) -> None:
         assert found.started_at is not None
         assert found.ended_at is not None
         assert found.started_at < found.ended_at <= drive.cluster.now()
+
+
+def test_a_gang_with_roles_runs_and_its_companions_can_be_stopped_by_themselves(drive: Drive) -> None:
+    roles = [{"name": "ps", "count": 2, "resources": {"cpu": 2, "memory": "1Gi"}}]
+    file = drive.job_file(Kind.TRAINING, 600.0) | {"workers": {"count": 1}, "roles": roles}
+    numbers = {"gpus": 1, "gpu_share": None, "cpu_milli": 4000, "grace_seconds": 30}
+    file["normalised"] = {**numbers, "roles": [{"gpus": 0, "gpu_share": None, "cpu_milli": 2000}]}
+    asked = {"gpus": (), "cpu_milli": 2000, "memory": 1024, "node": "b"}
+    servers = [pod(drive, rank=rank, size=3, spec=file, **asked) for rank in range(2)]
+    run(drive, [*servers, pod(drive, rank=2, size=3, spec=file)])
+    where = {name: (found.node, found.gpus) for name, found in seen(drive.cluster.observe(None)).items()}
+    assert where == {"w-1-0": ("b", ()), "w-1-1": ("b", ()), "w-1-2": ("a", (2,))}
+    assert [drive.size("w", 1, rank) for rank in range(3)] == [(2000, 1024), (2000, 1024), (4000, 16_384)]
+    drive.cluster.stop("w", 1, [0, 1], 30.0)
+    drive.until(lambda: not {"w-1-0", "w-1-1"} & alive(drive))
+
+
+def alive(drive: Drive) -> set[str]:
+    return {p.name for p in drive.cluster.observe(None).pods if p.phase in ALIVE}
 
 
 def test_a_failure_has_its_exit_code(drive: Drive) -> None:

@@ -90,7 +90,8 @@ job_files: st.SearchStrategy[dict[str, Any]] = st.one_of(
 def pod_of(job: dict[str, Any], *, rank: int = 0, size: int = 1, attempt: int = 1, uid: str = UID) -> PodSpec:
     """One worker of this job as the outbox would have it."""
     spec = parse(job)
-    ask = spec.resources
+    roles = [role for role in spec.roles for _ in range(role.count)]
+    ask = roles[rank].ask if rank < len(roles) else spec.resources
     return PodSpec(
         workload=uid,
         attempt=attempt,

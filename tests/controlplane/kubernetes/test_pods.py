@@ -166,6 +166,63 @@ def test_tf_config_names_all_workers_and_which_one_this_is() -> None:
     assert config["cluster"]["worker"] == [f"{UID}-2-{rank}.w-{UID}:2222" for rank in range(4)]
 
 
+ROLES = [
+    {"name": "ps", "count": 2, "resources": {"cpu": 4, "memory": "1Gi"}, "command": ["serve"], "env": {"PORT": "1"}},
+    {"name": "evaluator", "resources": {"cpu": 1}, "image": "registry.example/eval:1"},
+]
+
+
+def member(rank: int, **changes: Any) -> dict[str, Any]:
+    """One of two servers (ranks 0, 1), an evaluator (2) and four workers (3 to 6)."""
+    file = job(workers={"count": 4}, roles=ROLES, args=["--fast"], env={"EPOCHS": "3"}, **changes)
+    return builder.build(pod_of(file, rank=rank, size=7, attempt=2), namespace="weft-nlp")
+
+
+def test_a_companion_runs_what_its_role_says_with_what_its_role_asks() -> None:
+    server, evaluator, worker = member(1), member(2), member(3)
+    assert main(server)["command"] == ["serve"]
+    assert "args" not in main(server)
+    assert main(server)["image"] == main(worker)["image"] == "registry.example/app:1"
+    assert main(evaluator)["image"] == "registry.example/eval:1"
+    assert main(evaluator)["args"] == main(worker)["args"] == ["--fast"]
+    assert (env(server)["EPOCHS"], env(server)["PORT"]) == ("3", "1")
+    assert "PORT" not in env(worker)
+    assert "nvidia.com/gpu" not in main(server)["resources"]["limits"]
+    assert env(server)["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert main(worker)["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert (server["spec"]["tolerations"], len(worker["spec"]["tolerations"])) == ([], 1)
+
+
+def test_members_know_their_role_and_where_the_others_are() -> None:
+    found = member(1)
+    assert (found["metadata"]["labels"]["weft.dev/role"], env(found)["WEFT_ROLE"]) == ("ps", "ps")
+    assert (found["metadata"]["labels"]["weft.dev/role-index"], env(found)["WEFT_ROLE_INDEX"]) == ("1", "1")
+    assert env(member(4))["WEFT_ROLE_INDEX"] == "1"
+    assert env(found)["WEFT_HOSTS_PS"] == f"{UID}-2-0.w-{UID},{UID}-2-1.w-{UID}"
+    assert env(member(4))["WEFT_HOSTS_WORKER"].count(",") == 3
+
+
+def test_ranks_and_the_world_are_the_workers_alone() -> None:
+    master = f"{UID}-2-3.w-{UID}"
+    worker, server = env(member(4)), env(member(0))
+    assert (worker["RANK"], worker["WORLD_SIZE"], worker["MASTER_ADDR"]) == ("1", "4", master)
+    assert (worker["PET_NNODES"], worker["PET_NODE_RANK"], worker["PET_MASTER_ADDR"]) == ("4", "1", master)
+    assert (server["MASTER_ADDR"], server["WORLD_SIZE"]) == (master, "4")
+    assert not {"RANK", "NODE_RANK", "PET_NNODES"} & server.keys()
+
+
+def test_tf_config_has_a_list_for_each_role_but_the_evaluators() -> None:
+    config = json.loads(env(member(2, framework="tensorflow"))["TF_CONFIG"])
+    assert config["task"] == {"type": "evaluator", "index": 0}
+    assert {role: len(hosts) for role, hosts in config["cluster"].items()} == {"ps": 2, "worker": 4}
+    assert config["cluster"]["worker"][0] == f"{UID}-2-3.w-{UID}:2222"
+
+
+def test_a_gang_without_roles_has_no_words_of_them() -> None:
+    assert not [name for name in env(gang(1)) if name.startswith("WEFT_")]
+    assert not [label for label in gang(1)["metadata"]["labels"] if "role" in label]
+
+
 def test_what_a_person_sets_of_the_gang_stays_as_set() -> None:
     found = [
         one for one in main(gang(0, env={"PET_NPROC_PER_NODE": "1"}))["env"] if one["name"].startswith("PET_NPROC")
