@@ -1,6 +1,7 @@
 """The command line: what it shows."""
 
 import json
+import re
 
 import pytest
 import yaml
@@ -189,7 +190,19 @@ def test_describe_shows_spec_placement_and_events(signed_in: Scripted, weft: Wef
     assert "Name:          nlp/hello\n" in said
     assert "\nSpec:\n  type: training\n  env:\n    A: '1'\n" in said
     assert (
-        "\nPlacement:\n  RANK   NODE     GPUS   HELD   STATE   POD\n     0   a100-1   2         1   Bound   Running\n"
-        in said
-    )
+        "\nPlacement:\n  RANK   ROLE       NODE     GPUS   HELD   STATE   POD\n"
+        "     0   worker 0   a100-1   2         1   Bound   Running\n"
+    ) in said
     assert "mel   -        hi[31m\n" in said
+
+
+def test_describe_shows_members_by_role(signed_in: Scripted, weft: Weft) -> None:
+    role = {"name": "ps", "count": 2, "placed": 2, "running": 1, "resources": {}}
+    server = {"rank": 1, "role": "ps", "index": 1, "node": "cpu-1", "gpus": [], "milli": 0, "state": "Bound"}
+    signed_in.on("GET", "/workloads", page(HELLO))
+    signed_in.on("GET", AT, {**HELLO, "roles": [role], "spec": {}})
+    signed_in.on("GET", f"{AT}/placement", {"attempt": 1, "workers": [server]})
+    signed_in.on("GET", f"{AT}/events", page())
+    said = weft("describe", "hello").out
+    assert re.search(r"\nPs: +1 of 2 run\n", said)
+    assert re.search(r"\n +1 +ps 1 +cpu-1 +- +0 ", said)

@@ -11,7 +11,7 @@ from scheduler.plan import Plan
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
 from scheduler.snapshot import Node, Snapshot
-from scheduler.workload import Kind, Phase, Workload
+from scheduler.workload import Ask, Kind, Phase, Workload
 from tests.strategies import worlds
 from tests.worlds import moves
 
@@ -79,7 +79,8 @@ def test_twice_as_much_of_everything_entitles_to_twice_as_much_but_for_rounding(
 
 
 def _once_and_twice(world: Snapshot) -> tuple[Snapshot, Snapshot]:
-    kept = [w for w in world.workloads.values() if w.ask.gpus]  # a share of one GPU cannot be twice as large
+    # A share of one GPU cannot be twice as large.
+    kept = [w for w in world.workloads.values() if w.ask.gpus and not any(role.ask.share for role in w.roles)]
     # One GPU alone needs no link, two may: so none here but that of the two that were one.
     before = [replace(node, nvlink=0) for node in world.inventory.nodes]
     quotas = [
@@ -106,9 +107,13 @@ def _twice(node: Node) -> Node:
 
 
 def _double(w: Workload) -> Workload:
-    ask = replace(w.ask, gpus=2 * w.ask.gpus, cpu_milli=2 * w.ask.cpu_milli, memory=2 * w.ask.memory)
+    ask, roles = _double_ask(w.ask), tuple(replace(role, ask=_double_ask(role.ask)) for role in w.roles)
     placement = tuple(replace(a, gpus=tuple(g for one in a.gpus for g in (2 * one, 2 * one + 1))) for a in w.placement)
-    return replace(w, ask=ask, placement=placement)
+    return replace(w, ask=ask, roles=roles, placement=placement)
+
+
+def _double_ask(ask: Ask) -> Ask:
+    return replace(ask, gpus=2 * ask.gpus, cpu_milli=2 * ask.cpu_milli, memory=2 * ask.memory)
 
 
 @examples

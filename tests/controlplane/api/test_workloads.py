@@ -31,6 +31,27 @@ def test_the_answered_job_file_makes_the_same_workload_again(api: People) -> Non
     assert again["normalised"] == first["normalised"]
 
 
+def test_roles_are_answered_with_what_they_ask_and_refused_by_field(api: People) -> None:
+    roles = [{"name": "ps", "count": 2, "resources": {"cpu": 4}}, {"name": "chief", "resources": {"gpus": 1}}]
+    made = submit(api.member, workers={"count": 2}, roles=roles)
+    assert made["roles"][0] == {  # type: ignore[index]
+        "name": "ps", "count": 2, "placed": 0, "running": 0,
+        "resources": {"gpus": 0, "gpu_models": [], "share": None, "gpu_memory_mib": 0, "cpu_milli": 4000,
+                      "memory_mib": 2048, "milli_gpu": 0},
+    }  # fmt: skip
+    assert made["resources"]["milli_gpu"] == 3000  # type: ignore[index]
+    again = body_of(api.member.post("/workloads", {**made["spec"], "name": "again"}), 201)  # type: ignore[dict-item]
+    assert again["roles"] == made["roles"]
+    wrong = api.member.post("/workloads", job("third", roles=[{"name": "ps", "resources": {"cpu": 0}}]))
+    assert fields_of(wrong) == ["roles.0.resources.cpu"]
+
+
+def test_the_preview_says_where_each_role_would_be(api: People) -> None:
+    roles = [{"name": "ps", "resources": {"cpu": 1}}]
+    seen = body_of(api.member.post("/workloads:preview", job(roles=roles)))
+    assert [(p["role"], p["index"]) for p in seen["placement"]] == [("ps", 0), ("worker", 0)]
+
+
 def test_every_type_can_be_submitted(api: People) -> None:
     share = {"gpu_share": {"guarantee": 0.3, "memory": "10Gi"}}
     notebook = {"type": "notebook", "name": "explore", "team": "red", "resources": share}

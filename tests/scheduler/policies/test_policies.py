@@ -66,7 +66,7 @@ def _workers_are_where_they_may_be(before: Snapshot, decisions: tuple[Decision, 
     for decision in decisions:
         for worker in decision.workers if isinstance(decision, Place) else ():
             node = before.inventory.nodes[before.inventory.index[worker.node]]
-            ask = before.workloads[decision.workload].ask
+            ask = before.workloads[decision.workload].ask_of(worker.rank)
             assert node.is_usable
             assert not set(worker.gpus) & set(node.lost)
             assert len(set(worker.gpus)) == len(worker.gpus) == (ask.gpus or (1 if ask.share else 0))
@@ -101,12 +101,14 @@ def _gangs_are_whole_and_between_their_least_and_most(
         if workload.kind is not Kind.TRAINING:
             continue
         staying = [a for a in workload.placement if not a.leaving]
-        assert workload.gang.min <= len(staying) <= workload.gang.max
+        fixed = workload.companions
+        assert set(range(fixed)) <= {a.rank for a in staying}
+        assert workload.gang.min <= len(staying) - fixed <= workload.gang.max
         # Worker 0 stands for the parameter server: it is never taken away.
-        first = min((a.rank for a in was.placement if not a.leaving), default=0)
+        first = min((a.rank for a in was.placement if not a.leaving and a.rank >= fixed), default=fixed)
         assert first in {a.rank for a in staying}
         assert len({a.rank for a in workload.placement}) == len(workload.placement)
-        assert not workload.ask.milli or len({nodes[index[a.node]].model for a in staying}) == 1
+        assert not workload.uses_gpus or len({nodes[index[a.node]].model for a in staying if a.gpus}) == 1
 
 
 INVARIANTS = (
