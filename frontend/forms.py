@@ -134,13 +134,14 @@ def _taken(faults: dict[str, str], path: str) -> str:
 def _drawn(
     path: str, field: Field, values: Mapping[str, str], fault: str, choices: Mapping[str, Sequence[str]]
 ) -> FormField:
-    is_long = isinstance(field.shape, Pairs)
+    is_long = isinstance(field.shape, Pairs) or _is_yaml(field)
     options = _options(path, field, choices)
-    default = "" if field.default in (None, REQUIRED) else f" {field.default} if absent."
     return FormField(
         path=path,
         label=LABELS.get(path, path),
-        help=field.about + (default if "if absent" not in field.about else ""),
+        help=field.about
+        + (" As YAML." if _is_yaml(field) else "")
+        + (default if "if absent" not in field.about else ""),
         value=values.get(path, ""),
         fault=fault,
         placeholder=EXAMPLES.get(path, ""),
@@ -148,6 +149,13 @@ def _drawn(
         options=options,
         is_long=is_long,
         width="wide" if is_long else "half" if path in HALF else "third" if path in THIRD else "",
+    )
+
+
+def _help(field: Field) -> str:
+    has_default = field.default not in (None, REQUIRED) and "if absent" not in field.about
+    return (
+        field.about + (f" {field.default} if absent." if has_default else "") + (" As YAML." if _is_yaml(field) else "")
     )
 
 
@@ -161,6 +169,8 @@ def _options(path: str, field: Field, choices: Mapping[str, Sequence[str]]) -> t
 
 
 def _read(field: Field, text: str) -> Any:
+    if _is_yaml(field):
+        return _yaml(text)
     if isinstance(field.shape, Items):
         return _names(text) if field.shape.is_unique else _arguments(text)
     if isinstance(field.shape, Pairs):
@@ -168,6 +178,18 @@ def _read(field: Field, text: str) -> Any:
     if isinstance(field.shape, Whole):
         return _whole(text)
     return _number(text) if getattr(field.shape, "takes_numbers", False) else text
+
+
+def _is_yaml(field: Field) -> bool:
+    """Whether it is a list of objects, which the form takes as YAML."""
+    return isinstance(field.shape, Items) and isinstance(field.shape.each, Record)
+
+
+def _yaml(text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
 
 
 def _number(text: str) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
+import yaml
 from django.urls import reverse
 
 from controlplane import spec
@@ -90,6 +91,8 @@ def texts_of(kind: Kind, job: Mapping[str, Any]) -> dict[str, str] | None:
 def _text(path: str, value: Any) -> str:
     if isinstance(value, Mapping):
         return "\n".join(f"{name}={text}" for name, text in value.items())
+    if isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
+        return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
     if isinstance(value, list):
         return shlex.join(map(str, value)) if path in ("command", "args") else ", ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

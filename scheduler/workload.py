@@ -226,7 +226,7 @@ class Workload:
     @property
     def companions(self) -> int:
         """How many companions its workers have: the rank of the first worker."""
-        return sum(role.count for role in self.roles)
+        return sum(role.count for role in self.roles) if self.roles else 0
 
     def ask_of(self, rank: int) -> Ask:
         """What the member with this rank asks."""
@@ -247,12 +247,13 @@ class Workload:
     @property
     def uses_gpus(self) -> bool:
         """Whether any member asks GPUs."""
-        return self.ask.milli > 0 or any(role.ask.milli for role in self.roles)
+        return self.ask.milli > 0 or bool(self.roles and any(role.ask.milli for role in self.roles))
 
     @property
     def whole_milli(self) -> int:
         """Milli-GPU of all that it wants, whether placed or not."""
-        return self.ask.milli * self.gang.count + sum(role.ask.milli * role.count for role in self.roles)
+        milli = self.ask.milli * self.gang.count
+        return milli + sum(role.ask.milli * role.count for role in self.roles) if self.roles else milli
 
     def need_milli(self, workers: int) -> int:
         """Milli-GPU that so many more workers need, with the companions as long as these have no place."""

@@ -52,6 +52,17 @@ def test_nobody_sees_anything_without_signing_in(world: World, visit: Visit) -> 
             assert answer["Location"].startswith("/login/"), route
 
 
+def test_the_placement_of_a_gang_shows_each_member_with_its_role(world: World, visit: Visit) -> None:
+    roles = [{"name": "ps", "resources": {"gpus": 1, "cpu": 1}}]
+    w = world.add(document("training", "with-roles", "nlp", roles=roles), Phase.RUNNING)
+    w.workers = 2  # the factory places ranks 0 and 1: the server and the worker
+    world.place(w, "Bound")
+    page = visit("admin").get(f"/workloads/{w.pk}/?tab=placement").content.decode()
+    assert "<th>Role</th>" in page
+    assert "<td>ps 0</td>" in page
+    assert "<td>worker 0</td>" in page
+
+
 @pytest.mark.parametrize("tab", TABS)
 def test_every_phase_has_every_tab(world: World, visit: Visit, tab: str) -> None:
     client = visit("admin")

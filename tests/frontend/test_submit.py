@@ -48,6 +48,13 @@ def test_the_form_makes_the_job_file_one_would_write() -> None:
     assert job["workers"] == {"count": 4, "min": 2, "max": 8}
 
 
+def test_the_form_takes_roles_as_yaml() -> None:
+    job = forms.document(Kind.TRAINING, {**TRAINING, "roles": "- name: ps\n  count: 2\n  resources: {cpu: 4}"})
+    assert job["roles"] == [{"name": "ps", "count": 2, "resources": {"cpu": 4}}]
+    with pytest.raises(spec.SpecError, match="Give a list"):
+        spec.parse(forms.document(Kind.TRAINING, {**TRAINING, "roles": "- {name: ps"}))
+
+
 def test_what_the_form_makes_equals_what_its_copies_make() -> None:
     job = forms.document(Kind.TRAINING, TRAINING)
     (_, _, text), (_, _, cli), (_, _, curl) = forms.copies(job, "http://127.0.0.1:8000")
