@@ -139,9 +139,7 @@ def _drawn(
     return FormField(
         path=path,
         label=LABELS.get(path, path),
-        help=field.about
-        + (" As YAML." if _is_yaml(field) else "")
-        + (default if "if absent" not in field.about else ""),
+        help=_help(field),
         value=values.get(path, ""),
         fault=fault,
         placeholder=EXAMPLES.get(path, ""),
@@ -154,9 +152,8 @@ def _drawn(
 
 def _help(field: Field) -> str:
     has_default = field.default not in (None, REQUIRED) and "if absent" not in field.about
-    return (
-        field.about + (f" {field.default} if absent." if has_default else "") + (" As YAML." if _is_yaml(field) else "")
-    )
+    default = f" {field.default} if absent." if has_default else ""
+    return f"{field.about}{default}{' As YAML.' if _is_yaml(field) else ''}"
 
 
 def _options(path: str, field: Field, choices: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:

@@ -3,14 +3,14 @@
 No pod reports these, so the observe loop looks for them every half minute of the cluster's clock.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Placement, Workload, bulk
 from controlplane.services.outcomes import REQUEUE, settle, stop_attempt
-from controlplane.services.rows import BOUND, Row
+from controlplane.services.rows import BOUND, Row, Seat
 from controlplane.services.transitions import Batch
 from scheduler.workload import ACTIVE, ENDED, LEAVING, Phase
 
@@ -98,7 +98,7 @@ def _give_up(batch: Batch, row: Row, gang_timeout_seconds: float) -> None:
     if row.phase not in _COMING_UP or row.intent:
         return
     late = [seat for seat in batch.live(row) if seat.pod_phase != PodPhase.RUNNING and seat.state == BOUND]
-    what = f"Workers {', '.join(str(seat.rank) for seat in late[:8])} did not start within {gang_timeout_seconds:.0f} s"
+    what = f"{_named(row, late[:8])} did not start within {gang_timeout_seconds:.0f} s"
     if row.phase == Phase.SCALING:  # an elastic gang goes on without those by which it was to grow
         batch.bump(row, scaled_at=batch.at)
         batch.note(row, "Shrunk", message=f"{what}; it goes on without them.", data={"ranks": [s.rank for s in late]})
@@ -107,3 +107,9 @@ def _give_up(batch: Batch, row: Row, gang_timeout_seconds: float) -> None:
     message = f"{what}; it is queued again."
     batch.change(row, not_before=batch.at + STALE_GANG_BACKOFF_SECONDS)
     stop_attempt(batch, row, REQUEUE, "GangTimeout", message)
+
+
+def _named(row: Row, seats: Sequence[Seat]) -> str:
+    if not row.roles:
+        return f"Workers {', '.join(str(seat.rank) for seat in seats)}"
+    return ", ".join("{} {}".format(*row.role_of(seat.rank)) for seat in seats).capitalize()

@@ -13,7 +13,7 @@ from scheduler.decision import Decision, Evict, Place, Shrink
 from scheduler.settings import Settings
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team
-from scheduler.workload import Ask, Assignment, Gang, Kind, Phase, Workload
+from scheduler.workload import Ask, Assignment, Gang, Kind, Phase, Role, Workload
 
 AT = 100_000.0
 NOMINAL = 2 * WHOLE  # milli-GPU, of each team
@@ -22,7 +22,7 @@ BLUE_MOST = 3 * WHOLE  # it borrows 1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One training: its workers ask `gpus` each."""
+    """One training: its workers ask `gpus` each; with a chief beside them that asks so many, or without (0)."""
 
     team: str
     priority: int
@@ -30,6 +30,7 @@ class Job:
     gang: Gang
     is_running: bool
     saves: bool = False
+    chief: int = 0
 
 
 def small(nodes: int, gpus: int, jobs: Iterable[Job]) -> Snapshot | None:
@@ -41,9 +42,11 @@ def small(nodes: int, gpus: int, jobs: Iterable[Job]) -> Snapshot | None:
         workload = Workload(
             f"w{seq}", f"w{seq}", job.team, Kind.TRAINING, Ask(gpus=job.gpus), job.gang, priority=job.priority,
             seq=seq, submitted_at=AT - 9, queued_at=AT - 9, checkpoint_interval=600.0 if job.saves else None,
+            roles=(Role("chief", Ask(gpus=job.chief)),) if job.chief else (),
         )  # fmt: skip
         if job.is_running:
-            placement = tuple(_first_fit(idle, rank, job.gpus) for rank in range(job.gang.count))
+            asks = [*[job.chief] * bool(job.chief), *[job.gpus] * job.gang.count]
+            placement = tuple(_first_fit(idle, rank, asked) for rank, asked in enumerate(asks))
             if any(not worker.gpus for worker in placement):
                 return None
             workload = replace(
@@ -90,19 +93,24 @@ def held(world: Snapshot, team: str, without: Iterable[tuple[str, int]] = ()) ->
     """Milli-GPU that a team holds or has reserved, without what leaves and without these (workload, rank)."""
     gone = set(without)
     mine = [w for w in world.workloads.values() if w.team == team]
-    return sum(w.ask.milli for w in mine for a in w.placement if not a.leaving and (w.id, a.rank) not in gone)
+    return WHOLE * sum(len(a.gpus) for w in mine for a in w.placement if not a.leaving and (w.id, a.rank) not in gone)
 
 
 def fits(world: Snapshot, claimant: Workload, without: Iterable[tuple[str, int]] = (), is_owed: bool = False) -> bool:
     """Whether the least of the claimant fits once these workers have left, by room and by quota."""
     gone = list(without)
-    need = claimant.ask.milli * claimant.gang.min
+    chief = claimant.roles[0].ask.gpus if claimant.roles else 0
+    need = claimant.ask.milli * claimant.gang.min + chief * WHOLE
     has = held(world, claimant.team, gone)
     if claimant.team == "blue" and has + need > BLUE_MOST:
         return False
     if is_owed and has + need > NOMINAL:
         return False
-    return sum(idle // claimant.ask.gpus for idle in idle_gpus(world, gone)) >= claimant.gang.min
+    idle, each = idle_gpus(world, gone), claimant.ask.gpus
+    if not chief:
+        return sum(free // each for free in idle) >= claimant.gang.min
+    tried = ([free - chief * (n == at) for n, free in enumerate(idle)] for at in range(len(idle)) if idle[at] >= chief)
+    return any(sum(free // each for free in left) >= claimant.gang.min for left in tried)
 
 
 # --- what must hold ----------------------------------------------------------------------------
@@ -122,7 +130,8 @@ def check_places(world: Snapshot) -> None:
                     taken.add((worker.node, index))
     for workload in world.workloads.values():
         staying = [a for a in workload.placement if not a.leaving]
-        assert not staying or len(staying) >= workload.gang.min
+        assert not staying or len(staying) >= workload.gang.min + len(workload.roles)
+        assert not staying or not workload.roles or any(a.rank == 0 for a in staying)
     assert held(world, "blue") <= BLUE_MOST
 
 
@@ -185,7 +194,7 @@ def check_not_dominated(world: Snapshot, rules: Settings) -> None:
         workers = [(w.id, a.rank) for w in lower for a in w.placement]
         assert not fits(world, claimant, workers), f"{claimant.id} waits for {[w.id for w in lower]}"
         spare = [
-            (w.id, a.rank) for w in world.workloads.values() for a in w.placement[w.gang.min :]
+            (w.id, a.rank) for w in world.workloads.values() for a in w.placement[w.gang.min + len(w.roles) :]
             if w.team == claimant.team and w.priority <= claimant.priority and w.phase is Phase.RUNNING
         ]  # fmt: skip
         assert not fits(world, claimant, {*spare, *workers}), f"{claimant.id} waits for {spare} beside {workers}"

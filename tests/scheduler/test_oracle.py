@@ -21,6 +21,10 @@ FEW = [
     Job(team, priority, *shape, is_running, saves=shape == SHAPES[0])
     for team, priority, shape, is_running in product(("red", "blue"), (0, 100), SHAPES, (False, True))
 ]
+WITH_CHIEF = [
+    Job("red", priority, gpus, gang, is_running, chief=chief)
+    for priority, (gpus, gang), chief, is_running in product((0, 100), SHAPES, (1, 2), (False, True))
+]
 MANY = [
     Job(team, priority, *shape, is_running, saves)
     for team, priority, shape, is_running, saves in product(
@@ -62,6 +66,14 @@ def test_every_seventh_world_of_three_jobs_comes_to_rest_as_brute_force_says(nod
     for number, jobs in enumerate(product(FEW, repeat=3)):
         if number % 7 == nodes and (world := small(nodes, 2, jobs)) is not None:
             live(world)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_every_world_of_a_gang_with_roles_and_another_comes_to_rest_as_brute_force_says(nodes: int) -> None:
+    for one, other in product(WITH_CHIEF, (*FEW, *WITH_CHIEF)):
+        for jobs in ((one, other), (other, one)):
+            if (world := small(nodes, 2, jobs)) is not None:
+                live(world)
 
 
 @pytest.mark.nightly
