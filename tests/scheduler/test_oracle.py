@@ -69,11 +69,11 @@ def test_every_seventh_world_of_three_jobs_comes_to_rest_as_brute_force_says(nod
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3])
-def test_every_world_of_a_gang_with_roles_and_another_comes_to_rest_as_brute_force_says(nodes: int) -> None:
-    for one, other in product(WITH_CHIEF, (*FEW, *WITH_CHIEF)):
-        for jobs in ((one, other), (other, one)):
-            if (world := small(nodes, 2, jobs)) is not None:
-                live(world)
+def test_every_fifth_world_of_a_gang_with_roles_and_another_comes_to_rest_as_brute_force_says(nodes: int) -> None:
+    for number, (one, other) in enumerate(product(WITH_CHIEF, (*FEW, *WITH_CHIEF))):
+        jobs = (one, other) if number % 2 else (other, one)
+        if number % 5 == nodes and (world := small(nodes, 2, jobs)) is not None:
+            live(world)
 
 
 @pytest.mark.nightly
