@@ -11,10 +11,10 @@ import numpy as np
 
 from scheduler.claim import fits
 from scheduler.decision import Shrink
-from scheduler.fit import allowed_nodes, flavors, least
+from scheduler.fit import allowed_nodes, flavors
 from scheduler.plan import Plan
 from scheduler.snapshot import LATER, Ints, applied
-from scheduler.workload import Workload, can_shrink, staying
+from scheduler.workload import Workload, can_shrink, least, staying
 
 Ranks = dict[str, set[int]]  # ranks that leave, by workload
 MayShrink = Callable[[Workload], bool]  # asked again before each worker, of the gang as it would be

@@ -29,7 +29,7 @@ from scheduler.ledger import (
 from scheduler.plan import Free, Plan, free_of
 from scheduler.settings import Settings
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, Bools, Ints
-from scheduler.workload import Phase, Workload
+from scheduler.workload import Workload
 
 Floats = NDArray[np.float64]
 
@@ -196,8 +196,4 @@ def worn(plan: Plan, settings: Settings) -> frozenset[str]:
     So what may not be taken back from a team never adds up to more than it owns.
     """
     at, most = plan.snapshot.at, settings.max_preemptions
-    return frozenset(
-        w.id
-        for w in plan.waiting
-        if w.phase is Phase.QUEUED and w.preempted_by and len(recent_preemptors(w, at, settings)) >= most
-    )
+    return frozenset(uid for uid, w in plan.ledger.again.items() if len(recent_preemptors(w, at, settings)) >= most)

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from scheduler.decision import Evict, Place, Reason, Shrink
 from scheduler.evictable import Evictable
-from scheduler.fit import Refusal, flavors, least
+from scheduler.fit import Refusal, flavors
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Plan
 from scheduler.policies import outcomes
@@ -13,7 +13,7 @@ from scheduler.quota import gpus_text
 from scheduler.reasons import awaiting, no_places, over_quota
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, NOW, Snapshot
-from scheduler.workload import Phase, Workload
+from scheduler.workload import Phase, Workload, least
 
 
 class Status(StrEnum):

@@ -9,7 +9,7 @@ from gpushare.packing import Bools, shares_that_fit
 from scheduler.decision import Reason
 from scheduler.plan import Free, Plan, free_of, is_idle
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, Flavor, Ints, Inventory
-from scheduler.workload import Ask, Kind, Workload
+from scheduler.workload import Ask, Workload, least
 
 MANY = 1 << 40  # workers a node takes that ask nothing of it
 
@@ -75,11 +75,6 @@ def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
         rank = ask.models.index(flavor.model) if ask.models else 0
         order.append(((room < workload.need_milli(least(workload)), rank, flavor.gpu_memory, flavor.pool), flavor))
     return [flavor for _, flavor in sorted(order, key=lambda pair: pair[0])]
-
-
-def least(workload: Workload) -> int:
-    """The fewest workers worth placing: a whole gang's minimum, one replica of a service."""
-    return 1 if workload.kind is Kind.INFERENCE else workload.gang.min
 
 
 def never(plan: Plan, workload: Workload) -> Refusal | None:

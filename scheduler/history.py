@@ -53,12 +53,22 @@ class History:
 
     def run_seconds(self, kind: Kind, team: str, milli: int) -> Values | None:
         """How long such work ran, at LEVELS: of its team and size, of its size, of its kind; None if nobody knows."""
-        known = self._known
-        return next((known[group] for group in groups(kind, team, milli) if group in known), None) if known else None
+        known, asked = self._known, self._asked
+        if not known:
+            return None
+        key = kind, team, milli
+        if key not in asked:
+            asked[key] = next((known[group] for group in groups(kind, team, milli) if group in known), None)
+        return asked[key]
 
     @cached_property
     def left(self) -> dict[tuple[float, ...], dict[str, Any]]:
         """What `forecast.left` has worked out from this history, by settings; nothing that is compared or stored."""
+        return {}
+
+    @cached_property
+    def _asked(self) -> dict[tuple[Kind, str, int], Values | None]:
+        """What was answered so far: most that wait ask of the same few groups."""
         return {}
 
     @cached_property

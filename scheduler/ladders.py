@@ -12,12 +12,12 @@ from gpushare.gpu import WHOLE
 from gpushare.packing import shares_that_fit
 from scheduler.change import ANY, Change, ChangeKind, PriorityOffer
 from scheduler.cost import cost
-from scheduler.fit import MANY, allowed_nodes, flavors, least, per_node
+from scheduler.fit import MANY, allowed_nodes, flavors, per_node
 from scheduler.plan import Plan, is_idle
 from scheduler.reasons import over_quota
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, Bools, Ints, Inventory, Snapshot
-from scheduler.workload import ACTIVE, Ask, Kind, Level, Phase, Topology, Workload
+from scheduler.workload import ACTIVE, Ask, Kind, Level, Phase, Topology, Workload, least
 
 SHARE_STEP = 10  # milli-GPU
 CPU_STEP = 500  # 1/1000 core

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.line import Line
 from scheduler.quota import Tree, Usage
 from scheduler.snapshot import Bools, Ints, Inventory, Pair, Snapshot
 from scheduler.workload import ACTIVE, Kind, Phase, Workload, can_shrink
@@ -21,7 +22,8 @@ NOWHERE, SEVERAL = -1, -2
 STARTED, SAVED = range(2)  # columns of `times`: when it started; when it last lost nothing
 MAY_LEAVE, MOVABLE, SERVICE = range(3)  # columns of `flags`; MAY_LEAVE: but for what time and the past forbid
 _DICTS = (
-    "waiting", "wants", "gated", "holding", "unsettled", "moving", "elastic", "preempted", "team_number", "slot",
+    "waiting", "wants", "gated", "again", "holding", "unsettled", "moving", "elastic", "preempted", "team_number",
+    "slot",
 )  # fmt: skip
 MOST_PAIRS = 4000  # changes after which counting anew is as fast
 
@@ -58,6 +60,7 @@ class Ledger:
         self.tree = Tree(snapshot)
         self.usage = Usage(self.tree, {n.name: n.pool for n in snapshot.inventory.nodes})
         self.waiting: dict[str, Workload] = {}
+        self.again: dict[str, Workload] = {}  # wait, and had to leave before
         self.holding: dict[str, Workload] = {}
         self.wants: dict[Want, int] = {}  # milli-GPU of those that wait and that nothing gates
         self.gated: dict[str, Workload] = {}  # wait, but for something else or for a time
@@ -69,6 +72,9 @@ class Ledger:
         self.slot: dict[str, int] = {}
         self.slots: list[Workload | None] = []
         size = max(64, len(snapshot.workloads))
+        self.line = Line(size)  # those that wait, as columns
+        # When heads' room was last found to be free, by head and pool: where the next round looks first, no more.
+        self.hints: dict[tuple[str, str], float] = {}
         self.ints: Ints = np.zeros((size, 6), dtype=np.int64)
         self.times: Floats = np.zeros((size, 2))
         self.flags: Bools = np.zeros((size, 3), dtype=np.bool_)
@@ -82,7 +88,7 @@ class Ledger:
         other, changes = copy(self), list(pairs)
         for name in _DICTS:
             setattr(other, name, dict(getattr(self, name)))
-        other.slots, other._idle = [*self.slots], [*self._idle]
+        other.slots, other._idle, other.line = [*self.slots], [*self._idle], self.line.copy()
         other.ints, other.times, other.flags = self.ints.copy(), self.times.copy(), self.flags.copy()
         other.usage = self.usage.copy()
         other._change(changes, inventory)
@@ -108,6 +114,9 @@ class Ledger:
                 freed += self._forget(old)
             if new is not None:
                 added += self._note(new)
+            was, waits = old is not None and is_in_line(old), new is not None and is_in_line(new)
+            if was or waits:
+                self.line.exchange(old if was else None, new if waits else None)
         # A slot may be given away again within the same change, so rows of the freed go first.
         self._exchange_rows(freed, added, inventory)
 
@@ -115,7 +124,8 @@ class Ledger:
         uid = workload.id
         if uid in self.waiting and uid not in self.gated:
             self._want(workload, -1)
-        for kept in (self.waiting, self.gated, self.holding, self.unsettled, self.moving, self.elastic, self.preempted):
+        others = self.holding, self.unsettled, self.moving, self.elastic, self.preempted
+        for kept in (self.waiting, self.gated, self.again, *others):
             kept.pop(uid, None)
         slot = self.slot.pop(uid, None)
         if slot is None:
@@ -126,12 +136,8 @@ class Ledger:
 
     def _note(self, workload: Workload) -> list[tuple[int, Workload]]:
         uid = workload.id
-        if workload.phase is Phase.QUEUED or (workload.kind is Kind.INFERENCE and workload.is_waiting):
-            self.waiting[uid] = workload
-            if workload.unmet or workload.not_before is not None:
-                self.gated[uid] = workload
-            else:
-                self._want(workload, 1)
+        if is_in_line(workload):
+            self._note_waiting(workload)
         if workload.moving:
             self.moving[uid] = workload
         if not workload.placement:
@@ -147,6 +153,16 @@ class Ledger:
         self.slot[uid], self.slots[slot] = slot, workload
         self._fill(slot, workload)
         return [(slot, workload)]
+
+    def _note_waiting(self, workload: Workload) -> None:
+        uid = workload.id
+        self.waiting[uid] = workload
+        if workload.phase is Phase.QUEUED and workload.preempted_by:
+            self.again[uid] = workload
+        if workload.unmet or workload.not_before is not None:
+            self.gated[uid] = workload
+        else:
+            self._want(workload, 1)
 
     def _want(self, workload: Workload, sign: int) -> None:
         want = want_of(workload)
@@ -218,6 +234,11 @@ def ledger_of(snapshot: Snapshot) -> Ledger:
         known = known.after(kept.pairs, snapshot.inventory)
     kept.now_is(known, snapshot)
     return known
+
+
+def is_in_line(workload: Workload) -> bool:
+    """Whether it waits for a turn: it is queued, or a service that lacks replicas."""
+    return workload.phase is Phase.QUEUED or (workload.kind is Kind.INFERENCE and workload.is_waiting)
 
 
 def is_movable(workload: Workload) -> bool:

@@ -7,11 +7,11 @@ row; every round keeps one for it on its plan, before anybody else is looked at,
 from dataclasses import replace
 
 from scheduler.claim import quota_room
-from scheduler.fit import flavors, least
+from scheduler.fit import flavors
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Plan
 from scheduler.snapshot import LATER, NOW
-from scheduler.workload import Assignment, Phase, Workload
+from scheduler.workload import Assignment, Phase, Workload, least
 
 
 def keep_places(plan: Plan) -> list[Workload]:

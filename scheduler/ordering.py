@@ -2,13 +2,14 @@
 
 import heapq
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from scheduler.fairshare import deserved
-from scheduler.fit import least
+from scheduler.line import shape_of
 from scheduler.plan import Plan
-from scheduler.precedence import precedence
+from scheduler.precedence import precedence, standing_of
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER
 from scheduler.workload import Kind, Workload
@@ -17,15 +18,27 @@ Claim = tuple[tuple[float, int, int], ...]
 Turn = tuple[bool, Claim, str]  # whether its next claimant borrows, how much it holds, the team
 
 
-def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
-    """All claimants and their shapes, one after the other; what the plan decides between two moves their teams back.
+class Next(NamedTuple):
+    """A claimant, the text of its shape and the milli-GPU it needs at least."""
+
+    workload: Workload
+    shape: str
+    need: int
+
+
+def in_order(
+    plan: Plan, settings: Settings, queues: "Mapping[str, Queue] | None" = None
+) -> Iterator[tuple[Workload, str]]:
+    """Claimants and their shapes, one after the other; what the plan decides between two moves their teams back.
+
+    Of `queues` those that have a turn there, without them all.
 
     Teams whose next claimant stays within what they own come before those that would borrow (Kueue's rule), then
     those furthest below their entitlement. Within a team the fixed comparison of `scheduler/precedence.py` holds:
     class, priority with ageing, attained service, failures, submission. Who was placed or made to leave before its
     turn is passed over.
     """
-    queues, shapes, log, view = _queues(plan, settings), plan.snapshot.shapes, plan.log, plan.view
+    queues, log, view = _queues(plan, settings) if queues is None else queues, plan.log, plan.view
     # One team alone has nobody to be compared with.
     shares = deserved(plan, settings) if len(queues) > 1 else dict.fromkeys(plan.usage.tree.paths, 0)
     turns: list[Turn] = [(False, claim_of(plan, shares, team), team) for team in queues]
@@ -34,18 +47,15 @@ def in_order(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, str]]:
     while turns:
         borrows, _, team = heapq.heappop(turns)
         queue, own = queues[team], _owed(plan, team)
-        while queue:
-            workload = queue[-1]
-            known = shapes.get(workload.id)
-            if known is None or known[0] is not workload:
-                known = shapes[workload.id] = (workload, *shape_of(workload))
-            if (known[2] > own) is not borrows:
+        while (found := queue.peek(own, borrows)) is not None:
+            workload, shape, need = found
+            if (need > own) is not borrows:
                 heapq.heappush(turns, (not borrows, claim_of(plan, shares, team), team))
                 break
             queue.pop()
             if workload.id in view and view[workload.id] is not workload:
                 continue
-            yield workload, known[1]
+            yield workload, shape
             if len(log) != decided:
                 decided = len(log)
                 heapq.heappush(turns, (borrows, claim_of(plan, shares, team), team))
@@ -78,21 +88,8 @@ def within_team(workloads: list[Workload], at: float, settings: Settings) -> lis
     """Sort the claimants of a team, or of several, first one first: by the values of `precedence`."""
     if not workloads:
         return []
-    order = np.lexsort(precedence(workloads, at, settings)[::-1])
+    order = np.lexsort(precedence(standing_of(workloads), at, settings)[::-1])
     return [workloads[i] for i in order.tolist()]
-
-
-def shape_of(workload: Workload) -> tuple[str, int]:
-    """A text that is equal for workloads of one team that ask the same in every way placement and quota look at.
-
-    With it the milli-GPU it needs at least.
-    """
-    ask, gang, near = workload.ask, workload.gang, workload.topology
-    is_service = workload.kind is Kind.INFERENCE
-    size = (workload.missing,) if is_service else (gang.min, gang.count)
-    shape = (workload.team, is_service, size, ask, near.require, near.prefer, workload.preemptible)
-    text = repr((*shape, workload.roles)) if workload.roles else repr(shape)
-    return text, workload.need_milli(least(workload))
 
 
 def asks_no_more(one: Workload, other: Workload) -> bool:
@@ -113,18 +110,45 @@ def _size(workload: Workload) -> tuple[int, ...]:
     return (ask.gpus, *share, ask.gpu_memory, ask.cpu_milli, ask.memory, workers)
 
 
-def _queues(plan: Plan, settings: Settings) -> dict[str, list[Workload]]:
-    """Claimants by team, last one first, so that `pop` takes the next."""
-    queues: dict[str, list[Workload]] = {}
+class Queue(Protocol):
+    """The claimants of one team, first one first."""
+
+    def peek(self, own: int, borrows: bool) -> Next | None:
+        """The next one that has a turn; None after the last. own, borrows: see `passed`."""
+
+    def pop(self) -> None:
+        """Go on behind the one that `peek` told."""
+
+
+class Listed:
+    """A queue in which everybody has a turn."""
+
+    def __init__(self, waiting: list[Workload], shapes: dict[str, tuple[Workload, str, int]]) -> None:
+        self._rest = waiting[::-1]
+        self._shapes = shapes
+
+    def peek(self, own: int, borrows: bool) -> Next | None:  # noqa: ARG002 - everybody has a turn
+        """The next one; None after the last."""
+        if not self._rest:
+            return None
+        workload = self._rest[-1]
+        known = self._shapes.get(workload.id)
+        if known is None or known[0] is not workload:
+            known = self._shapes[workload.id] = (workload, *shape_of(workload))
+        return Next(*known)
+
+    def pop(self) -> None:
+        """Go on behind it."""
+        self._rest.pop()
+
+
+def _queues(plan: Plan, settings: Settings) -> dict[str, Listed]:
     scope, waiting = plan.snapshot.scope, plan.waiting
     if scope is not None:
         known = plan.snapshot.workloads
         teams = {*scope.teams, *(known[uid].team for uid in scope.asked if uid in known)}
         waiting = [workload for workload in waiting if workload.team in teams]
-    for workload in reversed(within_team(waiting, plan.snapshot.at, settings)):
-        queue = queues.get(workload.team)
-        if queue is None:
-            queues[workload.team] = [workload]
-        else:
-            queue.append(workload)
-    return queues
+    by_team: dict[str, list[Workload]] = {}
+    for workload in within_team(waiting, plan.snapshot.at, settings):
+        by_team.setdefault(workload.team, []).append(workload)
+    return {team: Listed(queue, plan.snapshot.shapes) for team, queue in by_team.items()}

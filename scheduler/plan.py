@@ -46,7 +46,6 @@ class Plan:
         self.columns: Columns = snapshot.columns.copy()
         self.ledger = ledger_of(snapshot)
         self.usage = self.ledger.usage.copy()
-        self.waiting = sorted(self.ledger.waiting.values(), key=lambda w: w.seq)
         self.reserved: dict[str, Workload] = {}  # hold places that are not free yet
         self.leaving: dict[str, Workload] = {}  # have workers that are being stopped
         self.spent = _spent(snapshot, self.usage.tree)  # by team: the budget that lets nothing of it start
@@ -63,6 +62,11 @@ class Plan:
         for workload in sorted(self.ledger.unsettled.values(), key=lambda w: w.seq):
             self._sort_in(workload)
         self.free = self._all_free()
+
+    @cached_property
+    def waiting(self) -> list[Workload]:
+        """Those that wanted something when the round began, by submission."""
+        return sorted(self.ledger.waiting.values(), key=lambda w: w.seq)
 
     @cached_property
     def holding(self) -> list[Workload]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.fit import flavors, least
+from scheduler.fit import flavors
 from scheduler.forecast import RunTime, age, planned_total, run_time
 from scheduler.history import History
 from scheduler.ordering import Claim
@@ -22,7 +22,7 @@ from scheduler.plan import Plan
 from scheduler.settings import Settings
 from scheduler.snapshot import COMPUTE, LATER, Ints
 from scheduler.standings import Held, Standings
-from scheduler.workload import Kind, Level, Workload
+from scheduler.workload import Kind, Level, Workload, least
 
 SCENARIOS = 30
 LEAST_SCENARIOS = 5  # for a queue of thousands

@@ -12,48 +12,77 @@ Buckets grow geometrically, so that little more service changes no place. Ageing
 much and then waits an hour more than the others goes first again, and nobody starves.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from gpushare.gpu import WHOLE
 from scheduler.settings import Settings
 from scheduler.snapshot import Ints
 from scheduler.workload import Kind, Workload
 
+Floats = NDArray[np.float64]
 SERVING, INTERACTIVE, DEADLINE, TRAINING = range(4)
 CLASS = {Kind.INFERENCE: SERVING, Kind.NOTEBOOK: INTERACTIVE, Kind.TRAINING: TRAINING}
 BUCKET = 4  # each bucket holds so many times the service of all before it
 
 
-def class_of(workload: Workload, at: float, settings: Settings) -> int:
-    """The class of a workload; the lower goes first.
+class Standing(NamedTuple):
+    """What the comparison looks at, one entry a workload; `deadline` is inf where there is none."""
 
-    A deadline counts only when it is near: otherwise any far one would be a way past the others.
-    """
-    if workload.deadline is not None and workload.kind is Kind.TRAINING:
-        return DEADLINE if workload.deadline - at <= settings.deadline_near_seconds else TRAINING
-    return CLASS[workload.kind]
-
-
-def bucket_of(attained: int, settings: Settings) -> int:
-    """The bucket of so many milli-GPU seconds: 0 below `attained_step_seconds` of one GPU, then one for each x 4."""
-    step = max(1, int(settings.attained_step_seconds)) * WHOLE
-    bucket, limit = 0, step
-    while attained >= limit:
-        bucket, limit = bucket + 1, limit * BUCKET
-    return bucket
+    kinds: Ints  # of CLASS
+    priority: Ints
+    attained: Ints  # milli-GPU seconds
+    failures: Ints
+    seq: Ints
+    queued_at: Floats
+    deadline: Floats
 
 
-def precedence(workloads: list[Workload], at: float, settings: Settings) -> Ints:
+def standing_of(workloads: Sequence[Workload]) -> Standing:
+    """These workloads' columns."""
+    return Standing(
+        np.array([CLASS[w.kind] for w in workloads], dtype=np.int64),
+        np.array([w.priority for w in workloads], dtype=np.int64),
+        np.array([w.attained for w in workloads], dtype=np.int64),
+        np.array([w.failures for w in workloads], dtype=np.int64),
+        np.array([w.seq for w in workloads], dtype=np.int64),
+        np.array([w.queued_at for w in workloads], dtype=np.float64),
+        np.array([np.inf if w.deadline is None else w.deadline for w in workloads], dtype=np.float64),
+    )
+
+
+def precedence(standing: Standing, at: float, settings: Settings) -> Ints:
     """The five values of each workload, the lower first. Shape [5, workloads]."""
-    waited = np.maximum(at - np.array([w.queued_at for w in workloads]), 0.0)
+    waited = np.maximum(at - standing.queued_at, 0.0)
     age = np.minimum((waited / settings.ageing_seconds).astype(np.int64), settings.ageing_most)
     return np.array(
         [
-            [class_of(w, at, settings) for w in workloads],
-            -(np.array([w.priority for w in workloads], dtype=np.int64) + age),
-            [bucket_of(w.attained, settings) if w.attained else 0 for w in workloads],
-            [w.failures for w in workloads],
-            [w.seq for w in workloads],
+            classes(standing, at, settings),
+            -(standing.priority + age),
+            buckets(standing.attained, settings),
+            standing.failures,
+            standing.seq,
         ],
         dtype=np.int64,
     )
+
+
+def classes(standing: Standing, at: float, settings: Settings) -> Ints:
+    """The class of each; the lower goes first.
+
+    A deadline counts only when it is near: otherwise any far one would be a way past the others.
+    """
+    is_near = (standing.kinds == TRAINING) & (standing.deadline - at <= settings.deadline_near_seconds)
+    return np.where(is_near, DEADLINE, standing.kinds)
+
+
+def buckets(attained: Ints, settings: Settings) -> Ints:
+    """The bucket of so many milli-GPU seconds: 0 below `attained_step_seconds` of one GPU, then one for each x 4."""
+    limits = [max(1, int(settings.attained_step_seconds)) * WHOLE]
+    most = int(attained.max(initial=0))
+    while limits[-1] <= most:
+        limits.append(limits[-1] * BUCKET)
+    return np.searchsorted(np.array(limits, dtype=np.int64), attained, side="right").astype(np.int64)

@@ -11,14 +11,14 @@ from gpushare.packing import Bools
 from scheduler import role_reasons
 from scheduler.claim import fits
 from scheduler.decision import Reason
-from scheduler.fit import Refusal, allowed_nodes, ask_text, flavors, least, never, per_node
+from scheduler.fit import Refusal, allowed_nodes, ask_text, flavors, never, per_node
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Free, Plan, free_of
 from scheduler.quota import Limit, gpus_counted, gpus_text
-from scheduler.reservation import clock_text, keeping_out
+from scheduler.reservation import Reservation, clock_text, keeping_out
 from scheduler.snapshot import COMPUTE, LATER, NOW, Flavor
 from scheduler.team import Budget
-from scheduler.workload import Topology, Workload
+from scheduler.workload import Topology, Workload, least
 
 Lent = tuple[tuple[tuple[str, int | str], ...], str]  # figures and the part of the sentence
 
@@ -141,9 +141,19 @@ def kept_out(plan: Plan, workload: Workload) -> Refusal | None:
     states = (NOW, LATER) if plan.leaving else (NOW,)
     if kept is None or not any(fits(plan, workload, when) for when in states):
         return None
+    return _kept_for(plan, workload, kept, "Would fit, but the room is kept")
+
+
+def would_delay(plan: Plan, workload: Workload) -> Refusal:
+    """Others could leave for it, but with it there a larger one could start only later than planned."""
+    kept = next(kept for kept in plan.reservations if kept.binds(workload))
+    return _kept_for(plan, workload, kept, "Others could make room for it, but that is kept")
+
+
+def _kept_for(plan: Plan, workload: Workload, kept: Reservation, what: str) -> Refusal:
     head, start = kept.workload, kept.start
     name = f"{head.team}/{head.name}"
-    text = f"Would fit, but the room is kept for {name}, planned to start at {clock_text(start.at)} cluster time"
+    text = f"{what} for {name}, planned to start at {clock_text(start.at)} cluster time"
     end = kept.high_end(workload)
     numbers = (("reserved_for", name), ("planned_start", int(start.at)))
     if isinf(end):

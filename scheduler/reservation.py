@@ -14,8 +14,10 @@ from scheduler.plan import Free, Plan, free_of
 from scheduler.quota import Usage
 from scheduler.scope import Start
 from scheduler.settings import Settings
-from scheduler.snapshot import LATER, Columns, Flavor, Inventory, Snapshot
+from scheduler.snapshot import COMPUTE, LATER, MEMORY, Columns, Flavor, Inventory, Snapshot, whens
 from scheduler.workload import Phase, Workload
+
+BINDS = "-"  # in `terms`
 
 
 class Reservation:
@@ -28,19 +30,19 @@ class Reservation:
         self.workload = replace(workload, phase=Phase.ADMITTED, placement=(*workload.placement, *start.places))
         self.start = start
         self._snapshot: Snapshot = plan.snapshot
-        self._left = left_of_waiting(plan.snapshot.history, settings)
-        self._most = start.bound - plan.snapshot.at
-        self._soonest = min(start.at, start.bound) - plan.snapshot.at
+        self.known_left = left_of_waiting(plan.snapshot.history, settings)
+        # Seconds from now: what may start before it has ended by then in nine of ten cases, and at the latest.
+        self.soonest = min(start.at, start.bound) - plan.snapshot.at
+        self.latest = start.bound - plan.snapshot.at
         self._settings = settings
         self._gone = {w.id for w in ended}
         changed = map(plan.workload, plan.changed())
         self._known = {*plan.ledger.holding, *(w.id for w in changed if w.placement)}
         self._free: Free | None = None
-        self.columns: Columns = plan.columns.copy()
+        self._columns: Columns = plan.columns.copy()  # LATER only is kept up to date
         self.usage: Usage = plan.usage.copy()
         self.usage.count_all(ended, -1)
-        for other in ended:
-            self.columns.add(plan.inventory, other, -1)
+        self._take_away(plan, ended)
         self._add(replace(self.workload, placement=start.places))
 
     def ends_in_time(self, workload: Workload) -> bool:
@@ -48,13 +50,17 @@ class Reservation:
 
         And never, as far as anybody knows, run on after the bound: many small ones would each have their tenth case.
         """
-        known = self._left.get(workload.id)
+        high, most = self.left(workload)
+        return high <= self.soonest and most <= self.latest
+
+    def left(self, workload: Workload) -> tuple[float, float]:
+        """`forecast.left` of it, remembered for what waits."""
+        known = self.known_left.get(workload.id)
         if known is None or known[0] is not workload:
             known = workload, left(workload, self._snapshot.at, self._snapshot.history, self._settings)
             if workload.started_at is None:
-                self._left[workload.id] = known
-        high, most = known[1]
-        return high <= self._soonest and most <= self._most
+                self.known_left[workload.id] = known
+        return known[1]
 
     def binds(self, workload: Workload) -> bool:
         """Whether the workload may start only beside it.
@@ -83,13 +89,33 @@ class Reservation:
         return self._free
 
     def _free_now(self, inventory: Inventory) -> Free:
-        gpu = inventory.gpu_capacity - self.columns.gpu[LATER]
-        return free_of(inventory, gpu, inventory.node_capacity - self.columns.node[LATER])
+        gpu = inventory.gpu_capacity - self._columns.gpu[LATER]
+        return free_of(inventory, gpu, inventory.node_capacity - self._columns.node[LATER])
 
     def _add(self, workload: Workload, sign: int = 1) -> None:
         self._free = None
-        self.columns.add(self._snapshot.inventory, workload, sign)
+        self._add_columns(workload, sign)
         self.usage.count(workload, sign)
+
+    def _add_columns(self, workload: Workload, sign: int) -> None:
+        for worker in workload.placement:
+            if LATER in whens(workload, worker):
+                self._columns.add_worker(self._snapshot.inventory, workload, worker, LATER, sign)
+
+    def _take_away(self, plan: Plan, ended: list[Workload]) -> None:
+        """Those that will have ended hold nothing: by the ledger's rows where they are still as they were."""
+        ledger = plan.ledger
+        gone = np.zeros(len(ledger.ints), dtype=np.bool_)
+        for workload in ended:
+            if ledger.holding.get(workload.id) is workload:
+                gone[ledger.slot[workload.id]] = True
+            else:
+                self._add_columns(workload, -1)
+        for rows, columns in ((ledger.rows.devices, self._columns.gpu), (ledger.rows.hosts, self._columns.node)):
+            theirs = rows[gone[rows[:, 0]]]
+            for kind in (COMPUTE, MEMORY):
+                held = np.bincount(theirs[:, 1], theirs[:, 2 + kind], columns.shape[2])
+                columns[LATER, kind] -= held.astype(np.int64)
 
 
 def room_for(plan: Plan, workload: Workload, when: int) -> Free:
@@ -138,7 +164,7 @@ def shortfall(plan: Plan, workload: Workload) -> int:
 
 def terms(plan: Plan, workload: Workload) -> str:
     """A text that is equal for claimants on which the reservations weigh alike."""
-    return "".join(["-" if kept.binds(workload) else "+" for kept in plan.reservations])
+    return "".join([BINDS if kept.binds(workload) else "+" for kept in plan.reservations])
 
 
 def clock_text(at: float) -> str:

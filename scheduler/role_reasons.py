@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from scheduler.decision import Reason
-from scheduler.fit import Refusal, allowed_nodes, ask_text, empty, flavors, least, never, per_node
+from scheduler.fit import Refusal, allowed_nodes, ask_text, empty, flavors, never, per_node
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Plan
 from scheduler.roles import Member, alone, members
 from scheduler.snapshot import NOW, Flavor, Inventory
-from scheduler.workload import MAIN_ROLE, Topology, Workload
+from scheduler.workload import MAIN_ROLE, Topology, Workload, least
 
 
 def gang_text(workload: Workload) -> str:

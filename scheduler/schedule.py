@@ -17,9 +17,10 @@ from scheduler.evictable import Evictable, worn
 from scheduler.fit import Refusal
 from scheduler.moving import keep_places
 from scheduler.ordering import asks_no_more, in_order
+from scheduler.passing import Passing
 from scheduler.placement.chooser import chooser_of
 from scheduler.plan import Plan
-from scheduler.reasons import PERMANENT, awaiting, behind, gate, is_gated, kept_out, permanent, why
+from scheduler.reasons import PERMANENT, awaiting, behind, gate, is_gated, kept_out, permanent, why, would_delay
 from scheduler.reservation import shortfall, terms
 from scheduler.scope import Starts
 from scheduler.settings import Settings
@@ -45,23 +46,39 @@ def decide(snapshot: Snapshot, settings: Settings) -> tuple[tuple[Decision, ...]
     # 2. Go through the claimants: teams furthest below their entitlement first, then by class, priority, age.
     # 3. Each one passes its gates and gets a place: free, reclaimed or preempted; or a reason.
     reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
-    refused = [(workload, refusal) for workload, refusal in outcomes(plan, settings) if refusal is not None]
-    waits = [
-        Wait(workload.id, workload.version, *refusal)
-        for workload, refusal in refused
-        if (workload.message != refusal.message or workload.reason != refusal.reason)
-        and is_news(workload, refusal, snapshot.at, settings)
-    ]
+    refused, told = _go_through(plan, settings)
+    news = [(w, refusal) for w, refusal in refused if is_news(w, refusal, snapshot.at, settings)] + told
     # 4. Those that were given places earlier but cannot use them yet have a reason as well.
-    told = ((workload, awaiting(plan, workload)) for workload in reserved)
-    waits += [Wait(w.id, w.version, *refusal) for w, refusal in told if is_news(w, refusal, snapshot.at, settings)]
+    having = ((workload, awaiting(plan, workload)) for workload in reserved)
+    news += [(w, refusal) for w, refusal in having if is_news(w, refusal, snapshot.at, settings)]
     # 5. What nobody waits for lets elastic gangs grow again.
     if len(plan.log) < settings.most_changes and snapshot.scope is None:
         grow(plan, refused, settings)
     # A service may be refused more replicas and then have to leave: that says enough.
     moved = {decision.workload for decision in plan.decisions}
     starts = tuple((kept.workload.id, kept.start) for kept in plan.reservations)
-    return (*plan.decisions, *(wait for wait in waits if wait.workload not in moved)), starts
+    return (*plan.decisions, *(Wait(w.id, w.version, *refusal) for w, refusal in news if w.id not in moved)), starts
+
+
+Told = list[tuple[Workload, Refusal]]
+
+
+def _go_through(plan: Plan, settings: Settings) -> tuple[Told, Told]:
+    """Those who were refused when their turn came; and those told the same as one before them, where it is news."""
+    if plan.snapshot.scope is not None:
+        return [(workload, refusal) for workload, refusal in outcomes(plan, settings) if refusal is not None], []
+    turns = Round(plan, settings)
+    for _ in turns.begin():
+        pass
+    turns.passing = passing = Passing(plan, settings)
+    refused: Told = []
+    for workload, shape in in_order(plan, settings, passing.queues):
+        if turns.is_full:
+            break
+        refusal = turns.decide(workload, shape)
+        if refusal is not None:
+            refused.append((workload, refusal))
+    return refused, list(passing.news())
 
 
 def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:
@@ -84,6 +101,7 @@ class Answer(NamedTuple):
 
     refusal: Refusal | None
     shape: str
+    terms: str = ""  # if it only holds for those on which reservations weigh alike (reservation.terms)
     is_kept: bool = False  # it was tried, so that others who ask the same need not be
     may_be_overtaken: bool = False
 
@@ -95,6 +113,7 @@ class Round:
         self.plan = plan
         self.settings = settings
         self.refused = Refused()
+        self.passing: Passing | None = None  # who has no turn of its own; None: everybody has
         self._apart: frozenset[str] = frozenset()  # who is refused for itself, or keeps nobody else back
         self.evictable = evictable or cache(lambda: Evictable(plan, settings))
         self._backfill = Backfill(plan, settings)
@@ -125,19 +144,22 @@ class Round:
             return None
         refusal = Refusal(Reason(workload.reason), workload.message)
         if refusal.reason is not Reason.BEHIND_HIGHER_PRIORITY:
-            shape += "" if shape in self.refused.by_shape else terms(plan, workload)
             is_too_long = bool(plan.reservations) and refusal.reason is _RESERVED
-            self.refused.add(workload, shape, refusal, may_be_overtaken=is_too_long)
+            key = shape + self._terms(workload, shape, is_too_long)
+            self.refused.add(workload, key, refusal, may_be_overtaken=is_too_long)
         return refusal
 
     def _told(self, workload: Workload, shape: str) -> Refusal | None:
         """What it is told without a look at it: most that wait ask what one before them was refused."""
-        plan, known = self.plan, self.refused.by_shape
+        plan, refused = self.plan, self.refused
         if workload.after or workload.id in self._apart or workload.team in plan.spent:
             return None
-        first = known.get(shape)
-        if first is None and plan.reservations:  # who is short may start where who is as large, but longer, may not
-            first = known.get(shape + terms(plan, workload))
+        first = refused.by_shape.get(shape)
+        if first is None and shape in refused.too_long:
+            # Some reservations were made after the refusal: they can only keep out more.
+            weigh = terms(plan, workload)
+            keys = (shape + weigh[:count] for count in range(len(weigh), 0, -1))
+            first = next((refused.by_shape[key] for key in keys if key in refused.by_shape), None)
         # Ageing may put a lower base priority first; a higher one may still preempt.
         return first[1] if first is not None and workload.priority <= first[0] else None
 
@@ -146,7 +168,10 @@ class Round:
         if answer.refusal is None or not answer.is_kept:
             return answer.refusal
         refusal = self._backfill.consider(workload, answer.refusal)
-        self.refused.add(workload, answer.shape, refusal, may_be_overtaken=answer.may_be_overtaken)
+        key = answer.shape + answer.terms
+        self.refused.add(workload, key, refusal, may_be_overtaken=answer.may_be_overtaken)
+        if self.passing is not None:
+            self.passing.tell(workload, answer.terms, *self.refused.by_shape[key])
         return refusal
 
     def answer(self, workload: Workload, shape: str) -> Answer:
@@ -157,15 +182,24 @@ class Round:
         if told := self._told(workload, shape):
             return Answer(told, shape)
         is_worn = workload.id in plan.worn  # what keeps it back keeps nobody else
-        if plan.reservations and not is_worn and shape not in refused.by_shape:
-            shape += terms(plan, workload)
         mark = plan.mark()
         refusal = attempt(plan, workload, self.evictable, self.settings)
         is_too_long = bool(plan.reservations) and refusal is not None and refusal.reason is _RESERVED
         if (refusal is None or is_too_long) and (overtaken := refused.before(workload)) is not None:
             plan.rollback(mark)  # what an eviction set free beyond its need goes to the first in line, next round
             refusal, is_too_long = behind(overtaken, "no more"), False
-        return Answer(refusal, shape, not is_worn, is_too_long)
+        return Answer(refusal, shape, self._terms(workload, shape, is_too_long), not is_worn, is_too_long)
+
+    def _terms(self, workload: Workload, shape: str, is_too_long: bool) -> str:
+        """Whom a refusal holds for: all that ask the same (""), or only those that reservations keep out as well.
+
+        Who is short may start where who is as large, but longer, may not. What does not fit at all, nobody's end in
+        time makes fit.
+        """
+        if not is_too_long:
+            return ""
+        self.refused.too_long.add(shape)
+        return terms(self.plan, workload)
 
 
 def _starts_again(plan: Plan, moved: Workload) -> bool:
@@ -178,6 +212,7 @@ class Refused:
 
     def __init__(self) -> None:
         self.by_shape: dict[str, tuple[int, Refusal]] = {}  # its priority, what the others are told
+        self.too_long: set[str] = set()  # shapes of which some are kept out by reservations: these have longer keys
         self._waiting: defaultdict[str, list[Workload]] = defaultdict(list)
 
     def add(self, workload: Workload, shape: str, refusal: Refusal, *, may_be_overtaken: bool = False) -> None:
@@ -210,6 +245,7 @@ def attempt(plan: Plan, workload: Workload, evictable: Callable[[], Evictable], 
         if shortfall(plan, workload) <= missing:
             return None
         plan.rollback(mark)
+        return would_delay(plan, workload)
     return why(plan, workload)
 
 

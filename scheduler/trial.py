@@ -15,7 +15,8 @@ from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
 from scheduler.fairshare import entitled
 from scheduler.fit import Refusal
-from scheduler.ordering import in_order, shape_of
+from scheduler.line import shape_of
+from scheduler.ordering import in_order
 from scheduler.plan import Change, Plan
 from scheduler.schedule import Answer, Round
 from scheduler.settings import Settings

@@ -13,12 +13,12 @@ from scheduler.claim import claim, fits, quota_room
 from scheduler.decision import EvictReason
 from scheduler.elastic import Lent
 from scheduler.evictable import Evictable, recent_preemptors
-from scheduler.fit import allowed_nodes, flavors, least
+from scheduler.fit import allowed_nodes, flavors
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Free, Plan
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, Flavor, Ints
-from scheduler.workload import Workload
+from scheduler.workload import Workload, least
 
 
 @dataclass(frozen=True)

@@ -270,6 +270,11 @@ class Workload:
         return max(0, room) // self.ask.milli
 
 
+def least(workload: Workload) -> int:
+    """The fewest workers worth placing: a whole gang's minimum, one replica of a service."""
+    return 1 if workload.kind is Kind.INFERENCE else workload.gang.min
+
+
 def staying(workload: Workload) -> list[int]:
     """Ranks of workers that hold a place and keep it, ascending; companions are none."""
     first = workload.companions

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from django.db import OperationalError, connection, models
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, models
 
 Convert = Callable[[Any], Any]
 _PLAIN = (models.CharField, models.IntegerField, models.FloatField, models.BooleanField)
@@ -87,6 +87,11 @@ def delete(model: type[models.Model], key: str, values: Sequence[Any]) -> None:
 
 
 # --- many rows in one statement, as one JSON parameter: both sides read it faster than ten thousand marks ----
+
+
+def _database() -> Any:
+    """The thread's connection itself: `connection` looks for it at each use."""
+    return connections[DEFAULT_DB_ALIAS]
 
 
 def _is_postgres() -> bool:
@@ -175,7 +180,7 @@ def select(
     """
     columns, converters = reading(model, names)
     listed = ", ".join((*columns, *extra))
-    with connection.cursor() as cursor:
+    with _database().cursor() as cursor:
         cursor.execute(f'SELECT {listed} FROM "{model._meta.db_table}" {where}', values)  # noqa: S608
         rows = cursor.fetchall()
     return [converted(row, converters) for row in rows] if converters else rows
@@ -183,8 +188,8 @@ def select(
 
 def stored(model: type[models.Model], name: str, values: Iterable[Any]) -> list[Any]:
     """Values of a column as parameters for `select`."""
-    prepare = _fields(model, (name,))[0].get_db_prep_save
-    return [prepare(value, connection) for value in values]
+    prepare, database = _fields(model, (name,))[0].get_db_prep_save, _database()
+    return [prepare(value, database) for value in values]
 
 
 def marks(values: Sequence[Any]) -> str:
@@ -273,17 +278,18 @@ def _prepared(fields: tuple[Any, ...], rows: Sequence[Sequence[Any]]) -> list[Se
     if not preparing:
         return list(rows)
     prepared: list[Sequence[Any]] = []
+    database = _database()
     for row in rows:
         values = list(row)
         for index, prepare in preparing:
-            values[index] = prepare(values[index], connection)
+            values[index] = prepare(values[index], database)
         prepared.append(values)
     return prepared
 
 
 def _execute(statement: str, fields: tuple[Any, ...], rows: Sequence[Sequence[Any]]) -> int:
     values = _prepared(fields, rows)
-    with connection.cursor() as cursor:
+    with _database().cursor() as cursor:
         if len(values) == 1:
             cursor.execute(statement, values[0])
         else:

@@ -84,6 +84,7 @@ class Workload(models.Model):
             models.Index(fields=["team", "phase"]),
             models.Index(fields=["team", "name"]),
             models.Index(fields=["-seq"]),
+            models.Index(fields=["phase", "deadline"], condition=Q(deadline__isnull=False), name="workload_deadline"),
         ]
 
     def __str__(self) -> str:

@@ -25,7 +25,9 @@ from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team
 from scheduler.workload import ENDED, Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
 
-LEARN_SECONDS = 600.0  # of the cluster's clock, between two looks at what has ended
+# Of the cluster's clock, between two looks at decayed use and budgets, and at what ended work teaches. That is a
+# thousand workloads' worth, so an hour changes little; as long as nothing is known it is looked for each time.
+FRAME_SECONDS, LEARN_SECONDS = 600.0, 3600.0
 _LIVE = tuple(phase.value for phase in Phase if phase not in ENDED)
 _LEAVING = PlacementState.LEAVING.value
 _ENDED_TEXT = frozenset(phase.value for phase in ENDED)
@@ -81,6 +83,7 @@ class SnapshotKeeper:
         self._hashes: dict[str, int] = {}
         self._texts: dict[str, str] = {}
         self._frame = ""
+        self._framed_at = 0.0
         self._learnt_at = 0.0
         self._sum = 0
         self._followed: dict[str, str] = {}
@@ -104,9 +107,7 @@ class SnapshotKeeper:
             uids = {uid for _, uid in hints if uid is not None}
             changed = _workloads(uids) if uids else []
             at = _observed_at() if at is None else at
-            is_old = not self._learnt_at <= at < self._learnt_at + LEARN_SECONDS
-            known = None if is_old else self._snapshot.history
-            frame = _frame(known) if is_old or any(uid is None for _, uid in hints) else None
+            frame = self._newer_frame(at, is_hinted=any(uid is None for _, uid in hints))
             _forget(hints)
         return self._next(at, changed, {str(uid) for uid in uids}, frame)
 
@@ -121,6 +122,17 @@ class SnapshotKeeper:
         self._snapshot = self._snapshot.after(made)
         texts = self._exchange([self._snapshot.workloads[uid] for uid in named if uid in self._snapshot.workloads])
         self._followed |= texts
+
+    def _newer_frame(self, at: float, *, is_hinted: bool) -> Frame | None:
+        """The frame if it is time to look, or if nodes, teams or quotas are hinted at; of it what may have changed."""
+        now = self._snapshot
+        is_old = not self._framed_at <= at < self._framed_at + FRAME_SECONDS
+        may_learn = not now.history.runs or not self._learnt_at <= at < self._learnt_at + LEARN_SECONDS
+        if is_hinted or (is_old and may_learn):
+            return _frame(None if is_old and may_learn else now.history)
+        if is_old:
+            return Frame(now.inventory.nodes, now.teams, now.quotas, shares.decayed(), shares.used_up(), now.history)
+        return None
 
     def _exchange(self, changed: Iterable[Workload]) -> dict[str, str]:
         """Put these workloads' texts in the place of the ones before, in the digest too."""
@@ -145,7 +157,7 @@ class SnapshotKeeper:
             at = _observed_at() if at is None else at
             self._snapshot = frame.snapshot(at, workloads)
             self._count_demand()
-        self._learnt_at = at
+        self._framed_at = self._learnt_at = at
         self._texts = {w.id: workload_text(w) for w in workloads}
         self._hashes = {uid: row_hash(text) for uid, text in self._texts.items()}
         self._frame = frame.text
@@ -178,14 +190,21 @@ class SnapshotKeeper:
         if frame is not None:
             self._sum += row_hash(frame.text) - row_hash(self._frame)
             self._frame = frame.text
-            before = self._snapshot
-            made = frame.snapshot(at, before.workloads.values(), before.demand)
-            self._snapshot = replace(made, choosers=before.choosers)
-            self._learnt_at = self._learnt_at if frame.history is before.history else at
+            self._learnt_at = self._learnt_at if frame.history is self._snapshot.history else at
+            self._framed_at = at
+            self._snapshot = _framed(self._snapshot, frame)
         is_due = max((w.seq for w in changed), default=0) >= self._count_at
         asked = self._count_demand() if is_due else None
         difference = Difference(at, texts, gone, None if frame is None else frame.text, asked)
         return Taken(self._snapshot, difference, False, digest_text(self._sum), new)
+
+
+def _framed(before: Snapshot, frame: Frame) -> Snapshot:
+    """The snapshot with another frame. What follows from nodes, teams and quotas is kept where they are the same."""
+    if (frame.nodes, frame.teams, frame.quotas) == (before.inventory.nodes, before.teams, before.quotas):
+        return replace(before, use=frame.use, budgets=frame.budgets, history=frame.history)
+    made = frame.snapshot(before.at, before.workloads.values(), before.demand)
+    return replace(made, choosers=before.choosers)
 
 
 def _observed_at() -> float:

@@ -11,17 +11,18 @@ from typing import Any, Protocol
 
 from django.db import transaction
 
-from controlplane.models import Node, bulk
-from controlplane.services import clusters, cycles
+from controlplane.models import Node, Workload, bulk
+from controlplane.services import clusters, cycles, rows
 from controlplane.services.cycles import CycleInput
 from controlplane.services.leases import HeldLease
-from controlplane.services.rows import BOUND, RESERVED, Row, Seat, as_data, uuids
+from controlplane.services.rows import BOUND, RESERVED, Row, Seat, Told, as_data, uuids
 from controlplane.services.rows import LEAVING as LEAVING_SEAT
-from controlplane.services.transitions import Batch
+from controlplane.services.transitions import Batch, LostUpdateError
 from controlplane.wake import wake
-from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
+from scheduler.decision import Evict, EvictReason, Place, Shrink, Wait
 from scheduler.workload import ACTIVE, LEAVING, Phase, may_move
 
+_REASON = ("reason", "message", "reason_at")
 _POOL = '(SELECT "p"."name" FROM "controlplane_nodepool" "p" WHERE "p"."id" = "controlplane_node"."pool_id")'
 
 
@@ -55,12 +56,15 @@ def commit(decisions: Sequence[Any], *, lease: HeldLease, cycle: CycleInput, is_
         lease.check()
         number = cycles.record(cycle, epoch=lease.epoch)
         batch = Batch(cycle.at, f"loop:{cycle.loop}", number)
-        batch.lock(uuids(_involved(decisions)))
-        pools = _pools(decisions)
-        stale = _stale(decisions, batch, pools)
+        waiting = uuids(d.workload for d in decisions if isinstance(d, Wait))
+        batch.lock(uuids(_involved(decisions)), ahead=lambda: waiting)
+        pools, told = _pools(decisions), rows.told(waiting)
+        stale = _stale(decisions, batch, told, pools)
         applied = [d for i, d in enumerate(decisions) if i not in stale]
         for decision in applied:
-            _apply(batch, batch.rows[decision.workload], decision, pools)
+            if not isinstance(decision, Wait):
+                _apply(batch, batch.rows[decision.workload], decision, pools)
+        _tell(batch, told, [d for d in applied if isinstance(d, Wait)])
         batch.write(touch=not is_followed)
         if any(isinstance(d, Place) and d.after and not _is_awaiting(batch, d) for d in applied):
             # Those it waits for have left since the snapshot: no pod's end will tell observe to let it start.
@@ -72,7 +76,8 @@ def commit(decisions: Sequence[Any], *, lease: HeldLease, cycle: CycleInput, is_
 def _involved(decisions: Iterable[Any]) -> dict[str, None]:
     ids: dict[str, None] = {}
     for decision in decisions:
-        ids[decision.workload] = None
+        if not isinstance(decision, Wait):
+            ids[decision.workload] = None
         if isinstance(decision, Place):
             ids |= dict.fromkeys(decision.after)
     return ids
@@ -96,9 +101,9 @@ def _is_awaiting(batch: Batch, decision: Place) -> bool:
 # --- what is stale ----------------------------------------------------------------------------
 
 
-def _stale(decisions: Sequence[Any], batch: Batch, pools: dict[str, str]) -> set[int]:
+def _stale(decisions: Sequence[Any], batch: Batch, told: dict[str, Told], pools: dict[str, str]) -> set[int]:
     """Positions of the decisions that must not be applied."""
-    stale = {i for i, d in enumerate(decisions) if not _holds(d, batch, pools)}
+    stale = {i for i, d in enumerate(decisions) if not _holds(d, batch, told, pools)}
     leaving = {d.workload: i for i, d in enumerate(decisions) if isinstance(d, Evict | Shrink)}
     placed = {d.workload: i for i, d in enumerate(decisions) if isinstance(d, Place)}
     while True:
@@ -115,7 +120,10 @@ def _falls_with(decision: Any, stale: set[int], leaving: dict[str, int], placed:
     return isinstance(decision, Evict | Shrink) and placed.get(decision.by) in stale
 
 
-def _holds(decision: Any, batch: Batch, pools: dict[str, str]) -> bool:
+def _holds(decision: Any, batch: Batch, told: dict[str, Told], pools: dict[str, str]) -> bool:
+    if isinstance(decision, Wait):
+        known = told.get(decision.workload)
+        return known is not None and known.version == decision.version and known.phase not in LEAVING
     row = batch.rows.get(decision.workload)
     if row is None or row.seen != decision.version:
         return False
@@ -126,8 +134,6 @@ def _holds(decision: Any, batch: Batch, pools: dict[str, str]) -> bool:
             return row.phase == Phase.RESERVED or may_move(row.phase, Phase.CHECKPOINTING)
         case Shrink():
             return row.phase in ACTIVE
-        case Wait():
-            return row.phase not in LEAVING
         case _:
             return row.phase in ACTIVE and row.is_service
 
@@ -143,7 +149,7 @@ def _may_place(row: Row, decision: Place, pools: dict[str, str]) -> bool:
 # --- what each means --------------------------------------------------------------------------
 
 
-def _apply(batch: Batch, row: Row, decision: Decision | Scale, pools: dict[str, str]) -> None:
+def _apply(batch: Batch, row: Row, decision: Place | Evict | Shrink | Scale, pools: dict[str, str]) -> None:
     match decision:
         case Place():
             _place(batch, row, decision, pools)
@@ -151,8 +157,6 @@ def _apply(batch: Batch, row: Row, decision: Decision | Scale, pools: dict[str, 
             _evict(batch, row, decision)
         case Shrink():
             _shrink(batch, row, decision)
-        case Wait():
-            _wait(batch, row, decision)
         case _:
             _scale(batch, row, decision)
 
@@ -224,11 +228,17 @@ def _shrink(batch: Batch, row: Row, decision: Shrink) -> None:
     vacate(batch, row, [seat for seat in batch.live(row) if seat.rank in decision.ranks])
 
 
-def _wait(batch: Batch, row: Row, decision: Wait) -> None:
-    is_news = row.reason != decision.reason
-    batch.change(row, reason=str(decision.reason), message=decision.message, reason_at=batch.at)
-    if is_news:  # the same reason with other numbers is shown, but is no news
-        batch.note(row, "Waiting", reason=str(decision.reason), message=decision.message, data=dict(decision.numbers))
+def _tell(batch: Batch, told: dict[str, Told], waits: Sequence[Wait]) -> None:
+    """Write why workloads wait. Most decisions are of this kind, and they need not know the rest of a row."""
+    values = []
+    for wait in waits:
+        row, reason = told[wait.workload], str(wait.reason)
+        values.append((reason, wait.message, batch.at, row.uid, row.version))
+        batch.touch(row.uid)
+        if row.reason != reason:  # the same reason with other numbers is shown, but is no news
+            batch.note(row, "Waiting", reason=reason, message=wait.message, data=dict(wait.numbers))
+    if bulk.update(Workload, _REASON, ("uid", "version"), values) != len(values):
+        raise LostUpdateError(", ".join(wait.workload for wait in waits))
 
 
 def _scale(batch: Batch, row: Row, decision: Scale) -> None:

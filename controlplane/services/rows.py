@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from controlplane.models import Placement, PlacementState, Workload, bulk
@@ -124,6 +124,20 @@ class Seat:
         return self.state != RELEASED
 
 
+class Told(NamedTuple):
+    """What a reason for waiting is written by: of those that only are told something, nothing else is read."""
+
+    uid: UUID
+    name: str
+    phase: Phase
+    version: int
+    reason: str
+    team: str
+
+
+_TOLD = Told._fields[:-1]
+
+
 _SEAT = ("id", "workload_id", "attempt", "rank", "node", "milli", "state", "pod_phase", "bound_at")
 
 
@@ -140,6 +154,25 @@ def lock(uids: Iterable[UUID]) -> dict[str, Row]:
             row.team = team
             rows[row.id] = row
     return rows
+
+
+def keep(uids: Iterable[UUID]) -> None:
+    """Keep others from writing these workloads until the transaction ends, in the same order."""
+    for part in chunks(sorted(uids)):
+        named = f'WHERE "uid" IN {bulk.marks(part)} ORDER BY "uid" {bulk.for_update()}'
+        bulk.select(Workload, ("uid",), named, bulk.stored(Workload, "uid", part))
+
+
+def told(uids: Iterable[UUID]) -> dict[str, Told]:
+    """What these workloads were told last, by id. Locked by whoever calls this (Batch.lock, ahead)."""
+    found: dict[str, Told] = {}
+    for part in chunks(uids):
+        keys = bulk.stored(Workload, "uid", part)
+        for uid, name, phase, *rest in bulk.select(
+            Workload, _TOLD, f'WHERE "uid" IN {bulk.marks(keys)}', keys, extra=(TEAM_NAME,)
+        ):
+            found[str(uid)] = Told(uid, name, Phase(phase), *rest)
+    return found
 
 
 def seats(uids: Iterable[UUID]) -> dict[str, list[Seat]]:

@@ -11,7 +11,19 @@ from uuid import UUID
 
 from controlplane.models import Action, Placement, Workload, bulk
 from controlplane.services import changes, dependencies, events
-from controlplane.services.rows import BOUND, LEAVING, RELEASED, RESERVED, Row, Seat, lock, seats, seconds_held
+from controlplane.services.rows import (
+    BOUND,
+    LEAVING,
+    RELEASED,
+    RESERVED,
+    Row,
+    Seat,
+    Told,
+    keep,
+    lock,
+    seats,
+    seconds_held,
+)
 from controlplane.wake import wake
 from scheduler.workload import ENDED, Kind, Phase, may_move
 
@@ -53,8 +65,10 @@ class Batch:
         no two wait for each other; what is locked after the first time has to be among those. (SQLite has one writer.)
         """
         wanted = {uid: str(uid) for uid in uids if str(uid) not in self.rows}
-        found = lock({*wanted, *ahead()} if bulk.for_update() else wanted)
-        self.rows.update((uid, found[uid]) for uid in wanted.values() if uid in found)
+        if bulk.for_update() and (more := {*ahead()} - wanted.keys()):
+            keep({*wanted, *more})
+        found = lock(wanted)
+        self.rows.update(found)
         if found:
             self.seats.update(seats(uid for uid, name in wanted.items() if name in found))
 
@@ -91,7 +105,13 @@ class Batch:
         """Set columns that a decision may have relied on: the version grows, so that older decisions are stale."""
         self.change(row, version=row.version + 1, **columns)
 
-    def note(self, row: Row, kind: str, *, reason: str = "", message: str = "", data: Mapping[str, Any] = {}) -> None:
+    def touch(self, uid: UUID) -> None:
+        """Have the scheduler's snapshot read this workload again."""
+        self._touched[uid] = None
+
+    def note(
+        self, row: Row | Told, kind: str, *, reason: str = "", message: str = "", data: Mapping[str, Any] = {}
+    ) -> None:
         """Add an event about a workload."""
         self._touched[row.uid] = None
         told = (row.uid, row.name, row.phase.value, reason, message, self.cycle, data)

@@ -5,6 +5,7 @@ estimates be wrong and the end pass by, the room for others closes: a reservatio
 after the longest run on its places nothing that the head needs is given away any more (reliability.md P12, L3).
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.decision import Reason
-from scheduler.fit import Refusal, flavors, least
+from scheduler.fit import Refusal, flavors
 from scheduler.forecast import age, planned_total, run_time
 from scheduler.gang import Goal, find_places
 from scheduler.ledger import Floats
@@ -21,8 +22,9 @@ from scheduler.reservation import Reservation
 from scheduler.scope import Start, Starts
 from scheduler.settings import Settings
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, Flavor, Ints, whens
-from scheduler.workload import Kind, Phase, Workload
+from scheduler.workload import Kind, Phase, Workload, least
 
+MOST_HINTS = 1000  # of heads, most of which have started since
 MOST_TRIES = 4  # claimants a round tries to plan for; some cannot be, as services never end
 
 # Refusals that pass when running work ends.
@@ -48,6 +50,7 @@ class Backfill:
         self.settings = settings
         self._tries = 0
         self._waits: NDArray[np.float64] | None = None
+        self._known: tuple[object, _Ends] | None = None  # the plan's last decision then, and what followed
         if plan.snapshot.scope is not None:
             self._take_over(plan.snapshot.scope.starts)
 
@@ -79,13 +82,21 @@ class Backfill:
         if not options or waited <= self._window(workload):
             return refusal
         self._tries += 1
-        ends = _Ends(plan, settings)
+        ends = self._ends()
         starts = [start for f in options if (start := self._start(workload, f, ends)) is not None]
         if not starts:
             return refusal
         start = min(starts, key=lambda s: s.at)  # the first flavor where several are as early
         plan.reservations.append(Reservation(plan, workload, start, ends.by(start.at), settings))
         return refusal._replace(numbers=(*refusal.numbers, ("planned_start", int(start.at))))
+
+    def _ends(self) -> "_Ends":
+        """What would be free as running work ends, by the plan as it is."""
+        log = self.plan.log
+        last = log[-1] if log else None  # entries are never exchanged below the last one, so it stands for them all
+        if self._known is None or self._known[0] is not last:
+            self._known = last, _Ends(self.plan, self.settings)
+        return self._known[1]
 
     def _window(self, workload: Workload) -> float:
         if self._waits is None:
@@ -105,7 +116,12 @@ class Backfill:
             free = ends.free_at(ends.times[number])
             return find_places(self.plan.inventory, workload, goal, free, flavor) is not None
 
-        room = _first(len(ends.times), fits)
+        hints, key = self.plan.ledger.hints, (workload.id, flavor.pool if flavor else "")
+        room = _first(len(ends.times), fits, bisect_left(ends.times, hints.get(key, ends.times[-1])))
+        if room is not None:
+            if len(hints) > MOST_HINTS:
+                hints.clear()
+            hints[key] = ends.times[room]
         quota = 0 if flavor is None else ends.first_within_quota(workload, flavor.pool)
         if room is None or quota is None:
             return None
@@ -223,11 +239,20 @@ class _Ends:
         return None
 
 
-def _first(count: int, holds: Callable[[int], bool]) -> int | None:
-    """The first of `count` numbers for which it holds, None if it holds for none. Once it holds, it holds on."""
-    if not count or not holds(count - 1):
+def _first(count: int, holds: Callable[[int], bool], guess: int) -> int | None:
+    """The first of `count` numbers for which it holds, None if it holds for none. Once it holds, it holds on.
+
+    A good guess only saves questions.
+    """
+    low, high, guess = 0, count - 1, min(guess, count - 1)
+    if holds(guess):
+        if guess == 0 or not holds(guess - 1):
+            return guess
+        high = guess - 1
+    elif guess == high or not holds(high):
         return None
-    low, high = 0, count - 1
+    else:
+        low = guess + 1
     while low < high:
         middle = (low + high) // 2
         if holds(middle):

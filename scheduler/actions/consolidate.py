@@ -8,13 +8,13 @@ from gpushare.gpu import WHOLE
 from scheduler.claim import quota_room
 from scheduler.decision import Evict, EvictReason
 from scheduler.evictable import Evictable
-from scheduler.fit import allowed_nodes, flavors, least, per_node
+from scheduler.fit import allowed_nodes, flavors, per_node
 from scheduler.moving import keep
 from scheduler.plan import Plan, is_idle
 from scheduler.settings import Settings
 from scheduler.snapshot import COMPUTE, LATER, Ints
 from scheduler.victims import Terms, make_room, search
-from scheduler.workload import Workload
+from scheduler.workload import Workload, least
 
 
 def consolidate(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings) -> bool:

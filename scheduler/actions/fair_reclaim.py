@@ -5,13 +5,13 @@ import numpy as np
 from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
 from scheduler.fairshare import entitled, spare, spares
-from scheduler.fit import flavors, least
+from scheduler.fit import flavors
 from scheduler.plan import Plan
 from scheduler.quota import gpus_counted, gpus_text
 from scheduler.settings import Settings
 from scheduler.snapshot import LATER, Ints
 from scheduler.victims import Terms, make_room, search
-from scheduler.workload import Workload
+from scheduler.workload import Workload, least
 
 
 def fair_reclaim(

@@ -4,12 +4,12 @@ import numpy as np
 
 from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
-from scheduler.fit import flavors, least
+from scheduler.fit import flavors
 from scheduler.plan import Plan
 from scheduler.quota import gpus_counted
 from scheduler.settings import Settings
 from scheduler.victims import Terms, make_room, search
-from scheduler.workload import Workload
+from scheduler.workload import Workload, least
 
 
 def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, may_evict: bool = True) -> bool:

@@ -21,14 +21,14 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.claim import quota_room
-from scheduler.fit import Refusal, allowed_nodes, flavors, least, per_node
+from scheduler.fit import Refusal, allowed_nodes, flavors, per_node
 from scheduler.gang import Goal, find_places
 from scheduler.locality import domain_of_node
 from scheduler.plan import Free, Plan, is_idle
 from scheduler.policies.line import held_back, is_full, looked_at, no_room
 from scheduler.settings import Settings
 from scheduler.snapshot import COMPUTE, MEMORY, NOW, Bools, Flavor
-from scheduler.workload import ACTIVE, Assignment, Kind, Level, Workload
+from scheduler.workload import ACTIVE, Assignment, Kind, Level, Workload, least
 
 MOST_SCORE = 100  # framework.MaxNodeScore
 

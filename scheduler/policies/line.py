@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from scheduler.decision import Reason
-from scheduler.fit import Refusal, flavors, least
+from scheduler.fit import Refusal, flavors
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Plan
 from scheduler.reasons import gate, no_places, over_quota, permanent
 from scheduler.settings import Settings
 from scheduler.snapshot import NOW
-from scheduler.workload import Workload
+from scheduler.workload import Workload, least
 
 
 def in_line(plan: Plan) -> list[Workload]:

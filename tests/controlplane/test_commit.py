@@ -250,6 +250,17 @@ def test_a_reason_is_news_once_and_its_numbers_are_refreshed_in_silence(world):
     assert story(job) == ["Submitted", "Waiting"]
 
 
+def test_a_reason_for_what_has_changed_or_leaves_meanwhile_is_stale(world):
+    changed, leaving, gone = (world.submit(name) for name in ("changed", "leaving", "gone"))
+    Workload.objects.filter(pk=changed.pk).update(version=2)
+    Workload.objects.filter(pk=leaving.pk).update(phase="Stopping")
+    waits = [Wait(str(job.pk), 1, Reason.FRAGMENTED, "text") for job in (changed, leaving, gone)]
+    gone.delete()
+    made = world.decide(*waits)
+    assert (made.applied, made.stale) == ((), tuple(waits))
+    assert set(Workload.objects.values_list("message", flat=True)) == {""}
+
+
 def test_a_round_without_decisions_writes_nothing(world, django_assert_num_queries):
     lease = world.lease()
     with django_assert_num_queries(0):

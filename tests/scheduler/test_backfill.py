@@ -178,6 +178,32 @@ def test_short_work_goes_first_past_long_work_of_its_team() -> None:
     assert [f[1] for f in moves(schedule(world, RULES))] == ["t", "u"]
 
 
+def test_what_fits_nowhere_is_not_looked_for_again_however_soon_it_would_end() -> None:
+    world = late("s red training 4 pending   t red training 4 pending", s=9000, t=100)
+    told = messages(schedule(world, RULES))
+    assert told["s"] == "Needs 4 GPUs on one node; the best node has 3 free, 4 are free in all."
+    assert told["t"] == "Is behind red/s, which asks the same."
+
+
+def test_nobody_leaves_for_what_would_then_delay_the_head_and_the_reason_says_so() -> None:
+    world = parse("""
+        at 100000
+        node a,b 4 gpus
+        team blue nominal 4   team green nominal 8   team red nominal 4
+        n blue training 4 running b firm started 99000 since 99000
+        x blue training 4 running a started 99000 since 99000
+        big green training 4 x 2 since 99000 pending
+        s red training 4 pending
+    """)
+    told = lasting(world, n=2000, x=1900, s=9000)
+    assert moves(schedule(told, RULES)) == []
+    assert wait_of(told, "s").message == (
+        "Others could make room for it, but that is kept for green/big, planned to start at 04:03:20 cluster time, "
+        "and this one may run 18000 s."
+    )
+    assert [f[1] for f in moves(schedule(lasting(world, n=2000, x=1900, s=200), RULES))] == ["x", "s"]
+
+
 def test_a_higher_priority_of_the_heads_team_is_not_kept_out() -> None:
     assert moves(schedule(late("s red training 1 priority 9 pending", s=9000), RULES)) == [place("s", "a")]
 

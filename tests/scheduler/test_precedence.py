@@ -2,11 +2,12 @@
 
 from itertools import pairwise
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.ordering import within_team
-from scheduler.precedence import BUCKET, bucket_of
+from scheduler.precedence import BUCKET, buckets
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
 from tests.worlds import moves, parse, place
@@ -76,8 +77,8 @@ def test_the_first_in_the_order_gets_the_only_place() -> None:
 
 @given(st.lists(st.integers(0, 10**12), min_size=2))
 def test_buckets_grow_with_service_and_each_is_wider_than_all_before_it(attained: list[int]) -> None:
-    buckets = [bucket_of(value, RULES) for value in sorted(attained)]
-    assert buckets == sorted(buckets)
-    for low, high in pairwise(sorted(attained)):
-        if bucket_of(high, RULES) > bucket_of(low, RULES) + 1:
+    found = buckets(np.array(sorted(attained)), RULES).tolist()
+    assert found == sorted(found)
+    for (low, below), (high, above) in pairwise(zip(sorted(attained), found, strict=True)):
+        if above > below + 1:
             assert high >= BUCKET * low

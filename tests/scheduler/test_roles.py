@@ -7,7 +7,8 @@ import pytest
 from controlplane.invariants.footprint import Footprints, recount
 from scheduler.decision import Place, Reason, Shrink
 from scheduler.explain import explain
-from scheduler.ordering import asks_no_more, shape_of
+from scheduler.line import shape_of
+from scheduler.ordering import asks_no_more
 from scheduler.plan import Plan
 from scheduler.schedule import schedule
 from scheduler.settings import Settings

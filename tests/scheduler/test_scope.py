@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scheduler.decision import Decision, Evict, Place, Shrink, Wait
 from scheduler.evictable import Evictable
 from scheduler.ledger import Ledger, ledger_of
+from scheduler.line import ATTAINED, CLASS_OF, FAILURES, NEED, PRIORITY, REASON, SEQ, SHAPE, TEAM
 from scheduler.plan import Plan
 from scheduler.schedule import decide, schedule
 from scheduler.scope import News, Scope, news
@@ -55,8 +56,20 @@ def counted(ledger: Ledger) -> tuple[object, ...]:
         ledger.elastic,
         ledger.preempted,
     )
-    usage = ledger.usage
+    usage, line = ledger.usage, ledger.line
+    waiting = []
+    for uid, slot in line.slot.items():
+        known = ("team", ledger.waiting[uid].team), line.shape(slot), line.workload(slot).reason
+        numbers = [line.known(value) for value in known]
+        assert numbers == line.ints[slot, [TEAM, SHAPE, REASON]].tolist()
+        values = (
+            line.ints[slot, [SEQ, PRIORITY, CLASS_OF, ATTAINED, FAILURES, NEED]].tolist(),
+            line.times[slot].tolist(),
+        )
+        waiting.append((uid, line.shape(slot), values, bool(line.is_apart[slot]), bool(line.waits[slot])))
     return (
+        sorted(waiting),
+        sorted(ledger.again),
         sorted(rows, key=lambda row: row[0]),
         *(sorted(some) for some in named),
         ledger.wants,

@@ -1,0 +1,151 @@
+"""Those that wait, as columns: most ask what one before them was refused, and a round passes over them all at once.
+
+A part of the ledger: kept by difference from one snapshot to the next, and nothing in it that does not follow from the
+snapshot. Numbers of teams, shapes and texts are given in the order of first sight and mean nothing beyond the table.
+"""
+
+from collections.abc import Hashable
+from copy import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.forecast import Waiting
+from scheduler.precedence import CLASS
+from scheduler.snapshot import Bools, Ints
+from scheduler.workload import Kind, Workload, least
+
+Floats = NDArray[np.float64]
+# Columns of `ints`. REASON and TEXT: what it was told, the code and the whole.
+SEQ, PRIORITY, CLASS_OF, ATTAINED, FAILURES, TEAM, SHAPE, NEED, REASON, TEXT = range(10)
+QUEUED, DEADLINE, REASON_AT = range(3)  # columns of `times`; without a deadline: inf
+MOST_NUMBERS = 20_000  # of what no longer waits, mostly: then they are given anew
+
+
+class Line:
+    """One row for each workload that waits. By slot: ints [S, 10], times [S, 3], is_apart [S], waits [S].
+
+    is_apart: it waits for something else or for a time, so that nothing said of others holds for it.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.slot: dict[str, int] = {}
+        self.slots: list[Workload | None] = []
+        size = max(64, size)
+        self.ints: Ints = np.zeros((size, 10), dtype=np.int64)
+        self.times: Floats = np.zeros((size, 3))
+        self.is_apart: Bools = np.zeros(size, dtype=np.bool_)
+        self.waits: Bools = np.zeros(size, dtype=np.bool_)
+        self.left: Floats = np.full((size, 2), np.nan)  # what `forecast.left` says; NaN: nobody has asked
+        self._left_by: object = None  # the history and settings by which it was said
+        self._idle: list[int] = []
+        self._numbers: dict[Hashable, int] = {}
+        self._shapes: dict[int, str] = {}
+
+    def copy(self) -> "Line":
+        """The same rows, to be changed apart."""
+        other = copy(self)
+        other.slot, other.slots, other._idle = dict(self.slot), [*self.slots], [*self._idle]  # noqa: SLF001
+        other.ints, other.times = self.ints.copy(), self.times.copy()
+        other.is_apart, other.waits, other.left = self.is_apart.copy(), self.waits.copy(), self.left.copy()
+        if len(self._numbers) > MOST_NUMBERS + 4 * len(self.slot):
+            other._renumber()  # noqa: SLF001
+        return other
+
+    def exchange(self, old: Workload | None, new: Workload | None) -> None:
+        """Have a row for the second in the place of the one for the first; None: for nobody."""
+        slot = None if old is None else self.slot.pop(old.id, None)
+        if new is None:
+            if slot is not None:
+                self.slots[slot], self.waits[slot] = None, False
+                self._idle.append(slot)
+            return
+        known = None if slot is None else self.slots[slot]
+        if slot is None:
+            slot = self._next_slot()
+        self.slot[new.id], self.slots[slot], self.waits[slot] = slot, new, True
+        if known is None or not _runs_alike(known, new):
+            self.left[slot] = np.nan
+        self._fill(slot, new, is_same=known is not None and _asks_alike(known, new))
+
+    def _number(self, value: Hashable) -> int:
+        return self._numbers.setdefault(value, len(self._numbers))
+
+    def unknown_left(self, rows: Ints, by: Waiting) -> list[int]:
+        """Of these rows those whose `left` has to be found out; `by`: of forecast.left_of_waiting."""
+        if self._left_by is not by:
+            self.left[:], self._left_by = np.nan, by
+        unknown: list[int] = rows[np.isnan(self.left[rows, 0])].tolist()
+        return unknown
+
+    def known(self, value: Hashable) -> int:
+        """Its number; -1 if nothing in the table has it."""
+        return self._numbers.get(value, -1)
+
+    def shape(self, slot: int) -> str:
+        """The text of `shape_of`."""
+        return self._shapes[int(self.ints[slot, SHAPE])]
+
+    def workload(self, slot: int) -> Workload:
+        """Whose row it is."""
+        found = self.slots[slot]
+        assert found is not None  # noqa: S101 - nobody asks for an empty slot
+        return found
+
+    def _next_slot(self) -> int:
+        if self._idle:
+            return self._idle.pop()
+        self.slots.append(None)
+        if len(self.slots) > len(self.ints):
+            self.ints = np.concatenate([self.ints, np.zeros_like(self.ints)])
+            self.times = np.concatenate([self.times, np.zeros_like(self.times)])
+            self.is_apart = np.concatenate([self.is_apart, np.zeros_like(self.is_apart)])
+            self.waits = np.concatenate([self.waits, np.zeros_like(self.waits)])
+            self.left = np.concatenate([self.left, np.full_like(self.left, np.nan)])
+        return len(self.slots) - 1
+
+    def _fill(self, slot: int, w: Workload, *, is_same: bool) -> None:
+        if is_same:
+            shape, need = (int(value) for value in self.ints[slot, (SHAPE, NEED)])
+        else:
+            text, need = shape_of(w)
+            shape = self._number(text)
+            self._shapes[shape] = text
+        told = self._number(w.reason), self._number((w.reason, w.message))
+        standing = w.seq, w.priority, CLASS[w.kind], w.attained, w.failures
+        self.ints[slot] = (*standing, self._number(("team", w.team)), shape, need, *told)
+        self.times[slot] = (w.queued_at, np.inf if w.deadline is None else w.deadline, w.reason_at)
+        self.is_apart[slot] = bool(w.after or w.unmet) or w.not_before is not None
+
+    def _renumber(self) -> None:
+        self._numbers, self._shapes = {}, {}
+        for slot, workload in enumerate(self.slots):
+            if workload is not None:
+                self._fill(slot, workload, is_same=False)
+
+
+def shape_of(workload: Workload) -> tuple[str, int]:
+    """A text that is equal for workloads of one team that ask the same in every way placement and quota look at.
+
+    With it the milli-GPU it needs at least.
+    """
+    ask, gang, near = workload.ask, workload.gang, workload.topology
+    is_service = workload.kind is Kind.INFERENCE
+    size = (workload.missing,) if is_service else (gang.min, gang.count)
+    shape = (workload.team, is_service, size, ask, near.require, near.prefer, workload.preemptible)
+    text = repr((*shape, workload.roles)) if workload.roles else repr(shape)
+    return text, workload.need_milli(least(workload))
+
+
+def _runs_alike(one: Workload, other: Workload) -> bool:
+    """Whether two states of a workload run on as long, for all that is known."""
+    said = (one.attained, one.expected_seconds, one.kind, one.team, one.started_at)
+    return said == (other.attained, other.expected_seconds, other.kind, other.team, other.started_at)
+
+
+def _asks_alike(one: Workload, other: Workload) -> bool:
+    """Whether two states of a workload have the same shape and need for sure."""
+    same = (one.team, one.kind, one.ask, one.gang, one.topology, one.preemptible, one.roles)
+    return same == (
+        *(other.team, other.kind, other.ask, other.gang, other.topology, other.preemptible, other.roles),
+    ) and (one.placement == other.placement)

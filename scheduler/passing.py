@@ -1,0 +1,155 @@
+"""A round of everybody: who asks what one before it was refused is passed over and told the same, many at once.
+
+What `schedule.outcomes` does one by one, on the columns of the line: the same claimants have turns in the same order.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from scheduler.fit import Refusal
+from scheduler.line import (
+    ATTAINED,
+    CLASS_OF,
+    DEADLINE,
+    FAILURES,
+    NEED,
+    PRIORITY,
+    QUEUED,
+    REASON,
+    REASON_AT,
+    SEQ,
+    SHAPE,
+    TEAM,
+    TEXT,
+    Line,
+)
+from scheduler.ordering import Next
+from scheduler.plan import Plan
+from scheduler.precedence import Standing, precedence
+from scheduler.reservation import BINDS, Reservation
+from scheduler.settings import Settings
+from scheduler.snapshot import Bools, Ints
+from scheduler.workload import Workload
+
+WINDOW = 128  # rows looked at together: mostly the next turn is near
+NOT_TOLD = -1
+
+
+class Passing:
+    """The line of one round. told: by slot, which of `refusals` holds for it, or NOT_TOLD."""
+
+    def __init__(self, plan: Plan, settings: Settings) -> None:
+        self.line: Line = plan.ledger.line
+        self.told: Ints = np.full(len(self.line.ints), NOT_TOLD, dtype=np.int64)
+        self.refusals: list[Refusal] = []
+        self._plan = plan
+        self._settings = settings
+        self._is_apart = self._apart()
+        self.queues = {
+            self.line.workload(int(slots[0])).team: TeamQueue(self, slots)
+            for slots in _by_team(self.line, plan.snapshot.at, settings)
+        }
+
+    def tell(self, workload: Workload, terms: str, priority: int, refusal: Refusal) -> None:
+        """From here on, others of its team who ask the same with no higher priority are told this.
+
+        With terms: of those the ones on which the reservations made so far weigh alike.
+        """
+        queue, ints = self.queues[workload.team], self.line.ints
+        rest = queue.slots[queue.position :]
+        shape = ints[self.line.slot[workload.id], SHAPE]
+        alike = (ints[rest, SHAPE] == shape) & (ints[rest, PRIORITY] <= priority) & ~self._is_apart[rest]
+        rows = rest[alike]
+        for kept, sign in zip(self._plan.reservations, terms, strict=False):
+            rows = rows[self._are_bound(kept, rows) == (sign == BINDS)]
+        self.told[rows] = len(self.refusals)
+        self.refusals.append(refusal)
+
+    def news(self) -> Iterator[tuple[Workload, Refusal]]:
+        """Those who were passed over and are told something else than before, by submission."""
+        ints, line = self.line.ints, self.line
+        passed = [queue.slots[: queue.position] for queue in self.queues.values()]
+        slots = np.concatenate(passed) if passed else np.zeros(0, dtype=np.int64)
+        slots = slots[self.told[slots] != NOT_TOLD]
+        texts = np.array([line.known((str(r.reason), r.message)) for r in self.refusals], dtype=np.int64)
+        slots = slots[ints[slots, TEXT] != texts[self.told[slots]]] if slots.size else slots
+        slots = slots[self._is_due(slots)] if slots.size else slots
+        for slot in slots[np.argsort(ints[slots, SEQ])].tolist():
+            workload = line.workload(slot)
+            if self._plan.workload(workload.id) is workload:
+                yield workload, self.refusals[self.told[slot]]
+
+    def _is_due(self, slots: Ints) -> Bools:
+        """What `schedule.is_news` says of those who were told something else, of many."""
+        line, settings, at = self.line, self._settings, self._plan.snapshot.at
+        codes = np.array([line.known(str(r.reason)) for r in self.refusals], dtype=np.int64)
+        told_at = line.times[slots, REASON_AT]
+        least = settings.wait_refresh_fraction * (told_at - line.times[slots, QUEUED])
+        is_time = at - told_at >= np.maximum(settings.wait_refresh_seconds, least)
+        due: Bools = (line.ints[slots, REASON] != codes[self.told[slots]]) | is_time
+        return due
+
+    def _are_bound(self, kept: Reservation, rows: Ints) -> Bools:
+        """What `Reservation.binds` says, of many."""
+        line, head = self.line, kept.workload
+        for slot in line.unknown_left(rows, kept.known_left):
+            line.left[slot] = kept.left(line.workload(slot))
+        left = line.left[rows]
+        is_in_time = (left[:, 0] <= kept.soonest) & (left[:, 1] <= kept.latest)
+        is_of_team = line.ints[rows, TEAM] == line.known(("team", head.team))
+        is_above = is_of_team & (line.ints[rows, PRIORITY] > head.priority)
+        bound: Bools = ~(is_in_time | is_above | (rows == line.slot.get(head.id, -1)))
+        return bound
+
+    def _apart(self) -> Bools:
+        """Who is refused for itself: what others are told does not hold for it. By slot."""
+        plan, line = self._plan, self.line
+        apart = line.is_apart.copy()
+        apart[[line.slot[uid] for uid in plan.worn]] = True
+        for team in plan.spent:
+            apart[line.ints[:, TEAM] == line.known(("team", team))] = True
+        return apart
+
+
+class TeamQueue:
+    """The claimants of one team, first one first; slots: their rows, in order. See ordering.Queue."""
+
+    def __init__(self, passing: Passing, slots: Ints) -> None:
+        self.slots = slots
+        self.position = 0
+        self._passing = passing
+
+    def peek(self, own: int, borrows: bool) -> Next | None:
+        """The next one that was not told anything, or on which the team's turn depends; None after the last.
+
+        own: what the team may still take without borrowing; borrows: whether its turn is for those who would borrow.
+        """
+        line, told = self._passing.line, self._passing.told
+        while self.position < len(self.slots):
+            rows = self.slots[self.position : self.position + WINDOW]
+            stops = (told[rows] == NOT_TOLD) | ((line.ints[rows, NEED] > own) != borrows)
+            first = int(stops.argmax())
+            if stops[first]:
+                self.position += first
+                slot = int(rows[first])
+                return Next(line.workload(slot), line.shape(slot), int(line.ints[slot, NEED]))
+            self.position += len(rows)
+        return None
+
+    def pop(self) -> None:
+        """Go on behind the one that `peek` told."""
+        self.position += 1
+
+
+def _by_team(line: Line, at: float, settings: Settings) -> list[Ints]:
+    """The rows of each team in the order of `precedence`."""
+    slots = np.flatnonzero(line.waits)
+    if not slots.size:
+        return []
+    ints, times = line.ints[slots], line.times[slots]
+    kinds, priority, attained, failures, seq = ints[:, (CLASS_OF, PRIORITY, ATTAINED, FAILURES, SEQ)].T
+    standing = Standing(kinds, priority, attained, failures, seq, times[:, QUEUED], times[:, DEADLINE])
+    values = precedence(standing, at, settings)
+    order = np.lexsort((*values[::-1], ints[:, TEAM]))
+    return np.split(slots[order], np.flatnonzero(np.diff(ints[order, TEAM])) + 1)
