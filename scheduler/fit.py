@@ -11,6 +11,7 @@ from scheduler.plan import Free, Plan, free_of, is_idle
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, Flavor, Ints, Inventory
 from scheduler.workload import Ask, Workload, least
 
+MOST_KEPT = 10_000  # asks of which it is remembered what the empty cluster takes
 MANY = 1 << 40  # workers a node takes that ask nothing of it
 
 
@@ -98,12 +99,7 @@ def never(plan: Plan, workload: Workload) -> Refusal | None:
                 (("needs_mib", needs), ("largest_mib", largest)),
             )
     wanted = least(workload)
-    if ask not in plan.hold_at_most:
-        plan.hold_at_most[ask] = (
-            _most_workers(plan, workload, empty(plan, is_whole=True), True),
-            _most_workers(plan, workload, empty(plan, is_whole=False), False),
-        )
-    count, usable = plan.hold_at_most[ask]
+    count, usable = _held_at_most(plan, workload)
     if count < wanted:
         return _too_big(plan, workload, count)
     if usable < wanted:
@@ -115,6 +111,19 @@ def never(plan: Plan, workload: Workload) -> Refusal | None:
             (("needs_workers", wanted), ("fit_workers", usable)),
         )
     return None
+
+
+def _held_at_most(plan: Plan, workload: Workload) -> tuple[int, int]:
+    """Workers that the empty cluster takes: with all nodes as they should be, and as they are."""
+    kept, ask = plan.hold_at_most, workload.ask
+    if ask not in kept:
+        if len(kept) > MOST_KEPT:
+            kept.clear()
+        kept[ask] = (
+            _most_workers(plan, workload, empty(plan, is_whole=True), True),
+            _most_workers(plan, workload, empty(plan, is_whole=False), False),
+        )
+    return kept[ask]
 
 
 def empty(plan: Plan, is_whole: bool) -> Free:

@@ -9,6 +9,7 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from scheduler.history import LEVELS, STEPS, History, Values
 from scheduler.settings import Settings
@@ -91,9 +92,13 @@ Waiting = dict[str, tuple[Workload, tuple[float, float]]]  # by id: the workload
 
 def left_of_waiting(history: History, settings: Settings) -> Waiting:
     """Where to keep what `left` says of work that has not started: it is asked in every round, and stays as history."""
-    rules = settings.run_seconds, settings.run_margin, settings.estimate_margin
-    kept: Waiting = history.left.setdefault(rules, {})
+    kept: Waiting = history.left.setdefault(_rules(settings), {})
     return kept
+
+
+def _rules(settings: Settings) -> tuple[float, ...]:
+    """The settings on which running times depend."""
+    return settings.run_seconds, settings.run_margin, settings.estimate_margin
 
 
 def planned_total(run: RunTime, ran: float) -> float:
@@ -101,7 +106,36 @@ def planned_total(run: RunTime, ran: float) -> float:
 
     So the head of the queue keeps its nodes as long as nothing happened.
     """
-    totals = _totals(run)
+    return _beyond(run, _totals(run), ran)
+
+
+class Course(NamedTuple):
+    """One workload's run as rounds plan with it: what stays the same as long as it runs."""
+
+    workload: Workload
+    began: float  # when it would have begun without a break
+    run: RunTime
+    totals: list[float]
+
+
+def planned_end(workload: Workload, at: float, history: History, settings: Settings) -> tuple[float, float]:
+    """When rounds expect it to end, and how long it then ran in all (as expected, or so far)."""
+    if workload.started_at is None or at < workload.started_at:
+        run, ran = run_time(workload, history, settings), age(workload, at)
+        return at - ran + planned_total(run, ran), max(ran, run.median)
+    known = _courses(history, settings).get(workload.id)
+    if known is None or known.workload is not workload:
+        run, began = run_time(workload, history, settings), workload.started_at - age(workload, workload.started_at)
+        known = _courses(history, settings)[workload.id] = Course(workload, began, run, _totals(run))
+    ran = at - known.began
+    return known.began + _beyond(known.run, known.totals, ran), max(ran, known.run.median)
+
+
+def _courses(history: History, settings: Settings) -> dict[str, Course]:
+    return history.courses.setdefault(_rules(settings), {})
+
+
+def _beyond(run: RunTime, totals: list[float], ran: float) -> float:
     while (last := totals[-1]) <= ran:
         totals.append(max(run.given(last, MEDIAN), 1.0, _GROWS * last))
     return totals[bisect_right(totals, ran)]

@@ -67,6 +67,11 @@ class History:
         return {}
 
     @cached_property
+    def courses(self) -> dict[tuple[float, ...], dict[str, Any]]:
+        """The same of what `forecast.planned_end` says."""
+        return {}
+
+    @cached_property
     def _asked(self) -> dict[tuple[Kind, str, int], Values | None]:
         """What was answered so far: most that wait ask of the same few groups."""
         return {}

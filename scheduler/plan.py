@@ -4,7 +4,7 @@ The plan means by a decision exactly what `Snapshot.after` means by it: it chang
 `applied` and the columns with `Columns.add`, and keeps beside them what searches read.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -52,7 +52,7 @@ class Plan:
         self.worn: frozenset[str] = frozenset()  # preempted so often that they start within nominal only
         self.entitled: dict[tuple[str, str], int] | None = None  # by team and pool, once somebody asked (fairshare)
         # Workers the empty cluster takes: all nodes, usable ones. Of a gang with roles: 1 if it takes it whole.
-        self.hold_at_most: dict[Hashable, tuple[int, int]] = {}
+        self.hold_at_most = self.inventory.hold_at_most
         self.chooser: Chooser | None = None  # of places for single workers and replicas; None: best fit
         self.reservations: list[Reservation] = []  # planned starts of heads that wait too long
         self.beside: dict[tuple[int, str], Free] = {}  # what is free beside them, until the plan changes

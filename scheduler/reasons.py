@@ -110,11 +110,10 @@ def behind(leader: Workload, asks: str = "the same") -> Refusal:
 
 def why(plan: Plan, workload: Workload) -> Refusal:
     """Why no action could place the workload: its team's quota, else room. Only for those that could not be placed."""
-    return (
-        over_quota(plan, workload)
-        or _too_worn(plan, workload)
-        or no_places(plan, workload, _within_quota(plan, workload))
-    )
+    options = _within_quota(plan, workload)
+    if not options:
+        return _beyond_quota(plan, workload)
+    return _too_worn(plan, workload) or no_places(plan, workload, options)
 
 
 def _too_worn(plan: Plan, workload: Workload) -> Refusal | None:
@@ -167,8 +166,10 @@ def _kept_for(plan: Plan, workload: Workload, kept: Reservation, what: str) -> R
 
 def over_quota(plan: Plan, workload: Workload) -> Refusal | None:
     """Which quota forbids the workload in every pool, or None."""
-    if _within_quota(plan, workload):
-        return None
+    return None if _within_quota(plan, workload) else _beyond_quota(plan, workload)
+
+
+def _beyond_quota(plan: Plan, workload: Workload) -> Refusal:
     need = workload.need_milli(least(workload))
     limits = [plan.usage.limit(workload, f.pool, need) for f in flavors(plan, workload) if f is not None]
     order = list(Reason)

@@ -68,6 +68,11 @@ class Inventory:
     nodes: tuple[Node, ...]
 
     @cached_property
+    def hold_at_most(self) -> dict[Hashable, tuple[int, int]]:
+        """What `fit.never` has worked out of these nodes, by what is asked; nothing that is compared."""
+        return {}
+
+    @cached_property
     def index(self) -> dict[str, int]:
         """Position of each node by its name."""
         return {n.name: i for i, n in enumerate(self.nodes)}

@@ -1,6 +1,8 @@
 """The policy in force: the newest of append-only versions."""
 
+import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from django.db import transaction
@@ -18,8 +20,14 @@ ANY = -1  # whatever version is in force
 
 def current() -> tuple[Policy, int | None]:
     """The policy in force and its version; the defaults have none."""
-    rows = bulk.select(PolicyVersion, ("id", "data"), 'ORDER BY "id" DESC LIMIT 1')
-    return (Policy.stored(rows[0][1]), rows[0][0]) if rows else (Policy(), None)
+    rows = bulk.select(PolicyVersion, ("id",), 'ORDER BY "id" DESC LIMIT 1', extra=('"data"',))
+    return (_parsed(rows[0][1]), rows[0][0]) if rows else (Policy(), None)
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str) -> Policy:
+    """A policy as stored: every round of every loop asks for it."""
+    return Policy.stored(json.loads(text))
 
 
 def version(number: int | None) -> Policy:

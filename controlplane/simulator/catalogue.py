@@ -16,8 +16,8 @@ OPENB_FILE, OPENB_NODES = "openb/pods_default.csv", "openb/nodes_gpu.csv"
 PHILLY_PACE = Pace(slot=30.0, scale=600.0, net=300.0, account=300.0, speed=600.0)
 # openb has two thousand jobs at a time, and a few pods that arrive or leave every second.
 OPENB_PACE = Pace(slot=15.0, scale=60.0, net=120.0, account=120.0, speed=30.0)
-# Two months at once, which nobody watches.
-REPLAY_PACE = Pace(slot=60.0, scale=3600.0, net=600.0, account=1800.0, speed=600.0)
+# Two months at once, which nobody watches: usage rows are by the hour anyway.
+REPLAY_PACE = Pace(slot=60.0, scale=3600.0, net=600.0, account=3600.0, speed=600.0)
 
 
 def load(trace: str = "", *, load: float = DEFAULT_LOAD, seed: int = 0, data: Path) -> Preset:

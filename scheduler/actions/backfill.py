@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scheduler.decision import Reason
 from scheduler.fit import Refusal, flavors
-from scheduler.forecast import age, planned_total, run_time
+from scheduler.forecast import planned_end
 from scheduler.gang import Goal, find_places
 from scheduler.ledger import Floats
 from scheduler.plan import Free, Plan, free_of
@@ -68,9 +68,8 @@ class Backfill:
                 plan.reservations.append(Reservation(plan, head, start, ended, self.settings))
 
     def _end(self, workload: Workload) -> float:
-        at = self.plan.snapshot.at
-        run, ran = run_time(workload, self.plan.snapshot.history, self.settings), age(workload, at)
-        return at - ran + planned_total(run, ran)
+        snapshot = self.plan.snapshot
+        return planned_end(workload, snapshot.at, snapshot.history, self.settings)[0]
 
     def consider(self, workload: Workload, refusal: Refusal) -> Refusal:
         """Make a reservation for a refused claimant if it is its turn; its reason, with the planned start."""
@@ -165,8 +164,7 @@ class _Ends:
         held = []
         for workload in now.values():
             if workload.placement and workload.kind is not Kind.INFERENCE:
-                run, ran = run_time(workload, history, settings), age(workload, at)
-                held.append(_Held(at - ran + planned_total(run, ran), max(ran, run.median), workload))
+                held.append(_Held(*planned_end(workload, at, history, settings), workload))
         self.held = sorted(held, key=lambda h: (h.end, h.workload.seq, h.workload.id))
         # A claimant may fit as things stand, and only quota be in the way: then the first time is now.
         self.times = sorted({at, *(h.end for h in self.held)})
