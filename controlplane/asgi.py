@@ -17,7 +17,7 @@ from django.db import close_old_connections, connection
 from django.http import HttpResponseBase
 from django.urls import get_resolver, set_script_prefix
 
-from controlplane import garbage
+from controlplane import tuning
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
@@ -129,5 +129,5 @@ def has_hung_up(opened: Any) -> bool:
 
 django.setup(set_prefix=False)
 application = Handler()
-get_resolver().url_patterns  # noqa: B018 - loads all views now: the first request need not, nor the garbage collector
-garbage.collect_less_often()
+get_resolver().url_patterns  # noqa: B018 - loads all views now: the first request need not, nor the search for garbage
+tuning.tune()

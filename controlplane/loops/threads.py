@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import structlog
 from django.db import close_old_connections, connection
 
-from controlplane import garbage, wake
+from controlplane import tuning, wake
 from controlplane.loops import account, actuate, audit, following, foresee, observe, scale, schedule, tell, wiring
 from controlplane.loops import lease as leases
 from controlplane.loops.lease import Report
@@ -193,7 +193,7 @@ class Loops:
 
     def start(self) -> None:
         """Start all threads."""
-        garbage.collect_less_often()
+        tuning.tune()
         for thread in self.threads:
             thread.start()
         self._keeper.start()

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
-from controlplane import garbage
+from controlplane import tuning
 from controlplane.loops import wiring
 from controlplane.loops.embedded import Driver
 from controlplane.management import home
@@ -60,7 +60,7 @@ class Command(BaseCommand):
             self.stderr.write(str(error))
             sys.exit(2)
         presets.load(preset=preset, password=home.password(), speed=preset.pace.speed)
-        garbage.collect_less_often()
+        tuning.tune()
         driver = Driver(wiring.simulated(preset, in_memory=options["replay"] is not None), preset, contain=False)
         self._run(driver, options)
         self._summary(driver, time.monotonic() - began)
