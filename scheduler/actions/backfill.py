@@ -22,7 +22,7 @@ from scheduler.reservation import Reservation
 from scheduler.scope import Start, Starts
 from scheduler.settings import Settings
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, Flavor, Ints, whens
-from scheduler.workload import Kind, Phase, Workload, least
+from scheduler.workload import Kind, Workload, least
 
 MOST_HINTS = 1000  # of heads, most of which have started since
 MOST_TRIES = 4  # claimants a round tries to plan for; some cannot be, as services never end
@@ -62,7 +62,7 @@ class Backfill:
         plan, self._tries = self.plan, MOST_TRIES
         for uid, start in starts:
             head = plan.snapshot.workloads.get(uid)
-            if head is not None and head.phase is Phase.QUEUED:
+            if head is not None and head.is_waiting:
                 there = plan.ledger.on_nodes({plan.inventory.index.get(place.node, -1) for place in start.places})
                 ended = [w for w in there if w.kind is not Kind.INFERENCE and self._end(w) <= start.at]
                 plan.reservations.append(Reservation(plan, head, start, ended, self.settings))

@@ -16,7 +16,7 @@ from scheduler.schedule import decide, schedule
 from scheduler.scope import News, Scope, news
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
-from scheduler.workload import Phase, Workload
+from scheduler.workload import Gang, Phase, Workload
 from tests.scheduler.oracle import moved_on
 from tests.strategies import worlds
 from tests.worlds import moves, parse, place
@@ -193,3 +193,20 @@ def test_what_frees_something_is_news_for_everybody() -> None:
     assert news(before, [], ["b2"]) == News(frozenset({"blue"}))
     assert news(before, [replace(held, priority=100)], []) == News(frozenset({"blue"}))
     assert news({}, [held], []) == News(asked=frozenset({"b2"}))
+
+
+def test_the_planned_start_of_a_service_that_lacks_a_replica_holds_in_a_round_of_the_news() -> None:
+    world = parse("""
+        at 100000
+        node a 4 gpus
+        team red nominal 2   team blue nominal 2
+        r red training 3 running a started 99000 since 98000
+        s blue inference 1 running a started 98000 since 98000
+        w red training 1 priority 100 since 99900 pending
+    """)
+    world = world.replace(changed=[replace(world.workloads["s"], gang=Gang(2, 1, 2))])
+    decisions, starts = decide(world, RULES)
+    assert [uid for uid, _ in starts] == ["s"]
+    assert moves(decisions) == []
+    told = replace(world.after(decisions), scope=Scope(("red",), starts))
+    assert moves(schedule(told, RULES)) == []
