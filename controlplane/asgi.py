@@ -130,4 +130,5 @@ def has_hung_up(opened: Any) -> bool:
 django.setup(set_prefix=False)
 application = Handler()
 get_resolver().url_patterns  # noqa: B018 - loads all views now: the first request need not, nor the search for garbage
-tuning.tune()
+tuning.collect_less_often()
+tuning.take_turns_often()

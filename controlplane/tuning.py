@@ -7,12 +7,16 @@ import sys
 # Python does by default, takes a sixth of a busy loop's time, and as much of a request's.
 THRESHOLDS = (20_000, 20, 50)
 # A thread that comes back from the database waits for the interpreter until the one that computes has had its turn:
-# with Python's 5 ms, and half a dozen statements in a request or a round, mostly for nothing.
+# with Python's 5 ms, and half a dozen statements in a request, mostly for nothing.
 SWITCH_SECONDS = 0.0005
 
 
-def tune() -> None:
-    """Set it for this process; what has been there since its start is left out of the search for garbage."""
+def collect_less_often() -> None:
+    """Set it for this process, and leave out what has been there since its start."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
+
+
+def take_turns_often() -> None:
+    """Let threads of this process change places ten times as often."""
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -193,7 +193,7 @@ class Loops:
 
     def start(self) -> None:
         """Start all threads."""
-        tuning.tune()
+        tuning.collect_less_often()
         for thread in self.threads:
             thread.start()
         self._keeper.start()

@@ -60,7 +60,7 @@ class Command(BaseCommand):
             self.stderr.write(str(error))
             sys.exit(2)
         presets.load(preset=preset, password=home.password(), speed=preset.pace.speed)
-        tuning.tune()
+        tuning.collect_less_often()
         driver = Driver(wiring.simulated(preset, in_memory=options["replay"] is not None), preset, contain=False)
         self._run(driver, options)
         self._summary(driver, time.monotonic() - began)
