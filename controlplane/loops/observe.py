@@ -1,8 +1,6 @@
 """Ask the cluster what changed, and write it down."""
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
@@ -11,10 +9,6 @@ from controlplane.services import clusters, observations, policy, sweeps
 from controlplane.services.leases import HeldLease
 
 SWEEP_SECONDS = 30.0  # cluster clock; what time alone brings about is seen this late at most
-# A full observation finds missed changes and orphans. It moves nothing where nothing was missed, so it may go by two
-# clocks: once a minute of the cluster's, and in a replay, where that is a blink, not more often than this process's.
-FULL_SECONDS = 60.0
-FULL_REST_SECONDS = 10.0
 TICK_SECONDS = 5.0  # cluster clock; how far the stored clock may lag while nothing happens
 
 
@@ -27,7 +21,7 @@ def _observe(wiring: Wiring, lease: HeldLease) -> int:
     kept = wiring.kept
     seen = clusters.seen()
     now = wiring.cluster.now()
-    observation = wiring.cluster.observe(seen.cursor if seen.cursor and not _is_full_due(kept, now) else None)
+    observation = wiring.cluster.observe(seen.cursor if seen.cursor and not _is_full_due(wiring, now) else None)
     is_sweep = now - kept.get("sweep_at", 0.0) >= SWEEP_SECONDS
     gang_timeout = policy.current()[0].scheduling.gang_timeout_seconds if is_sweep else 0.0
     is_quiet = not (observation.pods or observation.nodes or observation.gone_nodes or observation.is_full)
@@ -45,8 +39,9 @@ def _observe(wiring: Wiring, lease: HeldLease) -> int:
     return len(observation.pods)
 
 
-def _is_full_due(kept: Mapping[str, Any], now: float) -> bool:
-    if "full_at" not in kept:
+def _is_full_due(wiring: Wiring, now: float) -> bool:
+    """Whether to ask for everything: that finds missed changes and orphans, and what running pods say of themselves."""
+    if "full_at" not in wiring.kept:
         return True
-    at, monotonic = kept["full_at"]
-    return bool(now - at >= FULL_SECONDS and time.monotonic() - monotonic >= FULL_REST_SECONDS)
+    at, monotonic = wiring.kept["full_at"]
+    return bool(now - at >= wiring.full_seconds and time.monotonic() - monotonic >= wiring.full_rest_seconds)
