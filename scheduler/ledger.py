@@ -5,7 +5,6 @@ whole columns. Everything here follows from the snapshot; in which order it was 
 """
 
 from collections.abc import Iterable
-from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from scheduler.line import Line
 from scheduler.quota import Tree, Usage
+from scheduler.slots import Slotted
 from scheduler.snapshot import Bools, Ints, Inventory, Pair, Snapshot
 from scheduler.workload import ACTIVE, Kind, Phase, Workload, can_shrink
 
@@ -23,7 +23,6 @@ STARTED, SAVED = range(2)  # columns of `times`: when it started; when it last l
 MAY_LEAVE, MOVABLE, SERVICE = range(3)  # columns of `flags`; MAY_LEAVE: but for what time and the past forbid
 _DICTS = (
     "waiting", "wants", "gated", "again", "holding", "unsettled", "moving", "elastic", "preempted", "team_number",
-    "slot",
 )  # fmt: skip
 MOST_PAIRS = 4000  # changes after which counting anew is as fast
 
@@ -53,10 +52,13 @@ class Rows(NamedTuple):
     hosts: Ints
 
 
-class Ledger:
-    """Of one snapshot; nobody changes it. By slot: ints [S, 6], times [S, 2], flags [S, 3]; `slots` has whose it is."""
+class Ledger(Slotted):
+    """Of one snapshot; nobody changes it. By slot: ints [S, 6], times [S, 2], flags [S, 3]."""
+
+    columns = ("ints", "times", "flags")
 
     def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__()
         self.tree = Tree(snapshot)
         self.usage = Usage(self.tree, {n.name: n.pool for n in snapshot.inventory.nodes})
         self.waiting: dict[str, Workload] = {}
@@ -69,8 +71,6 @@ class Ledger:
         self.elastic: dict[str, Workload] = {}  # have workers beyond their minimum
         self.preempted: dict[str, Workload] = {}  # hold something, and had to leave before
         self.team_number: dict[str, int] = {}
-        self.slot: dict[str, int] = {}
-        self.slots: list[Workload | None] = []
         size = max(64, len(snapshot.workloads))
         self.line = Line(size)  # those that wait, as columns
         # When heads' room was last found to be free, by head and pool: where the next round looks first, no more.
@@ -78,19 +78,16 @@ class Ledger:
         self.ints: Ints = np.zeros((size, 6), dtype=np.int64)
         self.times: Floats = np.zeros((size, 2))
         self.flags: Bools = np.zeros((size, 3), dtype=np.bool_)
-        self._idle: list[int] = []
         self.rows = Rows(np.zeros((0, 5), dtype=np.int64), np.zeros((0, 6), dtype=np.int64))
         self._change([(None, workload) for workload in snapshot.workloads.values()], snapshot.inventory)
         self.usage.count_all(self.holding.values())
 
     def after(self, pairs: Iterable[Pair], inventory: Inventory) -> "Ledger":
         """That of the snapshot with these workloads exchanged: (before or None, after or None)."""
-        other, changes = copy(self), list(pairs)
+        other, changes = self._copied(), list(pairs)
         for name in _DICTS:
             setattr(other, name, dict(getattr(self, name)))
-        other.slots, other._idle, other.line = [*self.slots], [*self._idle], self.line.copy()
-        other.ints, other.times, other.flags = self.ints.copy(), self.times.copy(), self.flags.copy()
-        other.usage = self.usage.copy()
+        other.line, other.usage = self.line.copy(), self.usage.copy()
         other._change(changes, inventory)
         for old, new in changes:
             if old is not None:
@@ -127,11 +124,10 @@ class Ledger:
         others = self.holding, self.unsettled, self.moving, self.elastic, self.preempted
         for kept in (self.waiting, self.gated, self.again, *others):
             kept.pop(uid, None)
-        slot = self.slot.pop(uid, None)
+        slot = self._give_back(uid)
         if slot is None:
             return []
-        self.slots[slot], self.flags[slot] = None, False
-        self._idle.append(slot)
+        self.flags[slot] = False
         return [slot]
 
     def _note(self, workload: Workload) -> list[tuple[int, Workload]]:
@@ -149,8 +145,7 @@ class Ledger:
             self.elastic[uid] = workload
         if workload.preempted_by:
             self.preempted[uid] = workload
-        slot = self._next_slot()
-        self.slot[uid], self.slots[slot] = slot, workload
+        slot = self._take_slot(workload)
         self._fill(slot, workload)
         return [(slot, workload)]
 
@@ -169,16 +164,6 @@ class Ledger:
         self.wants[want] = self.wants.get(want, 0) + sign * workload.need_milli(workload.missing)
         if not self.wants[want]:
             del self.wants[want]
-
-    def _next_slot(self) -> int:
-        if self._idle:
-            return self._idle.pop()
-        self.slots.append(None)
-        if len(self.slots) > len(self.ints):
-            self.ints = np.concatenate([self.ints, np.zeros_like(self.ints)])
-            self.times = np.concatenate([self.times, np.zeros_like(self.times)])
-            self.flags = np.concatenate([self.flags, np.zeros_like(self.flags)])
-        return len(self.slots) - 1
 
     def _fill(self, slot: int, w: Workload) -> None:
         team = self.team_number.setdefault(w.team, len(self.team_number))

@@ -5,13 +5,13 @@ snapshot. Numbers of teams, shapes and texts are given in the order of first sig
 """
 
 from collections.abc import Hashable
-from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.forecast import Waiting
 from scheduler.precedence import CLASS
+from scheduler.slots import Slotted
 from scheduler.snapshot import Bools, Ints
 from scheduler.workload import Kind, Workload, least
 
@@ -22,15 +22,16 @@ QUEUED, DEADLINE, REASON_AT = range(3)  # columns of `times`; without a deadline
 MOST_NUMBERS = 20_000  # of what no longer waits, mostly: then they are given anew
 
 
-class Line:
+class Line(Slotted):
     """One row for each workload that waits. By slot: ints [S, 10], times [S, 3], is_apart [S], waits [S].
 
     is_apart: it waits for something else or for a time, so that nothing said of others holds for it.
     """
 
+    columns = ("ints", "times", "is_apart", "waits", "left")
+
     def __init__(self, size: int) -> None:
-        self.slot: dict[str, int] = {}
-        self.slots: list[Workload | None] = []
+        super().__init__()
         size = max(64, size)
         self.ints: Ints = np.zeros((size, 10), dtype=np.int64)
         self.times: Floats = np.zeros((size, 3))
@@ -38,32 +39,27 @@ class Line:
         self.waits: Bools = np.zeros(size, dtype=np.bool_)
         self.left: Floats = np.full((size, 2), np.nan)  # what `forecast.left` says; NaN: nobody has asked
         self._left_by: object = None  # the history and settings by which it was said
-        self._idle: list[int] = []
         self._numbers: dict[Hashable, int] = {}
         self._shapes: dict[int, str] = {}
 
     def copy(self) -> "Line":
         """The same rows, to be changed apart."""
-        other = copy(self)
-        other.slot, other.slots, other._idle = dict(self.slot), [*self.slots], [*self._idle]  # noqa: SLF001
-        other.ints, other.times = self.ints.copy(), self.times.copy()
-        other.is_apart, other.waits, other.left = self.is_apart.copy(), self.waits.copy(), self.left.copy()
+        other = self._copied()
         if len(self._numbers) > MOST_NUMBERS + 4 * len(self.slot):
             other._renumber()  # noqa: SLF001
         return other
 
     def exchange(self, old: Workload | None, new: Workload | None) -> None:
-        """Have a row for the second in the place of the one for the first; None: for nobody."""
-        slot = None if old is None else self.slot.pop(old.id, None)
+        """Have a row for this workload as it is now instead of as it was; None: it did not wait, or does no more."""
         if new is None:
-            if slot is not None:
-                self.slots[slot], self.waits[slot] = None, False
-                self._idle.append(slot)
+            if old is not None and (slot := self._give_back(old.id)) is not None:
+                self.waits[slot] = False
             return
+        slot = self.slot.get(new.id)
         known = None if slot is None else self.slots[slot]
         if slot is None:
-            slot = self._next_slot()
-        self.slot[new.id], self.slots[slot], self.waits[slot] = slot, new, True
+            slot = self._take_slot(new)
+        self.slots[slot], self.waits[slot] = new, True
         if known is None or not _runs_alike(known, new):
             self.left[slot] = np.nan
         self._fill(slot, new, is_same=known is not None and _asks_alike(known, new))
@@ -91,18 +87,6 @@ class Line:
         found = self.slots[slot]
         assert found is not None  # noqa: S101 - nobody asks for an empty slot
         return found
-
-    def _next_slot(self) -> int:
-        if self._idle:
-            return self._idle.pop()
-        self.slots.append(None)
-        if len(self.slots) > len(self.ints):
-            self.ints = np.concatenate([self.ints, np.zeros_like(self.ints)])
-            self.times = np.concatenate([self.times, np.zeros_like(self.times)])
-            self.is_apart = np.concatenate([self.is_apart, np.zeros_like(self.is_apart)])
-            self.waits = np.concatenate([self.waits, np.zeros_like(self.waits)])
-            self.left = np.concatenate([self.left, np.full_like(self.left, np.nan)])
-        return len(self.slots) - 1
 
     def _fill(self, slot: int, w: Workload, *, is_same: bool) -> None:
         if is_same:
