@@ -4,6 +4,7 @@ What `schedule.outcomes` does one by one, on the columns of the line: the same c
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -82,12 +83,10 @@ class Passing:
 
     def _is_due(self, slots: Ints) -> Bools:
         """What `schedule.is_news` says of those who were told something else, of many."""
-        line, settings, at = self.line, self._settings, self._plan.snapshot.at
+        line, at = self.line, self._plan.snapshot.at
         codes = np.array([line.known(str(r.reason)) for r in self.refusals], dtype=np.int64)
-        told_at = line.times[slots, REASON_AT]
-        least = settings.wait_refresh_fraction * (told_at - line.times[slots, QUEUED])
-        is_time = at - told_at >= np.maximum(settings.wait_refresh_seconds, least)
-        due: Bools = (line.ints[slots, REASON] != codes[self.told[slots]]) | is_time
+        may = is_time(line.times[slots, REASON_AT], line.times[slots, QUEUED], at, self._settings)
+        due: Bools = (line.ints[slots, REASON] != codes[self.told[slots]]) | may
         return due
 
     def _are_bound(self, kept: Reservation, rows: Ints) -> Bools:
@@ -140,6 +139,12 @@ class TeamQueue:
     def pop(self) -> None:
         """Go on behind the one that `peek` told."""
         self.position += 1
+
+
+def is_time(told_at: Any, queued_at: Any, at: float, settings: Settings) -> Any:
+    """Whether other words for the same reason may be written again, of one or of columns of many."""
+    least = settings.wait_refresh_fraction * (told_at - queued_at)
+    return at - told_at >= np.maximum(settings.wait_refresh_seconds, least)
 
 
 def _by_team(line: Line, at: float, settings: Settings) -> list[Ints]:

@@ -17,7 +17,7 @@ from scheduler.evictable import Evictable, worn
 from scheduler.fit import Refusal
 from scheduler.moving import keep_places
 from scheduler.ordering import asks_no_more, in_order
-from scheduler.passing import Passing
+from scheduler.passing import Passing, is_time
 from scheduler.placement.chooser import chooser_of
 from scheduler.plan import Plan
 from scheduler.reasons import PERMANENT, awaiting, behind, gate, is_gated, kept_out, permanent, why, would_delay
@@ -46,8 +46,10 @@ def decide(snapshot: Snapshot, settings: Settings) -> tuple[tuple[Decision, ...]
     # 2. Go through the claimants: teams furthest below their entitlement first, then by class, priority, age.
     # 3. Each one passes its gates and gets a place: free, reclaimed or preempted; or a reason.
     reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
-    refused, told = _go_through(plan, settings)
-    news = [(w, refusal) for w, refusal in refused if is_news(w, refusal, snapshot.at, settings)] + told
+    turns = Round(plan, settings)
+    refused = [(w, refusal) for w, refusal in _outcomes(turns, passes=snapshot.scope is None) if refusal is not None]
+    news = [(w, refusal) for w, refusal in refused if is_news(w, refusal, snapshot.at, settings)]
+    news += turns.passing.news() if turns.passing else ()
     # 4. Those that were given places earlier but cannot use them yet have a reason as well.
     having = ((workload, awaiting(plan, workload)) for workload in reserved)
     news += [(w, refusal) for w, refusal in having if is_news(w, refusal, snapshot.at, settings)]
@@ -60,27 +62,6 @@ def decide(snapshot: Snapshot, settings: Settings) -> tuple[tuple[Decision, ...]
     return (*plan.decisions, *(Wait(w.id, w.version, *refusal) for w, refusal in news if w.id not in moved)), starts
 
 
-Told = list[tuple[Workload, Refusal]]
-
-
-def _go_through(plan: Plan, settings: Settings) -> tuple[Told, Told]:
-    """Those who were refused when their turn came; and those told the same as one before them, where it is news."""
-    if plan.snapshot.scope is not None:
-        return [(workload, refusal) for workload, refusal in outcomes(plan, settings) if refusal is not None], []
-    turns = Round(plan, settings)
-    for _ in turns.begin():
-        pass
-    turns.passing = passing = Passing(plan, settings)
-    refused: Told = []
-    for workload, shape in in_order(plan, settings, passing.queues):
-        if turns.is_full:
-            break
-        refusal = turns.decide(workload, shape)
-        if refusal is not None:
-            refused.append((workload, refusal))
-    return refused, list(passing.news())
-
-
 def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:
     """Try each claimant in order on the plan; None = it was placed.
 
@@ -88,10 +69,16 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
     Who comes after `most_changes` is left to the next round, which sees the same order.
     """
-    turns, log, most = Round(plan, settings), plan.log, max(1, settings.most_changes)
+    return _outcomes(Round(plan, settings), passes=False)
+
+
+def _outcomes(turns: "Round", *, passes: bool) -> Iterator[tuple[Workload, Refusal | None]]:
+    """Those who have a turn. With `passes` the others are passed over, and `turns.passing` knows what they are told."""
+    plan, settings = turns.plan, turns.settings
     yield from ((workload, None) for workload in turns.begin())
-    for workload, shape in in_order(plan, settings):
-        if len(log) >= most:
+    turns.passing = Passing(plan, settings) if passes else None
+    for workload, shape in in_order(plan, settings, turns.passing.queues if turns.passing else None):
+        if turns.is_full:
             return
         yield workload, turns.decide(workload, shape)
 
@@ -265,5 +252,4 @@ def is_news(workload: Workload, refusal: Refusal, at: float, settings: Settings)
         return True
     if workload.message == refusal.message:
         return False
-    shown, waited = at - workload.reason_at, workload.reason_at - workload.queued_at
-    return shown >= max(settings.wait_refresh_seconds, settings.wait_refresh_fraction * waited)
+    return bool(is_time(workload.reason_at, workload.queued_at, at, settings))
