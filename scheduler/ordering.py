@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from scheduler.fairshare import deserved
-from scheduler.line import shape_of
+from scheduler.line import NEED, Line
 from scheduler.plan import Plan
 from scheduler.precedence import precedence, standing_of
 from scheduler.settings import Settings
@@ -24,6 +24,11 @@ class Next(NamedTuple):
     workload: Workload
     shape: str
     need: int
+
+    @staticmethod
+    def of(line: Line, slot: int) -> "Next":
+        """The one in this row of the line."""
+        return Next(line.workload(slot), line.shape(slot), int(line.ints[slot, NEED]))
 
 
 def in_order(
@@ -123,19 +128,15 @@ class Queue(Protocol):
 class Listed:
     """A queue in which everybody has a turn."""
 
-    def __init__(self, waiting: list[Workload], shapes: dict[str, tuple[Workload, str, int]]) -> None:
+    def __init__(self, waiting: list[Workload], line: Line) -> None:
         self._rest = waiting[::-1]
-        self._shapes = shapes
+        self._line = line
 
     def peek(self, own: int, borrows: bool) -> Next | None:  # noqa: ARG002 - everybody has a turn
         """The next one; None after the last."""
         if not self._rest:
             return None
-        workload = self._rest[-1]
-        known = self._shapes.get(workload.id)
-        if known is None or known[0] is not workload:
-            known = self._shapes[workload.id] = (workload, *shape_of(workload))
-        return Next(*known)
+        return Next.of(self._line, self._line.slot[self._rest[-1].id])
 
     def pop(self) -> None:
         """Go on behind it."""
@@ -151,4 +152,4 @@ def _queues(plan: Plan, settings: Settings) -> dict[str, Listed]:
     by_team: dict[str, list[Workload]] = {}
     for workload in within_team(waiting, plan.snapshot.at, settings):
         by_team.setdefault(workload.team, []).append(workload)
-    return {team: Listed(queue, plan.snapshot.shapes) for team, queue in by_team.items()}
+    return {team: Listed(queue, plan.ledger.line) for team, queue in by_team.items()}

@@ -131,8 +131,7 @@ class TeamQueue:
             first = int(stops.argmax())
             if stops[first]:
                 self.position += first
-                slot = int(rows[first])
-                return Next(line.workload(slot), line.shape(slot), int(line.ints[slot, NEED]))
+                return Next.of(line, int(rows[first]))
             self.position += len(rows)
         return None
 

@@ -228,8 +228,6 @@ class Snapshot:
     quotas: tuple[Quota, ...]
     workloads: Mapping[str, Workload]
     columns: Columns
-    # Which workloads ask the same, kept from one snapshot to the next: see ordering.shape_of.
-    shapes: dict[str, tuple[Workload, str, int]] = field(default_factory=dict, repr=False, compare=False)
     use: tuple[Use, ...] = ()  # decayed use by team and pool; who has no row used nothing
     budgets: tuple[Budget, ...] = ()  # hard ones that are used up
     demand: Demand = NO_DEMAND
@@ -284,12 +282,11 @@ class Snapshot:
             columns.add(self.inventory, workload)
             workloads[workload.id] = workload
         for uid in gone:
-            self.shapes.pop(uid, None)
             if (old := workloads.pop(uid, None)) is not None:
                 columns.add(self.inventory, old, -1)
                 pairs.append((old, None))
         at = self.at if at is None else at
-        kept = self.shapes, self.use, self.budgets, self.demand, self.choosers, self.history
+        kept = self.use, self.budgets, self.demand, self.choosers, self.history
         later = Snapshot(at, self.inventory, self.teams, self.quotas, workloads, columns, *kept)
         if self.kept.is_of(self):
             later.kept.now_is(self.kept.ledger, later, (*self.kept.pairs, *pairs))

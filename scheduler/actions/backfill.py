@@ -92,7 +92,7 @@ class Backfill:
     def _ends(self) -> "_Ends":
         """What would be free as running work ends, by the plan as it is."""
         log = self.plan.log
-        last = log[-1] if log else None  # entries are never exchanged below the last one, so it stands for them all
+        last = log[-1] if log else None  # below it nothing changes that is held, so it stands for all entries
         if self._known is None or self._known[0] is not last:
             self._known = last, _Ends(self.plan, self.settings)
         return self._known[1]
