@@ -27,7 +27,8 @@ class ChangeKind(StrEnum):
     STOP = "stop"  # the workload whose stop loses least
 
 
-OF_THE_ASK = frozenset(ChangeKind) - {ChangeKind.NOMINAL, ChangeKind.BORROWING, ChangeKind.PRIORITY, ChangeKind.STOP}
+IN_QUOTA = frozenset({ChangeKind.NOMINAL, ChangeKind.BORROWING})
+OF_THE_ASK = frozenset(ChangeKind) - IN_QUOTA - {ChangeKind.PRIORITY, ChangeKind.STOP}
 # Where a change starts the workload, larger ones of the kind nearly always do, so that halves may be skipped.
 MONOTONE = frozenset(
     {ChangeKind.WORKERS, ChangeKind.GPUS, ChangeKind.SHARE, ChangeKind.GPU_MEMORY, ChangeKind.CPU, ChangeKind.MEMORY}
@@ -47,6 +48,21 @@ class Change:
     target: str = ""
     pool: str = ""
     preemptible: bool = True  # of the priority class
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What somebody names a change by: the figures of `Change`, written as text; of a stop only whom."""
+
+    kind: ChangeKind
+    after: str = ""
+    target: str = ""
+    pool: str = ""
+
+    def is_of(self, change: Change) -> bool:
+        """Whether this is the change that was named."""
+        is_same = (change.kind, change.target, change.pool) == (self.kind, self.target, self.pool)
+        return is_same and (self.kind is ChangeKind.STOP or str(change.after) == self.after)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduler import ladders
-from scheduler.change import MONOTONE, OF_THE_ASK, Change, ChangeKind, PriorityOffer, asking, changed
+from scheduler.change import MONOTONE, OF_THE_ASK, Change, ChangeKind, Choice, PriorityOffer, asking, changed
 from scheduler.change_text import text_of
 from scheduler.decision import Reason
 from scheduler.fit import flavors
@@ -44,13 +44,40 @@ class Remedy:
 
 
 def untold(settings: Settings, reason: Reason | None) -> str:
-    """Why no changes are searched for against a refusal, and what to do instead, in one sentence; else empty."""
-    if settings.policy == "weft" or reason is None or reason in GATES:
+    """Why there is no remedy against a refusal, in one sentence; empty where nothing was refused."""
+    if reason is None:
         return ""
+    if reason in GATES:
+        return (
+            "What holds it is neither room nor quota, so no change of its ask, of quota or of other work starts it now."
+        )
+    if settings.policy == "weft":
+        return (
+            "No single change was found that starts it now: none of its ask, priority or quota, no stop of other work."
+        )
     return (
         f"Changes are searched for and tested only under the policy weft, and {settings.policy} is in use; "
         "preview a job that asks for something else, in the form or with weft submit --dry-run=server."
     )
+
+
+def confirmed(
+    snapshot: Snapshot, uid: str, choice: Choice, settings: Settings, offers: Sequence[PriorityOffer] = ()
+) -> Change | None:
+    """The change that was named, if it is one of its ladder and a trial round with it starts the workload; else None.
+
+    It need not be the smallest. Raises KeyError if the workload is not in the snapshot.
+    """
+    if settings.policy != "weft":
+        return None
+    trials = Trials(snapshot, uid, settings)
+    if trials.refusal is None or trials.refusal.reason in GATES:
+        return None
+    for ladder in _ladders(trials, trials.refusal.reason, offers):
+        for rung, change in enumerate(ladder):
+            if choice.is_of(change):
+                return change if _Search(trials, ladder, STEPS, STEPS).starts(rung) else None
+    return None
 
 
 def remedies(
@@ -110,18 +137,18 @@ class _Search:
         """The smallest change found that was tested, and whether no smaller one does; None if none was found."""
         rungs = range(len(self.ladder))
         is_short = self.trials.steps + len(rungs) * self.trials.dear <= self.end
-        best = next((rung for rung in (rungs if is_short else self._likely()) if self._starts(rung)), None)
+        best = next((rung for rung in (rungs if is_short else self._likely()) if self.starts(rung)), None)
         if best is None:
             return None
         found = best
         for rung in range(best - 1, -1, -1):
             if self.trials.steps >= self.end and rung not in self._known:
                 return self.ladder[found], self.kind in MONOTONE and rung < found - 1
-            if self._starts(rung):
+            if self.starts(rung):
                 found = rung
         return self.ladder[found], True
 
-    def _starts(self, rung: int) -> bool:
+    def starts(self, rung: int) -> bool:
         """Whether a round with the change places the workload."""
         if rung not in self._known:
             trials, change = self.trials, self.ladder[rung]

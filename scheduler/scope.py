@@ -34,6 +34,11 @@ class Scope:
     starts: Starts = ()
     asked: tuple[str, ...] = ()  # single claimants of other teams, by id, ascending
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nobody to try."""
+        return not self.teams and not self.asked
+
 
 @dataclass(frozen=True, slots=True)
 class News:

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
-from scheduler.change import Change, ChangeKind, PriorityOffer, asking, changed
+from scheduler.change import Change, ChangeKind, Choice, PriorityOffer, asking, changed
 from scheduler.decision import Place, Reason
 from scheduler.policies import POLICIES
-from scheduler.remedy import GATES, Remedy, remedies, untold
+from scheduler.remedy import GATES, Remedy, confirmed, remedies, untold
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
@@ -217,7 +217,27 @@ def test_a_trial_says_what_a_whole_round_says(world: Snapshot) -> None:
 def test_a_policy_tells_changes_or_says_that_it_does_not(policy: str) -> None:
     world, rules = parse(CASES["fewer workers"][0]), Settings(policy=policy)
     why = untold(rules, Reason.WAITING_FOR_CAPACITY)
-    assert bool(remedies(world, "w", rules)) == (policy == "weft") == (not why)
+    assert bool(remedies(world, "w", rules)) == (policy == "weft")
     assert f"and {policy} is in use" in why or policy == "weft"
-    assert not any(untold(rules, gate) for gate in GATES)  # no change would help, whatever the policy
+    assert all("neither room nor quota" in untold(rules, gate) for gate in GATES)  # whatever the policy
     assert untold(rules, None) == ""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_was_found_does_when_it_is_named(case: str) -> None:
+    text, kind, _ = CASES[case]
+    world = parse(text)
+    (found,) = [one for one in remedies(world, "w", RULES, OFFERS) if one.kind is kind]
+    change = found.change
+    named = Choice(kind, str(change.after), change.target, change.pool)
+    assert confirmed(world, "w", named, RULES, OFFERS) == change
+    for other in (Choice(kind, "-1", "nobody"), Choice(kind, f"{change.after}", "nobody", "nowhere")):
+        assert confirmed(world, "w", other, RULES, OFFERS) is None
+    assert confirmed(world, "w", named, Settings(policy="fifo"), OFFERS) is None
+
+
+def test_a_change_that_is_too_small_does_not_and_a_larger_one_does() -> None:
+    world = parse("node a 4 gpus   team red nominal 8   x red training 1 firm running a   w red training 4 pending")
+    assert [bool(confirmed(world, "w", Choice(K.GPUS, str(n)), RULES)) for n in (4, 3, 2, 1, 0)] == [
+        False, True, True, True, False,
+    ]  # fmt: skip
