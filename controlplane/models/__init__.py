@@ -1,10 +1,23 @@
 """Tables and constraints, no rules: writes are in services, reads in queries."""
 
+from controlplane.models.accounts import GroupMapping, Session, SignInFailures
+from controlplane.models.auditlog import AuditEntry, Outcome
 from controlplane.models.cluster import ClusterState, Gpu, Node
 from controlplane.models.cycle import Audit, Cycle, Heartbeat, Lease, PolicyVersion
 from controlplane.models.event import Event
 from controlplane.models.forecast import StartForecast
+from controlplane.models.notice import (
+    Delivery,
+    DeliveryState,
+    EventCursor,
+    Matter,
+    Notice,
+    NotificationRule,
+    Webhook,
+    WebhookFormat,
+)
 from controlplane.models.outbox import Action, Change, IdempotencyKey
+from controlplane.models.personal import Preferences, SavedView, Template
 from controlplane.models.simulation import Simulation, SimulationState
 from controlplane.models.team import (
     Budget,
@@ -14,45 +27,66 @@ from controlplane.models.team import (
     PriorityClass,
     Quota,
     Role,
+    Scope,
+    Source,
     Team,
     Token,
     User,
 )
-from controlplane.models.usage import ServiceWindow, TeamSample, TeamUse, Usage
+from controlplane.models.usage import ServiceWindow, TeamSample, TeamUse, Usage, WorkloadSample
 from controlplane.models.workload import Dependency, Placement, PlacementState, Workload
 
 __all__ = [
     "Action",
     "Audit",
+    "AuditEntry",
     "Budget",
     "Change",
     "ClusterState",
     "Cycle",
+    "Delivery",
+    "DeliveryState",
     "Dependency",
     "Event",
+    "EventCursor",
     "Gpu",
+    "GroupMapping",
     "Heartbeat",
     "IdempotencyKey",
     "Lease",
+    "Matter",
     "Membership",
     "Node",
     "NodePool",
+    "Notice",
+    "NotificationRule",
+    "Outcome",
     "Placement",
     "PlacementState",
     "PodSecurity",
     "PolicyVersion",
+    "Preferences",
     "PriorityClass",
     "Quota",
     "Role",
+    "SavedView",
+    "Scope",
     "ServiceWindow",
+    "Session",
+    "SignInFailures",
     "Simulation",
     "SimulationState",
+    "Source",
     "StartForecast",
     "Team",
     "TeamSample",
     "TeamUse",
+    "Template",
     "Token",
     "Usage",
     "User",
+    "Webhook",
+    "WebhookFormat",
     "Workload",
+    "WorkloadSample",
 ]

@@ -14,7 +14,7 @@ from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connection
 
 Convert = Callable[[Any], Any]
 _PLAIN = (models.CharField, models.IntegerField, models.FloatField, models.BooleanField)
-DEADLOCK = "40P01"  # SQLSTATE
+DEADLOCK, LOCK_TIMEOUT = "40P01", "55P03"  # SQLSTATE
 CHUNK = 900  # values in one IN list; SQLite allows 999 where it was built with its old default
 
 
@@ -202,9 +202,9 @@ def for_update() -> str:
     return "FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
 
 
-def is_deadlock(error: OperationalError) -> bool:
-    """Whether Postgres ended this transaction because it and another one waited for each other: try again."""
-    return getattr(error.__cause__, "sqlstate", "") == DEADLOCK
+def is_lost_to_others(error: OperationalError) -> bool:
+    """Whether Postgres ended this transaction because others hold rows it waits for, in a circle or too long: again."""
+    return getattr(error.__cause__, "sqlstate", "") in (DEADLOCK, LOCK_TIMEOUT)
 
 
 def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:

@@ -11,6 +11,7 @@ class StartForecast(models.Model):
     low = models.FloatField(null=True, help_text="Seconds from then, uncorrected; one start in ten is sooner")
     median = models.FloatField(null=True)
     high = models.FloatField(null=True, help_text="One start in ten is later")
+    first_high = models.FloatField(null=True, help_text="Cluster clock: the end of the interval that was told first")
     told_at = models.FloatField(help_text="When what is told was worked out")
     told_low = models.FloatField(null=True, help_text="Cluster clock; null: nobody can say")
     told_median = models.FloatField(null=True)

@@ -10,7 +10,20 @@ PERIODS = tuple((one.value, one.value) for one in Period)
 
 
 class User(AbstractUser):
-    """A person or a CI account. is_superuser = platform admin; the rest comes from memberships."""
+    """A person, or a team's service account. is_superuser = platform admin; the rest comes from memberships.
+
+    `via` is the token that a request came with, None for a session: what it does not allow, its user may not do.
+    """
+
+    service_of = models.ForeignKey(
+        "Team",
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="service_accounts",
+        help_text="The team that owns this service account; empty for a person.",
+    )
+    via: "Token | None" = None
 
 
 class PodSecurity(models.TextChoices):
@@ -47,12 +60,20 @@ class Role(models.TextChoices):
     ADMIN = "admin", "Team admin"
 
 
+class Source(models.TextChoices):
+    """Where a membership comes from: only those from groups end when the group does."""
+
+    HAND = "hand", "By hand"
+    GROUPS = "groups", "From groups"
+
+
 class Membership(models.Model):
     """A user's role in a team."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=10, choices=Role.choices, default=Role.MEMBER)
+    source = models.CharField(max_length=6, choices=Source.choices, default=Source.HAND, db_default=Source.HAND)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "team"], name="one_role_per_team")]
@@ -136,6 +157,14 @@ class PriorityClass(models.Model):
         return f"{self.name} ({self.value})"
 
 
+class Scope(models.TextChoices):
+    """How much of its user's rights a token may use."""
+
+    READ = "read", "Look only"
+    SUBMIT = "submit", "Submit and act on workloads"
+    ADMIN = "admin", "All that its user may do"
+
+
 class Token(models.Model):
     """An API token: only its digest is kept. Times are the database's clock."""
 
@@ -143,6 +172,10 @@ class Token(models.Model):
     name = models.CharField(max_length=80)
     prefix = models.CharField(max_length=12, help_text="First characters, to recognise it.")
     digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of 256 random bits.")
+    scope = models.CharField(max_length=6, choices=Scope.choices, default=Scope.ADMIN, db_default=Scope.ADMIN)
+    team = models.ForeignKey(
+        Team, null=True, blank=True, on_delete=models.CASCADE, help_text="Only there and in the teams below it."
+    )
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     last_used_at = models.DateTimeField(null=True, blank=True)

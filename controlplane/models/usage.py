@@ -80,3 +80,24 @@ class TeamSample(models.Model):
 
     def __str__(self) -> str:
         return f"{self.team_id} {self.at}"
+
+
+class WorkloadSample(models.Model):
+    """What one running workload used at one moment, for the charts of its page; null = not known.
+
+    Duty and memory are means over its workers. They are known of whole GPUs only: what is measured of a device that
+    several share is nobody's own.
+    """
+
+    workload = models.UUIDField()
+    at = models.FloatField(help_text="Cluster clock")
+    duty = models.FloatField(null=True, help_text="Part of the time in which its GPUs computed, 0..1")
+    memory = models.PositiveIntegerField(null=True, help_text="MiB in use on each of its GPUs")
+    step_seconds = models.FloatField(null=True, help_text="A training's time for one step")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workload", "at"], name="one_workload_sample")]
+        indexes = [models.Index(fields=["at"], name="workload_sample_at")]
+
+    def __str__(self) -> str:
+        return f"{self.workload} {self.at}"
