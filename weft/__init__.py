@@ -2,6 +2,10 @@
 
 from controlplane.client.answers import (
     Applied,
+    Budget,
+    Cost,
+    Diff,
+    Eta,
     Event,
     Explanation,
     LogLine,
@@ -31,8 +35,12 @@ from controlplane.client.transport import Retries
 
 __all__ = [
     "Applied",
+    "Budget",
     "Client",
     "Conflict",
+    "Cost",
+    "Diff",
+    "Eta",
     "Event",
     "Explanation",
     "FieldError",

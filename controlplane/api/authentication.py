@@ -6,7 +6,7 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework import authentication, exceptions
 from rest_framework.request import Request
 
-from controlplane.services import tokens
+from controlplane.services import second_step, tokens
 
 _FORM = "Write it as `Authorization: Bearer TOKEN`."
 
@@ -27,6 +27,9 @@ class TokenAuthentication(authentication.BaseAuthentication):
             raise exceptions.AuthenticationFailed(
                 "The token is unknown, expired or revoked. POST /api/v1/login gives a new one."
             )
+        if second_step.is_missing(token.user):
+            raise exceptions.AuthenticationFailed("Platform admins sign in in two steps here. Set it up on the pages.")
+        token.user.via = token
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:

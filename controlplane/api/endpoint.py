@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Method = TypeVar("Method", bound=Callable[..., Any])
 VERBS = ("get", "post", "put", "patch", "delete")
 ANYONE, SIGNED_IN, PLATFORM_ADMIN = "anyone", "signed-in", "platform-admin"
+WHOLE = "whole"  # signed in with all of one's rights: a limited token may not make or end tokens
+SAFE = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +71,20 @@ def endpoint(
     problems: Iterable[int] = (),
     tag: str = "",
     operation: str = "",
+    csv: bool = False,
+    media: str = "",
 ) -> Callable[[Method], Method]:
-    """Declare a view method. least is who may call it at all; roles in a team are checked on the object."""
+    """Declare a view method. least is who may call it at all; roles in a team are checked on the object.
+
+    csv: the answer may be a table instead, where a parameter asks for it. media: its media type where it is not JSON.
+    """
     declared = Endpoint(least, tuple(parameters))
     known = [400, 404, 406, 411, 429, 503, *([] if least == ANYONE else [401, 403]), *problems]
     refusals = {(code, CONTENT_TYPE): OpenApiResponse(Problem, _TITLES.get(code, "")) for code in sorted({*known})}
+
+    given: dict[Any, Any] = {(status, media) if media else status: answer}
+    if csv:
+        given = {(status, "application/json"): answer, (status, "text/csv"): str}
 
     def declare(method: Method) -> Method:
         method.endpoint = declared  # type: ignore[attr-defined]
@@ -81,7 +92,7 @@ def endpoint(
             operation_id=operation or None,
             tags=[tag] if tag else None,
             request=body,
-            responses={status: answer, **refusals},
+            responses={**given, **refusals},
             parameters=[*map(_documented, declared.parameters), *(_header(*h) for h in (headers or {}).items())],
             auth=[] if least == ANYONE else None,
         )(method)
@@ -106,7 +117,15 @@ class Declared(BasePermission):
             return True
         if not request.user.is_authenticated:
             return False
-        return declared.least == SIGNED_IN or access.is_platform_admin(request.user)
+        if request.method not in SAFE and not access.may_write(request.user):
+            raise PermissionDenied(
+                "This token's scope is read, so it changes nothing. Use one of scope submit or admin."
+            )
+        if declared.least == WHOLE and not access.is_whole(request.user):
+            raise PermissionDenied(
+                "This token is limited. Sign in, or use a token of scope admin that is bound to no team."
+            )
+        return declared.least in (SIGNED_IN, WHOLE) or access.is_platform_admin(request.user)
 
 
 class View(APIView):
@@ -152,7 +171,7 @@ class View(APIView):
             return
         if not access.can(user, access.Verb.READ, team):
             raise Http404
-        raise PermissionDenied(f"Your role in team {team} does not allow this. Ask an admin of the team.")
+        raise PermissionDenied(access.LOW_ROLE.format(team=team))
 
     @property
     def caller(self) -> "User":
@@ -247,6 +266,7 @@ _TITLES = {
     404: "There is no such thing, or none that you may see.",
     406: "Only JSON is offered.",
     409: "The present state does not allow this.",
+    410: "It is not there any more; the detail says how to go on.",
     411: "Content-Length is missing.",
     412: "It has changed since the version in If-Match.",
     413: "The body is too large.",

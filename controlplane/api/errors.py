@@ -22,6 +22,7 @@ from controlplane.spec import SpecError
 
 CONTENT_TYPE = "application/problem+json"
 BUSY_SECONDS = 1
+FULL_SECONDS = 60  # a queue that is full does not empty sooner
 CODES = {
     400: "Invalid",
     401: "NotSignedIn",
@@ -72,7 +73,8 @@ def problem(error: Exception, context: Mapping[str, Any]) -> Response:
 def _described(error: Exception, context: Mapping[str, Any]) -> Described:
     match error:
         case Refused():
-            headers = {"Retry-After": str(BUSY_SECONDS)} if error.code == "InFlight" else {}
+            wait = BUSY_SECONDS if error.code == "InFlight" else FULL_SECONDS if error.status == 429 else 0
+            headers = {"Retry-After": str(wait)} if wait else {}
             fault = FieldError(error.field, error.message)
             return document(error.status, error.message, code=error.code, errors=[fault]), headers
         case SpecError() | Faulty():

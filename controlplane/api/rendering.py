@@ -23,6 +23,13 @@ class Renderer(JSONRenderer):
         return b"" if data is None else dumps(data)
 
 
+class EventStream(Renderer):
+    """For views that stream events by themselves; what is refused before that is JSON as everywhere."""
+
+    media_type = "text/event-stream"
+    format = "events"
+
+
 def dumps(value: Any) -> bytes:
     """JSON in UTF-8; what JSON has no word for (lazy text, times, decimals) as the framework writes it."""
     return orjson.dumps(

@@ -97,7 +97,7 @@ class Preview(Answer):
     expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within
     checks: tuple[Json, ...] | list[Json] = ()
     remedies: tuple[Json, ...] | list[Json] = ()
-    no_remedies: str = ""  # why none are searched for
+    no_remedies: str = ""  # why there are none, of one that waits
     workload: Json = field(default_factory=dict)
 
 
@@ -106,7 +106,7 @@ class Explanation(Answer):
     """Why a workload is where it is: one reason with its numbers, each check, and what would start it now.
 
     A check is {name, status, message}; status is ok, fails, or unknown where it was not looked at. A remedy is {kind,
-    text, before, after, target, pool, tested, is_smallest}.
+    text, before, after, target, pool, tested, is_smallest, may_apply}; Client.apply_remedy makes it so.
     """
 
     uid: str = ""
@@ -121,7 +121,7 @@ class Explanation(Answer):
     expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within
     checks: tuple[Json, ...] | list[Json] = ()
     remedies: tuple[Json, ...] | list[Json] = ()
-    no_remedies: str = ""  # why none are searched for
+    no_remedies: str = ""  # why there are none, of one that waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +156,50 @@ class Applied(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Diff(Answer):
+    """What applying a job file would change: {field, before, after, can_change} each; uid is None if it is new."""
+
+    uid: str | None = None
+    differences: tuple[Json, ...] | list[Json] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eta(Answer):
+    """When a workload is expected to start and to end: {low, median, high} each, None for what nobody can say."""
+
+    uid: str = ""
+    phase: str = ""
+    expected_start: Json | None = None
+    expected_end: Json | None = None
+    basis: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost(Answer):
+    """The GPU hours of a workload, and what they cost at the pools' prices."""
+
+    uid: str = ""
+    held_gpu_hours: float = 0.0
+    computed_gpu_hours: float = 0.0
+    idle_gpu_hours: float = 0.0
+    cost: float = 0.0
+    accounted_until: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod(Answer):
+    """One pod of a workload's present attempt."""
+
+    name: str = ""
+    namespace: str = ""
+    rank: int = 0
+    role: str = ""
+    node: str = ""
+    state: str = ""
+    phase: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Logs(Answer):
     """A piece of a log; ask again with since=next_since for what follows."""
 
@@ -184,6 +228,9 @@ class Event(Answer):
     cluster_at: str = ""
     actor: str = ""
     kind: str = ""
+    team: str = ""
+    name: str = ""
+    workload: str | None = None
     phase: str = ""
     reason: str = ""
     message: str = ""

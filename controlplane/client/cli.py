@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from controlplane.client import output
-from controlplane.client.commands import account, act, inspect, read, submit
+from controlplane.client.commands import account, act, contexts, files, inspect, read, submit, totals, watching
 from controlplane.client.errors import NotSignedIn, WaitTimeout, WeftError
 from controlplane.client.session import Session
 
@@ -59,8 +59,11 @@ for command in (
     account.whoami,
     account.token,
     submit.submit,
-    submit.apply,
+    files.apply,
+    files.diff,
+    files.delete,
     submit.wait,
+    watching.watch,
     read.get,
     inspect.describe,
     inspect.why,
@@ -69,10 +72,17 @@ for command in (
     act.suspend,
     act.resume,
     act.requeue,
+    act.scale,
+    act.priority,
+    act.remedy,
     read.queue,
     read.top,
+    totals.quota,
+    totals.usage,
 ):
     app.command()(command)
+app.command("open")(watching.open_)
+app.add_typer(contexts.app, name="config")
 
 
 def main() -> None:

@@ -6,13 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from controlplane.client import follow
+from controlplane.client import follow, streams
 from controlplane.client.answers import (
     ENDED,
     LIVE,
     Answer,
     Applied,
     Budget,
+    Cost,
+    Diff,
+    Eta,
     Event,
     Explanation,
     Json,
@@ -20,6 +23,7 @@ from controlplane.client.answers import (
     Me,
     Node,
     NodePool,
+    Pod,
     Preview,
     PriorityClass,
     Quota,
@@ -29,6 +33,7 @@ from controlplane.client.answers import (
     Workload,
 )
 from controlplane.client.errors import NotFound, WeftError
+from controlplane.client.follow import Notice, silent
 from controlplane.client.transport import Retries, Transport
 
 A = TypeVar("A", bound=Answer)
@@ -66,9 +71,14 @@ class Client:
 
     # --- who am I ----------------------------------------------------------------------------
 
-    def login(self, username: str, password: str, *, name: str = "sdk") -> Token:
-        """Exchange a password for a token; the client itself stays as it was."""
+    def login(self, username: str, password: str, *, name: str = "sdk", code: str = "") -> Token:
+        """Exchange a password for a token; the client itself stays as it was.
+
+        code is the authenticator app's, of who signs in in two steps: NotSignedIn with code "CodeNeeded" asks for it.
+        """
         body = {"username": username, "password": password, "name": name}
+        if code:
+            body["code"] = code
         return Token.of(self._transport.send("POST", "/login", body=body))
 
     def whoami(self) -> Me:
@@ -95,6 +105,10 @@ class Client:
         """Submit a job file, or change the live workload of its name to what the file says."""
         return Applied.of(self._transport.send("POST", "/workloads:apply", body=dict(job), key=key or _key()))
 
+    def diff(self, job: Mapping[str, Any]) -> Diff:
+        """Tell what `apply` would change; nothing is written."""
+        return Diff.of(self._transport.send("POST", "/workloads:diff", body=dict(job), key=_key()))
+
     def preview(self, job: Mapping[str, Any]) -> Preview:
         """Tell what would happen to a job now; nothing is written."""
         return Preview.of(self._transport.send("POST", "/workloads:preview", body=dict(job), key=_key()))
@@ -107,9 +121,14 @@ class Client:
         """
         return self.read(name) if _UID.match(name) else self.read(self.find(name, team=team).uid)
 
-    def read(self, uid: str) -> Workload:
-        """Return a workload by its uid."""
-        return Workload.of(self._transport.get(_at(uid)))
+    def read(self, uid: str, *, wait_for: str = "", timeout: int = 30) -> Workload:
+        """Return a workload by its uid.
+
+        With wait_for ("terminal" or "running") the server answers once it is there, or after `timeout` seconds, at most
+        60, as it is then: a long poll.
+        """
+        params = {"wait_for": wait_for, "timeout": timeout} if wait_for else {}
+        return Workload.of(self._transport.get(_at(uid), params, timeout=timeout + 15.0 if wait_for else None))
 
     def find(self, name: str, *, team: str = "") -> Workload:
         """Return what a list shows of the workload that a name or `team/name` means."""
@@ -165,13 +184,80 @@ class Client:
         """Send a running workload back to the queue, after a checkpoint."""
         return self._act(uid, "requeue")
 
+    def scale(
+        self, uid: str, *, count: int | None = None, least: int | None = None, most: int | None = None
+    ) -> Workload:
+        """Change the workers of a training that waits, or the bounds of a service."""
+        given = {"count": count, "min": least, "max": most}
+        body = {name: value for name, value in given.items() if value is not None}
+        return Workload.of(self._transport.send("POST", f"{_at(uid)}/scale", body=body, key=_key()))
+
+    def set_priority(self, uid: str, priority_class: str | None) -> Workload:
+        """Give a workload another priority class; None gives it the default one."""
+        body = {"priority_class": priority_class}
+        return Workload.of(self._transport.send("POST", f"{_at(uid)}/priority", body=body, key=_key()))
+
     def explanation(self, uid: str) -> Explanation:
         """Return why a workload is where it is."""
         return Explanation.of(self._transport.get(_at(uid) + "/explanation"))
 
+    def apply_remedy(
+        self, uid: str, remedy: Mapping[str, Any], *, version: int | None = None, key: str = ""
+    ) -> Workload:
+        """Make one change that would start it, as its explanation lists them; the workload as it stands then.
+
+        With `version`, only if it is still the one seen (else status 412). Conflict says what would start it instead.
+        """
+        body = {name: remedy[name] for name in ("kind", "after", "target", "pool") if name in remedy}
+        headers = {"If-Match": f'"{version}"'} if version is not None else {}
+        sent = self._transport.send("POST", f"{_at(uid)}/remedy", body=body, headers=headers, key=key or _key())
+        return Workload.of(sent)
+
     def events(self, uid: str, *, newest_first: bool = False, limit: int | None = None) -> Iterator[Event]:
         """Yield what happened to a workload."""
         return self._pages(_at(uid) + "/events", {"ordering": "-id" if newest_first else "id"}, Event, limit)
+
+    def watch(self, uid: str = "", *, team: str = "", notice: Notice = silent) -> Iterator[Event]:
+        """Yield what happens from now on, to one workload until it has ended, or to all of your teams without an end.
+
+        A broken connection goes on where it was; `notice` is told. Raises WeftError with status 410 if what happened
+        meanwhile is not kept any more: read the workloads again then.
+        """
+        path = f"{_at(uid)}/watch" if uid else "/workloads/watch"
+        for message in streams.messages(self._transport, path, {"team": team}, notice=notice):
+            if message.name == "event":
+                event = Event.of(message.data)
+                yield event
+                if uid and event.phase in ENDED:
+                    return
+
+    def decisions(self, uid: str, *, limit: int | None = None) -> Iterator[Event]:
+        """Yield what rounds decided about a workload, newest first; `document["round"]` is the round."""
+        return self._pages(_at(uid) + "/decisions", {}, Event, limit)
+
+    def eta(self, uid: str) -> Eta:
+        """Return when a workload is expected to start and to end."""
+        return Eta.of(self._transport.get(_at(uid) + "/eta"))
+
+    def cost(self, uid: str) -> Cost:
+        """Return the GPU hours of a workload and what they cost."""
+        return Cost.of(self._transport.get(_at(uid) + "/cost"))
+
+    def metrics(self, uid: str, *, minutes: int = 60) -> Json:
+        """Return what a workload's GPUs do now, and how a service fared in the last minutes."""
+        return _object(self._transport.get(_at(uid) + "/metrics", {"minutes": minutes}))
+
+    def pods(self, uid: str) -> Iterator[Pod]:
+        """Yield the pods of a workload's present attempt."""
+        return self._pages(_at(uid) + "/pods", {}, Pod)
+
+    def slo(self, uid: str) -> Json:
+        """Return how a service stands against its objective; NotFound if it has none."""
+        return _object(self._transport.get(f"/inferences/{_part(uid)}/slo"))
+
+    def autoscaling(self, uid: str) -> Json:
+        """Return how many replicas a service may have, should have and has."""
+        return _object(self._transport.get(f"/inferences/{_part(uid)}/autoscaling"))
 
     def placement(self, uid: str) -> Json:
         """Return on which nodes and GPUs the workers of the current attempt are."""

@@ -1,6 +1,6 @@
 """The tables of the CLI, one for each kind of thing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,13 +116,26 @@ PRIORITIES: Table = (
     Column("VALUE", lambda p: str(p.value), right=True),
     Column("PREEMPTIBLE", lambda p: "yes" if p.preemptible else "no"),
 )
+OWNED: Table = (
+    Column("TEAM", lambda r: r.team),
+    Column("POOL", lambda r: r.pool),
+    Column("NOMINAL", lambda r: gpus(r.owned.nominal_milli if r.owned else 0), right=True),
+    Column("ENTITLED", lambda r: gpus(r.share.entitled_milli if r.share else None), right=True),
+    Column("HELD", lambda r: gpus(r.share.held_milli if r.share else None), right=True),
+    Column("MAY BORROW", lambda r: _limit(r.owned.borrowing_limit_milli if r.owned else None), right=True),
+    Column("LENDS", lambda r: _limit(r.owned.lending_limit_milli if r.owned else None), right=True, wide=True),
+    Column("WEIGHT", lambda r: str(r.owned.weight if r.owned else 1), right=True, wide=True),
+)
+HOURS: Table = (
+    Column("HELD GPU-HOURS", lambda u: _hours(u.document, "held"), right=True),
+    Column("COMPUTED GPU-HOURS", lambda u: _hours(u.document, "computed"), right=True),
+    Column("COMPUTING", lambda u: _part(u.document), right=True),
+)
 USAGE: Table = (
     Column("TEAM", lambda u: u.document.get("team") or "-"),
     Column("USER", lambda u: u.document.get("user") or "-", wide=True),
     Column("FROM", lambda u: clock(u.document.get("start")), wide=True),
-    Column("HELD GPU-HOURS", lambda u: _hours(u.document, "held"), right=True),
-    Column("COMPUTED GPU-HOURS", lambda u: _hours(u.document, "computed"), right=True),
-    Column("COMPUTING", lambda u: _part(u.document), right=True),
+    *HOURS,
 )
 PLACEMENT: Table = (
     Column("RANK", lambda w: str(w.get("rank")), right=True),
@@ -140,6 +153,12 @@ EVENTS: Table = (
     Column("REASON", lambda e: e.reason or "-"),
     Column("MESSAGE", lambda e: e.message),
 )
+
+
+def usage(by: Sequence[str], *, has_start: bool) -> Table:
+    """Return the columns of a report of GPU hours, grouped by these."""
+    start = (Column("FROM", lambda u: clock(u.document.get("start"))),) if has_start else ()
+    return (*start, *(_grouped("name" if one == "workload" else one, one) for one in by), *HOURS)
 
 
 def computing(node: Node) -> int | None:
@@ -167,6 +186,10 @@ def _unhealthy(node: Node) -> str:
 
 def _limit(milli: int | None) -> str:
     return "no limit" if milli is None else gpus(milli)
+
+
+def _grouped(field: str, head: str) -> Column:
+    return Column(head.upper(), lambda u: str(u.document.get(field) or "-"))
 
 
 def _hours(row: Mapping[str, Any], what: str) -> str:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from controlplane.client.answers import UP, LogLine, Workload
 from controlplane.client.errors import NotReachable, WaitTimeout, WeftError
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE = 0.25  # s: a short job's end is seen at once
 MOST_PAUSE = 3.0  # s: what a person still calls live
+POLL = 30  # s of one long poll
+POLLED = ("terminal", "running")  # what the server can wait for
 MOST_LINES = 10_000  # of one answer
 PATIENCE = 300.0  # s without any answer before waiting is given up
 
@@ -20,7 +22,7 @@ T = TypeVar("T")
 Notice = Callable[[str], None]
 
 
-def _silent(_: str) -> None:
+def silent(_: str) -> None:
     """Say nothing."""
 
 
@@ -35,6 +37,10 @@ class Pace:
         """Whether the time is up."""
         return self.deadline is not None and time.monotonic() >= self.deadline
 
+    def poll_seconds(self) -> int:
+        """How long the server may wait before it answers: whole seconds, 0 where too few are left."""
+        return POLL if self.deadline is None else max(0, min(POLL, int(self.deadline - time.monotonic())))
+
     def rest(self, *, changed: bool) -> None:
         """Sleep until the next look, never past the deadline."""
         self.pause = FIRST_PAUSE if changed else min(MOST_PAUSE, self.pause * 1.4)
@@ -45,7 +51,7 @@ class Pace:
 class Steady:
     """Looks at the server and bears its absence: None while it does not answer, an error after PATIENCE."""
 
-    def __init__(self, notice: Notice = _silent, patience: float = PATIENCE) -> None:
+    def __init__(self, notice: Notice = silent, patience: float = PATIENCE) -> None:
         self.notice = notice
         self.patience = patience
         self.lost_at: float | None = None
@@ -55,19 +61,27 @@ class Steady:
         try:
             value = read()
         except WeftError as error:
-            if not _may_pass(error):
-                raise
-            now = time.monotonic()
-            if self.lost_at is None:
-                self.lost_at = now
-                self.notice(f"{error} Trying on.")
-            elif now - self.lost_at > self.patience:
-                raise
+            self.bear(error)
             return None
+        self.answered()
+        return value
+
+    def bear(self, error: WeftError) -> None:
+        """Note that the server does not answer; raise what it is if that cannot pass, or has lasted too long."""
+        if not _may_pass(error):
+            raise error
+        now = time.monotonic()
+        if self.lost_at is None:
+            self.lost_at = now
+            self.notice(f"{error} Trying on.")
+        elif now - self.lost_at > self.patience:
+            raise error
+
+    def answered(self) -> None:
+        """Note that it answers."""
         if self.lost_at is not None:
             self.lost_at = None
             self.notice("The server answers again.")
-        return value
 
 
 def wait(
@@ -77,26 +91,30 @@ def wait(
     until: str = "terminal",
     timeout: float | None = None,
     seen: Callable[[Workload], None] | None = None,
-    notice: Notice = _silent,
+    notice: Notice = silent,
 ) -> list[Workload]:
     """Wait for several workloads; return them as they were when their wait was over, in the order given.
 
     `until` is "terminal", "running" or a phase; "ready" is running for services and notebooks, which do not end by
     themselves, and terminal for training. `seen` is called for each change. A workload whose `after` has failed can
-    never start, so it is not waited for. Raises WaitTimeout.
+    never start, so it is not waited for. Raises WaitTimeout. One whose changes nobody wants to see is waited for by
+    long polls.
     """
+    is_polled = seen is None and len(uids) == 1 and until in POLLED
     pace = Pace(None if timeout is None else time.monotonic() + timeout)
     steady = Steady(notice)
     watched = _Watched(until, {uid: None for uid in uids})
     while True:
-        changes = watched.look(client, steady)
+        began = time.monotonic()
+        changes = watched.look(client, steady, pace.poll_seconds() if is_polled else 0)
         for change in changes if seen else ():
             seen(change)  # type: ignore[misc]
         if not watched.open:
             return [watched.done[uid] for uid in uids]
         if pace.is_over():
             raise watched.timed_out(timeout or 0.0)
-        pace.rest(changed=bool(changes))
+        if not is_polled or time.monotonic() - began < 1:  # a server that does not wait is not asked without a pause
+            pace.rest(changed=bool(changes))
 
 
 class _Watched:
@@ -107,11 +125,12 @@ class _Watched:
         self.open = open
         self.done: dict[str, Workload] = {}
 
-    def look(self, client: "Client", steady: Steady) -> list[Workload]:
-        """Read what is open, and return what has changed."""
+    def look(self, client: "Client", steady: Steady, seconds: int = 0) -> list[Workload]:
+        """Read what is open, and return what has changed; with `seconds`, once it is there or after so long."""
+        poll: dict[str, Any] = {"wait_for": self.until, "timeout": seconds} if seconds else {}
         changes = []
         for uid, before in list(self.open.items()):
-            now = steady.look(partial(client.read, uid))
+            now = steady.look(partial(client.read, uid, **poll))
             if now is None:
                 break
             if before is None or _differs(before, now):
@@ -172,7 +191,7 @@ def log_lines(
     tail: int | None = None,
     since: float | None = None,
     rank: int | None = None,
-    notice: Notice = _silent,
+    notice: Notice = silent,
 ) -> Iterator[LogLine]:
     """Yield a workload's log lines as they come, until it has ended."""
     pace, steady = Pace(), Steady(notice)

@@ -118,10 +118,15 @@ def _resources(flags: Flags) -> dict[str, Any]:
             "gpu_share": _kept(share) if is_share else {},
             "gpu_memory": "" if is_share else flags.gpu_memory,
             "gpu_model": list(flags.gpu_model),
-            "cpu": flags.cpu,
+            "cpu": _cores(flags.cpu),
             "memory": flags.memory,
         }
     )
+
+
+def _cores(text: str) -> int | str:
+    """Return whole cores as the number that a job file would have; 500m stays text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
 
 
 def _env(pairs: Sequence[str]) -> dict[str, str]:

@@ -109,6 +109,11 @@ def error(text: str) -> None:
     note(f"{paint('error:', RED) if has_colour(sys.stderr) else 'error:'} {clean(text)}")
 
 
+def stdout() -> TextIO:
+    """Return where answers go."""
+    return sys.stdout
+
+
 def is_terminal(stream: TextIO) -> bool:
     """Whether a person looks at this stream."""
     return stream.isatty()
@@ -189,15 +194,23 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def say_remedies(remedies: Sequence[Mapping[str, Any]], none: str = "") -> None:
-    """Print what would start a workload now, a line each; `none` where nothing was searched for."""
+def say_remedies(remedies: Sequence[Mapping[str, Any]], none: str = "", name: str = "") -> None:
+    """Print what would start a workload now, a line each; `none` says why there is nothing.
+
+    name: of the workload, for the command that applies them; empty where there is none yet.
+    """
     if none:
         say(f"  {clean(none)}")
     if remedies:
         say("  Any one of these would start it now:")
     for one in remedies:
         was_tried = "tested" if one.get("is_smallest") else "tested; less may do"
-        say(f"  - {clean(str(one.get('text')))} ({was_tried})" if one.get("tested") else f"  - {one.get('text')}")
+        kind = f"{one.get('kind')}: " if name and one.get("may_apply") else ""
+        said = f" ({was_tried})" if one.get("tested") else ""
+        say(f"  - {kind}{clean(str(one.get('text')))}{said}")
+    kinds = [str(one.get("kind")) for one in remedies if one.get("may_apply")]
+    if name and kinds:
+        say(f"  To apply one: weft remedy {name} {kinds[0] if len(kinds) == 1 else '|'.join(kinds)}")
 
 
 def leaver(one: Mapping[str, Any]) -> str:

@@ -51,6 +51,11 @@ class Session:
             self.client.close()
 
 
+def open_config() -> Config:
+    """Return the stored configuration; for completion, which knows no session."""
+    return load(path())
+
+
 def connect(url: str, token: str = "") -> "Client":
     """Return a client; httpx is loaded here, so that commands which send nothing start without it."""
     # httpx loads its own command line tool with rich and pygments on import: 0.2 s of every command for nothing.

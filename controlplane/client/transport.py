@@ -14,8 +14,8 @@ import httpx
 
 from controlplane.client.config import LOOPBACK
 from controlplane.client.errors import NotReachable, WeftError
+from controlplane.client.urls import PREFIX, normalise_url
 
-PREFIX = "/api/v1"
 PASSING = frozenset({429, 502, 503, 504})  # the server, or the proxy before it, asks to come again
 
 
@@ -100,15 +100,23 @@ class Transport:
             time.sleep(pause)
 
     @contextmanager
-    def lines(self, path: str, params: Mapping[str, Any] | None = None) -> Iterator[Iterator[str]]:
-        """Stream an answer line by line; its lines may be minutes apart."""
+    def lines(
+        self,
+        path: str,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        silence: float | None = None,
+    ) -> Iterator[Iterator[str] | None]:
+        """Stream an answer line by line, at most `silence` seconds apart; None where there is nothing (204)."""
         try:
-            limit = httpx.Timeout(10.0, read=None)
-            with self._http.stream("GET", path, params=_given(params), timeout=limit) as answer:
-                if answer.status_code != 200:
+            limit = httpx.Timeout(10.0, read=silence)
+            stream = self._http.stream("GET", path, params=_given(params), headers=dict(headers or {}), timeout=limit)
+            with stream as answer:
+                if answer.status_code not in (200, 204):
                     answer.read()
                     raise _refusal(answer)
-                yield answer.iter_lines()
+                yield answer.iter_lines() if answer.status_code == 200 else None
         except httpx.TransportError as error:
             raise self._not_reachable(error) from error
 
@@ -141,21 +149,6 @@ class _Passing(Exception):  # noqa: N818 - a signal inside this module
     def __init__(self, error: WeftError) -> None:
         super().__init__(str(error))
         self.error = error
-
-
-def normalise_url(url: str) -> str:
-    """Return scheme, host and path of a server's address, without the API's own path."""
-    text = url.strip().rstrip("/").removesuffix(PREFIX)
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError as error:
-        raise WeftError(f"{url!r} is no address: {error}. Give one such as https://weft.example.") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise WeftError(f"{url!r} is no address of a server. Give one such as https://weft.example.")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise WeftError(f"The address may hold no user, password, ? or #. Give {parts.scheme}://{parts.hostname}.")
-    return text
 
 
 def _checked_token(token: str) -> str:

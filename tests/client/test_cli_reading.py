@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.client.conftest import Weft
-from tests.client.scripted import Scripted, page, workload
+from tests.client.scripted import Scripted, page, problem, workload
 
 HELLO = workload()
 AT = f"/workloads/{HELLO['uid']}"
@@ -122,7 +122,13 @@ def test_why_shows_what_holds_and_what_was_not_looked_at(signed_in: Scripted, we
                 {"name": "Placement", "status": "unknown", "message": ""},
             ],
             "remedies": [
-                {"kind": "gpus", "text": "Ask 2 GPUs instead of 4.", "tested": True, "is_smallest": True},
+                {
+                    "kind": "gpus",
+                    "text": "Ask 2 GPUs instead of 4.",
+                    "tested": True,
+                    "is_smallest": True,
+                    "may_apply": True,
+                },
                 {"kind": "stop", "text": "Stop nlp/x\x1b[31m.", "tested": True, "is_smallest": False},
             ],
         },
@@ -135,9 +141,47 @@ def test_why_shows_what_holds_and_what_was_not_looked_at(signed_in: Scripted, we
         "  – Placement",
         "  Takes the place of a workload of team vision (Reclaimed).",
         "  Any one of these would start it now:",
-        "  - Ask 2 GPUs instead of 4. (tested)",
+        "  - gpus: Ask 2 GPUs instead of 4. (tested)",
         "  - Stop nlp/x[31m. (tested; less may do)",
+        "  To apply one: weft remedy nlp/hello gpus",
     ]
+
+
+LESS = {
+    "kind": "gpus", "text": "Ask 2 GPUs instead of 4.", "before": 4, "after": 2, "target": "", "pool": "",
+    "tested": True, "is_smallest": True, "may_apply": True,
+}  # fmt: skip
+
+
+def test_a_remedy_is_applied_to_the_version_that_was_seen(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page({**HELLO, "version": 7}))
+    signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "remedies": [LESS]})
+    signed_in.on("POST", f"{AT}/remedy", {**HELLO, "version": 8})
+    ran = weft("remedy", "hello", "gpus")
+    assert ran.out == "nlp/hello: Ask 2 GPUs instead of 4. It starts with the next round.\n"
+    (sent,) = signed_in.sent("POST", f"{AT}/remedy")
+    assert sent.body == {"kind": "gpus", "after": 2, "target": "", "pool": ""}
+    assert {name.lower(): value for name, value in sent.headers.items()}["if-match"] == '"7"'
+
+
+def test_without_a_kind_the_remedies_are_listed_and_a_wrong_one_is_told(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page(HELLO))
+    signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "remedies": [LESS]})
+    assert weft("remedy", "hello").out.splitlines()[-2:] == [
+        "  - gpus: Ask 2 GPUs instead of 4. (tested)",
+        "  To apply one: weft remedy nlp/hello gpus",
+    ]
+    ran = weft("remedy", "hello", "luck")
+    assert (ran.code, ran.err) == (1, "error: No change of luck would start nlp/hello now. These would: gpus.\n")
+    assert not signed_in.sent("POST", f"{AT}/remedy")
+
+
+def test_a_remedy_that_no_longer_holds_says_what_would(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page(HELLO))
+    signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "remedies": [LESS]})
+    said = "The next round would not start hello with that. This would: Ask 1 GPU instead of 4."
+    signed_in.on("POST", f"{AT}/remedy", problem(409, "NoLongerHolds", ("kind", said)))
+    assert weft("remedy", "hello", "gpus").err == f"error: {said}\n"
 
 
 def test_why_says_why_no_changes_are_told(signed_in: Scripted, weft: Weft) -> None:

@@ -1,52 +1,13 @@
-"""Answers about accounts, teams, machines and usage, for the OpenAPI document; queries.platform builds them."""
+"""Answers about teams, machines and usage, for the OpenAPI document; queries.platform builds them."""
 
 from typing import Any
 
 from rest_framework import serializers as s
 
+from controlplane.api.serializers.accounts import Member
 from controlplane.api.serializers.workloads import Answer, Page
+from controlplane.draining import Fate
 from controlplane.periods import Period
-
-
-class Token(Answer):
-    """A token, without its secret."""
-
-    id = s.IntegerField()
-    name = s.CharField()
-    prefix = s.CharField(help_text="Its first characters, to recognise it.")
-    created_at = s.DateTimeField()
-    expires_at = s.DateTimeField()
-    last_used_at = s.DateTimeField(allow_null=True)
-
-
-class TokenList(Page):
-    """The tokens of the asker."""
-
-    results = Token(many=True)
-
-
-class NewToken(Token):
-    """A new token with its secret, which is shown this once."""
-
-    token = s.CharField()
-
-
-class Role(Answer):
-    """A role in a team."""
-
-    team = s.CharField()
-    role = s.ChoiceField(["viewer", "member", "admin"])
-
-
-class Me(Answer):
-    """Who asks."""
-
-    username = s.CharField()
-    name = s.CharField(allow_blank=True)
-    email = s.CharField(allow_blank=True)
-    is_platform_admin = s.BooleanField()
-    teams = Role(many=True)
-    token = Token(allow_null=True)
 
 
 class Quota(Answer):
@@ -131,13 +92,6 @@ class TeamList(Page):
     results = TeamRow(many=True)
 
 
-class Member(Answer):
-    """A member of a team."""
-
-    username = s.CharField()
-    role = s.ChoiceField(["viewer", "member", "admin"])
-
-
 class Team(TeamRow):
     """A team with its quotas and members."""
 
@@ -216,6 +170,21 @@ class Node(Answer):
     schedulable = s.BooleanField(help_text="Not cordoned.")
     held_milli = s.IntegerField()
     gpus = Gpu(many=True)
+
+
+class Drained(Answer):
+    """What a drain did to a workload that had workers on the machine."""
+
+    workload = s.UUIDField()
+    team = s.CharField()
+    name = s.CharField()
+    fate = s.ChoiceField([one.value for one in Fate])
+
+
+class DrainedNode(Node):
+    """A drained machine, and what became of the workloads there."""
+
+    workloads = Drained(many=True)
 
 
 class NodeList(Page):

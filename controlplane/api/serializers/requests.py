@@ -10,10 +10,29 @@ from rest_framework import serializers as s
 
 from controlplane import jobfile, spec
 from controlplane.api.refusals import Faulty
+from controlplane.api.serializers import telling
+from controlplane.api.serializers.remedybody import REMEDY
 from controlplane.policyfields import PARTS, known_fields
 from controlplane.quantities import seconds
-from controlplane.queries import lab
-from controlplane.shapes import BAD, REQUIRED, Document, Faults, Field, Flag, Quantity, Record, Schema, Text, Whole
+from controlplane.queries import access, lab
+from controlplane.services import savedviews, templates
+from controlplane.shapes import (
+    BAD,
+    REQUIRED,
+    Choice,
+    Document,
+    Faults,
+    Field,
+    Flag,
+    Quantity,
+    Record,
+    Schema,
+    Text,
+    Whole,
+)
+from scheduler.change import ChangeKind
+from scheduler.change import Choice as Named
+from scheduler.workload import Kind
 
 YEAR = 365 * 86_400.0
 ONE_LINE = r"[^\x00-\x1f\x7f]+"
@@ -34,11 +53,13 @@ def _settings_of(part: str) -> Schema:
     return {"properties": properties, "additionalProperties": False}
 
 
+TEAM = Text(40, r"[-a-zA-Z0-9_]+", "Give the name of a team.")
 LOGIN = Record(
     (
         Field("username", Text(150, ONE_LINE), "The user's name.", REQUIRED),
         Field("password", Text(1024), "The user's password.", REQUIRED),
         Field("name", Text(80, ONE_LINE), "What the token is for.", "cli"),
+        Field("code", Text(16, ONE_LINE), "Of the authenticator app, for those who sign in in two steps."),
     )
 )
 TOKEN = Record(
@@ -50,6 +71,26 @@ TOKEN = Record(
             "How long it lives, at most 365d.",
             "90d",
         ),
+        Field(
+            "scope", Choice(tuple(access.Scope.values)), "read, submit, or admin: all that its user may do.", "admin"
+        ),
+        Field("team", TEAM, "Of use only in this team and those below it."),
+    )
+)
+MEMBER = Record((Field("role", Choice(tuple(access.Role.values)), "What they may do in the team.", REQUIRED),))
+SERVICE_ACCOUNT = Record(
+    (
+        Field("team", TEAM, "The team that owns it.", REQUIRED),
+        Field("name", Text(40, r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?", "Use a-z, 0-9 and -."), "Its name.", REQUIRED),
+        Field("role", Choice(tuple(access.Role.values)), "What it may do in the team.", "member"),
+    )
+)
+SERVICE_TOKEN = Record(tuple(replace(f, default="submit") if f.name == "scope" else f for f in TOKEN.fields[:3]))
+GROUP_MAPPING = Record(
+    (
+        Field("group", Text(200, ONE_LINE), "The group, as the provider's groups claim has it.", REQUIRED),
+        Field("team", TEAM, "The team.", REQUIRED),
+        Field("role", Choice(tuple(access.Role.values)), "What the group may do there.", "member"),
     )
 )
 QUOTA = Record(
@@ -74,9 +115,36 @@ POLICY = Record(
     )
 )
 CHANGES = Record(
+    tuple({f.name: f for record in jobfile.RECORDS.values() for f in record.fields}[name] for name in spec.AMENDABLE)
+)
+_JOB = Field("job", Document(dict), "Fields of a job file, without name and team.", REQUIRED)
+_ABOUT = Field("about", templates.ABOUT, "What it is for, in one line.", "")
+TEMPLATE = Record(
+    (
+        Field("name", templates.NAME, "What one chooses it by.", REQUIRED),
+        Field("team", jobfile.TEAM, "Whose it is; without it everybody's, which only platform admins may save.", None),
+        _ABOUT,
+        _JOB,
+    )
+)
+TEMPLATE_CHANGES = Record((_ABOUT, _JOB))
+SAVED_VIEW = Record(
+    (
+        Field("name", savedviews.NAME, "What it is called.", REQUIRED),
+        Field("query", Text(2000, may_be_empty=True), "As in the page's address: phase=waiting&sort=-priority", ""),
+    )
+)
+PRIORITY = Record(
+    (Field("priority_class", Text(253, ONE_LINE), "The name of the class; null for the default one.", REQUIRED),)
+)
+SCALE = Record(
     tuple(
-        {f.name: f for record in jobfile.RECORDS.values() for f in record.fields}[name]
-        for name in ("priority_class", "workers", "replicas", "expected_duration", "max_duration", "labels")
+        Field(name, Whole(1, jobfile.MOST_WORKERS), about)
+        for name, about in (
+            ("count", "Workers wanted, of a training."),
+            ("min", "The least workers, or replicas of a service."),
+            ("max", "The most workers, or replicas of a service."),
+        )
     )
 )
 MOST_IN_BATCH = 100
@@ -89,6 +157,12 @@ def read(record: Record, body: Any) -> dict[str, Any]:
     if faults.errors or values is BAD:
         raise Faulty(faults.errors)
     return dict(values)
+
+
+def read_remedy(body: Any) -> Named:
+    """The change that a body names. Raises Faulty."""
+    values = read(REMEDY, body)
+    return Named(ChangeKind(values["kind"]), values["after"], values["target"], values["pool"])
 
 
 def read_batch(body: Any) -> list[spec.Spec]:
@@ -104,6 +178,33 @@ def read_batch(body: Any) -> list[spec.Spec]:
     if faults:
         raise spec.SpecError(faults)
     return found
+
+
+def read_scale(kind: str, body: Any) -> dict[str, Any]:
+    """The changes that a new size means for a workload of this kind: `workers` or `replicas` of its job file."""
+    if not isinstance(body, dict) or not body:
+        raise Faulty([spec.FieldError("", 'Send the size as an object, such as {"count": 4} or {"min": 1, "max": 6}.')])
+    if kind == Kind.NOTEBOOK:
+        raise Faulty([spec.FieldError("", "A notebook has one worker. Submit a training for more.")])
+    if kind == Kind.INFERENCE and "count" in body:
+        fix = "Set min and max, both to the same number for a fixed one."
+        raise Faulty([spec.FieldError("count", f"count of a service is the autoscaler's, between min and max. {fix}")])
+    return {"replicas" if kind == Kind.INFERENCE else "workers": body}
+
+
+def read_priority(body: Any) -> dict[str, Any]:
+    """The new priority class, as a change of the job file; null is the platform's default."""
+    if isinstance(body, dict) and body == {"priority_class": None}:
+        return dict(body)
+    return read(PRIORITY, body)
+
+
+class Scale(s.Serializer[object]):
+    """How many workers or replicas; what is left out stays."""
+
+
+class Priority(s.Serializer[object]):
+    """Another priority class."""
 
 
 class JobFile(s.Serializer[object]):
@@ -126,6 +227,22 @@ class TokenRequest(s.Serializer[object]):
     """A token to be made."""
 
 
+class MemberRequest(s.Serializer[object]):
+    """A member's role."""
+
+
+class ServiceAccountRequest(s.Serializer[object]):
+    """A service account to be made."""
+
+
+class ServiceTokenRequest(s.Serializer[object]):
+    """A service account's token to be made."""
+
+
+class GroupMappingRequest(s.Serializer[object]):
+    """A group's role in a team."""
+
+
 class QuotaRequest(s.Serializer[object]):
     """A quota, whole."""
 
@@ -138,8 +255,24 @@ class PolicyRequest(s.Serializer[object]):
     """Settings of a new version; what is left out stays as in force."""
 
 
+class RemedyRequest(s.Serializer[object]):
+    """One change that would start a waiting workload, as the explanation tells it."""
+
+
 class SimulationRequest(s.Serializer[object]):
     """A what-if."""
+
+
+class TemplateRequest(s.Serializer[object]):
+    """A template, whole."""
+
+
+class TemplateChanges(s.Serializer[object]):
+    """What a template says anew."""
+
+
+class SavedViewRequest(s.Serializer[object]):
+    """A view to be saved."""
 
 
 class QuotaChanges(s.Serializer[object]):
@@ -190,15 +323,60 @@ class _FromTable(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
         }
 
 
+def _scale() -> Schema:
+    return {**SCALE.schema(), "minProperties": 1}
+
+
+def _priority() -> Schema:
+    schema = PRIORITY.schema()
+    schema["properties"]["priority_class"]["type"] = ["string", "null"]
+    return schema
+
+
+class TrainingFile(s.Serializer[object]):
+    """A training's job file; the address says the type."""
+
+
+class NotebookFile(s.Serializer[object]):
+    """A notebook's job file; the address says the type."""
+
+
+class InferenceFile(s.Serializer[object]):
+    """A service's job file; the address says the type."""
+
+
+BODY_OF = {Kind.TRAINING: TrainingFile, Kind.NOTEBOOK: NotebookFile, Kind.INFERENCE: InferenceFile}
+
+
+def _of_kind(kind: Kind) -> Callable[[], Schema]:
+    def schema() -> Schema:
+        whole = spec.schemas()[kind.value]
+        return {**whole, "required": [name for name in whole["required"] if name != "type"]}
+
+    return schema
+
+
 _SCHEMAS: dict[type, Callable[[], Schema]] = {
     JobFile: dict,
     JobFiles: dict,
     Changes: _changes,
+    Scale: _scale,
+    Priority: _priority,
+    **{body: _of_kind(kind) for kind, body in BODY_OF.items()},
     Login: LOGIN.schema,
     TokenRequest: TOKEN.schema,
+    MemberRequest: MEMBER.schema,
+    ServiceAccountRequest: SERVICE_ACCOUNT.schema,
+    ServiceTokenRequest: SERVICE_TOKEN.schema,
+    GroupMappingRequest: GROUP_MAPPING.schema,
     QuotaRequest: QUOTA.schema,
     QuotaChanges: QUOTA_PARTS.schema,
     BudgetRequest: BUDGET.schema,
     PolicyRequest: POLICY.schema,
+    TemplateRequest: TEMPLATE.schema,
+    TemplateChanges: TEMPLATE_CHANGES.schema,
+    SavedViewRequest: SAVED_VIEW.schema,
+    RemedyRequest: REMEDY.schema,
     SimulationRequest: lab.REQUEST.schema,
+    **telling.SCHEMAS,
 }

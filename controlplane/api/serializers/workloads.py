@@ -151,6 +151,22 @@ class Applied(Answer):
     workload = Workload()
 
 
+class Difference(Answer):
+    """One field in which a workload differs from a job file."""
+
+    field = s.CharField()
+    before = s.JSONField(allow_null=True, help_text="As the live workload has it.")
+    after = s.JSONField(allow_null=True, help_text="As the job file has it.")
+    can_change = s.BooleanField(help_text="Else a new workload has to be submitted.")
+
+
+class Diff(Answer):
+    """What applying a job file would change."""
+
+    uid = s.UUIDField(allow_null=True, help_text="The live workload of the name; null: it would be created.")
+    differences = Difference(many=True)
+
+
 class QueuedRow(WorkloadRow):
     """A waiting workload; position counts everybody in the cluster."""
 
@@ -184,6 +200,14 @@ class Event(Answer):
     data = s.DictField()  # type: ignore[assignment]
 
 
+class StreamMessage(Answer):
+    """One server-sent event: its fields, as OpenAPI 3.2 describes a stream by its items."""
+
+    id = s.CharField(help_text="Where Last-Event-ID goes on after it.")
+    event = s.ChoiceField(["begin", "state", "event"])
+    data = s.CharField(help_text="JSON: a position, a Workload, or an Event.")  # type: ignore[assignment]
+
+
 class EventPage(Page):
     """A page of events."""
 
@@ -207,7 +231,7 @@ class Check(Answer):
     message = s.CharField(allow_blank=True)
 
 
-NO_REMEDIES = "Under a reference policy, why no changes are searched for and what to do instead; else empty."
+NO_REMEDIES = "Of one that waits and has no remedies: why there are none; else empty."
 
 
 class Remedy(Answer):
@@ -223,6 +247,7 @@ class Remedy(Answer):
     pool = s.CharField(allow_blank=True)
     tested = s.BooleanField(help_text="A round with the change placed it.")
     is_smallest = s.BooleanField(help_text="No smaller change of the kind does: that was tested too.")
+    may_apply = s.BooleanField(help_text="Whether the asker may have it applied: POST .../remedy.")
 
 
 class Explanation(Answer):

@@ -3,15 +3,17 @@
 from datetime import timedelta
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.endpoint import ANYONE, PAGE, View, endpoint, no_body
+from controlplane.api.endpoint import ANYONE, PAGE, WHOLE, View, endpoint, no_body, refuse
 from controlplane.api.pagination import page
-from controlplane.api.serializers import platform as answers
+from controlplane.api.serializers import accounts as answers
 from controlplane.api.serializers import requests
-from controlplane.queries import platform as queries
+from controlplane.queries import access
+from controlplane.queries import accounts as queries
 from controlplane.services import logins, tokens
 
 TAG = "accounts"
@@ -36,8 +38,9 @@ class Login(View):
         """Exchange a user name and a password for a token."""
         given = requests.read(requests.LOGIN, request.data)
         address = request.META.get("REMOTE_ADDR", "")
-        user = logins.check(username=given["username"], password=given["password"], address=address)
-        return _new(tokens.create(user=user, name=given["name"]))
+        code = given["code"] or ""
+        user = logins.check_both(username=given["username"], password=given["password"], code=code, address=address)
+        return new_token(tokens.create(user=user, name=given["name"]))
 
 
 class Me(View):
@@ -66,15 +69,28 @@ class Tokens(View):
         answer=answers.NewToken,
         body=requests.TokenRequest,
         status=201,
+        least=WHOLE,
         problems=(409, 413, 415),
         tag=TAG,
         operation="create_token",
     )
     def post(self, request: Request) -> Response:
         """Make a token; its secret is shown this once."""
+        if self.caller.service_of_id is not None:
+            raise PermissionDenied("A service account makes no tokens. An admin of its team does.")
         given = requests.read(requests.TOKEN, request.data)
-        lifetime = timedelta(seconds=given["expires_in"])
-        return _new(tokens.create(user=self.caller, name=given["name"], lifetime=lifetime))
+        team = queries.team_at(given["team"]) if given["team"] else None
+        if given["team"] and (team is None or not access.can(self.caller, access.Verb.READ, team)):
+            refuse("team", f"You are in no team {given['team']}. Name one of yours, or leave it out.")
+        return new_token(
+            tokens.create(
+                user=self.caller,
+                name=given["name"],
+                lifetime=timedelta(seconds=given["expires_in"]),
+                scope=access.Scope(given["scope"]),
+                team=team,
+            )
+        )
 
 
 class Token(View):
@@ -82,12 +98,16 @@ class Token(View):
 
     @endpoint(status=204, tag=TAG, operation="delete_token")
     def delete(self, request: Request, pk: int) -> Response:
-        """Revoke a token; it is of no use from the next request on."""
+        """Revoke a token; it is of no use from the next request on. A limited token may end only itself."""
         no_body(request)
+        own = access.token_of(self.caller)
+        if not access.is_whole(self.caller) and not (own and own.pk == pk):
+            raise PermissionDenied("This token is limited: it may end only itself.")
         if not tokens.revoke(user=self.caller, pk=pk):
             raise Http404
         return Response(status=204)
 
 
-def _new(issued: tokens.Issued) -> Response:
+def new_token(issued: tokens.Issued) -> Response:
+    """Answer with a new token: the only time that its secret is shown."""
     return Response({**queries.token_row(issued.token), "token": issued.secret}, status=201)

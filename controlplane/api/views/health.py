@@ -3,6 +3,7 @@
 import hmac
 
 from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
@@ -13,6 +14,7 @@ from controlplane.api import metrics
 from controlplane.queries import health
 
 
+@login_not_required
 @require_safe
 @never_cache
 def healthz(request: HttpRequest) -> JsonResponse:
@@ -20,6 +22,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "ok"})
 
 
+@login_not_required
 @require_safe
 @never_cache
 def readyz(request: HttpRequest) -> JsonResponse:
@@ -39,6 +42,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "ok"})
 
 
+@login_not_required
 @require_safe
 @never_cache
 def prometheus(request: HttpRequest) -> HttpResponse:

@@ -9,10 +9,11 @@ from rest_framework.response import Response
 from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, Parameter, View, endpoint, no_body, refuse
 from controlplane.api.pagination import part
+from controlplane.api.serializers import details as devices
 from controlplane.api.serializers import platform as answers
 from controlplane.quantities import iso, moment
 from controlplane.queries import platform as queries
-from controlplane.services import nodes
+from controlplane.services import draining, nodes
 from controlplane.shapes import Choice, Items, Quantity, Text
 
 LABEL = Text(253, r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", jobfile.LABEL_FIX)
@@ -92,6 +93,44 @@ class Node(View):
         return Response(_node(request, name))
 
 
+class Gpus(ListView):
+    """All devices."""
+
+    @endpoint(
+        answer=devices.DeviceList,
+        tag="nodes",
+        operation="list_gpus",
+        parameters=(
+            Parameter("pool", LABEL, "Of this pool."),
+            Parameter("node", LABEL, "Of this machine."),
+            *PAGE,
+        ),
+    )
+    def get(self, request: Request) -> Response:
+        """List the GPUs with who holds them and their last measured use."""
+        rows = queries.gpus(request.user, self.given["pool"] or "", self.given["node"])
+        found = part(request, rows, lambda row: f"{row['node']}/{row['index']:04}", self.given["page_size"])
+        return Response(found)
+
+
+class GpuProfiles(ListView):
+    """The kinds of devices."""
+
+    @endpoint(answer=devices.GpuProfileList, tag="nodes", operation="list_gpu_profiles", parameters=PAGE)
+    def get(self, request: Request) -> Response:
+        """List the kinds of GPUs there are: model, memory, how many, in which pools."""
+        return self.paged(queries.gpu_profiles(), "name")
+
+
+class Topologies(ListView):
+    """Where machines stand."""
+
+    @endpoint(answer=devices.TopologyPage, tag="nodes", operation="list_topologies", parameters=PAGE)
+    def get(self, request: Request) -> Response:
+        """List the racks by zone with their machines: the levels that `topology` of a job file names."""
+        return self.paged(queries.topologies(request.user), "zone", "rack")
+
+
 def _cordon(on: bool) -> type[View]:
     """The view that takes a machine out of use, or back into it."""
     verb = "cordon" if on else "uncordon"
@@ -114,6 +153,18 @@ def _cordon(on: bool) -> type[View]:
 
 
 CORDONS = {"cordon": _cordon(True), "uncordon": _cordon(False)}
+
+
+class DrainNode(View):
+    """Draining one machine."""
+
+    @endpoint(answer=answers.DrainedNode, least=PLATFORM_ADMIN, tag="nodes", operation="drain_node")
+    def post(self, request: Request, name: str) -> Response:
+        """Cordon a machine and have what may be pre-empted leave it with its grace; doing it again does it once."""
+        no_body(request)
+        left = draining.drain(name=name, actor=self.actor)
+        told = [{"workload": one.uid, "team": one.team, "name": one.name, "fate": one.fate.value} for one in left]
+        return Response({**_node(request, name), "workloads": told})
 
 
 class Usage(View):

@@ -41,6 +41,8 @@ class TeamQuotas(ListView):
     def get(self, request: Request, team: str) -> Response:
         """List the quotas of a team."""
         self.may(Verb.READ, team)
+        if not queries.has_team(team):
+            raise Http404
         return self.paged([queries.quota_row(quota) for quota in queries.quotas(request.user, team)], "pool")
 
 

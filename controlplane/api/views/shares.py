@@ -55,6 +55,8 @@ class TeamBudgets(ListView):
     def get(self, request: Request, team: str) -> Response:
         """List the budgets of a team, with what it has used of them."""
         self.may(Verb.READ, team)
+        if queries.team_at(team) is None:
+            raise Http404
         return self.paged([_row(one) for one in queries.budgets(clock.now(), team)], "period")
 
 
@@ -91,8 +93,10 @@ class Budget(View):
         found = queries.budget_at(team, period)
         if found is None:
             raise Http404
-        if if_match(request) not in (None, found.version):
-            raise Refused(412, "VersionMismatch", "version", "The budget was changed meanwhile. Read it again.")
+        seen = if_match(request)
+        if seen not in (None, found.version):
+            message = f"The budget was changed meanwhile: its version is {found.version}, not {seen}. Read it again."
+            raise Refused(412, "VersionMismatch", "version", message)
         budgets.remove(budget=found, actor=self.actor)
         return Response(status=204)
 

@@ -1,27 +1,34 @@
 """Workloads: submit, list, read, change, stop, and what can be done with one."""
 
+import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane import jobfile, spec
+from controlplane.api import errors, waiting
 from controlplane.api.endpoint import PAGE, VERSION, Parameter, View, endpoint, etag, if_match, no_body, versioned
+from controlplane.api.feed import FEED, or_leave
 from controlplane.api.pagination import page
 from controlplane.api.refusals import Faulty
 from controlplane.api.rendering import dumps
 from controlplane.api.serializers import requests
 from controlplane.api.serializers import workloads as answers
+from controlplane.queries import access, feed
 from controlplane.queries import workloads as queries
 from controlplane.queries.access import Verb
+from controlplane.queries.viewers import viewer
 from controlplane.services import applying, idempotency, workloads
 from controlplane.services.errors import Refused
 from controlplane.services.rehearsal import rehearse
-from controlplane.shapes import Choice, FieldError, Items, Text
+from controlplane.shapes import Choice, FieldError, Items, Text, Whole
+from scheduler.workload import ENDED, Phase
 
 KEY = {"Idempotency-Key": "Sent again within 24 h with the same body, the first answer is given again."}
 TAG = "workloads"
@@ -50,8 +57,7 @@ class WorkloadView(View):
                 self.may(Verb.SUBMIT, one.team)
             except Http404:
                 field = f"{i}.team" if prefix else "team"
-                message = f"There is no team {one.team}, or you are not in it. Name one of your teams."
-                raise Refused(404, "NotFound", field, message) from None
+                raise Refused(404, "NotFound", field, access.NO_TEAM.format(team=one.team)) from None
 
     def once(self, work: Callable[[], idempotency.Answer]) -> HttpResponse:
         """Do the work in one transaction, the answer rendered in it; at most once for an idempotency key."""
@@ -66,40 +72,33 @@ class WorkloadView(View):
         return HttpResponse(done.body, status=done.status, content_type="application/json", headers=headers)
 
 
+MET = {
+    "terminal": frozenset(phase.value for phase in ENDED),
+    "running": frozenset(phase.value for phase in ENDED | {Phase.RUNNING, Phase.SCALING, Phase.DEGRADED}),
+}
+LONGEST_WAIT = 60  # s: below what proxies allow a request that is silent
+WAIT = (
+    Parameter("wait_for", Choice(tuple(MET)), "Answer once it has ended (terminal), or also once it runs (running)."),
+    Parameter("timeout", Whole(0, LONGEST_WAIT), "With wait_for: answer after so many seconds at the latest.", 30),
+)
+FILTERS = (
+    Parameter("team", jobfile.TEAM, "Of this team."),
+    Parameter("type", Choice(tuple(answers.KINDS)), "Of this type."),
+    Parameter("phase", Items(Choice(tuple(answers.PHASES)), 20), "In one of these phases, comma between them."),
+    Parameter("name", ANY_NAME, "With this name."),
+    Parameter("q", Text(63), "With this in the name."),
+    Parameter("ordering", Choice(("seq", "-seq")), "By submission, oldest or newest first.", "-seq"),
+    *PAGE,
+)
+
+
 class Workloads(WorkloadView):
     """All workloads."""
 
-    @endpoint(
-        answer=answers.WorkloadPage,
-        tag=TAG,
-        operation="list_workloads",
-        parameters=(
-            Parameter("team", jobfile.TEAM, "Of this team."),
-            Parameter("type", Choice(tuple(answers.KINDS)), "Of this type."),
-            Parameter("phase", Items(Choice(tuple(answers.PHASES)), 20), "In one of these phases, comma between them."),
-            Parameter("name", ANY_NAME, "With this name."),
-            Parameter("q", Text(63), "With this in the name."),
-            Parameter("ordering", Choice(("seq", "-seq")), "By submission, oldest or newest first.", "-seq"),
-            *PAGE,
-        ),
-    )
+    @endpoint(answer=answers.WorkloadPage, tag=TAG, operation="list_workloads", parameters=FILTERS)
     def get(self, request: Request) -> Response:
         """List the workloads of your teams."""
-        given = self.given
-        found = queries.filtered(
-            queries.visible(request.user).select_related(None),
-            team=given["team"],
-            kind=given["type"],
-            phases=given["phase"] or (),
-            name=given["name"],
-            text=given["q"],
-        )
-
-        def show(keys: list[Any]) -> list[dict[str, Any]]:
-            return queries.listed([key.uid for key in keys])
-
-        keys = found.values_list("uid", "seq", named=True)
-        return Response(page(request, keys, order=given["ordering"], show=show, size=given["page_size"]))
+        return self.page_of(self.given["type"])
 
     @endpoint(
         answer=answers.Workload,
@@ -112,12 +111,34 @@ class Workloads(WorkloadView):
     )
     def post(self, request: Request) -> HttpResponse:
         """Submit a job file."""
-        parsed = spec.parse(request.data)
+        return self.submitted(request.data)
+
+    def page_of(self, kind: str | None) -> Response:
+        """One page of what the parameters ask for; of this type, if one is given."""
+        given = self.given
+        found = queries.filtered(
+            queries.visible(self.request.user).select_related(None),
+            team=given["team"],
+            kind=kind,
+            phases=given["phase"] or (),
+            name=given["name"],
+            text=given["q"],
+        )
+
+        def show(keys: list[Any]) -> list[dict[str, Any]]:
+            return queries.listed([key.uid for key in keys])
+
+        keys = found.values_list("uid", "seq", named=True)
+        return Response(page(self.request, keys, order=given["ordering"], show=show, size=given["page_size"]))
+
+    def submitted(self, body: Any) -> HttpResponse:
+        """The workload that a job file has made."""
+        parsed = spec.parse(body)
         self.may_submit([parsed], prefix=False)
 
         def work() -> idempotency.Answer:
             row = queries.row(workloads.submit(spec=parsed, user=self.caller, actor=self.actor))
-            where = request.build_absolute_uri(f"/api/v1/workloads/{row['uid']}")
+            where = self.request.build_absolute_uri(f"/api/v1/workloads/{row['uid']}")
             return idempotency.Answer(201, _json(row), {"Location": where, "ETag": etag(row["version"])})
 
         return self.once(work)
@@ -194,13 +215,50 @@ class Apply(WorkloadView):
         return self.once(work)
 
 
+class Diff(WorkloadView):
+    """What applying a job file would change."""
+
+    @endpoint(answer=answers.Diff, body=requests.JobFile, problems=(413, 415, 422), tag=TAG, operation="diff_workload")
+    def post(self, request: Request) -> Response:
+        """Compare a job file with the live workload of its name; `uid` is null if there is none. Writes nothing."""
+        parsed = spec.parse(request.data)
+        self.may(Verb.READ, parsed.team)
+        live = queries.live(request.user, parsed.team, parsed.name)
+        found = applying.compared(parsed, live) if live is not None else ()
+        return Response({"uid": live and str(live.pk), "differences": [asdict(one) for one in found]})
+
+
 class Workload(WorkloadView):
     """One workload."""
 
-    @endpoint(answer=answers.Workload, tag=TAG, operation="read_workload")
-    def get(self, request: Request, uid: UUID) -> Response:
-        """Read a workload in full."""
+    @endpoint(answer=answers.Workload, tag=TAG, operation="read_workload", parameters=WAIT)
+    def get(self, request: Request, uid: UUID) -> HttpResponseBase:
+        """Read a workload in full; with `wait_for`, once it is there or the time is up, whichever is first."""
+        return self.once_met(uid, self.given["wait_for"], self.given["timeout"])
+
+    def once_met(self, uid: UUID, until: str | None, seconds: int) -> HttpResponseBase:
+        """The workload, later if it is not where the caller waits for it to be."""
+        workload = self.one(uid)
+        if until is None or workload.phase in MET[until]:
+            return self.answered(uid)
+        scope = feed.Scope(frozenset([workload.team.name]), uid)
+        with or_leave(FEED.join(viewer(self.request), scope)) as inbox:
+            seconds = 0 if self.one(uid).phase in MET[until] else seconds  # read again: what follows is told
+        parked = waiting.LongPoll(inbox, lambda event: event.phase in MET[until], seconds, lambda: self.later(uid))
+        if waiting.has_event_loop(self.request):
+            return parked
+        with contextlib.closing(parked):
+            parked.wait()
         return self.answered(uid)
+
+    def later(self, uid: UUID) -> HttpResponse:
+        """The workload as it stands now, outside of the framework's handling of a request."""
+        workload = queries.get(self.request.user, uid)
+        if workload is None:
+            return errors.answer(404, "There is no such thing here any more. Check the address.")
+        row = queries.row(workload)
+        headers = {"ETag": etag(row["version"]), "Cache-Control": "no-store"}
+        return HttpResponse(dumps(row), content_type="application/json", headers=headers)
 
     @endpoint(
         answer=answers.Workload,
@@ -211,7 +269,10 @@ class Workload(WorkloadView):
         operation="change_workload",
     )
     def patch(self, request: Request, uid: UUID) -> Response:
-        """Change priority class, size, durations or labels; null takes an optional one away."""
+        """Change priority class, durations or labels, and while it waits size, resources or topology.
+
+        null takes an optional field away; resources and topology are given whole.
+        """
         workload = self.one(uid)
         self.may(Verb.CHANGE, workload.team.name, submitter=workload.created_by_id)
         if not isinstance(request.data, dict):
@@ -219,42 +280,14 @@ class Workload(WorkloadView):
         workloads.patch(workload=workload, changes=request.data, version=if_match(request), actor=self.actor)
         return self.answered(uid)
 
-    @endpoint(answer=answers.Workload, tag=TAG, operation="delete_workload")
+    @endpoint(answer=answers.Workload, headers=VERSION, problems=(412,), tag=TAG, operation="delete_workload")
     def delete(self, request: Request, uid: UUID) -> Response:
         """Stop a workload; its record stays, so the answer is the workload."""
         no_body(request)
         workload = self.one(uid)
         self.may(Verb.ACT, workload.team.name)
-        workloads.delete(workload=workload, actor=self.actor)
+        workloads.delete(workload=workload, actor=self.actor, version=if_match(request))
         return self.answered(uid)
-
-
-def _action(verb: str, about: str) -> type[WorkloadView]:
-    """The view of one action; doing it twice does it once."""
-
-    class Action(WorkloadView):
-        """One action on one workload."""
-
-        @endpoint(answer=answers.Workload, problems=(409, 413, 415), tag=TAG, operation=f"{verb}_workload")
-        def post(self, request: Request, uid: UUID) -> Response:
-            no_body(request)
-            workload = self.one(uid)
-            self.may(Verb.ACT, workload.team.name)
-            getattr(workloads, verb)(workload=workload, actor=self.actor)
-            return self.answered(uid)
-
-        post.__doc__ = about
-
-    Action.__name__ = f"{verb.capitalize()}Workload"
-    return Action
-
-
-ACTIONS = {
-    "suspend": _action("suspend", "Take it off the machines, keeping its checkpoint, or out of the queue."),
-    "resume": _action("resume", "Queue it again."),
-    "stop": _action("stop", "End it for good."),
-    "requeue": _action("requeue", "End this attempt and queue it again."),
-}
 
 
 def _json(value: Any) -> str:

@@ -3,7 +3,7 @@
 import getpass
 import socket
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -13,6 +13,9 @@ from controlplane.client.config import LOOPBACK
 from controlplane.client.errors import NotReachable, NotSignedIn, WeftError
 from controlplane.client.output import Format
 from controlplane.client.session import Session, connect
+
+if TYPE_CHECKING:
+    from controlplane.client.client import Client
 
 
 def login(
@@ -32,7 +35,7 @@ def login(
         name = username or _ask("User name: ")
         password = sys.stdin.readline().rstrip("\n") if password_stdin else _ask_password(name)
         with connect(url) as client:
-            token = client.login(name, password, name=f"weft on {socket.gethostname()}"[:80]).token
+            token = _exchange(client, name, password)
     with connect(url, token) as client:
         me = client.whoami()
         address = client.url
@@ -99,6 +102,17 @@ def whoami(
     )
 
 
+def _exchange(client: "Client", username: str, password: str) -> str:
+    """A token for a password; asks for the code of those who sign in in two steps."""
+    called = f"weft on {socket.gethostname()}"[:80]
+    try:
+        return client.login(username, password, name=called).token
+    except NotSignedIn as refused:
+        if refused.code != "CodeNeeded":
+            raise
+    return client.login(username, password, name=called, code=_ask("Code of the authenticator app: ")).token
+
+
 def _roles(is_admin: bool, teams: object) -> str:
     named = [f"{one['role']} of {one['team']}" for one in teams] if isinstance(teams, list | tuple) else []
     return ", ".join([*(["platform admin"] if is_admin else []), *named]) or "no team"
@@ -111,7 +125,7 @@ def _ask(prompt: str) -> str:
     sys.stderr.flush()
     answer = sys.stdin.readline().strip()
     if not answer:
-        raise WeftError("No user name was given.")
+        raise WeftError("Nothing was given.")
     return answer
 
 

@@ -34,7 +34,10 @@ KINDS = {
 def get(
     ctx: typer.Context,
     kind: Annotated[
-        str, typer.Argument(metavar="[KIND]", help=f"{', '.join(KINDS)}; or the NAME of a workload.")
+        str,
+        typer.Argument(
+            metavar="[KIND]", help=f"{', '.join(KINDS)}; or the NAME of a workload.", autocompletion=lambda: list(KINDS)
+        ),
     ] = "workloads",
     name: Annotated[str, typer.Argument(help="Only this one.")] = "",
     team: Annotated[str, typer.Option(help="Only this team's.")] = "",

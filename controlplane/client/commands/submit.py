@@ -1,4 +1,4 @@
-"""submit, apply and wait."""
+"""submit and wait."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -23,11 +23,17 @@ class DryRun(StrEnum):
     SERVER = "server"
 
 
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[TYPE] [-- COMMAND...]", help="training, notebook or inference.", autocompletion=lambda: jobs.TYPES
+    ),
+]
+
+
 def submit(  # one argument for each flag, as typer wants them; jobs.Flags takes those of the job from ctx.params
     ctx: typer.Context,
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="[TYPE] [-- COMMAND...]", help="training, notebook or inference.")
-    ] = None,
+    words: Words = None,
     file: Annotated[
         list[str] | None, typer.Option("--file", "-f", metavar="FILE", help="Job file; - is stdin; repeatable.")
     ] = None,
@@ -71,10 +77,10 @@ def submit(  # one argument for each flag, as typer wants them; jobs.Flags takes
     session: Session = ctx.obj
     given = jobs.Flags.of(words or (), ctx.params)
     limit = jobs.seconds(timeout) if timeout else None
-    documents = _from_files(file, given) if file else []
+    documents = from_files(file, given) if file else []
     bodies = [dict(one.fields) for one in documents] if file else [jobs.job(given)]
     bodies = [jobs.with_team(body, team or session.context.team) for body in bodies]
-    with _Located(documents):
+    with Located(documents):
         if dry_run:
             _try(session, bodies, dry_run, form)
             return
@@ -82,39 +88,6 @@ def submit(  # one argument for each flag, as typer wants them; jobs.Flags takes
     output.show(submitted, (), form) if form == Format.NAME else _announce(submitted, form, one=len(bodies) == 1)
     if wait:
         raise typer.Exit(follow_to_end(session, submitted, "ready", limit))
-
-
-def apply(
-    ctx: typer.Context,
-    file: Annotated[list[str], typer.Option("--file", "-f", metavar="FILE", help="Job file; - is stdin; repeatable.")],
-    team: Annotated[str, typer.Option(help="Team where a file names none.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end (a service or notebook: until it runs).")] = (
-        False
-    ),
-    timeout: Annotated[str, typer.Option(help="With --wait: give up waiting after 30m (exit 4).")] = "",
-    form: Annotated[Format, typer.Option("--output", "-o", help="How to print the answer.")] = Format.TABLE,
-) -> None:
-    """Submit job files, or change the live workloads of their names to what the files say.
-
-    One after the other; the first that is refused ends it, and those before it stay as they are.
-    """
-    session: Session = ctx.obj
-    limit = jobs.seconds(timeout) if timeout else None
-    done = []
-    for one in _from_files(file, jobs.Flags(type="", team=team)):
-        with _Located([one]):
-            applied = session.client.apply(jobs.with_team(dict(one.fields), team or session.context.team))
-        done.append(applied)
-        if form.is_text:
-            changed = f": {', '.join(applied.changed)}" if applied.changed else ""
-            output.say(f"{applied.workload.path} {applied.outcome}{changed}")
-    workloads = [one.workload for one in done]
-    if form == Format.NAME:
-        output.show(workloads, (), form)
-    elif not form.is_text:
-        output.dump(done[0].document if len(done) == 1 else [one.document for one in done], form)
-    if wait:
-        raise typer.Exit(follow_to_end(session, workloads, "ready", limit))
 
 
 def wait(
@@ -163,7 +136,7 @@ def follow_to_end(session: Session, workloads: "Sequence[Workload]", until: str,
     return next((code for code in codes if code), 0)
 
 
-class _Located:
+class Located:
     """Puts file and line before the faults that the server finds in a job file."""
 
     def __init__(self, documents: "Sequence[Document]") -> None:
@@ -186,7 +159,8 @@ class _Located:
         return self.documents[0].where(field), field
 
 
-def _from_files(names: Sequence[str], flags: jobs.Flags) -> "list[Document]":
+def from_files(names: Sequence[str], flags: jobs.Flags) -> "list[Document]":
+    """Return the documents of job files, beside which no flags of a job may stand."""
     if flags != jobs.Flags(type="", team=flags.team):
         raise typer.BadParameter("A job comes from --file or from flags. With --file only --team is taken.")
     from controlplane.client import documents

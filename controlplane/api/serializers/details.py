@@ -1,0 +1,247 @@
+"""Answers about one workload closely, and about devices; queries.details and queries.platform build them."""
+
+from rest_framework import serializers as s
+
+from controlplane.api.serializers.platform import Gpu
+from controlplane.api.serializers.workloads import PHASES, Answer, Event, ExpectedStart, Page
+from controlplane.queries.sla import Standing
+
+
+class Round(Answer):
+    """The round that made a decision; `manage.py replay NUMBER` decides it again while its input is kept."""
+
+    number = s.IntegerField()
+    loop = s.CharField()
+    policy = s.IntegerField(allow_null=True, help_text="The policy's version it went by; null is the defaults.")
+    digest = s.CharField(help_text="Of what the round saw.")
+    took_ms = s.FloatField()
+    is_replayable = s.BooleanField()
+
+
+class Decision(Event):
+    """What a round decided about a workload."""
+
+    round = Round(allow_null=True, help_text="Null once the round is not kept any more.")
+
+
+class DecisionPage(Page):
+    """A page of decisions."""
+
+    results = Decision(many=True)
+
+
+class Eta(Answer):
+    """When a workload is expected to start and to end; null for what nobody can say."""
+
+    uid = s.UUIDField()
+    phase = s.ChoiceField(PHASES)
+    expected_start = ExpectedStart(allow_null=True)
+    expected_end = ExpectedStart(allow_null=True)
+    basis = s.ChoiceField(
+        ["expected_duration", "history", "default", "none"], help_text="Where the running time is taken from."
+    )
+
+
+class GpuUse(Answer):
+    """What one GPU of a workload does: duty is the part of the time that it computes, 0..1; null is not known."""
+
+    rank = s.IntegerField()
+    node = s.CharField()
+    index = s.IntegerField()
+    duty = s.FloatField(allow_null=True)
+    memory_used_mib = s.IntegerField(allow_null=True)
+
+
+class ServiceMinute(Answer):
+    """One minute of a service."""
+
+    at = s.DateTimeField()
+    requests = s.IntegerField(allow_null=True)
+    over = s.IntegerField(allow_null=True, help_text="Requests that missed the objective.")
+    p95_seconds = s.FloatField(allow_null=True)
+    requests_per_second = s.FloatField(allow_null=True)
+    replicas = s.IntegerField()
+    wanted = s.IntegerField()
+
+
+class Metrics(Answer):
+    """What is measured of a workload."""
+
+    at = s.DateTimeField()
+    gpus = GpuUse(many=True)
+    windows = ServiceMinute(many=True)
+
+
+class Pod(Answer):
+    """One pod of the present attempt."""
+
+    name = s.CharField()
+    namespace = s.CharField()
+    rank = s.IntegerField()
+    role = s.CharField()
+    index = s.IntegerField()
+    node = s.CharField()
+    state = s.CharField()
+    phase = s.CharField(allow_blank=True, help_text="As last observed; empty before it was seen.")
+
+
+class PodPage(Page):
+    """A page of pods."""
+
+    results = Pod(many=True)
+
+
+class Allocation(Answer):
+    """What one member held, and for how long."""
+
+    attempt = s.IntegerField()
+    rank = s.IntegerField()
+    role = s.CharField()
+    index = s.IntegerField()
+    node = s.CharField()
+    pool = s.CharField()
+    gpus = s.ListField(child=s.IntegerField())
+    milli = s.IntegerField()
+    state = s.CharField()
+    bound_at = s.DateTimeField(allow_null=True)
+    released_at = s.DateTimeField(allow_null=True)
+    milli_seconds = s.IntegerField(help_text="milli-GPU seconds held so far.")
+
+
+class AllocationPage(Page):
+    """A page of allocations, oldest first."""
+
+    results = Allocation(many=True)
+
+
+class PoolCost(Answer):
+    """The part of a cost that one node pool has."""
+
+    pool = s.CharField()
+    price_per_gpu_hour = s.FloatField()
+    held_gpu_hours = s.FloatField()
+    computed_gpu_hours = s.FloatField()
+    cost = s.FloatField()
+
+
+class Cost(Answer):
+    """What a workload held and what that costs at the pools' present prices."""
+
+    uid = s.UUIDField()
+    accounted_until = s.DateTimeField(allow_null=True)
+    held_gpu_hours = s.FloatField()
+    computed_gpu_hours = s.FloatField()
+    idle_gpu_hours = s.FloatField()
+    cost = s.FloatField()
+    pools = PoolCost(many=True)
+
+
+class Objective(Answer):
+    """How a service stands against its objective; parts of 1, seconds; null is not known."""
+
+    uid = s.UUIDField()
+    p95_target_seconds = s.FloatField()
+    availability_target = s.FloatField()
+    window_seconds = s.FloatField()
+    requests = s.IntegerField()
+    over = s.IntegerField(help_text="Requests in the window that missed the objective.")
+    attainment = s.FloatField(allow_null=True)
+    budget_left = s.FloatField(allow_null=True, help_text="Part of the error budget that is left; below 0: violated.")
+    burn_rate = s.FloatField(allow_null=True, help_text="Of the last hour; 1 uses the budget up by the window's end.")
+    standing = s.ChoiceField([one.value for one in Standing])
+    p95_seconds = s.FloatField(allow_null=True)
+    requests_per_second = s.FloatField(allow_null=True)
+
+
+class Scaled(Answer):
+    """One change of the number of replicas."""
+
+    at = s.DateTimeField()
+    before = s.IntegerField(allow_null=True)
+    after = s.IntegerField(allow_null=True)
+    message = s.CharField(allow_blank=True)
+
+
+class Autoscaling(Answer):
+    """How many replicas a service may have, should have and has; the newest changes first."""
+
+    min = s.IntegerField()
+    max = s.IntegerField()
+    wanted = s.IntegerField()
+    running = s.IntegerField()
+    changes = Scaled(many=True)
+
+
+class Connection(Answer):
+    """Where a notebook is reached inside the cluster; null when it has ended."""
+
+    address = s.CharField(allow_null=True)
+    is_ready = s.BooleanField(help_text="Whether it runs now.")
+
+
+class Activity(Answer):
+    """Since when a notebook is measured idle, and when it is parked if it stays so."""
+
+    idle_since = s.DateTimeField(allow_null=True)
+    park_after_seconds = s.FloatField(allow_null=True)
+    parks_at = s.DateTimeField(allow_null=True)
+
+
+class Device(Gpu):
+    """One GPU and its machine."""
+
+    node = s.CharField()
+    pool = s.CharField()
+    gpu_model = s.CharField(allow_blank=True)
+    gpu_memory_mib = s.IntegerField()
+    zone = s.CharField(allow_blank=True)
+    rack = s.CharField(allow_blank=True)
+    ready = s.BooleanField()
+    schedulable = s.BooleanField()
+
+
+class DeviceList(Page):
+    """GPUs by machine and index."""
+
+    results = Device(many=True)
+
+
+class GpuProfile(Answer):
+    """One kind of GPU."""
+
+    name = s.CharField()
+    gpu_model = s.CharField(allow_blank=True)
+    memory_mib = s.IntegerField()
+    nodes = s.IntegerField()
+    gpus = s.IntegerField()
+    node_pools = s.ListField(child=s.CharField())
+
+
+class GpuProfileList(Page):
+    """The kinds of GPUs."""
+
+    results = GpuProfile(many=True)
+
+
+class RackNode(Answer):
+    """One machine of a rack; nvlink is the number of GPUs in one NVLink domain, 0 without."""
+
+    name = s.CharField()
+    gpus = s.IntegerField()
+    nvlink = s.IntegerField()
+
+
+class Rack(Answer):
+    """One rack."""
+
+    zone = s.CharField(allow_blank=True)
+    rack = s.CharField(allow_blank=True)
+    nodes = RackNode(many=True)
+    gpus = s.IntegerField()
+    whole_free_gpus = s.IntegerField()
+
+
+class TopologyPage(Page):
+    """The racks: `zone`, `rack` and `node` are what `topology` of a job file may name."""
+
+    results = Rack(many=True)

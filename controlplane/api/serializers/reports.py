@@ -1,0 +1,57 @@
+"""Reports, for the OpenAPI document; queries.reports builds them."""
+
+from typing import Any
+
+from rest_framework import serializers as s
+
+from controlplane.api.serializers.workloads import Answer
+
+
+class UsageLine(Answer):
+    """What one combination of the dimensions used in one step, and what it cost at the pools' present prices."""
+
+    start = s.DateTimeField()
+    team = s.CharField(required=False)
+    user = s.CharField(required=False, allow_blank=True)
+    pool = s.CharField(required=False)
+    held_gpu_hours = s.FloatField()
+    computed_gpu_hours = s.FloatField()
+    idle_gpu_hours = s.FloatField()
+    cost = s.FloatField()
+
+
+class ServiceLine(Answer):
+    """How one service kept its objective. Parts of 1; null = it had no requests."""
+
+    team = s.CharField()
+    service = s.CharField()
+    workload = s.UUIDField()
+    availability_target = s.FloatField()
+    p95_target_seconds = s.FloatField(allow_null=True)
+    requests = s.IntegerField()
+    over_objective = s.IntegerField()
+    attainment = s.FloatField(allow_null=True)
+    budget_left = s.FloatField(allow_null=True, help_text="Below 0: more went wrong than may.")
+    is_kept = s.BooleanField(allow_null=True)
+
+
+class UsageReport(Answer):
+    """GPU hours of a period."""
+
+    to = s.DateTimeField()
+    rows = UsageLine(many=True)
+
+    def get_fields(self) -> dict[str, Any]:
+        """`from` is a word of the language."""
+        return {"from": s.DateTimeField(), **super().get_fields()}
+
+
+class SloReport(Answer):
+    """Objectives over a period."""
+
+    to = s.DateTimeField()
+    rows = ServiceLine(many=True)
+
+    def get_fields(self) -> dict[str, Any]:
+        """`from` is a word of the language."""
+        return {"from": s.DateTimeField(), **super().get_fields()}

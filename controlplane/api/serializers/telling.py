@@ -1,0 +1,76 @@
+"""Request bodies about notices, rules and webhooks; `requests.read` reads them."""
+
+from collections.abc import Callable
+
+from rest_framework import serializers as s
+
+from controlplane import jobfile
+from controlplane.queries.notices import FORMATS, MATTERS
+from controlplane.shapes import REQUIRED, Choice, Field, Flag, Items, Record, Schema, Text, Whole
+
+ONE_LINE = r"[^\x00-\x1f\x7f]+"
+_MATTER = Choice(tuple(value for value, _ in MATTERS))
+_NAME = Text(80, ONE_LINE)
+_URL = Text(2000, ONE_LINE)
+_SENT = Items(_MATTER, len(MATTERS), is_unique=True)
+_FORMAT = Choice(tuple(value for value, _ in FORMATS))
+_SECRET = Field("secret", Text(128), "At least 16 characters; one is made if absent.")
+_WHERE = "Where to send to: https, port 443 or 8443, no redirects."
+
+READ_NOTICES = Record((Field("ids", Items(Whole(0, 2**62), 200), "Of these notices; all if absent."),))
+RULE = Record(
+    (
+        Field("matter", _MATTER, "What to be told of.", REQUIRED),
+        Field("team", jobfile.TEAM, "All work of this team and those below it; your own work if absent."),
+        Field("by_mail", Flag(), "By mail as well as on the pages.", False),
+    )
+)
+WEBHOOK = Record(
+    (
+        Field("team", jobfile.TEAM, "Whose it is: what happens there and in the teams below it is sent.", REQUIRED),
+        Field("name", _NAME, "What it is called.", REQUIRED),
+        Field("url", _URL, _WHERE, REQUIRED),
+        Field("matters", _SENT, "What is sent.", REQUIRED),
+        Field("format", _FORMAT, "How the body is written.", "weft"),
+        _SECRET,
+    )
+)
+WEBHOOK_CHANGES = Record(
+    (
+        Field("name", _NAME, "What it is called."),
+        Field("url", _URL, _WHERE),
+        Field("matters", _SENT, "What is sent."),
+        Field("format", _FORMAT, "How the body is written."),
+        Field("is_active", Flag(), "Whether anything is sent; switched off, what waits is given up."),
+    )
+)
+SECRET = Record((_SECRET,))
+
+
+class ReadNoticesRequest(s.Serializer[object]):
+    """Which notices were read."""
+
+
+class RuleRequest(s.Serializer[object]):
+    """What to be told of."""
+
+
+class WebhookRequest(s.Serializer[object]):
+    """A webhook to be made."""
+
+
+class WebhookChanges(s.Serializer[object]):
+    """Parts of a webhook."""
+
+
+class SecretRequest(s.Serializer[object]):
+    """Another secret."""
+
+
+SCHEMAS: dict[type, Callable[[], Schema]] = {
+    ReadNoticesRequest: READ_NOTICES.schema,
+    RuleRequest: RULE.schema,
+    SecretRequest: SECRET.schema,
+    WebhookChanges: WEBHOOK_CHANGES.schema,
+    WebhookRequest: WEBHOOK.schema,
+}

@@ -1,0 +1,95 @@
+"""What can be done with one workload: POST /workloads/{id}/{verb}. Doing it twice does it once."""
+
+from typing import Any
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api.endpoint import VERSION, endpoint, if_match, no_body
+from controlplane.api.serializers import requests
+from controlplane.api.serializers import workloads as answers
+from controlplane.api.views.workloads import TAG, WorkloadView
+from controlplane.queries.access import Verb
+from controlplane.services import workloads
+
+
+def _action(verb: str, about: str) -> type[WorkloadView]:
+    """The view of one action without terms."""
+
+    class Action(WorkloadView):
+        """One action on one workload."""
+
+        @endpoint(
+            answer=answers.Workload,
+            headers=VERSION,
+            problems=(409, 412, 413, 415),
+            tag=TAG,
+            operation=f"{verb}_workload",
+        )
+        def post(self, request: Request, uid: UUID) -> Response:
+            no_body(request)
+            workload = self.one(uid)
+            self.may(Verb.ACT, workload.team.name)
+            getattr(workloads, verb)(workload=workload, actor=self.actor, version=if_match(request))
+            return self.answered(uid)
+
+        post.__doc__ = about
+
+    Action.__name__ = f"{verb.capitalize()}Workload"
+    return Action
+
+
+class Change(WorkloadView):
+    """One part of a workload changed by an action of its own."""
+
+    def changed(self, uid: UUID, changes: dict[str, Any]) -> Response:
+        """The workload after these changes, as in a job file."""
+        workload = self.one(uid)
+        self.may(Verb.CHANGE, workload.team.name, submitter=workload.created_by_id)
+        workloads.patch(workload=workload, changes=changes, version=if_match(self.request), actor=self.actor)
+        return self.answered(uid)
+
+
+class Scale(Change):
+    """How many workers or replicas."""
+
+    @endpoint(
+        answer=answers.Workload,
+        body=requests.Scale,
+        headers=VERSION,
+        problems=(409, 412, 413, 415, 422),
+        tag=TAG,
+        operation="scale_workload",
+    )
+    def post(self, request: Request, uid: UUID) -> Response:
+        """Change how many workers a training has while it waits, or the bounds of a service at any time."""
+        workload = self.one(uid)
+        self.may(Verb.CHANGE, workload.team.name, submitter=workload.created_by_id)
+        return self.changed(uid, requests.read_scale(workload.kind, request.data))
+
+
+class Priority(Change):
+    """The priority class."""
+
+    @endpoint(
+        answer=answers.Workload,
+        body=requests.Priority,
+        headers=VERSION,
+        problems=(409, 412, 413, 415, 422),
+        tag=TAG,
+        operation="prioritise_workload",
+    )
+    def post(self, request: Request, uid: UUID) -> Response:
+        """Give a workload another priority class; null gives it the default one."""
+        return self.changed(uid, requests.read_priority(request.data))
+
+
+ACTIONS: dict[str, type[WorkloadView]] = {
+    "suspend": _action("suspend", "Take it off the machines, keeping its checkpoint, or out of the queue."),
+    "resume": _action("resume", "Queue it again."),
+    "stop": _action("stop", "End it for good."),
+    "requeue": _action("requeue", "End this attempt and queue it again."),
+    "scale": Scale,
+    "priority": Priority,
+}

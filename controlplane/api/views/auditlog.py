@@ -1,0 +1,67 @@
+"""The audit log: who asked for what, from where, and what came of it."""
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane import jobfile
+from controlplane.api.endpoint import PAGE, Parameter, View, endpoint, refuse
+from controlplane.api.pagination import page
+from controlplane.api.serializers import auditlog as answers
+from controlplane.api.views.platform import MOMENT
+from controlplane.queries import auditlog as queries
+from controlplane.shapes import Choice, Text
+
+JSON, CSV = "json", "csv"
+
+
+class AuditLog(View):
+    """The log, for admins."""
+
+    @endpoint(
+        answer=answers.AuditPage,
+        tag="audit log",
+        operation="list_audit_log",
+        csv=True,
+        parameters=(
+            Parameter("team", jobfile.TEAM, "About this team."),
+            Parameter("actor", Text(150), "By this user."),
+            Parameter("outcome", Choice(queries.OUTCOMES), "With this outcome."),
+            Parameter("kind", Text(40), "Whose first event is of this kind, such as QuotaChanged."),
+            Parameter("from", MOMENT, "Not before this moment."),
+            Parameter("to", MOMENT, "Before this moment."),
+            Parameter("as", Choice((JSON, CSV)), "csv: the newest rows as a table for spreadsheets, no pages.", JSON),
+            *PAGE,
+        ),
+    )
+    def get(self, request: Request) -> Response | HttpResponse:
+        """List what was asked and what came of it, newest first: all of it for platform admins, else your teams'."""
+        if not queries.may_read(request.user):
+            raise PermissionDenied("The audit log is for admins of the platform or of a team.")
+        given = self.given
+        filters = queries.Filters(
+            team=given["team"] or "",
+            actor=given["actor"] or "",
+            outcome=given["outcome"] or "",
+            kind=given["kind"] or "",
+            since=given["from"],
+            until=given["to"],
+        )
+        found = queries.entries(request.user, filters)
+        if given["as"] == CSV:
+            if "cursor" in request.GET or "page_size" in request.GET:
+                refuse("as", "as=csv has no pages. Leave cursor and page_size out, and narrow it with from and to.")
+            return _csv(queries.as_csv(found[: queries.MOST_ROWS]))
+
+        def show(rows: list[Any]) -> list[dict[str, Any]]:
+            return [queries.row(row) for row in rows]
+
+        return Response(page(request, found, order="-number", show=show, size=given["page_size"]))
+
+
+def _csv(text: str) -> HttpResponse:
+    headers = {"Content-Disposition": 'attachment; filename="audit-log.csv"', "Cache-Control": "no-store"}
+    return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)

@@ -1,0 +1,182 @@
+"""Each type under its own name: /trainings, /notebooks and /inferences, with what only one type has."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpResponse, HttpResponseBase
+from django.urls import URLPattern, path
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api.endpoint import VERSION, endpoint
+from controlplane.api.serializers import details
+from controlplane.api.serializers import workloads as answers
+from controlplane.api.serializers.requests import BODY_OF, Changes
+from controlplane.api.views.workloads import FILTERS, KEY, WAIT, Workload, Workloads, WorkloadView
+from controlplane.quantities import iso
+from controlplane.queries import details as queries
+from controlplane.queries import sla
+from controlplane.queries import workloads as rows
+from controlplane.services import clock
+from controlplane.services.errors import Refused
+from scheduler.workload import Kind, Phase
+
+WITHOUT_TYPE = tuple(one for one in FILTERS if one.name != "type")
+
+
+class OfKind(WorkloadView):
+    """Views of one type."""
+
+    kind: Kind
+
+    def one(self, uid: UUID) -> Any:
+        """The workload, if it is of this type and the user may see it; else 404."""
+        workload = super().one(uid)
+        if workload.kind != self.kind:
+            raise Http404
+        return workload
+
+
+def _list(of: Kind) -> type[WorkloadView]:
+    class OneType(Workloads):
+        """The workloads of one type."""
+
+        kind = of
+
+        @endpoint(answer=answers.WorkloadPage, tag=f"{of}s", operation=f"list_{of}s", parameters=WITHOUT_TYPE)
+        def get(self, request: Request) -> Response:
+            return self.page_of(self.kind.value)
+
+        @endpoint(
+            answer=answers.Workload,
+            body=BODY_OF[of],
+            status=201,
+            headers=KEY,
+            problems=(409, 413, 415, 422),
+            tag=f"{of}s",
+            operation=f"submit_{of}",
+        )
+        def post(self, request: Request) -> HttpResponse:
+            return self.submitted(self.typed(request.data))
+
+        def typed(self, body: Any) -> Any:
+            """The job file with its type; another type is refused."""
+            if not isinstance(body, dict):
+                return body
+            if body.get("type", self.kind.value) != self.kind.value:
+                fix = f"Leave it out here, or send the job file to /api/v1/{body['type']}s."
+                raise Refused(400, "Invalid", "type", f"type is {str(body['type'])[:40]}, not {self.kind}. {fix}")
+            return {"type": self.kind.value, **body}
+
+    OneType.get.__doc__ = f"List the workloads of type {of}, as /workloads?type={of} does."
+    OneType.post.__doc__ = f"Submit a {of}; `type` may be left out of the job file."
+    OneType.__name__ = f"{of.capitalize()}s"
+    return OneType
+
+
+def _single(of: Kind) -> type[WorkloadView]:
+    class One(OfKind, Workload):
+        """One workload of one type."""
+
+        kind = of
+
+        @endpoint(answer=answers.Workload, tag=f"{of}s", operation=f"read_{of}", parameters=WAIT)
+        def get(self, request: Request, uid: UUID) -> HttpResponseBase:
+            return super().get(request, uid)
+
+        @endpoint(
+            answer=answers.Workload,
+            body=Changes,
+            headers=VERSION,
+            problems=(409, 412, 413, 415, 422),
+            tag=f"{of}s",
+            operation=f"change_{of}",
+        )
+        def patch(self, request: Request, uid: UUID) -> Response:
+            return super().patch(request, uid)
+
+        @endpoint(answer=answers.Workload, headers=VERSION, problems=(412,), tag=f"{of}s", operation=f"delete_{of}")
+        def delete(self, request: Request, uid: UUID) -> Response:
+            return super().delete(request, uid)
+
+    One.get.__doc__ = f"Read a {of} in full; 404 for a workload of another type."
+    One.patch.__doc__ = f"Change a {of}, as PATCH /workloads/{{uid}} does."
+    One.delete.__doc__ = f"Stop a {of}; its record stays, so the answer is the workload."
+    One.__name__ = of.capitalize()
+    return One
+
+
+class Slo(OfKind):
+    """A service's objective."""
+
+    kind = Kind.INFERENCE
+
+    @endpoint(answer=details.Objective, tag="inferences", operation="read_inference_slo")
+    def get(self, request: Request, uid: UUID) -> Response:
+        """Tell how a service stands against its objective; 404 with code NoObjective if it has none."""
+        workload = self.one(uid)
+        found = sla.one(clock.now(), workload)
+        if found is None:
+            fix = "Give one in the job file: objective: {p95_latency: 200ms}."
+            raise Refused(404, "NoObjective", "objective", f"{workload.name} has no objective. {fix}")
+        same = ("requests", "over", "attainment", "budget_left", "burn_rate", "requests_per_second")
+        return Response(
+            {
+                "uid": str(found.uid),
+                "p95_target_seconds": found.p95_target,
+                "availability_target": found.target,
+                "window_seconds": found.window,
+                "standing": found.standing.value,
+                "p95_seconds": found.p95,
+                **{name: getattr(found, name) for name in same},
+            }
+        )
+
+
+class Autoscaling(OfKind):
+    """A service's replicas."""
+
+    kind = Kind.INFERENCE
+
+    @endpoint(answer=details.Autoscaling, tag="inferences", operation="read_inference_autoscaling")
+    def get(self, request: Request, uid: UUID) -> Response:
+        """Tell how many replicas a service may have, should have and has, and the newest changes with their reasons."""
+        return Response(queries.autoscaling(self.one(uid)))
+
+
+class Connect(OfKind):
+    """A notebook's address."""
+
+    kind = Kind.NOTEBOOK
+
+    @endpoint(answer=details.Connection, tag="notebooks", operation="read_notebook_connection")
+    def get(self, request: Request, uid: UUID) -> Response:
+        """Tell where a notebook is reached inside the cluster, and whether it runs."""
+        workload = self.one(uid)
+        return Response({"address": rows.address(workload), "is_ready": workload.phase == Phase.RUNNING})
+
+
+class Activity(OfKind):
+    """A notebook's idleness."""
+
+    kind = Kind.NOTEBOOK
+
+    @endpoint(answer=details.Activity, tag="notebooks", operation="read_notebook_activity")
+    def get(self, request: Request, uid: UUID) -> Response:
+        """Tell since when a notebook is measured idle, and when it will be parked if it stays so."""
+        workload = self.one(uid)
+        since = rows.idle_since(workload)
+        after = (workload.spec.get("normalised") or {}).get("park_after_seconds")
+        parks_at = None if since is None or after is None else iso(since + after)
+        told = {"idle_since": None if since is None else iso(since), "park_after_seconds": after}
+        return Response({**told, "parks_at": parks_at})
+
+
+ROUTES: list[URLPattern] = [
+    *(path(f"{kind}s", _list(kind).as_view()) for kind in Kind),
+    *(path(f"{kind}s/<uuid:uid>", _single(kind).as_view()) for kind in Kind),
+    path("inferences/<uuid:uid>/slo", Slo.as_view()),
+    path("inferences/<uuid:uid>/autoscaling", Autoscaling.as_view()),
+    path("notebooks/<uuid:uid>/connect", Connect.as_view()),
+    path("notebooks/<uuid:uid>/activity", Activity.as_view()),
+]

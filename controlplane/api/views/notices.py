@@ -1,0 +1,249 @@
+"""What people are told: notices and the rules behind them, a team's webhooks and what they were sent."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane import jobfile
+from controlplane.api.endpoint import PAGE, VERSION, Parameter, View, endpoint, if_match, no_body, versioned
+from controlplane.api.pagination import page, part
+from controlplane.api.serializers import notices as answers
+from controlplane.api.serializers import requests, telling
+from controlplane.queries import notices as queries
+from controlplane.queries.access import Verb
+from controlplane.services import deliveries, notices, rules, webhooks
+from controlplane.shapes import Choice, Flag
+
+TAG = "notices"
+STATES = Choice(("waiting", "delivered", "given-up"))
+
+
+class Notices(View):
+    """The asker's notices."""
+
+    @endpoint(
+        answer=answers.NoticeList,
+        tag=TAG,
+        operation="list_notices",
+        parameters=(Parameter("unread", Flag(), "Only those that were not read, or only those that were."), *PAGE),
+    )
+    def get(self, request: Request) -> Response:
+        """List your notices, newest first."""
+        found = queries.notices(self.caller, unread=self.given["unread"])
+        size = self.given["page_size"]
+        return Response(page(request, found, order="-id", show=_shown(queries.notice_row), size=size))
+
+
+class ReadNotices(View):
+    """Reading notices."""
+
+    @endpoint(
+        answer=answers.Marked,
+        body=telling.ReadNoticesRequest,
+        problems=(413, 415),
+        tag=TAG,
+        operation="mark_notices_read",
+    )
+    def post(self, request: Request) -> Response:
+        """Mark your notices as read: these, or all."""
+        given = requests.read(telling.READ_NOTICES, request.data)
+        return Response({"marked": notices.mark_read(user=self.caller.pk, pks=given["ids"])})
+
+
+class Rules(View):
+    """The asker's rules."""
+
+    @endpoint(answer=answers.RuleList, tag=TAG, operation="list_notification_rules", parameters=PAGE)
+    def get(self, request: Request) -> Response:
+        """List what you are told of."""
+        found = queries.rules(self.caller)
+        size = self.given["page_size"]
+        return Response(page(request, found, order="id", show=_shown(queries.rule_row), size=size))
+
+    @endpoint(
+        answer=answers.Rule,
+        body=telling.RuleRequest,
+        status=201,
+        problems=(409, 413, 415, 422),
+        tag=TAG,
+        operation="save_notification_rule",
+    )
+    def post(self, request: Request) -> Response:
+        """Be told of a matter: of your own work, or with a team of all its work. Again: changes whether by mail."""
+        given = requests.read(telling.RULE, request.data)
+        team = None
+        if given["team"] is not None:
+            self.may(Verb.READ, given["team"])
+            team = queries.team_at(given["team"])
+            if team is None:  # a platform admin may read of any name
+                raise Http404
+        made = rules.save(user=self.caller, matter=given["matter"], team=team, by_mail=given["by_mail"])
+        return Response(queries.rule_row(made), status=201)
+
+
+class Rule(View):
+    """One of the asker's rules."""
+
+    @endpoint(status=204, tag=TAG, operation="delete_notification_rule")
+    def delete(self, request: Request, rule: int) -> Response:
+        """Be told of it no more."""
+        no_body(request)
+        found = queries.rules(self.caller).filter(pk=rule).first()
+        if found is None:
+            raise Http404
+        rules.remove(rule=found, actor=self.actor)
+        return Response(status=204)
+
+
+class _OfWebhook(View):
+    """What is done with one webhook."""
+
+    def managed(self, uid: UUID) -> Any:
+        """The webhook: 404 if it is another team's, 403 if the role is too low."""
+        found = queries.webhook(self.caller, uid)
+        if found is None:
+            raise Http404
+        self.may(Verb.MANAGE, found.team.name)
+        return found
+
+    def answered(self, uid: UUID, secret: str | None = None, status: int = 200) -> Response:
+        """The webhook as it stands, with a new secret if there is one."""
+        row = queries.webhook_row(self.managed(uid))
+        more = {} if secret is None else {"secret": secret}
+        return versioned({**row, **more}, row["version"], status)
+
+
+class Webhooks(_OfWebhook):
+    """Webhooks of the teams that the asker manages."""
+
+    @endpoint(
+        answer=answers.WebhookList,
+        tag=TAG,
+        operation="list_webhooks",
+        parameters=(Parameter("team", jobfile.TEAM, "Of this team."), *PAGE),
+    )
+    def get(self, request: Request) -> Response:
+        """List the webhooks of the teams whose admin you are."""
+        found = queries.webhooks(self.caller, self.given["team"])
+        rows = queries.rows(found, queries.webhook_row)
+        return Response(part(request, rows, lambda row: f"{row['team']}/{row['name']}", self.given["page_size"]))
+
+    @endpoint(
+        answer=answers.NewWebhook,
+        body=telling.WebhookRequest,
+        status=201,
+        problems=(409, 413, 415, 422),
+        tag=TAG,
+        operation="create_webhook",
+    )
+    def post(self, request: Request) -> Response:
+        """Add a webhook to a team; its secret is shown this once."""
+        given = requests.read(telling.WEBHOOK, request.data)
+        self.may(Verb.MANAGE, given["team"])
+        team = queries.team_at(given["team"])
+        if team is None:
+            raise Http404
+        values = {name: given[name] for name in ("name", "url", "matters", "secret")}
+        issued = webhooks.create(team=team, actor=self.actor, format_=given["format"], **values)
+        return self.answered(issued.webhook.pk, issued.secret, 201)
+
+
+class Webhook(_OfWebhook):
+    """One webhook."""
+
+    @endpoint(answer=answers.Webhook, tag=TAG, operation="read_webhook")
+    def get(self, request: Request, webhook: UUID) -> Response:
+        """Read a webhook."""
+        return self.answered(webhook)
+
+    @endpoint(
+        answer=answers.Webhook,
+        body=telling.WebhookChanges,
+        headers=VERSION,
+        problems=(409, 412, 413, 415, 422),
+        tag=TAG,
+        operation="change_webhook",
+    )
+    def patch(self, request: Request, webhook: UUID) -> Response:
+        """Change a webhook, or switch it off and on; what is left out stays."""
+        found = self.managed(webhook)
+        given = requests.read(telling.WEBHOOK_CHANGES, request.data)
+        renamed = {"format_" if name == "format" else name: value for name, value in given.items()}
+        changes = {name: value for name, value in renamed.items() if value is not None}
+        webhooks.change(webhook=found, actor=self.actor, version=if_match(request), **changes)
+        return self.answered(webhook)
+
+    @endpoint(status=204, tag=TAG, operation="delete_webhook")
+    def delete(self, request: Request, webhook: UUID) -> Response:
+        """Delete a webhook with its log."""
+        no_body(request)
+        webhooks.remove(webhook=self.managed(webhook), actor=self.actor)
+        return Response(status=204)
+
+
+class WebhookSecret(_OfWebhook):
+    """The secret of a webhook."""
+
+    @endpoint(
+        answer=answers.NewWebhook,
+        body=telling.SecretRequest,
+        problems=(413, 415, 422),
+        tag=TAG,
+        operation="change_webhook_secret",
+    )
+    def post(self, request: Request, webhook: UUID) -> Response:
+        """Sign with another secret from now on; it is shown this once."""
+        found = self.managed(webhook)
+        given = requests.read(telling.SECRET, request.data)
+        issued = webhooks.change_secret(webhook=found, actor=self.actor, secret=given["secret"])
+        return self.answered(webhook, issued.secret)
+
+
+class TestWebhook(_OfWebhook):
+    """A test of a webhook."""
+
+    __test__ = False
+
+    @endpoint(answer=answers.Delivery, status=202, problems=(409,), tag=TAG, operation="test_webhook")
+    def post(self, request: Request, webhook: UUID) -> Response:
+        """Queue a test; the delivery log says what came of it."""
+        no_body(request)
+        made = deliveries.test(webhook=self.managed(webhook), actor=self.actor)
+        return Response(queries.delivery_row(made), status=202)
+
+
+class Deliveries(_OfWebhook):
+    """The delivery log of a webhook."""
+
+    @endpoint(
+        answer=answers.DeliveryList,
+        tag=TAG,
+        operation="list_deliveries",
+        parameters=(Parameter("state", STATES, "Only those that stand so."), *PAGE),
+    )
+    def get(self, request: Request, webhook: UUID) -> Response:
+        """List what a webhook was sent, newest first, with each try."""
+        found = queries.deliveries(self.managed(webhook), self.given["state"])
+        size = self.given["page_size"]
+        return Response(page(request, found, order="-id", show=_shown(queries.delivery_row), size=size))
+
+
+class Redeliver(_OfWebhook):
+    """One delivery, again."""
+
+    @endpoint(answer=answers.Delivery, status=202, problems=(409,), tag=TAG, operation="redeliver")
+    def post(self, request: Request, webhook: UUID, delivery: UUID) -> Response:
+        """Send it again, as it was and under the same id."""
+        no_body(request)
+        found = queries.delivery(self.managed(webhook), delivery)
+        if found is None:
+            raise Http404
+        sent = deliveries.redeliver(delivery=found, actor=self.actor)
+        return Response(queries.delivery_row(sent), status=202)
+
+
+def _shown(show: Any) -> Any:
+    return lambda rows: queries.rows(rows, show)

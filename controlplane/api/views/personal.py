@@ -1,0 +1,172 @@
+"""Templates to submit from, saved views, and search."""
+
+from typing import Any
+from urllib.parse import parse_qsl
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane import jobfile
+from controlplane.api.endpoint import PAGE, VERSION, Parameter, View, endpoint, if_match, no_body, versioned
+from controlplane.api.pagination import page
+from controlplane.api.serializers import personal as answers
+from controlplane.api.serializers import requests
+from controlplane.api.serializers.workloads import KINDS
+from controlplane.queries import access, personal, search
+from controlplane.queries.access import Verb
+from controlplane.services import savedviews, templates
+from controlplane.services.errors import Refused
+from controlplane.shapes import Choice, Text
+
+TAG = "templates"
+
+
+class Templates(View):
+    """All templates."""
+
+    @endpoint(
+        answer=answers.TemplateList,
+        tag=TAG,
+        operation="list_templates",
+        parameters=(
+            Parameter("team", jobfile.TEAM, "Of this team."),
+            Parameter("type", Choice(tuple(KINDS)), "Of this type."),
+            *PAGE,
+        ),
+    )
+    def get(self, request: Request) -> Response:
+        """List the platform's templates and those of your teams, newest first."""
+        found = personal.templates(request.user, team=self.given["team"], kind=self.given["type"])
+        show = personal.template_rows
+        return Response(page(request, found, order="-pk", show=show, size=self.given["page_size"]))
+
+    @endpoint(
+        answer=answers.Template,
+        status=201,
+        body=requests.TemplateRequest,
+        problems=(409, 413, 415),
+        tag=TAG,
+        operation="save_template",
+    )
+    def post(self, request: Request) -> Response:
+        """Keep a job file for your team, or as a platform admin for everybody."""
+        body = request.data
+        if isinstance(body, dict) and body.get("team", "") is None:  # as an answer has it
+            body = {name: value for name, value in body.items() if name != "team"}
+        given = requests.read(requests.TEMPLATE, body)
+        team = None
+        if given["team"] is not None:
+            self.may(Verb.SUBMIT, given["team"])
+            team = personal.team_named(given["team"])
+        elif not access.is_platform_admin(request.user):
+            raise PermissionDenied("A template without a team is for everybody. Name one of your teams.")
+        made = templates.create(team=team, name=given["name"], about=given["about"], job=given["job"], user=self.caller)
+        return versioned(personal.template_rows([made])[0], made.version, 201)
+
+
+class Template(View):
+    """One template."""
+
+    @endpoint(answer=answers.Template, tag=TAG, operation="read_template")
+    def get(self, request: Request, number: int) -> Response:
+        """Read a template."""
+        found = self.one(number)
+        return versioned(personal.template_rows([found])[0], found.version)
+
+    @endpoint(
+        answer=answers.Template,
+        body=requests.TemplateChanges,
+        headers=VERSION,
+        problems=(412, 413, 415),
+        tag=TAG,
+        operation="change_template",
+    )
+    def put(self, request: Request, number: int) -> Response:
+        """Replace what a template says: its author, the team's admins."""
+        given = requests.read(requests.TEMPLATE_CHANGES, request.data)
+        found = self.mine(number)
+        made = templates.change(
+            template=found, about=given["about"], job=given["job"], version=if_match(request), actor=self.actor
+        )
+        return versioned(personal.template_rows([made])[0], made.version)
+
+    @endpoint(status=204, tag=TAG, operation="remove_template")
+    def delete(self, request: Request, number: int) -> Response:
+        """Forget a template: its author, the team's admins."""
+        no_body(request)
+        templates.remove(template=self.mine(number), actor=self.actor)
+        return Response(status=204)
+
+    def one(self, number: int) -> Any:
+        """The template, if the caller may see it."""
+        found = personal.template(self.request.user, number)
+        if found is None:
+            raise Http404
+        return found
+
+    def mine(self, number: int) -> Any:
+        """The template, if the caller may change it."""
+        found = self.one(number)
+        if not personal.may_change(self.request.user, found):
+            raise PermissionDenied("Only its author and admins of its team change a template. Save one of your own.")
+        return found
+
+
+class SavedViews(View):
+    """The caller's saved views."""
+
+    @endpoint(answer=answers.SavedViewList, tag="views", operation="list_views", parameters=PAGE)
+    def get(self, request: Request) -> Response:
+        """List your saved lists of workloads."""
+        found = personal.views(self.caller)
+        return Response(page(request, found, order="-pk", show=personal.view_rows, size=self.given["page_size"]))
+
+    @endpoint(
+        answer=answers.SavedView,
+        status=201,
+        body=requests.SavedViewRequest,
+        problems=(409, 413, 415, 422),
+        tag="views",
+        operation="save_view",
+    )
+    def post(self, request: Request) -> Response:
+        """Keep a list of workloads under a name; one of the same name is replaced."""
+        given = requests.read(requests.SAVED_VIEW, request.data)
+        made = savedviews.save(user=self.caller, name=given["name"], given=_filters(given["query"]))
+        return Response(personal.view_rows([made])[0], status=201)
+
+
+class SavedView(View):
+    """One of them."""
+
+    @endpoint(status=204, tag="views", operation="remove_view")
+    def delete(self, request: Request, number: int) -> Response:
+        """Forget a saved view."""
+        no_body(request)
+        if not savedviews.remove(user=self.caller, number=number):
+            raise Http404
+        return Response(status=204)
+
+
+class Search(View):
+    """Everything by its name."""
+
+    @endpoint(
+        answer=answers.Hits,
+        tag="search",
+        operation="search",
+        parameters=(Parameter("q", Text(search.LONGEST), "A part of a name, team/name or a uid.", ""),),
+    )
+    def get(self, request: Request) -> Response:
+        """Find workloads of your teams, your teams, and nodes, by a part of their name."""
+        return Response({"results": search.rows(search.find(request.user, self.given["q"]))})
+
+
+def _filters(query: str) -> dict[str, str]:
+    """The parameters of an address; one given twice is refused, as the page would read only one of them."""
+    pairs = parse_qsl(query.removeprefix("?"), keep_blank_values=True)
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise Refused(422, "BadQuery", "query", "A filter is given twice. Give it once.")
+    return dict(pairs)

@@ -1,0 +1,96 @@
+"""Reports of a period: what was used and what it cost, and how services kept their objectives; as JSON or CSV."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane import csvfile
+from controlplane.api.endpoint import Parameter, View, endpoint, refuse
+from controlplane.api.serializers import reports as answers
+from controlplane.api.views.platform import MOMENT
+from controlplane.quantities import iso
+from controlplane.queries import platform as queries
+from controlplane.queries import reports
+from controlplane.shapes import Choice, Items
+
+TAG = "reports"
+FROM = Parameter("from", MOMENT, "Cluster clock; 30 days before `to` if absent.")
+TO = Parameter("to", MOMENT, "Cluster clock; the end of the running hour if absent.")
+FORMAT = Parameter("format", Choice(("json", "csv")), "csv: a table for spreadsheets, formulas escaped.", "json")
+DEFAULT = 30 * reports.DAY
+
+
+class Report(View):
+    """What reports share: the period and the two forms."""
+
+    def period(self) -> tuple[float, float]:
+        """The period asked for; refuses one that is turned around or too long."""
+        given, now = self.given, queries.cluster_state()["seconds"]
+        until = now - now % reports.HOUR + reports.HOUR if given["to"] is None else given["to"]
+        since = max(0.0, until - DEFAULT) if given["from"] is None else given["from"]
+        if since > until:
+            refuse("from", f"from is {iso(since)}, which is after to, {iso(until)}. Set it before.")
+        if until - since > reports.LONGEST:
+            refuse("from", "from and to are more than 366 days apart. Ask for less at once.")
+        return since, until
+
+    def written(
+        self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], period: tuple[float, float]
+    ) -> Any:
+        """The rows as JSON with their period, or as a file."""
+        if self.given["format"] == "json":
+            return Response({"from": iso(period[0]), "to": iso(period[1]), "rows": list(rows)})
+        text = csvfile.table(columns, ([row[column] for column in columns] for row in rows))
+        response = HttpResponse(text, content_type=csvfile.CONTENT_TYPE)
+        response["Content-Disposition"] = f'attachment; filename="weft-{name}.csv"'
+        return response
+
+
+class UsageReport(Report):
+    """GPU hours and their cost."""
+
+    @endpoint(
+        answer=answers.UsageReport,
+        csv=True,
+        tag=TAG,
+        operation="report_usage",
+        parameters=(
+            Parameter(
+                "group_by",
+                Items(Choice(tuple(reports.DIMENSIONS)), 3, is_unique=True),
+                "Any of team, user and pool, comma between them.",
+                ("team",),
+            ),
+            Parameter("granularity", Choice(tuple(reports.Step)), "A row for each of these, or for all of it.", "day"),
+            FROM,
+            TO,
+            FORMAT,
+        ),
+    )
+    def get(self, request: Request) -> Any:
+        """Report the GPU hours of your teams, and what they cost at the node pools' present prices."""
+        since, until = self.period()
+        group_by, step = self.given["group_by"], reports.Step(self.given["granularity"])
+        try:
+            lines = reports.usage(since, until, group_by=group_by, step=step, names=queries.scope(request.user))
+        except queries.TooMany:
+            refuse("granularity", f"The report has more than {queries.MOST_ROWS} rows. Group by less, or ask for less.")
+        columns = ("start", *group_by, *reports.USAGE_COLUMNS)
+        return self.written("usage", [reports.usage_row(line, group_by) for line in lines], columns, (since, until))
+
+
+class SloReport(Report):
+    """How services kept their objectives."""
+
+    @endpoint(answer=answers.SloReport, csv=True, tag=TAG, operation="report_slo", parameters=(FROM, TO, FORMAT))
+    def get(self, request: Request) -> Any:
+        """Report how the services of your teams kept their objectives over a period."""
+        since, until = self.period()
+        try:
+            rows = reports.slo(since, until, queries.scope(request.user))
+        except queries.TooMany:
+            refuse("from", f"More than {queries.MOST_ROWS} services had requests. Ask for a shorter period.")
+        return self.written("slo", rows, reports.SLO_COLUMNS, (since, until))

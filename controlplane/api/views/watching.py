@@ -1,0 +1,111 @@
+"""What happens, as it happens: server-sent events that go on where a connection broke."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse, HttpResponseBase
+from rest_framework.request import Request
+
+from controlplane import jobfile
+from controlplane.api import waiting
+from controlplane.api.endpoint import Parameter, View, endpoint
+from controlplane.api.feed import FEED, Inbox, or_leave
+from controlplane.api.rendering import EventStream, Renderer
+from controlplane.api.serializers.workloads import StreamMessage
+from controlplane.api.views.workloads import TAG, WorkloadView
+from controlplane.queries import feed
+from controlplane.queries import workloads as queries
+from controlplane.queries.access import Verb
+from controlplane.queries.viewers import viewer
+from scheduler.workload import ENDED
+
+RESUME = {"Last-Event-ID": "The id of the last event received: the stream goes on after it."}
+PHASES_OF_END = frozenset(phase.value for phase in ENDED)
+
+
+class Watch(View):
+    """A stream."""
+
+    renderer_classes = [EventStream, Renderer]
+
+    def joined(self, scope: feed.Scope, after: int | None) -> tuple[Inbox, int]:
+        """An inbox for this caller, and the number up to which it gets nothing: what is before is read apart."""
+        inbox = FEED.join(viewer(self.request), scope)
+        until = inbox.after
+        inbox.after = max(until, after or 0)
+        return inbox, until
+
+    def sent(self, inbox: Inbox, begin: list[str], is_last: waiting.Told = lambda _: False) -> HttpResponseBase:
+        """The stream, or as much of it as there is where nothing could send the rest."""
+        if waiting.has_event_loop(self.request):
+            return waiting.Stream(inbox, waiting.live(inbox, begin, _event, is_last))
+        FEED.leave(inbox)
+        return waiting.Stream(inbox, waiting.so_far(begin))
+
+
+class WatchWorkloads(Watch):
+    """All workloads."""
+
+    @endpoint(
+        answer=StreamMessage,
+        media=EventStream.media_type,
+        headers=RESUME,
+        problems=(410,),
+        parameters=(Parameter("team", jobfile.TEAM, "Of this team."),),
+        tag=TAG,
+        operation="watch_workloads",
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        """Stream what happens to the workloads of your teams.
+
+        First comes `begin`, whose id is where the stream starts: open it before you list, and nothing is missed. Then
+        an `event` for each that /workloads/{uid}/events would list. After a broken connection, Last-Event-ID goes on.
+        """
+        teams = feed.teams_of(request.user)
+        if (team := self.given["team"]) is not None:
+            self.may(Verb.READ, team)
+            teams = frozenset([team])
+        after = waiting.last_event_id(request)
+        inbox, until = self.joined(feed.Scope(teams), after)
+        with or_leave(inbox):
+            begin = [waiting.message("begin", until, {"last_event_id": until})] if after is None else []
+            return self.sent(inbox, begin + [_event(event) for event in waiting.missed(after, inbox, until)])
+
+
+class WatchWorkload(Watch, WorkloadView):
+    """One workload."""
+
+    @endpoint(
+        answer=StreamMessage,
+        media=EventStream.media_type,
+        headers=RESUME,
+        problems=(410,),
+        tag=TAG,
+        operation="watch_workload",
+    )
+    def get(self, request: Request, uid: UUID) -> HttpResponseBase:
+        """Stream what happens to one workload, until it has ended.
+
+        First comes `state`, the workload as /workloads/{uid} shows it, then an `event` for each that happens. After a
+        broken connection, Last-Event-ID goes on; 204 says that it has ended and all was told.
+        """
+        workload = self.one(uid)
+        after = waiting.last_event_id(request)
+        inbox, until = self.joined(feed.Scope(frozenset([workload.team.name]), uid), after)
+        with or_leave(inbox):
+            begin = [_event(event) for event in waiting.missed(after, inbox, until)]
+            if after is None:
+                inbox.after = until = max(until, feed.newest(uid))
+            now = self.one(uid)  # read after joining and after that number: it shows what was before, the rest is told
+            if after is None:
+                begin = [waiting.message("state", until, queries.row(now))]
+            if now.phase in PHASES_OF_END:
+                FEED.leave(inbox)
+                inbox.is_over = True
+                if not begin:
+                    return HttpResponse(status=204)
+            return self.sent(inbox, begin, lambda event: event.phase in PHASES_OF_END)
+
+
+def _event(event: Any) -> str:
+    return waiting.message("event", event.pk, queries.event_row(event))
