@@ -17,7 +17,7 @@ class ControlplaneConfig(AppConfig):
 
     def ready(self) -> None:
         """Load the Celery app, so that `celery -A controlplane.celery` and `send_task` share one; connect the logs."""
-        from controlplane import celery, logs  # noqa: F401
+        from controlplane import celery, checks, logs  # noqa: F401
 
         logs.connect(_read_logs)
 

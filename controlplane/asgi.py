@@ -18,6 +18,7 @@ from django.http import HttpResponseBase
 from django.urls import get_resolver, set_script_prefix
 
 from controlplane import tuning
+from controlplane.api.parked import Parked
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
@@ -53,6 +54,8 @@ class Handler(ASGIHandler):
         except RequestAborted:
             return
         response = await self._in_thread(self._answer, scope, body)
+        if isinstance(response, Parked) and not await self._is_filled(response, receive):
+            return
         if response.streaming:
             await self._stream(response, receive, send)
         else:
@@ -71,10 +74,24 @@ class Handler(ASGIHandler):
         response._handler_class = self.__class__
         if response.streaming and not response.is_async:
             response.streaming_content = _whole(response)
-        elif not response.streaming:
+        elif not response.streaming and not isinstance(response, Parked):
             response.close()
         body.close()
         return response  # type: ignore[no-any-return]
+
+    async def _is_filled(self, response: Parked, receive: Receive) -> bool:
+        """Have an answer filled in once what it waits for has happened; tell whether the client is still there."""
+        waits = asyncio.create_task(response.until_told())
+        gone = asyncio.create_task(self.listen_for_disconnect(receive))
+        try:
+            await asyncio.wait([waits, gone], return_when=asyncio.FIRST_COMPLETED)
+            is_there = not gone.done()
+            if is_there:
+                await self._in_thread(_filled, response)
+            return is_there
+        finally:
+            await _cancelled(waits, gone)
+            await self._in_thread(response.close)
 
     async def _stream(self, response: HttpResponseBase, receive: Receive, send: Send) -> None:
         """Send until the stream ends or the client has gone."""
@@ -85,12 +102,21 @@ class Handler(ASGIHandler):
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in tasks:
-                task.cancel()
-            for task in tasks:
-                with contextlib.suppress(asyncio.CancelledError, RequestAborted):
-                    await task
+            await _cancelled(*tasks)
             await self._in_thread(response.close)
+
+
+async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with contextlib.suppress(asyncio.CancelledError, RequestAborted):
+            await task
+
+
+def _filled(response: Parked) -> None:
+    close_unless_fit()
+    response.fill()
 
 
 async def _one(content: bytes) -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 import environ
 
 from controlplane.logformat import logging_of
+from controlplane.signin import configuration
 
 env = environ.FileAwareEnv()
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -18,16 +19,24 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 # --- where things lie -------------------------------------------------------------------------
 DATA_DIR = Path(env.str("WEFT_HOME", str(BASE_DIR / ".weft")))  # database and simulated cluster of the embedded mode
 WEFT_DATA = Path(env.str("WEFT_DATA", str(BASE_DIR.parent / "shared" / "data")))  # traces for benchmarks and TRACE=
-WHAT_IF_PROCESS = True  # a what-if that is asked on a page or by REST is answered in a process of its own
+WHAT_IF_PROCESS = env.bool(
+    "WEFT_WHAT_IF", default=True
+)  # a what-if that is asked on a page or by REST is answered in a process of its own
 
 # --- security ---------------------------------------------------------------------------------
 EMBEDDED = env.bool("WEFT_EMBEDDED", default=not {"DATABASE_URL", "DATABASE_URL_FILE"} & os.environ.keys())
-DEBUG = False
+DEBUG = False  # no environment turns it on: its pages show settings and code to whoever causes an error
+LEAST_KEY, LEAST_LETTERS = 50, 8  # characters, and how many of them differ
 
 
 def _secret_key() -> str:
     """The configured key; in the embedded mode one made on first use and kept beside the database."""
     configured: str = env.str("SECRET_KEY", "")
+    if configured and not EMBEDDED and (len(configured) < LEAST_KEY or len(set(configured)) < LEAST_LETTERS):
+        sys.exit(
+            f"SECRET_KEY is weak: it has {len(configured)} characters, {len(set(configured))} of them different. "
+            f"Set SECRET_KEY or SECRET_KEY_FILE to {LEAST_KEY} or more random characters: openssl rand -hex 32"
+        )
     if configured:
         return configured
     if not EMBEDDED:
@@ -50,15 +59,48 @@ def _secret_key() -> str:
 
 
 SECRET_KEY = _secret_key()
+SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])  # what they signed or sealed still counts
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]", "testserver"])
+SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])  # older keys, while sessions move to the new one
+if "*" in ALLOWED_HOSTS and not EMBEDDED:
+    sys.exit("ALLOWED_HOSTS is *, so anybody may say under which name Weft runs. Name its hosts: ALLOWED_HOSTS=a,b")
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 TLS = env.bool("WEFT_TLS", default=not EMBEDDED)  # pages are served over https (by a proxy in front)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = TLS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.bool("WEFT_TRUST_PROXY", default=False) else None
 SECURE_HSTS_SECONDS = 31_536_000 if TLS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = TLS
-SESSION_COOKIE_AGE = 12 * 3600
+SESSION_ENGINE = "controlplane.sessions"
+SESSION_COOKIE_AGE = env.int("WEFT_SESSION_SECONDS", default=12 * 3600)  # after signing in, whatever one does
+SESSION_IDLE_SECONDS = env.int("WEFT_SESSION_IDLE_SECONDS", default=2 * 3600)  # after the last thing one did
 X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+# What a page may load, run and send; no inline script, no inline style, no eval.
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        # Plotly makes a style element and fills it by script: the digest is that of an empty one, no other is allowed.
+        "style-src": ["'self'", "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"],
+        "img-src": ["'self'", "data:"],
+        "font-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "manifest-src": ["'self'"],
+        # Browsers ask this of where a form's answer leads to as well: sign-in at a provider is such a redirect.
+        "form-action": ["'self'", *configuration.origin(env), *env.list("WEFT_FORM_TARGETS", default=[])],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    }
+}
+_INLINE = "'unsafe-inline'"
+# By prefix of the address, in place of the pages' directives; docs/security.md says what needs each.
+CSP_EXCEPTIONS: dict[str, dict[str, list[str]]] = {
+    "/admin/": {"script-src": ["'self'", _INLINE, "'unsafe-eval'"], "style-src": ["'self'", _INLINE]},
+    "/api/": {"script-src": ["'none'"], "style-src": ["'none'"], "img-src": ["'none'"], "connect-src": ["'none'"]},
+    "/api/docs": {"style-src": ["'self'", _INLINE]},
+}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 AUTH_USER_MODEL = "controlplane.User"
 AUTH_PASSWORD_VALIDATORS = [
@@ -69,6 +111,28 @@ LOGIN_URL = "frontend:login"
 LOGIN_REDIRECT_URL = "frontend:dashboard"
 LOGOUT_REDIRECT_URL = "frontend:login"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
+
+# --- single sign-on and the second step (docs/accounts.md): django-allauth, as controlplane.signin bends it ----
+OIDC_ISSUER = env.str("WEFT_OIDC_ISSUER", "").rstrip("/")  # empty: passwords only
+OIDC_NAME = env.str("WEFT_OIDC_NAME", "single sign-on")
+OIDC_GROUPS_CLAIM = env.str("WEFT_OIDC_GROUPS_CLAIM", "groups")
+OIDC_ADMIN_GROUP = env.str("WEFT_OIDC_ADMIN_GROUP", "")  # whoever is in it is a platform admin; empty: made by hand
+OIDC_ALGORITHMS = tuple(env.list("WEFT_OIDC_ALGORITHMS", default=["RS256", "PS256", "ES256"]))
+ADMINS_NEED_TWO_STEPS = env.bool("WEFT_ADMINS_NEED_TWO_STEPS", default=False)
+REAUTHENTICATE = env.bool("WEFT_REAUTHENTICATE", default=not EMBEDDED)  # before accounts are changed in the console
+SOCIALACCOUNT_PROVIDERS = configuration.providers(env, OIDC_ISSUER, OIDC_NAME)
+SOCIALACCOUNT_ADAPTER = "controlplane.signin.adapters.ProviderAdapter"
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = False  # the same address does not make it the same person
+ACCOUNT_ADAPTER = "controlplane.signin.adapters.AccountAdapter"
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_UNIQUE_EMAIL = False
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*"]
+MFA_ADAPTER = "controlplane.signin.adapters.SecondStepAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+MFA_TOTP_ISSUER = "Weft"
+MFA_TOTP_TOLERANCE = 1  # steps of 30 s: clocks of telephones are off by some seconds
 
 # --- application ------------------------------------------------------------------------------
 INSTALLED_APPS = [
@@ -84,19 +148,27 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    *configuration.APPS,
     "controlplane",
     "frontend",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "controlplane.guards.headers.SecurityHeaders",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "controlplane.guards.limiting.RateLimit",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "controlplane.sessions.activity",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",  # what is open says so: login_not_required
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "controlplane.guards.auditing.AuditLog",
+    "allauth.account.middleware.AccountMiddleware",
+    "controlplane.signin.two_steps.requirement",
 ]
 ROOT_URLCONF = "controlplane.urls"
 ASGI_APPLICATION = "controlplane.asgi.application"
@@ -177,9 +249,20 @@ EXTRA_RESOURCES = tuple(env.list("WEFT_EXTRA_RESOURCES", default=["rdma/"]))  # 
 
 ADMIN_PASSWORD = env.str("ADMIN_PASSWORD", "")  # read by `manage.py install` only
 
+# --- telling people (docs/notifications.md) ----------------------------------------------------
+PUBLIC_URL = env.str("WEFT_URL", "").rstrip("/")  # how people reach these pages: for links in mails and webhooks
+EMAIL_CONFIGURED = bool({"EMAIL_URL", "EMAIL_URL_FILE"} & os.environ.keys())  # without one no mail is offered
+vars().update(env.email_url("EMAIL_URL", default="dummymail://"))  # smtp+tls://user:password@host:587
+EMAIL_TIMEOUT = 10  # s, for each answer of the mail server
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.str("EMAIL_FROM", "Weft <weft@localhost>")
+MAIL_DOMAIN = DEFAULT_FROM_EMAIL.rstrip(">").rpartition("@")[2]
+WEBHOOK_PRIVATE = env.list("WEFT_WEBHOOK_PRIVATE", default=[])  # networks that webhooks may reach, public or not
+WEBHOOK_CA = env.str("WEFT_WEBHOOK_CA", "")  # a file of certificates for receivers, besides the well-known authorities
+
 # --- logs and metrics: one JSON object a line in production ------------------------------------
 LOGGING = logging_of(json=env.bool("WEFT_LOG_JSON", default=not EMBEDDED), level=env.str("WEFT_LOG_LEVEL", "INFO"))
 METRICS_TOKEN = env.str("METRICS_TOKEN", "")  # what Prometheus shows to read /metrics; empty: off, but open if embedded
+LOOPS = tuple(env.list("WEFT_LOOPS", default=[]))  # those that this worker runs; empty: all
 WORKER_METRICS_PORT = env.int("WEFT_WORKER_METRICS_PORT", default=0)  # 0: none
 WORKER_METRICS_ADDRESS = env.str("WEFT_WORKER_METRICS_ADDRESS", "127.0.0.1")
 
@@ -207,6 +290,18 @@ CELERY_BROKER_TRANSPORT_OPTIONS = (
     if REDIS_URL
     else {}
 )
+
+# --- limits (docs/security.md): requests a second, over 10 s; far above what people and CI do ------
+RATE_LIMITS = {
+    "user": env.float("WEFT_USER_REQUESTS", 500.0),  # of one token or session
+    "address": env.float("WEFT_ADDRESS_REQUESTS", 2000.0),  # of one IP address
+    "anonymous": env.float("WEFT_ANONYMOUS_REQUESTS", 100.0),  # of one address, without token or session
+    "expensive": env.float("WEFT_EXPENSIVE_REQUESTS", 50.0),  # of one token or session: reports, files, what-if
+    "submissions": env.float("WEFT_TEAM_SUBMISSIONS", 500.0),  # workloads of one team, by REST and pages
+}
+EXPENSIVE_AT_ONCE = 3  # of one token or session in one process, which has four threads
+STREAMS_AT_ONCE = env.int("WEFT_STREAMS", 400)  # of one token or session in one process
+MOST_QUEUED = env.int("WEFT_MOST_QUEUED", 20_000)  # workloads of one team that wait
 
 # --- REST -------------------------------------------------------------------------------------
 REST_FRAMEWORK = {

@@ -15,9 +15,17 @@ from scheduler.workload import Ask, Gang, Kind, Level, Role, Topology
 
 __all__ = ["Checkpoint", "FieldError", "Objective", "Spec", "SpecError", "amended", "is_amendable", "parse", "schemas"]
 
-AMENDABLE = ("priority_class", "workers", "replicas", "expected_duration", "max_duration", "labels")
+AMENDABLE = (
+    "priority_class", "workers", "replicas", "resources", "topology", "expected_duration", "max_duration", "labels",
+)  # fmt: skip
 LISTS = ("command", "args", "secrets", "volumes", "pull_secrets", "after")
-REMOVABLE = ("priority_class", "expected_duration", "max_duration", "labels")  # null in a change takes them away
+REMOVABLE = (
+    "priority_class",
+    "topology",
+    "expected_duration",
+    "max_duration",
+    "labels",
+)  # null in a change takes them away
 
 
 class SpecError(Exception):
@@ -168,7 +176,7 @@ def amended(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Spec:
     """The stored document with some fields changed, read again as a whole.
 
     Only AMENDABLE fields may change; null takes away what is not required; inside workers and replicas each
-    number changes alone. Raises SpecError.
+    number changes alone, resources and topology are given whole. Raises SpecError.
     """
     faults = Faults()
     if not isinstance(changes, Mapping):

@@ -67,6 +67,12 @@ def foresee(self: Any) -> None:
     _hint(self, "foresee")
 
 
+@shared_task(bind=True, ignore_result=True)
+def notify(self: Any) -> None:
+    """Tell people what happened."""
+    _hint(self, "notify")
+
+
 current_app.conf.beat_schedule = {
     name: {
         "task": f"controlplane.tasks.{name}",

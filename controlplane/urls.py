@@ -11,5 +11,6 @@ urlpatterns = [
     path("metrics", prometheus),
     path("api/", include("controlplane.api.urls")),
     path("admin/", admin.site.urls),
+    path("", include("controlplane.signin.addresses")),
     path("", include("frontend.urls")),
 ]

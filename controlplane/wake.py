@@ -54,6 +54,8 @@ bell = Bell()
 # What the loops of a worker process wait on, by loop; nobody waits in a web process. A ring that comes while its loop
 # runs stays, so the loop runs once more: a hint is never older than what the next round reads.
 bells: defaultdict[str, threading.Event] = defaultdict(threading.Event)
+# Loops that ask no cluster. In the embedded mode they have a thread of their own as well: they decide nothing.
+ASIDE = frozenset({"notify"})
 # Set when this process is asked to stop: whoever streams an endless answer ends it then.
 stopping = threading.Event()
 _silent_until = 0.0  # monotonic seconds of this process
@@ -61,7 +63,8 @@ _silent_until = 0.0  # monotonic seconds of this process
 
 def wake(loop: str) -> None:
     """Wake the loop (`schedule`, `actuate`, ...) once the current transaction is committed."""
-    transaction.on_commit(bell.ring if settings.EMBEDDED else lambda: broadcast(loop), robust=True)
+    is_driven = settings.EMBEDDED and loop not in ASIDE
+    transaction.on_commit(bell.ring if is_driven else lambda: broadcast(loop), robust=True)
 
 
 def broadcast(loop: str) -> None:

@@ -5,7 +5,7 @@ from django.conf import settings
 from prometheus_client import Counter, Histogram, start_http_server
 
 from controlplane import liveness, wake
-from controlplane.loops.threads import Loops
+from controlplane.loops.threads import LOOPS, Loops
 
 # Rounds of this process; what is in the database is told by the web's /metrics (queries/metrics.py).
 ROUNDS = Counter("weft_loop_rounds", "Rounds of this process by what came of them", ["loop", "result"])
@@ -27,7 +27,8 @@ def start() -> None:
         return
     if settings.WORKER_METRICS_PORT:
         start_http_server(settings.WORKER_METRICS_PORT, settings.WORKER_METRICS_ADDRESS)
-    _loops = Loops(tell=tell, alive=lambda: liveness.touch("worker"))
+    chosen = {name: run for name, run in LOOPS.items() if name in (settings.LOOPS or LOOPS)}
+    _loops = Loops(tell=tell, alive=lambda: liveness.touch("worker"), loops=chosen)
     _loops.start()
     log.info("loops started", loops=[thread.name for thread in _loops.threads])
 

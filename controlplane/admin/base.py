@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import messages
+from django.contrib.admin.utils import unquote
 from django.db import transaction
-from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from controlplane.queries import changes
 from controlplane.services.errors import Refused
 from gpushare.gpu import WHOLE
 
 GPU_STEP = Decimal("0.001")
+HISTORY = 100  # newest changes that a row's history shows
 
 
 if TYPE_CHECKING:
@@ -102,6 +107,35 @@ class ServiceAdmin(ModelAdmin):
         obj.__dict__.update(saved.__dict__)
         for warning in warnings:
             messages.warning(request, warning)
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Delete, or say why the service does not."""
+        try:
+            answer: HttpResponse = super().delete_view(request, object_id, extra_context)
+            return answer
+        except Refused as refused:
+            messages.error(request, refused.message)
+            return redirect(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", object_id)
+
+    def told_of(self, row: Any) -> Q | None:
+        """Which events are about a row; None: the console's own history, which knows no values."""
+        return None
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Who changed what, whoever did it and by whichever door, each value before and after."""
+        row = self.get_object(request, unquote(object_id))
+        about = None if row is None or not self.has_view_permission(request, row) else self.told_of(row)
+        if about is None:
+            usual: HttpResponse = super().history_view(request, object_id, extra_context)
+            return usual
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"What happened to {row}",
+            "opts": self.opts,
+            "object": row,
+            "changes": changes.told(about, HISTORY),
+        }
+        return TemplateResponse(request, "admin/weft_history.html", context)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """One by one, as the service does it."""

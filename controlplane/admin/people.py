@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
@@ -11,7 +12,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget
 
 from controlplane.admin.base import Kept, ReadOnly, ServiceForm
 from controlplane.models import Token, User
-from controlplane.services import people
+from controlplane.services import people, second_step
 
 
 class UserForm(ServiceForm):
@@ -19,6 +20,12 @@ class UserForm(ServiceForm):
 
     new_password = forms.CharField(
         required=False, widget=UnfoldAdminPasswordWidget, help_text="At least 10 characters. Empty: stays as it is."
+    )
+
+    lost_second_step = forms.BooleanField(
+        required=False,
+        label="Take the second step away",
+        help_text="For who has lost both the authenticator app and the recovery codes.",
     )
 
     class Meta:
@@ -47,11 +54,20 @@ class UserForm(ServiceForm):
             password=given["new_password"],
             actor=self.actor,
         )
+        if given["lost_second_step"]:
+            second_step.take_away(user=changed, actor=self.actor)
         return changed, ()
 
     def field_of(self, name: str) -> str:
         """The password's field."""
         return "new_password" if name == "password" else name
+
+    def clean_lost_second_step(self) -> bool:
+        """Only who has one can lose it."""
+        lost: bool = self.cleaned_data["lost_second_step"]
+        if lost and (self.instance.pk is None or not second_step.is_on(self.instance)):
+            raise forms.ValidationError("There is no second step to take away.")
+        return lost
 
 
 @admin.register(User)
@@ -59,8 +75,9 @@ class UserAdmin(Kept):
     """People and CI accounts; what they may do in teams is in the memberships."""
 
     form = UserForm
-    list_display = ("username", "email", "is_active", "is_superuser", "last_login")
-    list_filter = ("is_active", "is_superuser")
+    list_display = ("username", "email", "service_of", "is_active", "is_superuser", "last_login")
+    list_select_related = ("service_of",)
+    list_filter = ("is_active", "is_superuser", ("service_of", admin.EmptyFieldListFilter))
     search_fields = ("username", "email")
     ordering = ("username",)
 
@@ -68,12 +85,20 @@ class UserAdmin(Kept):
         """The log refers to the name."""
         return ("username",) if obj else ()
 
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Accounts are changed only by who gave the password or a code again in the last five minutes."""
+        if settings.REAUTHENTICATE:
+            from allauth.account.internal.flows.reauthentication import raise_if_reauthentication_required
+
+            raise_if_reauthentication_required(request, app="weft")
+        return super().changeform_view(request, *args, **kwargs)
+
 
 @admin.register(Token)
 class TokenAdmin(ReadOnly):
     """API tokens: who has one, and when it was used. Never the token itself."""
 
-    list_display = ("name", "user", "prefix", "created_at", "expires_at", "last_used_at")
+    list_display = ("name", "user", "scope", "team", "prefix", "created_at", "expires_at", "last_used_at")
     fields = list_display
-    list_select_related = ("user",)
+    list_select_related = ("user", "team")
     search_fields = ("name", "user__username")

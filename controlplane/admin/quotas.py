@@ -5,12 +5,12 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Model
+from django.db.models import Model, Q
 from django.http import HttpRequest
 
 from controlplane.admin.base import GpuField, Kept, ServiceAdmin, ServiceForm, gpus
 from controlplane.models import Budget, NodePool, PriorityClass, Quota
-from controlplane.queries import shares, teams
+from controlplane.queries import quotatrial, shares, teams
 from controlplane.services import budgets, clock, quotas
 from gpushare.gpu import WHOLE
 
@@ -32,10 +32,40 @@ class QuotaForm(ServiceForm):
         help_text="Most that others may borrow of it. Empty: all of it.",
     )
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+    confirmed = forms.BooleanField(
+        label="Save it all the same", required=False, help_text="Asked only where the quota is odd or touches others."
+    )
 
     class Meta:
         model = Quota
-        fields = ("team", "pool", "nominal", "borrowing_limit", "lending_limit", "weight", "version")
+        fields = ("team", "pool", "nominal", "borrowing_limit", "lending_limit", "weight", "version", "confirmed")
+
+    def clean(self) -> dict[str, Any]:
+        """Once the service would take it: what is odd, and whom it touches, is shown before it is saved."""
+        cleaned = super().clean()
+        if not self.errors and not cleaned.get("confirmed"):
+            for field, sentence in self._doubts(cleaned):
+                self.add_error(field, sentence)
+        return cleaned
+
+    def _doubts(self, given: dict[str, Any]) -> list[tuple[str, str]]:
+        team = given.get("team") or self.instance.team
+        pool = given.get("pool") or self.instance.pool
+        names = ("nominal", "borrowing_limit", "lending_limit", "weight")
+        if self.instance.pk is not None and all(given[name] == getattr(self.instance, name) for name in names):
+            return []
+        trial = quotatrial.trial(team=team.name, pool=pool.name, values={name: given[name] for name in names})
+        told = [("nominal", warning) for warning in trial.warnings]
+        losers = [one for one in trial.affected if one.reclaimable > 0]
+        told += [
+            (
+                "confirmed",
+                f"{one.team} holds {one.held / WHOLE:g} GPUs and would be entitled to {one.after / WHOLE:g} instead of "
+                f"{one.before / WHOLE:g}: {one.reclaimable / WHOLE:g} of them may be taken back.",
+            )
+            for one in losers
+        ]
+        return [*told, ("confirmed", "Tick to save it all the same, or change it.")] if told else []
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
         """Set the quota, if it is still the one that was shown."""
@@ -72,7 +102,7 @@ class QuotaAdmin(ServiceAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Quota | None = None) -> list[Any]:
         """The balance of the pool is shown beside what changes it."""
-        fields = ["team", "pool", "nominal", "borrowing_limit", "lending_limit", "weight", "version"]
+        fields = ["team", "pool", "nominal", "borrowing_limit", "lending_limit", "weight", "version", "confirmed"]
         return [*fields, "balance"] if obj else fields
 
     def get_queryset(self, request: HttpRequest) -> Any:
@@ -88,6 +118,10 @@ class QuotaAdmin(ServiceAdmin):
         if pool.promised_too_much:
             sentence += f": nominal quotas exceed the pool by {pool.promised_too_much / WHOLE:g} GPUs"
         return sentence
+
+    def told_of(self, row: Quota) -> Q:
+        """The events about this quota."""
+        return Q(kind__in=("QuotaChanged", "QuotaRemoved"), team=row.team.name, name=row.pool.name)
 
     def delete_model(self, request: HttpRequest, obj: Quota) -> None:
         """Take it away, through the service."""
@@ -142,6 +176,10 @@ class BudgetAdmin(ServiceAdmin):
         used = self._used[row.pk]
         return f"{used.used_hours:.1f} of {used.gpu_hours} GPU hours used" + (": used up" if used.is_used_up else "")
 
+    def told_of(self, row: Budget) -> Q:
+        """The events about this budget."""
+        return Q(kind__startswith="Budget", team=row.team.name, name=row.period)
+
     def delete_model(self, request: HttpRequest, obj: Budget) -> None:
         """Take it away, through the service."""
         budgets.remove(budget=obj, actor=request.user.get_username())
@@ -175,6 +213,10 @@ class PriorityAdmin(Kept):
     list_display = ("name", "value", "preemptible", "is_default")
     ordering = ("value",)
 
+    def told_of(self, row: PriorityClass) -> Q:
+        """The events about this class."""
+        return Q(kind="PriorityClassChanged", name=row.name)
+
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Job files refer to the name."""
         return ("name",) if obj else ()
@@ -206,6 +248,10 @@ class PoolAdmin(Kept):
     form = PoolForm
     list_display = ("name", "gpu_model", "price_per_gpu_hour")
     ordering = ("name",)
+
+    def told_of(self, row: NodePool) -> Q:
+        """The events about this pool."""
+        return Q(kind="NodePoolChanged", name=row.name)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Nodes and quotas refer to the name."""

@@ -6,13 +6,28 @@ from typing import Any
 from django.contrib import admin
 
 from controlplane.admin.base import ReadOnly
-from controlplane.models import Action, Audit, Cycle, Event, Lease, StartForecast
+from controlplane.models import Action, Audit, AuditEntry, Cycle, Event, Lease, StartForecast
 
 
 @admin.display(description="Cluster clock")
 def cluster_time(row: Any) -> str:
     """A moment of the cluster's clock, UTC."""
     return f"{datetime.fromtimestamp(row.cluster_at, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnly):
+    """Who asked for what; `manage.py audit log` checks that no row was changed."""
+
+    list_display = ("number", "at", "actor", "address", "method", "path", "outcome", "kind", "team", "name")
+    list_filter = ("outcome", "kind")
+    search_fields = ("actor", "name", "team")
+    search_help_text = "A user, a team, or what it was about"
+    ordering = ("-number",)
+    fields = (
+        "number", "at", "actor", "token", "address", "method", "route", "path", "status", "outcome", "kind", "team",
+        "name", "changes", "digest",
+    )  # fmt: skip
 
 
 @admin.register(Event)

@@ -26,12 +26,15 @@ admin.site.has_permission = _has_permission  # type: ignore[method-assign]
 admin.site.login = _login  # type: ignore[method-assign]
 admin.site.index_title = "Platform admin"
 admin.site.unregister(Group)  # roles are memberships of teams
+# allauth's tables hold secrets and identities: nobody edits them by hand.
+admin.site.unregister([one for one in admin.site._registry if one.__module__.startswith("allauth.")])
 
 
 SECTIONS = (
     ("Who owns what", ("quota", "nodepool", "priorityclass", "policyversion")),
-    ("People", ("team", "membership", "user", "token")),
-    ("What happened", ("event", "cycle", "action", "lease", "audit", "startforecast")),
+    ("People", ("team", "membership", "groupmapping", "user", "token")),
+    ("Telling people", ("webhook", "delivery", "notificationrule", "notice")),
+    ("What happened", ("auditentry", "event", "cycle", "action", "lease", "audit", "startforecast")),
 )
 
 

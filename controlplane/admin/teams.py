@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model
+from django.db.models import Model, Q
 from django.http import HttpRequest
 
 from controlplane.admin.base import Kept, ServiceAdmin, ServiceForm
-from controlplane.models import Membership, PodSecurity, Role, Team
-from controlplane.services import teams
+from controlplane.models import GroupMapping, Membership, PodSecurity, Role, Team
+from controlplane.services import groups, members, teams
 
 
 class TeamForm(ServiceForm):
@@ -47,6 +47,11 @@ class TeamAdmin(Kept):
     search_fields = ("name",)
     ordering = ("name",)
 
+    def told_of(self, row: Team) -> Q:
+        """The events about this team itself, its quotas and members."""
+        kinds = ("TeamCreated", "TeamMoved", "PodSecurityChanged", "QuotaChanged", "QuotaRemoved")
+        return Q(kind__in=(*kinds, "MemberAdded", "MemberChanged", "MemberRemoved"), team=row.name)
+
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Workloads and accounts refer to the name."""
         return ("name",) if obj else ()
@@ -63,8 +68,12 @@ class MembershipForm(ServiceForm):
         """Let somebody in, or change the role."""
         user = self.cleaned_data.get("user") or self.instance.user
         team = self.cleaned_data.get("team") or self.instance.team
-        teams.add_member(team=team, user=user, role=Role(self.cleaned_data["role"]), actor=self.actor)
-        return Membership.objects.get(team=team, user=user), ()
+        role = Role(self.cleaned_data["role"])
+        return members.save(team=team, user=user, role=role, actor=self.actor), ()
+
+    def field_of(self, name: str) -> str:
+        """What is wrong with the person stands at the role when the person cannot be changed."""
+        return "role" if name == "username" and self.instance.pk else {"username": "user"}.get(name, name)
 
 
 @admin.register(Membership)
@@ -72,8 +81,8 @@ class MembershipAdmin(ServiceAdmin):
     """Who may do what where."""
 
     form = MembershipForm
-    list_display = ("user", "team", "role")
-    list_filter = ("team", "role")
+    list_display = ("user", "team", "role", "source")
+    list_filter = ("team", "role", "source")
     list_select_related = ("user", "team")
     search_fields = ("user__username",)
     ordering = ("team__name", "user__username")
@@ -82,6 +91,43 @@ class MembershipAdmin(ServiceAdmin):
         """Another person or team is another membership."""
         return ("user", "team") if obj else ()
 
+    def told_of(self, row: Membership) -> Q:
+        """The events about this member of the team."""
+        kinds = ("MemberAdded", "MemberChanged", "MemberRemoved")
+        return Q(kind__in=kinds, team=row.team.name, data__user=row.user.get_username())
+
     def delete_model(self, request: HttpRequest, obj: Membership) -> None:
         """Take somebody out, through the service."""
-        teams.remove_member(team=obj.team, user=obj.user, actor=request.user.get_username())
+        members.remove(team=obj.team, user=obj.user, actor=request.user.get_username())
+
+
+class GroupMappingForm(ServiceForm):
+    """One group's role in one team."""
+
+    class Meta:
+        model = GroupMapping
+        fields = ("group", "team", "role")
+
+    def carry_out(self) -> tuple[Model, Sequence[str]]:
+        """Map it, or change the mapping."""
+        given = self.cleaned_data
+        mapping = self.instance if self.instance.pk else None
+        role, team = Role(given["role"]), given["team"]
+        saved = groups.save(group=given["group"], team=team, role=role, actor=self.actor, mapping=mapping)
+        return saved, ()
+
+
+@admin.register(GroupMapping)
+class GroupMappingAdmin(ServiceAdmin):
+    """Which groups of the identity provider have which roles."""
+
+    form = GroupMappingForm
+    list_display = ("group", "team", "role")
+    list_filter = ("team", "role")
+    list_select_related = ("team",)
+    search_fields = ("group",)
+    ordering = ("group", "team__name")
+
+    def delete_model(self, request: HttpRequest, obj: GroupMapping) -> None:
+        """Unmap it, through the service."""
+        groups.remove(mapping=obj, actor=request.user.get_username())

@@ -1,4 +1,4 @@
-"""`api`: latency of the REST API on Postgres in the production shape, open loop.
+"""`api`: latency of the REST API, open loop: on Postgres in the production shape, and embedded beside the demo.
 
 Requests are sent at their times whether or not earlier ones were answered, and each latency counts from the time it
 was due: a slow answer is not hidden by waiting for it. The mix is 70 % one workload, 20 % a list, 10 % a submission.
@@ -15,14 +15,15 @@ from pathlib import Path
 import aiohttp
 import httpx
 
+from controlplane.benchmarks import processes
 from controlplane.benchmarks.figure import Figure, Options, Progress, Result
 from controlplane.testbed import compose
-from controlplane.testbed.compose import Installation
 from controlplane.testbed.processes import wait_until
 
 SECONDS, WARM_SECONDS = 60.0, 10.0
 BUSY_PER_SECOND, IDLE_PER_SECOND = 100, 200
-BUSY_GOAL_MS, IDLE_GOAL_MS = 150.0, 100.0
+BUSY_GOAL_MS, IDLE_GOAL_MS, EMBEDDED_GOAL_MS = 150.0, 100.0, 250.0
+EMBEDDED_PORT = 8768
 # 70 % get, 20 % list, 10 % create, spread evenly.
 ORDER = ("get", "get", "list", "get", "get", "create", "get", "list", "get", "get")
 CONNECTIONS = 64
@@ -43,21 +44,22 @@ class Load:
 
 
 def run(options: Options, progress: Progress) -> Result:
-    """The demo at work and requests; then the loops stopped and more requests. Raises BenchmarkError."""
+    """The demo at work and requests; the loops stopped and more requests; the embedded demo. Raises BenchmarkError."""
     seconds = SECONDS if options.jobs is None else max(2.0, options.jobs / BUSY_PER_SECOND)
     with tempfile.TemporaryDirectory(prefix="weft-api-") as name, compose.prepared(_folder(name)) as made:
         progress(0.0, "starting the installation")
         compose.up(made)
-        token = _token(made)
-        wait_until(lambda: len(_some(made, token)) >= 50, "the demo's work", 120)
+        token = _token(made.url, made.secret("admin_password"))
+        wait_until(lambda: len(_some(made.url, token)) >= 50, "the demo's work", 120)
         progress(0.3, f"{BUSY_PER_SECOND} requests/s while the loops run the demo")
-        asyncio.run(_load(made.url, token, _some(made, token), BUSY_PER_SECOND, WARM_SECONDS, "warm"))
-        busy = asyncio.run(_load(made.url, token, _some(made, token), BUSY_PER_SECOND, seconds, "busy"))
+        asyncio.run(_load(made.url, token, _some(made.url, token), BUSY_PER_SECOND, WARM_SECONDS, "warm"))
+        busy = asyncio.run(_load(made.url, token, _some(made.url, token), BUSY_PER_SECOND, seconds, "busy"))
         for part in (*made.replicas("worker"), *made.replicas("beat")):
             made.stop(part)
         progress(0.7, f"{IDLE_PER_SECOND} requests/s with the loops idle")
-        idle = asyncio.run(_load(made.url, token, _some(made, token), IDLE_PER_SECOND, seconds, "idle"))
-    return _result(busy, idle, seconds)
+        idle = asyncio.run(_load(made.url, token, _some(made.url, token), IDLE_PER_SECOND, seconds, "idle"))
+    progress(0.8, f"{BUSY_PER_SECOND} requests/s while the embedded demo runs")
+    return _result(busy, idle, _embedded(seconds), seconds)
 
 
 def _folder(name: str) -> Path:
@@ -66,16 +68,28 @@ def _folder(name: str) -> Path:
     return folder
 
 
-def _token(made: Installation) -> str:
-    form = {"username": "admin", "password": made.secret("admin_password"), "name": "benchmark"}
-    answer = httpx.post(f"{made.url}/api/v1/login", json=form, timeout=30, trust_env=False)
+def _embedded(seconds: float) -> Load:
+    """The same mix on `make up` in a fresh folder: one process answers and runs the demo, on SQLite."""
+    with processes.weft(EMBEDDED_PORT) as weft:
+        weft.ready()
+        token = _token(weft.address, (weft.home / "password").read_text().strip())
+        wait_until(lambda: len(_some(weft.address, token)) >= 50, "the demo's work", 120)
+        asyncio.run(_load(weft.address, token, _some(weft.address, token), BUSY_PER_SECOND, WARM_SECONDS, "warm"))
+        load = asyncio.run(_load(weft.address, token, _some(weft.address, token), BUSY_PER_SECOND, seconds, "busy"))
+        weft.stop()
+    return load
+
+
+def _token(url: str, password: str) -> str:
+    form = {"username": "admin", "password": password, "name": "benchmark"}
+    answer = httpx.post(f"{url}/api/v1/login", json=form, timeout=30, trust_env=False)
     return str(answer.raise_for_status().json()["token"])
 
 
-def _some(made: Installation, token: str) -> list[str]:
+def _some(url: str, token: str) -> list[str]:
     """Workloads to ask for."""
     answer = httpx.get(
-        f"{made.url}/api/v1/workloads",
+        f"{url}/api/v1/workloads",
         params={"page_size": 100},
         headers={"Authorization": f"Bearer {token}"},
         timeout=30,
@@ -125,17 +139,19 @@ async def _request(
         load.errors[f"{kind} {answer.status}"] += 1
 
 
-def _result(busy: Load, idle: Load, seconds: float) -> Result:
-    errors = busy.errors + idle.errors
+def _result(busy: Load, idle: Load, embedded: Load, seconds: float) -> Result:
+    errors = busy.errors + idle.errors + embedded.errors
     return Result(
         (
             Figure("api.p99_ms_postgres", round(busy.p99, 1), "ms", BUSY_GOAL_MS),
             Figure("api.p99_ms_postgres_idle", round(idle.p99, 1), "ms", IDLE_GOAL_MS),
+            Figure("api.p99_ms_embedded", round(embedded.p99, 1), "ms", EMBEDDED_GOAL_MS),
             Figure("api.errors", sum(errors.values()), "", 0),
         ),
         (
             f"busy: {BUSY_PER_SECOND}/s for {seconds:g} s while two workers run the demo: {_medians(busy)}",
             f"idle: {IDLE_PER_SECOND}/s for {seconds:g} s with no worker: {_medians(idle)}",
+            f"embedded: {BUSY_PER_SECOND}/s for {seconds:g} s while one process runs the demo: {_medians(embedded)}",
             f"errors: {dict(errors) or 'none'}; two web processes; client, Postgres, Redis, Prometheus on this machine",
         ),
     )

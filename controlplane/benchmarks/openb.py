@@ -1,7 +1,7 @@
 """`openb`: how many GPUs placement gets allocated, against FGD, first fit and best fit in the same order of arrival.
 
 Twelve lists of Alibaba's pods, ten seeds each; `arrivals` says how a run goes. FGD knows the whole list's frequencies,
-as its authors' does; ours only the pods it has seen.
+as its authors' does; ours only the pods it has seen. What a gang with roles costs is measured apart (`rolegangs`).
 """
 
 import csv
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from controlplane.benchmarks import lookahead
+from controlplane.benchmarks import lookahead, rolegangs
 from controlplane.benchmarks.arrivals import Filled, Learning, Scorer, World, fill, read_nodes, read_pods, world_of
 from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
 from gpushare.gpu import WHOLE
@@ -79,10 +79,12 @@ def run(options: Options, progress: Progress) -> Result:
         measured.append(Measured(name, runs, WHOLE * sum(node.gpus for node in nodes)))
     main = next((one for one in measured if one.name == DEFAULT), measured[0])
     asks = read_pods(paths[measured.index(main)])
+    gangs = rolegangs.measure(world_of(nodes, asks, seeds[0]))
     return Result(
-        _figures(main, measured),
+        (*_figures(main, measured), Figure("openb.role_gang_decision_p99_ms", round(gangs.p99_ms, 3), "ms")),
         (
             *_notes(measured, _published(folder / "expected_allocation.csv")),
+            gangs.note,
             *lookahead.notes([world_of(nodes, asks, seed) for seed in seeds[: lookahead.SEEDS]]),
         ),
     )

@@ -44,6 +44,24 @@ def run(env: Mapping[str, str], *arguments: str) -> dict[str, Any]:
     return found
 
 
+def run_quietly(env: Mapping[str, str], *arguments: str) -> None:
+    """Run a `manage.py` command whose output does not matter. Raises BenchmarkError."""
+    done = subprocess.run(manage(*arguments), env=dict(env), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BenchmarkError(done.stderr.strip() or f"manage.py {' '.join(arguments)} ended with {done.returncode}.")
+
+
+def core_seconds(pid: int) -> float:
+    """Processor time that a process has used so far, all its threads (proc_pid_stat(5), utime and stime)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mib(pid: int) -> float:
+    """Memory of a process that is in use now (proc_pid_statm(5), resident)."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def manage(*arguments: str) -> list[str]:
     """The command line of a `manage.py` command."""
     return [sys.executable, str(settings.BASE_DIR / "manage.py"), *arguments]

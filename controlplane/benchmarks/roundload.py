@@ -11,6 +11,7 @@ from typing import Any
 from django.core.management import call_command
 from django.db import connection
 
+from controlplane import tuning
 from controlplane.benchmarks.podless import RUN_FOR, Podless
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import actuate, observe, schedule
@@ -172,6 +173,7 @@ class Bench:
 
 def measure(options: Mapping[str, Any]) -> dict[str, Any]:
     """Fill the cluster, then time rounds and events."""
+    tuning.collect_less_often()  # as every worker does
     bench = Bench(options["nodes"], Load(options["seed"]))
     bench.fill(round((RUN + WAIT) * options["nodes"] / NODES))
     found: dict[str, Any] = {"running": len(bench.ids("Running")), "waiting": len(bench.ids("Queued"))}

@@ -28,31 +28,30 @@ def s7_fencing(state: State) -> tuple[Violation, ...]:
 def s10_cycles(state: State) -> tuple[Violation, ...]:
     """Nobody is made to leave too often, and no two workloads push each other out.
 
-    Counted over the preemption window up to the last time: at most `max_preemptions` for each workload (by
-    priority or by reclaim alike), and not both "a by b" and "b by a".
+    Each time that is known is judged by the settings that it was decided by: within the window before it at most
+    `max_preemptions`, itself included (by priority or by reclaim alike), and nobody is pushed out by whom it pushed
+    out within the window. So settings that were made stricter since break nothing.
     """
     found = []
-    window, most = state.settings.preemption_window_seconds, state.settings.max_preemptions
     for workload in state.subjects():
-        recent = _pushed_by(workload, window)
-        if len(recent) > most:
-            message = f"It was made to leave {len(recent)} times within {window:.0f} s, the most is {most}."
-            found.append(Violation("S10", workload.id, message))
-        for by in sorted(set(recent)):
-            other = state.snapshot.workloads.get(by)
-            if other is not None and workload.id in _pushed_by(other, window):
-                message = f"It and {by} made each other leave within {window:.0f} s."
-                found.append(Violation("S10", workload.id, message))
+        found += [Violation("S10", workload.id, message) for message in dict.fromkeys(_too_often(state, workload))]
     return tuple(found)
 
 
-def _pushed_by(workload: Workload, window: float) -> list[str]:
-    """Who made it leave within the window before the last time, one entry for each time."""
-    if not workload.preempted_at:
-        return []
-    since = workload.preempted_at[-1] - window
-    pairs = zip(workload.preempted_at, workload.preempted_by, strict=True)
-    return [by for at, by in pairs if at > since]
+def _too_often(state: State, workload: Workload) -> Iterator[str]:
+    """A sentence for each time that should not have been."""
+    for at, by in zip(workload.preempted_at, workload.preempted_by, strict=True):
+        settings = state.settings_at(at)
+        window, most = settings.preemption_window_seconds, settings.max_preemptions
+        times = sum(at - window < one <= at for one in workload.preempted_at)
+        if times > most:
+            yield f"It was made to leave {times} times within {window:.0f} s, the most is {most}."
+        other = state.snapshot.workloads.get(by)
+        if other is not None and any(
+            pusher == workload.id and at - window < one <= at
+            for one, pusher in zip(other.preempted_at, other.preempted_by, strict=True)
+        ):
+            yield f"It and {by} made each other leave within {window:.0f} s."
 
 
 def s12_life_cycle(state: State) -> tuple[Violation, ...]:

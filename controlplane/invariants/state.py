@@ -4,6 +4,7 @@ A state is built by the in-memory runner (controlplane/simulator), by the tests 
 controlplane/queries/audit.py. What a source does not know stays None, and an invariant about it holds.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -113,8 +114,14 @@ class State:
     claims: tuple[Claim, ...] = ()
     round: Round | None = None
     settings: Settings = Settings()
+    in_force: tuple[tuple[float, Settings], ...] = ()  # since which cluster second, ascending; empty: always `settings`
     only: Set[str] | None = None
     footprints: Footprints = field(default_factory=Footprints)
+
+    def settings_at(self, at: float) -> Settings:
+        """The settings by which a decision at this cluster second was made; the oldest known for what is older."""
+        found = bisect_right(self.in_force, at, key=lambda one: one[0])
+        return self.in_force[max(0, found - 1)][1] if self.in_force else self.settings
 
     def subjects(self) -> Sequence[Workload]:
         """The workloads to look at."""

@@ -1,10 +1,11 @@
 """Add up what was used, and note how teams and services stand."""
 
+from controlplane import sessions
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.queries import shares
-from controlplane.services import actions, checkpoints, clusters, idempotency, idle, usage
+from controlplane.services import actions, checkpoints, clusters, idempotency, idle, logins, samples, usage
 from controlplane.services.leases import HeldLease
 
 PRUNE_SECONDS = 3600.0  # cluster clock; performed actions and old answers are dropped so often
@@ -26,8 +27,15 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
     hours = {row.pk: row.used_hours for row in shares.budgets(to)}
     count = usage.account(to=to, lease=lease, uses=uses, services=services, budget_hours=hours)
     idle.park(at=to, notebooks=notebooks, uses=pods, lease=lease)
+    if to - wiring.kept.get("sampled_at", -samples.PERIOD) >= samples.PERIOD:
+        seats = samples.seats()
+        steps = wiring.metrics.training(samples.trainings(seats))
+        samples.note(at=to, found=seats, uses=uses, steps=steps)
+        wiring.kept["sampled_at"] = to
     if to - wiring.kept.get("pruned_at", 0.0) >= PRUNE_SECONDS:
         actions.prune()
         idempotency.prune()
+        logins.prune()
+        sessions.prune()
         wiring.kept["pruned_at"] = to
     return count

@@ -1,6 +1,6 @@
 """Ask the cluster what changed, and write it down."""
 
-import time
+import math
 
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
@@ -35,13 +35,10 @@ def _observe(wiring: Wiring, lease: HeldLease) -> int:
     if is_sweep:
         kept["sweep_at"] = now
     if observation.is_full:
-        kept["full_at"] = now, time.monotonic()
+        kept["full_at"] = now
     return len(observation.pods)
 
 
 def _is_full_due(wiring: Wiring, now: float) -> bool:
     """Whether to ask for everything: that finds missed changes and orphans, and what running pods say of themselves."""
-    if "full_at" not in wiring.kept:
-        return True
-    at, monotonic = wiring.kept["full_at"]
-    return bool(now - at >= wiring.full_seconds and time.monotonic() - monotonic >= wiring.full_rest_seconds)
+    return bool(now - wiring.kept.get("full_at", -math.inf) >= wiring.full_seconds)

@@ -33,7 +33,7 @@ def run(loop: str, wiring: Wiring, work: Callable[[Wiring, HeldLease], int]) -> 
         log.warning("cluster unreachable", loop=loop, error=str(error))
         return Report(loop, took=time.monotonic() - started, skipped=f"cluster unreachable: {error}")
     except (LostUpdateError, OperationalError) as error:
-        if isinstance(error, OperationalError) and not bulk.is_deadlock(error):
+        if isinstance(error, OperationalError) and not bulk.is_lost_to_others(error):
             raise
         log.warning("lost update", loop=loop, error=str(error).partition("\n")[0])
         return Report(loop, took=time.monotonic() - started, skipped="rows changed meanwhile")

@@ -74,23 +74,30 @@ class Sweep:
     Time passes for those that wait, too: others may be asked to leave after a while, back-offs end. So the first round
     in each period (`every` seconds of the cluster's clock) tries everybody; after it only those with news are tried,
     unless something became free.
+
+    `news_first`: what came up meanwhile does not wait for the round of everybody; it has a round before, and only one.
     """
 
     every: float
+    news_first: bool = False
+    is_owed: bool = False  # a round of everybody is due, and let the news go first
     whole_at: float | None = None  # the cluster's clock; None: the next one
     starts: Starts = ()
     policy: int | None = None
 
     def scope(self, news: News | None, at: float, settings: Settings, version: int | None) -> Scope | None:
         """Whom the round tries: those with news, or None for everybody."""
-        is_due = self.whole_at is None or at // self.every != self.whole_at // self.every
-        if is_due or news is None or version != self.policy or settings.policy != WEFT:
+        if self.whole_at is None or news is None or version != self.policy or settings.policy != WEFT:
             return None
-        return news.scope(self.starts)
+        found = news.scope(self.starts)
+        if at // self.every == self.whole_at // self.every:
+            return found
+        self.is_owed = self.news_first and not self.is_owed and not found.is_empty
+        return found if self.is_owed else None
 
     def tried_all(self, at: float, starts: Starts, version: int | None) -> None:
         """A whole round was decided."""
-        self.whole_at, self.starts, self.policy = at, starts, version
+        self.whole_at, self.starts, self.policy, self.is_owed = at, starts, version, False
 
     def unsettled(self) -> None:
         """Something leaves, was left over or was not applied: the next round tries everybody."""
@@ -106,7 +113,7 @@ def _schedule(wiring: Wiring, lease: HeldLease) -> int:
     # Taken out and put back: a round that breaks off anywhere leaves nothing half followed behind.
     keeper: SnapshotKeeper = wiring.kept.pop("keeper", None) or SnapshotKeeper()
     journal: Journal = wiring.kept.pop("journal", None) or Journal()
-    sweep: Sweep = wiring.kept.pop("sweep", None) or Sweep(wiring.sweep_seconds)
+    sweep: Sweep = wiring.kept.pop("sweep", None) or Sweep(wiring.sweep_seconds, wiring.news_first)
     applied = _round(wiring, lease, keeper, journal, sweep)
     wiring.kept.update(keeper=keeper, journal=journal, sweep=sweep)
     return applied
@@ -118,8 +125,10 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     taken = keeper.take(lease, wiring.cluster.now())
     journal.add(taken)
     scope = sweep.scope(journal.news, taken.snapshot.at, settings.scheduling, version)
-    if scope is not None and not scope.teams and not scope.asked:
+    if scope is not None and scope.is_empty:
         return 0
+    if sweep.is_owed:
+        wake.bells["schedule"].set()
     snapshot = replace(taken.snapshot, scope=scope)
     decided, starts = decide_round(snapshot, settings.scheduling)
     journal.news = News()

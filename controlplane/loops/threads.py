@@ -14,14 +14,29 @@ import structlog
 from django.db import close_old_connections, connection
 
 from controlplane import tuning, wake
-from controlplane.loops import account, actuate, audit, following, foresee, observe, scale, schedule, tell, wiring
+from controlplane.loops import (
+    account,
+    actuate,
+    audit,
+    following,
+    foresee,
+    notify,
+    observe,
+    scale,
+    schedule,
+    tell,
+    wiring,
+)
 from controlplane.loops import lease as leases
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.services import heartbeats
 
 # Seconds; hints come between.
-PERIODS = {"observe": 5, "schedule": 5, "actuate": 5, "tell": 5, "scale": 15, "account": 60, "audit": 60, "foresee": 15}
+PERIODS = {
+    "observe": 5, "schedule": 5, "actuate": 5, "tell": 5, "scale": 15, "account": 60, "audit": 60, "foresee": 15,
+    "notify": 5,
+}  # fmt: skip
 REST_SECONDS = 0.05  # after a round, so that hints that come in a burst are answered by one round
 STANDBY_REST_SECONDS = 0.25  # the same for who holds no lease: hints are for the holder, but one may be its good-bye
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 5.0  # after a failure
@@ -49,6 +64,7 @@ LOOPS: Mapping[str, Callable[[Wiring], Report]] = {
     "account": account.run_once,
     "audit": audit.run_once,
     "foresee": foresee.run_once,
+    "notify": notify.run_once,
 }
 
 
@@ -141,7 +157,7 @@ class LoopThread:
         turning, began = self.turning, time.monotonic()
         turning.began_at = began
         try:
-            wired = wiring.get()
+            wired = wiring.of(self.name)
             self.lease = leases.of(wired, self.name)
             report = self._run_once(wired)
             turning.is_standby = report.is_standby
@@ -160,14 +176,14 @@ class LoopThread:
 
     def _tell_failure(self, error: str) -> None:
         try:
-            heartbeats.beat(loop=self.name, holder=wiring.get().holder, took=0.0, error=error)
+            heartbeats.beat(loop=self.name, holder=wiring.of(self.name).holder, took=0.0, error=error)
         except Exception:  # the database itself: then the heartbeat's age tells
             _reconnect()
 
     def _leave(self) -> None:
         """Release the lease and wake the others: one of them may have taken this loop's hint for ours."""
         try:
-            leases.release_all(wiring.get())
+            leases.release_all(wiring.of(self.name))
             wake.broadcast(self.name)
         except Exception as error:
             log.warning("lease not released", loop=self.name, error=str(error))

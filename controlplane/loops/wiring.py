@@ -4,7 +4,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.services.presets import loaded
 from controlplane.simulator.presets import Pace, Preset
 from controlplane.simulator.profiles import PROFILES
+from controlplane.wake import ASIDE
 
 EMBEDDED_HOLDER = "embedded"  # one process by its lock file, so it takes its own leases back at once after a crash
 
@@ -31,12 +32,12 @@ class Wiring:
     holder: str  # who we are in the Lease table
     kept: dict[str, Any] = field(default_factory=dict)  # leases and snapshot keepers, by loop
     sweep_seconds: float = 5.0  # of the cluster's clock: how often the scheduler tries everybody, whatever happened
-    # How often everything is observed: by the cluster's clock, and not more often than by this process's.
-    full_seconds: float = 60.0
-    full_rest_seconds: float = 10.0
+    news_first: bool = True  # what came up has a round of its own before the one that tries everybody
+    full_seconds: float = 60.0  # how often everything is observed, by the cluster's clock too
 
 
-# Slots of the embedded driver between two full observations: nothing is missed there, but pods say what they saved.
+# Slots of a simulated cluster between two full observations: it misses nothing, but pods say what they saved. Only
+# its own clock decides when, so that a seed gives the same at any speed.
 FULL_SLOTS = 120
 _of_thread = threading.local()
 
@@ -46,6 +47,16 @@ def get() -> Wiring:
     found: Wiring | None = getattr(_of_thread, "wiring", None)
     if found is None:
         found = _of_thread.wiring = _build()
+    return found
+
+
+def of(loop: str) -> Wiring:
+    """The wiring of this thread for a loop: get(), but one that asks no cluster has none, and needs no rights to it."""
+    if loop not in ASIDE:
+        return get()
+    found: Wiring | None = getattr(_of_thread, "aside", None)
+    if found is None:
+        found = _of_thread.aside = simulated(in_memory=True)
     return found
 
 
@@ -66,11 +77,14 @@ def simulated(preset: Preset | None = None, *, in_memory: bool = False) -> Wirin
         None if in_memory else ClusterStore(settings.SIMULATED_STORE),
     )
     pace = preset.pace if preset else Pace()
-    wiring = Wiring(cluster, measured(cluster, cluster), holder(), sweep_seconds=pace.net)
-    if preset is None:
-        return wiring
-    # The embedded driver's rounds go by the cluster's clock alone, so that a seed gives the same at any speed.
-    return replace(wiring, full_seconds=FULL_SLOTS * pace.slot, full_rest_seconds=0.0)
+    return Wiring(
+        cluster,
+        measured(cluster, cluster),
+        holder(),
+        sweep_seconds=pace.net,
+        full_seconds=FULL_SLOTS * pace.slot,
+        news_first=preset is None,  # nobody waits for the embedded driver's rounds but its own clock
+    )
 
 
 def measured(cluster: Cluster, itself: Metrics | None = None) -> Metrics:

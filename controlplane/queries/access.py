@@ -1,15 +1,34 @@
 """Who may do what: the one table of verbs and roles, used by pages and API alike.
 
-A role holds in its team and in every team below it. A platform admin (is_superuser) may do everything. Nothing is
-cached, so that a change of role holds from the next request on.
+A role holds in its team and in every team below it. A platform admin (is_superuser) may do everything. A token may be
+limited to less than its user may do: to a scope, and to one team with those below it. Nothing is cached, so that a
+change of role holds from the next request on.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from enum import StrEnum
 
 from django.contrib.auth.models import AnonymousUser
 
-from controlplane.models import Membership, Role, Team, User
+from controlplane.models import Membership, Role, Scope, Team, Token, User
+
+# Role and Scope are the models', for pages and API, which do not load those.
+__all__ = [
+    "Branch",
+    "Person",
+    "Role",
+    "Scope",
+    "Verb",
+    "allows",
+    "can",
+    "is_platform_admin",
+    "is_whole",
+    "may_write",
+    "roles",
+    "team_names",
+    "token_of",
+]
 
 
 class Verb(StrEnum):
@@ -26,12 +45,37 @@ class Verb(StrEnum):
 _RANK = {Role.VIEWER: 1, Role.MEMBER: 2, Role.ADMIN: 3}
 _LEAST = {Verb.READ: 1, Verb.SUBMIT: 2, Verb.ACT: 2, Verb.CHANGE: 3, Verb.MANAGE: 3, Verb.ADMINISTER: 4}
 
+_MOST = {Scope.READ: Role.VIEWER, Scope.SUBMIT: Role.MEMBER, Scope.ADMIN: Role.ADMIN}
+
 Person = User | AnonymousUser
+Branch = tuple[int, int | None, str]  # a team: its key, its parent's, its name
+
+
+def token_of(user: Person) -> Token | None:
+    """The token that the request came with; None for a session."""
+    return getattr(user, "via", None)
+
+
+def is_whole(user: Person) -> bool:
+    """Whether all of the user's rights may be used: by a session, or by a token without limits."""
+    token = token_of(user)
+    return token is None or (token.scope == Scope.ADMIN and token.team_id is None)
+
+
+def may_write(user: Person) -> bool:
+    """Whether anything may be changed at all: not with a token of scope read."""
+    token = token_of(user)
+    return token is None or token.scope != Scope.READ
+
+
+# What REST and pages say alike to who may not do something in a team.
+NO_TEAM = "There is no team {team}, or you are not in it. Name one of your teams."
+LOW_ROLE = "Your role in team {team} does not allow this. Ask an admin of the team."
 
 
 def is_platform_admin(user: Person) -> bool:
     """Whether everything is allowed."""
-    return bool(user.is_authenticated and user.is_active and user.is_superuser)
+    return bool(user.is_authenticated and user.is_active and user.is_superuser and is_whole(user))
 
 
 def roles(user: Person) -> dict[str, Role]:
@@ -40,9 +84,9 @@ def roles(user: Person) -> dict[str, Role]:
         return {}
     teams = Team.objects.values_list("pk", "parent_id", "name")
     if user.is_superuser:
-        return {name: Role.ADMIN for _, _, name in teams}
+        return _within({name: Role.ADMIN for _, _, name in teams}, token_of(user), teams)
     given = {team: Role(role) for team, role in Membership.objects.filter(user=user).values_list("team_id", "role")}
-    return _inherited(given, list(teams)) if given else {}
+    return _within(_inherited(given, list(teams)), token_of(user), teams) if given else {}
 
 
 def allows(role: Role | None, verb: str) -> bool:
@@ -70,7 +114,18 @@ def team_names(user: Person, verb: str = Verb.READ) -> list[str]:
     return sorted(name for name, role in roles(user).items() if is_platform_admin(user) or allows(role, verb))
 
 
-def _inherited(given: dict[int, Role], teams: list[tuple[int, int | None, str]]) -> dict[str, Role]:
+def _within(found: dict[str, Role], token: Token | None, teams: Iterable[Branch]) -> dict[str, Role]:
+    """As much of the roles as the token allows."""
+    if token is None:
+        return found
+    if token.team_id is not None:
+        inside = _inherited({token.team_id: Role.ADMIN}, list(teams))
+        found = {name: role for name, role in found.items() if name in inside}
+    most = _MOST[Scope(token.scope)]
+    return {name: min(role, most, key=_RANK.__getitem__) for name, role in found.items()}
+
+
+def _inherited(given: dict[int, Role], teams: list[Branch]) -> dict[str, Role]:
     children: dict[int | None, list[int]] = defaultdict(list)
     names = {}
     for pk, parent, name in teams:

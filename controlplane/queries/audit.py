@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import QuerySet, Sum
+from django.db.models import Min, QuerySet, Sum
 
 from controlplane.cluster.port import PodSeen
 from controlplane.cycle import digest_of, is_of_this_form
@@ -105,6 +105,7 @@ def state(
         claims=tuple(_claims(now)),
         round=made,
         settings=_settings(PolicyVersion.objects.order_by("-pk").values_list("pk", flat=True).first()),
+        in_force=_in_force(),
     )
 
 
@@ -165,6 +166,18 @@ def _of_round(cycle: Cycle) -> tuple[Violation, ...]:
         return found
     message = f"The round decided on {cycle.digest}, which is not what it had read."
     return (*found, Violation("S2", f"cycle {cycle.pk}", message))
+
+
+def _in_force() -> tuple[tuple[float, Settings], ...]:
+    """By which settings the scheduler's rounds decided, since which cluster second.
+
+    The first round of each version is enough: none comes back, as one that is restored gets a number of its own.
+    """
+    rounds = Cycle.objects.filter(loop="schedule").order_by()
+    since = rounds.values_list("policy").annotate(first=Min("cluster_at"))
+    kept = PolicyVersion.objects.in_bulk([policy for policy, _ in since if policy is not None])
+    settings = {None: Settings(), **{number: Policy.stored(row.data).scheduling for number, row in kept.items()}}
+    return tuple((at, settings[policy]) for policy, at in sorted(since, key=lambda row: row[1]))
 
 
 def _settings(policy: int | None) -> Settings:

@@ -42,6 +42,18 @@ class GpuRow:
         """milli-GPU held."""
         return min(WHOLE, sum(t.milli for t in self.tenants))
 
+    @property
+    def computing(self) -> int | None:
+        """milli-GPU that compute, as measured; a device that nobody holds computes nothing. None: not known."""
+        if not self.tenants:
+            return 0
+        return None if self.duty is None else min(self.held, round(self.duty * WHOLE))
+
+    @property
+    def free(self) -> int:
+        """milli-GPU that something may still take."""
+        return WHOLE - self.held if self.healthy else 0
+
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
@@ -66,6 +78,22 @@ class NodeRow:
         return sum(g.held for g in self.gpus)
 
     @property
+    def computing(self) -> int | None:
+        """milli-GPU that compute, as measured; None where nothing of what is held was."""
+        known = [g.computing for g in self.gpus if g.tenants and g.computing is not None]
+        return None if not known and self.held else sum(known)
+
+    @property
+    def free(self) -> int:
+        """milli-GPU that new work may take."""
+        return sum(g.free for g in self.gpus) if self.ready and self.schedulable else 0
+
+    @property
+    def fragmented(self) -> float | None:
+        """Part of what is free that lies on GPUs others have a share of, where no whole GPU fits; None: all is held."""
+        return fragmentation(self.free, self.whole_free)
+
+    @property
     def whole_free(self) -> int:
         """GPUs on which nothing lies and something may."""
         return sum(g.healthy and not g.tenants for g in self.gpus) if self.ready and self.schedulable else 0
@@ -88,6 +116,32 @@ class RackRow:
     def gpus(self) -> int:
         """All its GPUs."""
         return sum(len(n.gpus) for n in self.nodes)
+
+
+def fragmentation(free: int, whole_free: int) -> float | None:
+    """The part of the free milli-GPU that is not in whole GPUs; None where nothing is free."""
+    return 1 - whole_free * WHOLE / free if free else None
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is free of some machines: milli-GPU, whole GPUs, and the most whole ones on one machine."""
+
+    free: int
+    whole: int
+    on_one_node: int
+
+    @property
+    def fragmented(self) -> float | None:
+        """Part of the free milli-GPU where no whole GPU fits."""
+        return fragmentation(self.free, self.whole)
+
+
+def room(found: Iterable[RackRow]) -> Room:
+    """The room on all machines of these racks."""
+    nodes = [node for rack in found for node in rack.nodes]
+    most = max((node.whole_free for node in nodes), default=0)
+    return Room(sum(node.free for node in nodes), sum(node.whole_free for node in nodes), most)
 
 
 def racks(visible: Collection[str] | None, pool: str = "") -> tuple[RackRow, ...]:

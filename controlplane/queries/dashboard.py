@@ -7,10 +7,10 @@ from datetime import datetime
 from statistics import fmean
 from uuid import UUID
 
-from django.db.models import Avg, ExpressionWrapper, F, FloatField, IntegerField, Max, Sum
+from django.db.models import Avg, Count, ExpressionWrapper, F, FloatField, IntegerField, Max, Sum
 from django.db.models.functions import Cast, Floor
 
-from controlplane.models import ClusterState, Event, Node, TeamSample, Usage, Workload
+from controlplane.models import ClusterState, Event, Node, Notice, TeamSample, Usage, Workload
 from controlplane.queries import teams
 from gpushare.gpu import WHOLE
 from scheduler.workload import WAITING
@@ -63,6 +63,16 @@ class Moment:
 
     at: float
     held: dict[str, float]
+    computing: float
+    waiting: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One point of a line without teams: milli-GPU, and how many wait."""
+
+    at: float
+    held: float
     computing: float
     waiting: float
 
@@ -155,6 +165,27 @@ def history(at: float, seconds: float, points: int) -> tuple[Moment, ...]:
     return tuple(Moment(first + (index + 0.5) * step, held[index], *sums[index]) for index in sorted(held))
 
 
+def line(at: float, seconds: float, points: int) -> tuple[Line, ...]:
+    """The whole cluster's means of equal steps of the last `seconds`, oldest first. One query, whatever the teams."""
+    step, first = seconds / points, at - seconds
+    number = Cast(
+        Floor(ExpressionWrapper((F("at") - first) / step, output_field=FloatField())), output_field=IntegerField()
+    )
+    found = (
+        TeamSample.objects.filter(at__gt=first, at__lte=at)
+        .annotate(step=number)
+        .order_by("step")
+        .values_list("step")
+        .annotate(h=Sum("held"), c=Sum("computing"), w=Sum("waiting"), n=Count("at", distinct=True))
+    )
+    return tuple(Line(first + (index + 0.5) * step, h / n, c / n, w / n) for index, h, c, w, n in found)
+
+
+def has_history(at: float, seconds: float) -> bool:
+    """Whether anything was sampled in the last `seconds`."""
+    return TeamSample.objects.filter(at__gt=at - seconds, at__lte=at).exists()
+
+
 def decisions(names: Collection[str] | None, limit: int) -> tuple[Decided, ...]:
     """The newest decisions about workloads of these teams (None: all)."""
     found = Event.objects.filter(kind__in=DECIDED, workload__isnull=False).order_by("-id")
@@ -184,12 +215,13 @@ def newest_event() -> int:
 
 
 def versions() -> dict[str, object]:
-    """One cheap value for each part of the pages; another value means that the part has changed. Three queries."""
+    """One cheap value for each part of the pages; another value means that the part has changed. Four queries."""
     state = ClusterState.objects.order_by("id").values_list("now", "paused", "speed").first()
     now, paused, speed = state if state is not None else (0.0, False, 0.0)
     event = Event.objects.aggregate(last=Max("id"))["last"]
     sample = TeamSample.objects.aggregate(last=Max("id"))["last"]
-    return {"clock": (now, paused, speed), "workloads": event, "usage": sample}
+    notice = Notice.objects.aggregate(last=Max("id"))["last"]
+    return {"clock": (now, paused, speed), "workloads": event, "usage": sample, "notices": notice}
 
 
 def _used(first: int, end: int) -> tuple[int, int]:

@@ -1,18 +1,18 @@
-"""Teams, quotas, machines, usage and accounts as the REST API shows them; who asks decides what is in it."""
+"""Teams, quotas, machines and usage as the REST API shows them; who asks decides what is in it."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import F, QuerySet, Sum
 
-from controlplane.models import ClusterState, NodePool, PriorityClass, Quota, Team, Token, Usage, User
+from controlplane.models import ClusterState, Node, NodePool, PriorityClass, Quota, Team
 from controlplane.quantities import iso
-from controlplane.queries import access, cluster, teams
+from controlplane.queries import access, accounts, cluster, teams
+from controlplane.queries.prices import MILLI_SECONDS_PER_GPU_HOUR, used
 
 STEPS = {"hour": 3600, "day": 86_400, "all": 0}
 DIMENSIONS = {"team": "team__name", "user": "user", "pool": "pool", "workload": "workload"}
 MOST_ROWS = 10_000
-MILLI_SECONDS_PER_GPU_HOUR = 3_600_000
 
 
 class TooMany(Exception):  # noqa: N818 - reads as the fact it is
@@ -22,33 +22,6 @@ class TooMany(Exception):  # noqa: N818 - reads as the fact it is
 def scope(user: access.Person) -> list[str] | None:
     """The names of the teams whose things the user may see; None = all."""
     return None if access.is_platform_admin(user) else access.team_names(user)
-
-
-# --- accounts ---------------------------------------------------------------------------------
-
-
-def me(user: User, token: Any) -> dict[str, Any]:
-    """Who asks, in which teams, with which token (None for a session)."""
-    return {
-        "username": user.username,
-        "name": user.get_full_name(),
-        "email": user.email,
-        "is_platform_admin": access.is_platform_admin(user),
-        "teams": [{"team": name, "role": role.value} for name, role in sorted(access.roles(user).items())],
-        "token": token_row(token) if token else None,
-    }
-
-
-def tokens(user: Any) -> QuerySet[Token]:
-    """The user's own tokens."""
-    return Token.objects.filter(user=user)
-
-
-def token_row(token: Token) -> dict[str, Any]:
-    """One token. Times are the database's clock."""
-    times = {name: getattr(token, name) for name in ("created_at", "expires_at", "last_used_at")}
-    shown = {name: None if at is None else iso(at.timestamp()) for name, at in times.items()}
-    return {"id": token.pk, "name": token.name, "prefix": token.prefix, **shown}
 
 
 # --- teams and quotas -------------------------------------------------------------------------
@@ -65,8 +38,7 @@ def team(user: access.Person, name: str) -> dict[str, Any] | None:
     found = next((row for row in team_rows(user) if row["name"] == name), None)
     if found is None:
         return None
-    members = [{"username": username, "role": role} for username, role in teams.members(name)]
-    return {**found, "quotas": [quota_row(q) for q in quotas(user, name)], "members": members}
+    return {**found, "quotas": [quota_row(q) for q in quotas(user, name)], "members": accounts.members(name)}
 
 
 def quotas(user: access.Person, team: str | None = None, pool: str | None = None) -> QuerySet[Quota]:
@@ -89,6 +61,11 @@ def quota_row(quota: Quota) -> dict[str, Any]:
         "weight": quota.weight,
         "version": quota.version,
     }
+
+
+def has_team(name: str) -> bool:
+    """Whether there is such a team. Platform admins may read of any name."""
+    return Team.objects.filter(name=name).exists()
 
 
 def quota_at(team: str, pool: str) -> tuple[Team, NodePool, Quota | None] | None:
@@ -115,7 +92,7 @@ def node_pools() -> list[dict[str, Any]]:
             "name": pool.name,
             "gpu_model": pool.gpu_model,
             "gpus": pool.capacity // 1000,
-            "price_per_gpu_hour": pool.price_per_gpu_hour,
+            "price_per_gpu_hour": float(pool.price_per_gpu_hour),
             "nodes": pool.nodes,
             "capacity_milli": pool.capacity,
             "nominal_milli": pool.nominal,
@@ -135,6 +112,38 @@ def node(user: access.Person, name: str) -> dict[str, Any] | None:
     """One machine, or None."""
     found = cluster.node(name, scope(user))
     return None if found is None else _node(found)
+
+
+def gpus(user: access.Person, pool: str = "", node: str | None = None) -> list[dict[str, Any]]:
+    """Every device with its machine, who holds it and its last measured use."""
+    every = nodes(user, pool) if node is None else [found] if (found := _at(user, node, pool)) else []
+    same = ("pool", "gpu_model", "gpu_memory_mib", "zone", "rack", "ready", "schedulable")
+    return [{"node": one["name"], **{n: one[n] for n in same}, **gpu} for one in every for gpu in one["gpus"]]
+
+
+def gpu_profiles() -> list[dict[str, Any]]:
+    """The kinds of devices there are: model and memory, how many, in which pools."""
+    kinds: dict[tuple[str, int], dict[str, Any]] = {}
+    found = Node.objects.filter(gpu_count__gt=0).order_by("pool__name")
+    for model, memory, count, pool in found.values_list("gpu_model", "gpu_memory", "gpu_count", "pool__name"):
+        kind = kinds.setdefault((model, memory), {"nodes": 0, "gpus": 0, "node_pools": []})
+        kind["nodes"], kind["gpus"] = kind["nodes"] + 1, kind["gpus"] + count
+        kind["node_pools"] += [] if pool in kind["node_pools"] else [pool]
+    return [{"name": f"{m or 'unknown'}-{b}Mi", "gpu_model": m, "memory_mib": b, **k} for (m, b), k in kinds.items()]
+
+
+def topologies(user: access.Person) -> list[dict[str, Any]]:
+    """Each rack with its zone and machines: what `topology` of a job file is about."""
+    return [
+        {
+            "zone": rack.zone,
+            "rack": rack.name,
+            "nodes": [{"name": n.name, "gpus": len(n.gpus), "nvlink": n.nvlink} for n in rack.nodes],
+            "gpus": rack.gpus,
+            "whole_free_gpus": rack.whole_free,
+        }
+        for rack in cluster.racks(scope(user))
+    ]
 
 
 def cluster_state() -> dict[str, Any]:
@@ -158,9 +167,7 @@ def usage(
     user: access.Person, *, group_by: Sequence[str], granularity: str, since: float, until: float
 ) -> list[dict[str, Any]]:
     """GPU time held and computed in [since, until) of the cluster's clock, by step and dimensions. Raises TooMany."""
-    seen = scope(user)
-    rows = Usage.objects.filter(hour__gte=max(0, int(since)), hour__lt=max(0, int(until)))
-    rows = rows if seen is None else rows.filter(team__name__in=seen)
+    rows = used(since, until, scope(user))
     keys = [DIMENSIONS[name] for name in group_by]
     step = STEPS[granularity]
     if step:
@@ -206,6 +213,11 @@ def _team(row: teams.TeamRow, role: str) -> dict[str, Any]:
         "waiting": row.waiting,
         "running": row.running,
     }
+
+
+def _at(user: access.Person, name: str, pool: str) -> dict[str, Any] | None:
+    found = node(user, name)
+    return found if found is not None and pool in ("", found["pool"]) else None
 
 
 def _node(row: cluster.NodeRow) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 from controlplane.models import PolicyVersion
 from controlplane.policy import Change, Policy, difference
 from controlplane.policyfields import known_fields
+from scheduler.settings import Settings
 
 
 def versions() -> Any:
@@ -16,6 +17,12 @@ def versions() -> Any:
 def in_force() -> int:
     """The number of the version in force; 0 for the defaults."""
     return int(PolicyVersion.objects.order_by("-pk").values_list("pk", flat=True).first() or 0)
+
+
+def scheduling() -> Settings:
+    """How the scheduler decides by the version in force."""
+    data = PolicyVersion.objects.order_by("-pk").values_list("data", flat=True).first()
+    return (Policy() if data is None else Policy.stored(data)).scheduling
 
 
 def rows(found: Sequence[PolicyVersion]) -> list[dict[str, Any]]:

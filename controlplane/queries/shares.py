@@ -7,13 +7,12 @@ from django.db.models import Sum
 
 from controlplane.models import Budget, Team, TeamUse, Usage
 from controlplane.periods import Period, span
+from controlplane.queries.prices import MILLI_SECONDS_PER_GPU_HOUR
 from scheduler import team as core
 from scheduler.fairshare import entitled
 from scheduler.plan import Plan
 from scheduler.settings import Settings
 from scheduler.snapshot import NOW, Snapshot
-
-MILLI_SECONDS_PER_HOUR = 3_600_000  # of one GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ def budgets(at: float, team: str | None = None) -> tuple[BudgetRow, ...]:
             b.period,
             b.gpu_hours,
             b.is_hard,
-            sum(used[b.period].get(pk, 0) for pk in below[b.team_id]) / MILLI_SECONDS_PER_HOUR,
+            sum(used[b.period].get(pk, 0) for pk in below[b.team_id]) / MILLI_SECONDS_PER_GPU_HOUR,
             *span(Period(b.period), at),
             b.version,
         )

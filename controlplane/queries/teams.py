@@ -2,7 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 from django.db.models import Count, Max, Q, Sum
 
@@ -27,7 +28,11 @@ HOLDS = (PlacementState.BOUND, PlacementState.LEAVING)
 
 @dataclass(frozen=True, slots=True)
 class TeamRow:
-    """One team now, milli-GPU over all pools; computing is None before the first measurement."""
+    """One team now, milli-GPU over all pools; computing is None before the first measurement.
+
+    All of it is the team's own: its own workloads, and of its quota what no team below owns. In a `Branch` all of it is
+    the team's with all below it.
+    """
 
     name: str
     parent: str
@@ -55,21 +60,26 @@ class QuotaRow:
     borrowing_limit: int | None
     lending_limit: int | None
     weight: int
-    held: int
+    held: int  # like all that follows, with the teams below
+    owned: int  # no less than nominal, and than what the teams below own
     entitled: int = 0
     decayed: int = 0
 
     @property
     def borrowed(self) -> int:
         """What it holds beyond what it owns."""
-        return max(0, self.held - self.nominal)
+        return max(0, self.held - self.owned)
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A team in the tree with its quotas; depth 0 is a root."""
+    """A team in the tree with its quotas; depth 0 is a root. Every figure is of the team with all below it.
+
+    own: the same without those below, None where there are none.
+    """
 
     row: TeamRow
+    own: TeamRow | None
     depth: int
     members: int
     quotas: tuple[QuotaRow, ...]
@@ -99,16 +109,7 @@ class PoolRow:
 
 def rows(held: Mapping[tuple[int, str], int] | None = None) -> tuple[TeamRow, ...]:
     """Every team, by name; four queries beside `held_by_team_and_pool`, which whoever has asked that already gives."""
-    held = held_by_team_and_pool() if held is None else held
-    nominal: dict[tuple[int, str], int] = {
-        (team, pool): n for team, pool, n in Quota.objects.values_list("team_id", "pool__name", "nominal")
-    }
-    computing = _computing()
-    counts = _counts()
-    return tuple(
-        _row(pk, values, held, nominal, computing.get(pk), counts.get(pk, (0, 0)))
-        for pk, *values in Team.objects.order_by("name").values_list("pk", "name", "parent__name", "colour")
-    )
+    return tuple(_row(one) for one in _stands(held_by_team_and_pool() if held is None else held))
 
 
 def colours() -> dict[str, int]:
@@ -129,42 +130,31 @@ def held_by_team_and_pool() -> dict[tuple[int, str], int]:
 
 
 def tree(
-    held: Mapping[tuple[int, str], int], shares: Sequence[Share] = (), budgets: Sequence[BudgetRow] = ()
+    held: Mapping[tuple[int, str], int], shares: Sequence[Share], budgets: Sequence[BudgetRow] = ()
 ) -> tuple[Branch, ...]:
     """Teams as a tree, parents before their children, with the quotas, shares and budgets of each."""
-    by_name = {row.name: row for row in rows(held)}
+    by_name = {one.name: one for one in _stands(held)}
     members = dict(Membership.objects.order_by().values_list("team__name").annotate(n=Count("pk")))
-    quotas: dict[str, list[QuotaRow]] = defaultdict(list)
-    stand = {(one.team, one.pool): one for one in shares}
-    entitled, decayed = Counter[str](), Counter[str]()
-    for one in shares:
-        entitled[one.team] += one.entitled
-        decayed[one.team] += one.decayed
-    for q in Quota.objects.select_related("team", "pool").order_by("pool__name"):
-        here = stand.get((q.team.name, q.pool.name))
-        quotas[q.team.name].append(
-            QuotaRow(
-                q.pk,
-                q.pool.name,
-                q.nominal,
-                q.borrowing_limit,
-                q.lending_limit,
-                q.weight,
-                held.get((q.team_id, q.pool.name), 0),
-                here.entitled if here else 0,
-                here.decayed if here else 0,
-            )
-        )
     children: dict[str, list[str]] = defaultdict(list)
-    for row in by_name.values():
-        children[row.parent].append(row.name)
+    for one in by_name.values():
+        children[one.parent].append(one.name)
+    quotas = _quotas(shares)
+    entitled, decayed = Counter[str](), Counter[str]()
+    for share in shares:
+        entitled[share.team] += share.entitled
+        decayed[share.team] += share.decayed
+
+    def whole(name: str) -> _Stand:
+        return reduce(_Stand.with_one_below, map(whole, children[name]), by_name[name])
+
     found: list[Branch] = []
     stack = [(name, 0) for name in reversed(children[""])]
     while stack:
         name, depth = stack.pop()
+        own = _row(by_name[name]) if children[name] else None
         mine = tuple(one for one in budgets if one.team == name)
-        sums = (entitled[name], decayed[name], mine)
-        found.append(Branch(by_name[name], depth, members.get(name, 0), tuple(quotas[name]), *sums))
+        of_quota = (members.get(name, 0), quotas.get(name, ()), entitled[name], decayed[name], mine)
+        found.append(Branch(_row(whole(name)), own, depth, *of_quota))
         stack += [(child, depth + 1) for child in reversed(children[name])]
     return tuple(found)
 
@@ -204,29 +194,89 @@ def priority_classes() -> list[str]:
     return list(PriorityClass.objects.order_by("value").values_list("name", flat=True))
 
 
-def _row(
-    pk: int,
-    values: list[object],
-    held: Mapping[tuple[int, str], int],
-    nominal: Mapping[tuple[int, str], int],
-    computing: int | None,
-    counts: tuple[int, int],
-) -> TeamRow:
-    name, parent, colour = values
-    mine = {pool: milli for (team, pool), milli in held.items() if team == pk}
-    total = sum(mine.values())
+@dataclass(frozen=True, slots=True)
+class _Stand:
+    """What a team holds and owns by pool, and what it does, alone or with teams below."""
+
+    name: str
+    parent: str
+    colour: int
+    held: Counter[str]
+    own: Counter[str]
+    computing: int | None
+    waiting: int
+    running: int
+
+    def with_one_below(self, below: "_Stand") -> "_Stand":
+        """Both together, under this one's name."""
+        measured = [n for n in (self.computing, below.computing) if n is not None]
+        return replace(
+            self,
+            held=self.held + below.held,
+            own=self.own + below.own,
+            computing=sum(measured) if measured else None,
+            waiting=self.waiting + below.waiting,
+            running=self.running + below.running,
+        )
+
+
+def _stands(held: Mapping[tuple[int, str], int]) -> list[_Stand]:
+    """Every team alone, by name."""
+    found = list(Team.objects.order_by("name").values_list("pk", "name", "parent_id", "parent__name", "colour"))
+    own = _own_quota({pk: parent for pk, _, parent, _, _ in found})
+    computing, counts = _computing(), _counts()
+    return [
+        _Stand(name, parent or "", colour, _of(pk, held), _of(pk, own), computing.get(pk), *counts.get(pk, (0, 0)))
+        for pk, name, _, parent, colour in found
+    ]
+
+
+def _row(stand: _Stand) -> TeamRow:
+    total = stand.held.total()
     return TeamRow(
-        name=str(name),
-        parent=str(parent or ""),
-        colour=int(str(colour)),
-        nominal=sum(n for (team, _), n in nominal.items() if team == pk),
+        name=stand.name,
+        parent=stand.parent,
+        colour=stand.colour,
+        nominal=stand.own.total(),
         held=total,
-        borrowed=sum(max(0, milli - nominal.get((pk, pool), 0)) for pool, milli in mine.items()),
+        borrowed=(stand.held - stand.own).total(),  # what is left above 0 in each pool
         # What is measured is older than what is held: it never shows more than that.
-        computing=None if computing is None else min(computing, total),
-        waiting=counts[0],
-        running=counts[1],
+        computing=None if stand.computing is None else min(stand.computing, total),
+        waiting=stand.waiting,
+        running=stand.running,
     )
+
+
+def _of(team: int, by_pool: Mapping[tuple[int, str], int]) -> Counter[str]:
+    return Counter({pool: milli for (pk, pool), milli in by_pool.items() if pk == team})
+
+
+def _own_quota(parents: Mapping[int, int | None]) -> dict[tuple[int, str], int]:
+    """What of each team's nominal quota no team below owns, by team and pool (scheduler/quota.py: `Pot.own`)."""
+    said = {(team, pool): n for team, pool, n in Quota.objects.values_list("team_id", "pool__name", "nominal")}
+    children: dict[int, list[int]] = defaultdict(list)
+    for pk, parent in parents.items():
+        if parent is not None:
+            children[parent].append(pk)
+
+    def owned(team: int, pool: str) -> int:
+        return max(said.get((team, pool), 0), sum(owned(child, pool) for child in children[team]))
+
+    return {
+        (team, pool): owned(team, pool) - sum(owned(child, pool) for child in children[team]) for team, pool in said
+    }
+
+
+def _quotas(shares: Sequence[Share]) -> dict[str, tuple[QuotaRow, ...]]:
+    """The quotas of each team with how it stands in the pool."""
+    stand = {(one.team, one.pool): one for one in shares}
+    found: dict[str, tuple[QuotaRow, ...]] = {}
+    for q in Quota.objects.select_related("team", "pool").order_by("pool__name"):
+        here = stand.get((q.team.name, q.pool.name))
+        limits = (q.nominal, q.borrowing_limit, q.lending_limit, q.weight)
+        now = (here.held, here.nominal, here.entitled, here.decayed) if here else (0, q.nominal)
+        found[q.team.name] = (*found.get(q.team.name, ()), QuotaRow(q.pk, q.pool.name, *limits, *now))
+    return found
 
 
 def _computing() -> dict[int, int]:
@@ -244,3 +294,8 @@ def _counts() -> dict[int, tuple[int, int]]:
         .annotate(w=Count("pk", filter=Q(phase__in=waiting)), r=Count("pk", filter=Q(phase__in=active)))
     )
     return {team: (w, r) for team, w, r in found}
+
+
+def pool_names() -> list[tuple[str, str]]:
+    """(name, GPU model) of every node pool."""
+    return list(NodePool.objects.order_by("name").values_list("name", "gpu_model"))

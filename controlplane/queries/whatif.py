@@ -9,23 +9,20 @@ from dataclasses import dataclass, replace
 from math import isinf
 from typing import TYPE_CHECKING, Any
 
-from controlplane.models import PolicyVersion, PriorityClass, Workload
-from controlplane.policy import Policy
+from controlplane.models import PriorityClass, Workload
 from controlplane.quantities import iso
-from controlplane.queries import access, forecasts, snapshot
+from controlplane.queries import access, forecasts, policies, snapshot
+from controlplane.queries.remedies import told
 from controlplane.queries.shares import Share, of_teams
 from scheduler import explain as core
 from scheduler import workload as words
-from scheduler.change import ChangeKind, PriorityOffer
 from scheduler.decision import Evict, Place, Shrink
 from scheduler.expected_start import expected_start
 from scheduler.fit import Refusal
 from scheduler.ledger import ledger_of
 from scheduler.plan import Plan
 from scheduler.policies import outcomes
-from scheduler.remedy import remedies as search
 from scheduler.remedy import untold
-from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
 from scheduler.workload import ENDED, Phase
 
@@ -48,7 +45,7 @@ class Turn:
 
 def turns() -> tuple[Turn, ...]:
     """Everybody who waits, in the order of the next round."""
-    order = enumerate(outcomes(Plan(snapshot.full()), _settings()), 1)
+    order = enumerate(outcomes(Plan(snapshot.full()), policies.scheduling()), 1)
     return tuple(Turn(position, workload.id, workload.team, refusal) for position, (workload, refusal) in order)
 
 
@@ -65,7 +62,8 @@ def queue(user: access.Person, team: str | None = None) -> list[tuple[int, str, 
 def explanation(user: access.Person, workload: Workload, *, in_full: bool = True) -> dict[str, Any]:
     """Why a workload is where it is: for one that waits, what the next round would tell it, and what would start it.
 
-    in_full: with the remedies, whose search may take as long as several rounds.
+    in_full: with the remedies, whose search may take as long as several rounds; else `no_remedies` is what to say if
+    there are none.
     """
     known = {
         "uid": str(workload.pk),
@@ -79,21 +77,23 @@ def explanation(user: access.Person, workload: Workload, *, in_full: bool = True
     uid = str(workload.pk)
     if uid not in world.workloads:  # it has ended since
         return known | stored
-    found = core.explain(world, uid, _settings())
-    return known | (stored if found.position is None and found.reason is None else _told(user, world, found, in_full))
+    found = core.explain(world, uid, policies.scheduling())
+    if found.position is None and found.reason is None:
+        return known | stored
+    return known | _told(user, world, found, workload, in_full)
 
 
 def remedies(user: access.Person, workload: Workload) -> list[dict[str, Any]]:
     """What would start a workload now, as `explanation` has it; a list without rows if nothing would."""
     world, uid = snapshot.full(), str(workload.pk)
-    return _remedies(user, world, uid) if uid in world.workloads else []
+    return told(user, world, uid, workload) if uid in world.workloads else []
 
 
 def preview(user: access.Person, spec: "Spec", unmet: Sequence[str] = ()) -> dict[str, Any]:
     """What the next round would decide about this job file. `unmet`: the names in `after` that are not met yet."""
     now = snapshot.full()
     world = core.submitted(now, _imagined(spec, now, unmet))
-    found = core.explain(world, NEW, _settings())
+    found = core.explain(world, NEW, policies.scheduling())
     place = found.place
     return {
         **_told(user, world, found),
@@ -116,7 +116,7 @@ def expected(world: Snapshot, uid: str) -> dict[str, Any] | None:
     found = None if uid == NEW else forecasts.told([uid]).get(uid)
     ledger = ledger_of(world)
     if found is None and len(ledger.waiting) <= WAITING_AT_ONCE and len(ledger.holding) <= HELD_AT_ONCE:
-        found = expected_start(world, uid, _settings())
+        found = expected_start(world, uid, policies.scheduling())
     if found is None or isinf(found.high):
         return None
     return forecasts.shown(found)
@@ -129,8 +129,11 @@ _NOTHING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _told(user: access.Person, world: Snapshot, found: core.Explanation, in_full: bool = True) -> dict[str, Any]:
-    """The one object that `weft why`, the workload's page and a preview show."""
+def _told(
+    user: access.Person, world: Snapshot, found: core.Explanation, row: Workload | None = None, in_full: bool = True
+) -> dict[str, Any]:
+    """The one object that `weft why`, the workload's page and a preview show; row: of a workload that is there."""
+    changes = told(user, world, found.workload, row) if in_full and found.reason is not None else []
     return {
         "position": found.position,
         "reason": str(found.reason or ""),
@@ -139,35 +142,10 @@ def _told(user: access.Person, world: Snapshot, found: core.Explanation, in_full
         "checks": [{"name": c.name, "status": c.status.value, "message": c.message} for c in found.checks],
         "will_start": None if found.position is None else found.place is not None,
         "evicts": _evicted(user, world, found.victims),
-        "remedies": _remedies(user, world, found.workload) if in_full and found.reason is not None else [],
-        "no_remedies": "" if found.position is None else untold(_settings(), found.reason),
+        "remedies": changes,
+        "no_remedies": "" if found.position is None or changes else untold(policies.scheduling(), found.reason),
         "expected_start": None if found.position is None else expected(world, found.workload),
     }
-
-
-def _remedies(user: access.Person, world: Snapshot, uid: str) -> list[dict[str, Any]]:
-    """The smallest changes that would start it now; of teams that the user cannot see, only which team it is."""
-    seen = _seen(user)
-    classes = PriorityClass.objects.values_list("name", "value", "preemptible")
-    offers = [PriorityOffer(*row) for row in classes.order_by("value", "name")]
-    out = []
-    for remedy in search(world, uid, _settings(), offers):
-        change, text, target = remedy.change, remedy.text, remedy.change.target
-        if change.kind is ChangeKind.STOP and seen is not None and (team := world.workloads[target].team) not in seen:
-            text, target = f"Stop a workload of team {team}.", ""
-        out.append(
-            {
-                "kind": remedy.kind.value,
-                "text": text,
-                "before": change.before,
-                "after": change.after,
-                "target": target,
-                "pool": change.pool,
-                "tested": remedy.tested,
-                "is_smallest": remedy.is_smallest,
-            }
-        )
-    return out
 
 
 def _phase(place: Place | None) -> Phase:
@@ -192,11 +170,6 @@ def _evicted(user: access.Person, world: Snapshot, victims: Iterable[Evict | Shr
 def _seen(user: access.Person) -> set[str] | None:
     """The teams whose workloads the user may see; None = all."""
     return None if access.is_platform_admin(user) else set(access.team_names(user))
-
-
-def _settings() -> Settings:
-    data = PolicyVersion.objects.order_by("-id").values_list("data", flat=True).first()
-    return (Policy() if data is None else Policy.stored(data)).scheduling
 
 
 def _imagined(spec: "Spec", world: Snapshot, unmet: Sequence[str]) -> words.Workload:
@@ -227,4 +200,4 @@ def shares(user: access.Person, team: str | None = None) -> list[Share]:
 
 def shares_of_all() -> tuple[Share, ...]:
     """How all teams stand in each pool, entitlement as the next round would have it."""
-    return of_teams(snapshot.full(), _settings())
+    return of_teams(snapshot.full(), policies.scheduling())

@@ -10,6 +10,7 @@ from controlplane import logs as cluster_logs
 from controlplane.models import Event, Placement, Workload, bulk, loading
 from controlplane.quantities import iso
 from controlplane.queries import access
+from controlplane.queries.remedies import verdict
 from controlplane.queries.whatif import explanation, preview, queue, remedies, turns
 from controlplane.queries.workloadrows import address, idle_since, listed, row, rows
 from controlplane.rolevalues import role_of
@@ -34,6 +35,7 @@ __all__ = [
     "row",
     "rows",
     "turns",
+    "verdict",
     "visible",
     "without_a_turn",
 ]

@@ -11,7 +11,7 @@ from django.db import transaction
 from controlplane.models import User, Workload
 from controlplane.services.submission import submit
 from controlplane.services.workloads import patch
-from controlplane.spec import Spec, parse
+from controlplane.spec import Spec, is_amendable, parse
 
 KEPT_BESIDE = ("normalised", "simulated")  # what the server stores with a job file
 
@@ -47,6 +47,22 @@ def apply(*, spec: Spec, live: Workload | None, user: User | None, actor: str) -
         return Applied(live.pk, Outcome.UNCHANGED)
     patch(workload=live, changes=changes, version=live.version, actor=actor)
     return Applied(live.pk, Outcome.CONFIGURED, tuple(changes))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field in which a live workload differs from a job file, as each has it; None where it has none."""
+
+    field: str
+    before: Any
+    after: Any
+    can_change: bool  # else a new workload has to be submitted
+
+
+def compared(spec: Spec, live: Workload) -> tuple[Difference, ...]:
+    """What `apply` would change, and what it would refuse to. Writes nothing."""
+    changes = difference(live.spec, spec)
+    return tuple(Difference(name, live.spec.get(name), value, is_amendable(name)) for name, value in changes.items())
 
 
 def difference(stored: Mapping[str, Any], wanted: Spec) -> dict[str, Any]:

@@ -28,7 +28,8 @@ def save(*, team: Team, period: str, gpu_hours: int, is_hard: bool, actor: str, 
     values = {"gpu_hours": gpu_hours, "is_hard": is_hard}
     before = Budget.objects.select_for_update(no_key=True).filter(team=team, period=period).first()
     if version is not None and version != (before.version if before else 0):
-        message = f"The budget of {team} for each {period} was changed meanwhile. Read it again."
+        now = f"its version is {before.version}, not {version}" if before else "there is none now"
+        message = f"The budget of {team} for each {period} was changed meanwhile: {now}. Read it again."
         raise Refused(412, "VersionMismatch", "version", message)
     was = {name: getattr(before, name) for name in values} if before else {}
     if before is None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from controlplane.models import Event, bulk
-from controlplane.services import clock
+from controlplane.services import clock, trail
 
 _NAMES = (
     "cluster_at", "actor", "kind", "team", "workload", "name", "phase", "reason", "message", "cycle", "data",
@@ -33,6 +33,7 @@ def write(entries: Sequence[Entry]) -> None:
     """Add these events in their order."""
     rows = [e if len(e.message) <= MESSAGE_LENGTH else e._replace(message=e.message[:MESSAGE_LENGTH]) for e in entries]
     bulk.insert(Event, _NAMES, rows, at=clock.database_sql())
+    trail.note(rows)
 
 
 def record(*, kind: str, actor: str, at: float | None = None, **columns: Any) -> None:

@@ -39,8 +39,11 @@ def record(*, found: Mapping[str, Forecast], at: float, lease: HeldLease) -> int
     new = [uid for uid in found if uid not in still and found[uid].waits != NOW]
     # The row of a workload that waits again is that of its new wait.
     bulk.delete(StartForecast, "workload", [UUID(uid) for uid in new])
-    rows = [(UUID(uid), at, *_values(found[uid].waits), at, *_values(found[uid].told)) for uid in new]
-    bulk.insert(StartForecast, ("workload", *_ASKED, *_TOLD), rows)
+    rows = [
+        (UUID(uid), at, *_values(found[uid].waits), _values(found[uid].told)[2], at, *_values(found[uid].told))
+        for uid in new
+    ]
+    bulk.insert(StartForecast, ("workload", *_ASKED, "first_high", *_TOLD), rows)
     _prune()
     return count
 

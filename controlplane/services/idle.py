@@ -12,6 +12,7 @@ from django.db import transaction
 
 from controlplane.cluster.port import PodUse
 from controlplane.models import Workload, bulk
+from controlplane.services import events
 from controlplane.services.errors import Refused
 from controlplane.services.leases import HeldLease
 from controlplane.services.workloads import suspend
@@ -53,27 +54,53 @@ def park(*, at: float, notebooks: Iterable[Watched], uses: Iterable[PodUse], lea
     """Note which notebooks are idle, and suspend those that were for long enough; tells how many."""
     idle = _idle(uses)
     changed: list[tuple[float | None, UUID]] = []
-    due: list[tuple[Watched, float]] = []
+    due: list[tuple[Watched, float, float]] = []
     for notebook in notebooks:
         is_idle = idle.get((str(notebook.uid), notebook.attempt), False)
         since = None if not is_idle else at if notebook.idle_since is None else notebook.idle_since
         if since != notebook.idle_since:
             changed.append((since, notebook.uid))
         if since is not None and at - since >= notebook.park_after:
-            due.append((notebook, at - since))
+            due.append((notebook, since, at - since))
     if changed:
         with transaction.atomic():
             lease.check()
             bulk.update(Workload, ("idle_since",), ("uid",), changed, in_order=True)
-    return sum(_park(notebook, seconds, lease) for notebook, seconds in due)
+    return sum(_park(notebook, since, seconds, lease) for notebook, since, seconds in due)
 
 
 @transaction.atomic
-def _park(notebook: Watched, seconds: float, lease: HeldLease) -> bool:
+def extend(*, workload: Workload, actor: str) -> None:
+    """Begin the countdown to parking anew, as if the notebook had just been used; doing it twice does it once.
+
+    Raises Refused 409 for what does not run, 422 for what is never parked.
+    """
+    park_after = (workload.spec.get("normalised") or {}).get("park_after_seconds")
+    if workload.kind != Kind.NOTEBOOK.value or not park_after:
+        message = f"{workload.name} is never parked, so there is nothing to extend."
+        raise Refused(422, "NeverParked", "idle.park_after", message)
+    running = Workload.objects.filter(pk=workload.pk, phase=Phase.RUNNING.value)
+    if running.exclude(idle_since=None).update(idle_since=None):
+        events.record(
+            kind="Extended",
+            actor=actor,
+            team=workload.team.name,
+            workload=workload.pk,
+            name=workload.name,
+            phase=Phase.RUNNING.value,
+            message=f"Stays for another {park_after / 60:.0f} minutes without use.",
+        )
+    elif not running.exists():
+        raise Refused(409, "WrongPhase", "phase", f"{workload.name} does not run; it cannot be extended. Resume it.")
+
+
+@transaction.atomic
+def _park(notebook: Watched, since: float, seconds: float, lease: HeldLease) -> bool:
     lease.check()
     message = f"Nobody used it for {seconds / 60:.0f} minutes (idle.park_after). Resume it to start it again."
-    workload = Workload.objects.filter(pk=notebook.uid, phase=Phase.RUNNING.value, attempt=notebook.attempt).first()
-    if workload is None:
+    still = Workload.objects.filter(pk=notebook.uid, phase=Phase.RUNNING.value, attempt=notebook.attempt)
+    workload = still.filter(idle_since=since).first()
+    if workload is None:  # somebody has extended it meanwhile
         return False
     try:
         suspend(workload=workload, actor=ACTOR, reason=REASON, message=message)

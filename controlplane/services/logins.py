@@ -1,41 +1,106 @@
-"""Signing in with a password: slow for who guesses, and alike for known and unknown names."""
+"""Signing in with a password: slow for who guesses, and alike for known and unknown names.
 
-import contextlib
+Each try is counted before the password is looked at, so that many at once are no way around it, and in the database, so
+that neither a restart nor a second process is.
+"""
+
 import hashlib
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.contrib.auth import authenticate
-from django.core.cache import cache
+from django.db import connection, transaction
+from django.db.models import F
+from django.db.models.functions import Now
 
-from controlplane.models import User
-from controlplane.services import events
+from controlplane.models import SignInFailures, User, bulk
+from controlplane.services import events, second_step
+from controlplane.services.clock import database_now
 from controlplane.services.errors import Refused
 
 MOST_FAILURES = 10  # of one name from one address within WINDOW
-WINDOW_SECONDS = 300
+MOST_OF_NAME = 50  # from all addresses together: a name is not guessed by a crowd, nor locked by one neighbour
+MOST_OF_ADDRESS = 200  # for all names together: an office behind one address is larger than a person
+WINDOW = timedelta(seconds=300)
 
 
 @dataclass(frozen=True, slots=True)
 class TooMany(Exception):  # noqa: N818 - reads as the fact it is
     """Too many failures; come again after so many seconds."""
 
-    retry_after: int = WINDOW_SECONDS
+    retry_after: int
 
 
 def check(*, username: str, password: str, address: str) -> User:
     """The user with this password. Raises Refused 401, whether the name is unknown or the password wrong, or TooMany.
 
-    Failures are counted by name and address, for names that do not exist as well, in this process's cache.
+    Names that do not exist are counted as well.
     """
-    counter = "login:" + hashlib.sha256(f"{username.casefold()}\n{address}".encode()).hexdigest()
-    if (cache.get(counter) or 0) >= MOST_FAILURES:
-        raise TooMany
+    limits = _limits(username, address)
+    _count(limits)
     user = authenticate(username=username, password=password)
     if isinstance(user, User):
-        cache.delete(counter)
+        _forgive(limits)
         return user
-    cache.add(counter, 0, WINDOW_SECONDS)
-    with contextlib.suppress(ValueError):  # it ran out in between
-        cache.incr(counter)
     events.record(kind="LoginFailed", actor=username[:150], data={"address": address})
     raise Refused(401, "NotSignedIn", "", "The user name or the password is wrong.")
+
+
+def check_both(*, username: str, password: str, code: str, address: str) -> User:
+    """The same, and the code of the second step for those who have set one up. Raises as `check` does."""
+    user = check(username=username, password=password, address=address)
+    if not second_step.is_on(user):
+        return user
+    if not code:
+        message = f"{username} signs in in two steps. Send the code of the authenticator app, too."
+        raise Refused(401, "CodeNeeded", "code", message)
+    limits = {_key("code", username): MOST_FAILURES}
+    _count(limits)
+    if not second_step.accepts(user, code):
+        events.record(kind="LoginFailed", actor=username[:150], data={"address": address, "step": "code"})
+        raise Refused(401, "CodeWrong", "code", "The code is wrong or was used before. Wait for the next one.")
+    _forgive(limits)
+    return user
+
+
+def prune() -> None:
+    """Forget failures that count no longer."""
+    SignInFailures.objects.filter(until__lte=Now()).delete()
+
+
+def _limits(username: str, address: str) -> dict[str, int]:
+    name = username.casefold()
+    return {
+        _key("both", name, address): MOST_FAILURES,
+        _key("name", name): MOST_OF_NAME,
+        _key("address", address): MOST_OF_ADDRESS,
+    }
+
+
+def _key(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+@transaction.atomic
+def _count(limits: dict[str, int]) -> None:
+    """Count a try against each limit. Raises TooMany, and counts no further, where one is reached."""
+    table = SignInFailures._meta.db_table
+    now = database_now()
+    until, moment = bulk.stored(SignInFailures, "until", (now + WINDOW, now))
+    for key, most in sorted(limits.items()):  # in one order, so that two tries do not wait for each other
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f'INSERT INTO "{table}" ("key", "count", "until") VALUES (%s, 1, %s) '  # noqa: S608
+                'ON CONFLICT ("key") DO UPDATE SET '
+                f'"count" = CASE WHEN "{table}"."until" <= %s THEN 1 ELSE "{table}"."count" + 1 END, '
+                f'"until" = CASE WHEN "{table}"."until" <= %s THEN excluded."until" ELSE "{table}"."until" END',
+                (key, until, moment, moment),
+            )
+        row = SignInFailures.objects.get(key=key)
+        if row.count > most:
+            raise TooMany(max(1, round((row.until - now).total_seconds())))
+
+
+def _forgive(limits: dict[str, int]) -> None:
+    """Take a try back that was right; what others failed at the same name or address still counts."""
+    SignInFailures.objects.filter(key__in=limits, count__gt=0).update(count=F("count") - 1)

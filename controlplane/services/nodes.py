@@ -23,7 +23,7 @@ def cordon(*, name: str, on: bool, actor: str) -> None:
     at = clock.now()
     Node.objects.filter(pk=node.pk).update(schedulable=not on)
     Action.objects.create(verb="cordon", payload={"node": name, "on": on}, created_at=at)
-    events.record(kind="Cordoned" if on else "Uncordoned", actor=actor, at=at, data={"node": name})
+    events.record(kind="Cordoned" if on else "Uncordoned", actor=actor, at=at, name=name[:63], data={"node": name})
     changes.touch()
     wake("schedule")
     wake("actuate")

@@ -4,7 +4,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from controlplane.models import User
+from controlplane.models import Session, Token, User
 from controlplane.services import events
 from controlplane.services.errors import Refused
 
@@ -24,9 +24,30 @@ def create(*, username: str, password: str, email: str = "", is_platform_admin: 
     return user
 
 
+def came(*, user: User) -> None:
+    """Note somebody's first sign-in by the identity provider: they have no password here."""
+    user.set_unusable_password()
+    user.save(update_fields=["password"])
+    events.record(kind="UserCreated", actor=user.username, data={"user": user.username, "source": "sso"})
+
+
+@transaction.atomic
+def set_platform_admin(*, user: User, is_platform_admin: bool) -> None:
+    """Follow the identity provider's group of platform admins; what changes is told."""
+    if user.is_superuser == is_platform_admin:
+        return
+    user.is_superuser = user.is_staff = is_platform_admin
+    user.save(update_fields=["is_superuser", "is_staff"])
+    data = {"user": user.username, "is_active": True, "is_platform_admin": is_platform_admin, "source": "sso"}
+    events.record(kind="UserChanged", actor=user.username, data=data)
+
+
 @transaction.atomic
 def change(*, user: User, email: str, is_active: bool, is_platform_admin: bool, password: str = "", actor: str) -> User:
     """Change an account; a new password only if one is given. The last platform admin stays one."""
+    if user.service_of_id is not None and (is_platform_admin or password):
+        message = f"{user.username} is a service account: it has no password and is no platform admin."
+        raise Refused(422, "NotAPerson", "password" if password else "is_superuser", message)
     others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=user.pk)
     if not (is_active and is_platform_admin) and user.is_superuser and not others.exists():
         message = f"{user.username} is the last platform admin. Make somebody else one first."
@@ -37,9 +58,28 @@ def change(*, user: User, email: str, is_active: bool, is_platform_admin: bool, 
     found.email, found.is_active = email, is_active
     found.is_superuser = found.is_staff = is_platform_admin
     found.save()
+    if not is_active:
+        cut_off(user=found)
     data = {"user": found.username, "is_active": is_active, "is_platform_admin": is_platform_admin}
     events.record(kind="UserChanged", actor=actor, data={**data, "new_password": bool(password)})
     return found
+
+
+@transaction.atomic
+def cut_off(*, user: User) -> tuple[int, int]:
+    """End all sessions and tokens of a user; how many there were. Open streams end within seconds (queries/viewers)."""
+    sessions, _ = Session.objects.filter(user=user).delete()
+    tokens, _ = Token.objects.filter(user=user).delete()
+    return sessions, tokens
+
+
+@transaction.atomic
+def end_sessions(*, user: User, but: str) -> int:
+    """End the user's other sessions; how many there were."""
+    ended, _ = Session.objects.filter(user=user).exclude(pk=but).delete()
+    if ended:
+        events.record(kind="SessionsEnded", actor=user.username, data={"user": user.username, "sessions": ended})
+    return ended
 
 
 def add_first_admin(*, name: str, password: str) -> bool:

@@ -1,9 +1,12 @@
 """Putting a preset into an empty database: teams, quotas, priority classes, pools and the demo's people."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
 
-from controlplane.models import ClusterState, Membership, NodePool, PriorityClass, Quota, Role, Team, User
+from controlplane.models import ClusterState, Membership, NodePool, PriorityClass, Quota, Role, Team, Template, User
 from controlplane.services import changes, events
 from controlplane.simulator.presets import PRIORITY_CLASSES, START, Preset
 
@@ -11,6 +14,54 @@ COLOURS = 8
 # One person of each role; the platform admin is admin everywhere, the others in the first team that owns GPUs.
 ADMIN = "admin"
 PEOPLE = {"ada": Role.ADMIN, "mel": Role.MEMBER, "vic": Role.VIEWER}
+# Templates for everybody: what the form begins from on the first day.
+TEMPLATES: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
+    (
+        "One GPU",
+        "A training on one GPU that saves every ten minutes",
+        {
+            "type": "training",
+            "image": "example/train:1",
+            "resources": {"gpus": 1, "cpu": 8, "memory": "32Gi"},
+            "checkpoint": {"interval": "10m"},
+            "expected_duration": "1h",
+        },
+    ),
+    (
+        "Distributed 2 x 8 GPUs",
+        "Two whole nodes in one rack, started together",
+        {
+            "type": "training",
+            "image": "example/train:1",
+            "workers": {"count": 2},
+            "resources": {"gpus": 8, "cpu": 64, "memory": "256Gi"},
+            "topology": {"require": "rack"},
+            "checkpoint": {"interval": "10m"},
+            "expected_duration": "6h",
+        },
+    ),
+    (
+        "Notebook on a quarter",
+        "A quarter of a GPU for sure, all of it while it is idle; parked after 30 minutes without use",
+        {
+            "type": "notebook",
+            "resources": {"gpu_share": {"guarantee": 0.25, "limit": 1.0, "memory": "8Gi"}, "cpu": 4, "memory": "16Gi"},
+            "idle": {"park_after": "30m"},
+        },
+    ),
+    (
+        "Service under 200 ms",
+        "One to four replicas, held to 99.9 % of requests within 200 ms",
+        {
+            "type": "inference",
+            "image": "example/serve:1",
+            "port": 8000,
+            "replicas": {"min": 1, "max": 4},
+            "resources": {"gpus": 1, "cpu": 8, "memory": "32Gi"},
+            "objective": {"p95_latency": "200ms", "availability": 99.9, "window": "28d"},
+        },
+    ),
+)
 
 
 def loaded() -> ClusterState | None:
@@ -47,6 +98,9 @@ def load(*, preset: Preset, password: str, speed: float) -> None:
         for quota in preset.quotas
     )
     _people(teams[_home(preset)], password)
+    Template.objects.bulk_create(
+        Template(name=name, about=about, kind=str(job["type"]), job=dict(job)) for name, about, job in TEMPLATES
+    )
     events.record(kind="PresetLoaded", actor="system", at=START, message=preset.identity)
     changes.touch(None)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Sum
@@ -37,7 +38,8 @@ def save(
     _check(values)
     before = Quota.objects.select_for_update(no_key=True).filter(team=team, pool=pool).first()
     if version is not None and version != (before.version if before else 0):
-        message = f"The quota of {team} in {pool} was changed meanwhile. Read it again."
+        now = f"its version is {before.version}, not {version}" if before else "there is none now"
+        message = f"The quota of {team} in {pool} was changed meanwhile: {now}. Read it again."
         raise Refused(412, "VersionMismatch", "version", message)
     if before is None:
         quota = Quota.objects.create(team=team, pool=pool, **values)
@@ -100,12 +102,13 @@ def save_priority(
     if is_default:
         PriorityClass.objects.exclude(name=name).filter(is_default=True).update(is_default=False)
     values = {"value": value, "preemptible": preemptible, "is_default": is_default}
+    before = PriorityClass.objects.filter(name=name).values(*values).first()
     found, _ = PriorityClass.objects.update_or_create(name=name, defaults=values)
     live = Workload.objects.filter(priority_class=found).exclude(phase__in=sorted(p.value for p in ENDED))
     stale = live.exclude(priority=value, preemptible=preemptible)
     uids = list(stale.order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True))
     stale.update(priority=value, preemptible=preemptible, version=F("version") + 1)
-    events.record(kind="PriorityClassChanged", actor=actor, name=name, data=values)
+    events.record(kind="PriorityClassChanged", actor=actor, name=name, data=_difference(before, values))
     changes.touch(uids)
     wake("schedule")
     return found
@@ -120,10 +123,21 @@ def save_pool(*, name: str, gpu_model: str = "", price_per_gpu_hour: Decimal = D
     if price_per_gpu_hour < 0:
         raise Refused(422, "BadPrice", "price_per_gpu_hour", "price_per_gpu_hour is below 0. Give 0 or more.")
     values = {"gpu_model": gpu_model, "price_per_gpu_hour": price_per_gpu_hour}
+    before = NodePool.objects.filter(name=name).values(*values).first()
     pool, _ = NodePool.objects.update_or_create(name=name, defaults=values)
-    events.record(kind="NodePoolChanged", actor=actor, name=name, data={k: str(v) for k, v in values.items()})
+    events.record(kind="NodePoolChanged", actor=actor, name=name, data=_difference(before, values))
     _touch()
     return pool
+
+
+def _difference(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """What an event keeps of a change: [before, after] of each value that is another; before is None for a new row."""
+    was = before or {}
+    return {name: [_plain(was.get(name)), _plain(value)] for name, value in after.items() if was.get(name) != value}
+
+
+def _plain(value: Any) -> Any:
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
 
 
 def _touch() -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 
 from controlplane.models import User
+from controlplane.services import trail
 from controlplane.services.submission import submit
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def rehearse(*, spec: "Spec", user: User | None) -> tuple[str, ...]:
     """Tell which names in `after` are not met yet; raises what `submit` would raise. Nothing is left written."""
-    with transaction.atomic():
+    with trail.followed(), transaction.atomic():  # the audit log is not told of events that are taken back
         workload = submit(spec=spec, user=user)
         unmet = tuple(workload.unmet)
         transaction.set_rollback(True)

@@ -1,16 +1,20 @@
 """A job file becomes a Queued workload."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
+from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 
+from controlplane import limits
+from controlplane.limits import Budget
 from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk, loading
 from controlplane.quantities import iso
 from controlplane.rolevalues import roles_values
-from controlplane.services import changes, clock, dependencies, events, feasibility, tenancy
+from controlplane.services import changes, clock, columns, dependencies, events, feasibility, tenancy
 from controlplane.services.errors import Refused
 from controlplane.spec import Spec
 from controlplane.wake import wake
@@ -57,6 +61,7 @@ def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
     teams = _teams({s.spec.team for s in submissions})
     classes = {c.name: c for c in loading.load(PriorityClass, "")}
     _refuse_twins(submissions, teams)
+    _refuse_too_many(submissions, teams)
     among = feasibility.machines()
     seq = _next_seq()
     workloads = []
@@ -126,6 +131,25 @@ def _refuse_twin(team: str, name: str) -> None:
     raise Refused(409, "NameTaken", "name", message)
 
 
+def _refuse_too_many(submissions: Sequence[Submission], teams: Mapping[str, Team]) -> None:
+    """A team's queue has an end, so that one script cannot fill the database; the platform's own work is not asked."""
+    more = Counter(one.spec.team for one in submissions if one.user is not None)
+    budget = Budget("submissions", settings.RATE_LIMITS["submissions"])
+    for name, count in more.items():
+        wait = limits.of_process().take(budget, name, count)
+        if wait:
+            message = f"Team {name} submits more than {budget.per_second:g} workloads a second. Try again in {wait} s."
+            raise Refused(429, "TooManyRequests", "team", message)
+        where = 'WHERE "team_id" = %s AND "phase" = %s'
+        ((waiting,),) = bulk.select(Workload, (), where, (teams[name].pk, Phase.QUEUED.value), extra=("COUNT(*)",))
+        if waiting + count > settings.MOST_QUEUED:
+            message = (
+                f"Team {name} has {waiting} workloads waiting, and {settings.MOST_QUEUED} may. "
+                "Stop some, or submit more once others have started."
+            )
+            raise Refused(429, "QueueFull", "team", message)
+
+
 def _next_seq() -> int:
     """The number of the next submission; until this transaction ends nobody else gets one."""
     if connection.vendor == "postgresql":  # SQLite has one writer at a time anyway
@@ -137,7 +161,7 @@ def _next_seq() -> int:
 
 def _workload(one: Submission, team: Team, priority: PriorityClass, seq: int, at: float) -> Workload:
     spec = one.spec
-    ask, gang, share = spec.resources, spec.workers, spec.resources.share
+    gang = spec.workers
     return Workload(
         uid=one.uid or uuid4(),
         seq=seq,
@@ -149,28 +173,19 @@ def _workload(one: Submission, team: Team, priority: PriorityClass, seq: int, at
         preemptible=priority.preemptible,
         created_by=one.user,
         spec={**spec.document(), **(one.extra or {})},
-        gpus=ask.gpus,
-        share_guarantee=share.guarantee if share else 0,
-        share_limit=share.limit if share else 0,
-        gpu_memory=share.memory if share else ask.gpu_memory,
-        gpu_models=list(ask.models),
-        cpu_milli=ask.cpu_milli,
-        memory=ask.memory,
         workers=gang.count,
         workers_min=gang.min,
         workers_max=gang.max,
         roles=roles_values(spec.roles),
-        topology_require=spec.topology.require,
-        topology_prefer=spec.topology.prefer,
-        expected_seconds=spec.expected_duration,
         checkpoint_interval=spec.checkpoint.interval,
         grace_seconds=spec.checkpoint.grace,
-        max_seconds=spec.max_duration,
         deadline=spec.deadline,
         retries=spec.retries,
         phase=Phase.QUEUED.value,
         submitted_at=at,
         queued_at=at,
+        **columns.of_ask(spec),
+        **columns.of_times(spec),
     )
 
 

@@ -1,8 +1,8 @@
-"""Teams and their members. Teams are never deleted: their accounts stay."""
+"""Teams. They are never deleted: their accounts stay."""
 
 from django.db import transaction
 
-from controlplane.models import Membership, PodSecurity, Role, Team, User
+from controlplane.models import PodSecurity, Team
 from controlplane.services import changes, events
 from controlplane.services.errors import Refused
 from controlplane.wake import wake
@@ -44,26 +44,6 @@ def set_pod_security(*, team: Team, level: PodSecurity, actor: str) -> None:
         return
     Team.objects.filter(pk=team.pk).update(pod_security=level, version=before.version + 1)
     _tell("PodSecurityChanged", team, actor, level=str(level), before=before.pod_security)
-
-
-@transaction.atomic
-def add_member(*, team: Team, user: User, role: Role, actor: str) -> None:
-    """Let somebody into a team, or change what they may do there."""
-    _, is_new = Membership.objects.update_or_create(team=team, user=user, defaults={"role": role})
-    events.record(
-        kind="MemberAdded" if is_new else "MemberChanged",
-        actor=actor,
-        team=team.name,
-        data={"user": user.get_username(), "role": str(role)},
-    )
-
-
-@transaction.atomic
-def remove_member(*, team: Team, user: User, actor: str) -> None:
-    """Take somebody out of a team; nothing happens if they are not in it."""
-    deleted, _ = Membership.objects.filter(team=team, user=user).delete()
-    if deleted:
-        events.record(kind="MemberRemoved", actor=actor, team=team.name, data={"user": user.get_username()})
 
 
 def _tell(kind: str, team: Team, actor: str, **data: object) -> None:

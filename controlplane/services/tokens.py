@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from controlplane.models import Token, User, loading
+from controlplane.models import Scope, Team, Token, User, loading
 from controlplane.services import events
 from controlplane.services.clock import database_now, database_sql
 from controlplane.services.errors import Refused
@@ -31,23 +31,41 @@ class Issued:
 
 
 @transaction.atomic
-def create(*, user: User, name: str, lifetime: timedelta = DEFAULT_LIFETIME) -> Issued:
-    """Issue a token. Raises Refused if it should live too long or there are too many."""
+def create(
+    *,
+    user: User,
+    name: str,
+    lifetime: timedelta = DEFAULT_LIFETIME,
+    scope: Scope = Scope.ADMIN,
+    team: Team | None = None,
+    actor: str = "",
+) -> Issued:
+    """Issue a token of a scope, for one team only if one is given; actor is its user if nobody else is named.
+
+    Raises Refused if it should live too long or there are too many.
+    """
     if not timedelta(0) < lifetime <= MOST_LIFETIME:
         raise Refused(400, "Invalid", "expires_in", f"expires_in must be from 1m to {MOST_LIFETIME.days}d.")
     now = database_now()
     if Token.objects.filter(user=user, expires_at__gt=now).count() >= MOST_TOKENS:
-        raise Refused(409, "TooManyTokens", "", f"You have {MOST_TOKENS} live tokens. Delete one that you do not use.")
+        raise Refused(
+            409,
+            "TooManyTokens",
+            "",
+            f"There are {MOST_TOKENS} live tokens of {user.username}. Delete one that is not used.",
+        )
     secret = PREFIX + secrets.token_urlsafe(32)
     token = Token.objects.create(
         user=user,
         name=name,
         prefix=secret[:SHOWN],
         digest=digest_of(secret),
+        scope=scope,
+        team=team,
         created_at=now,
         expires_at=now + lifetime,
     )
-    events.record(kind="TokenCreated", actor=user.username, message=f"{name} ({token.prefix}...)")
+    _tell("TokenCreated", token, actor)
     return Issued(token, secret)
 
 
@@ -66,16 +84,23 @@ def owner(secret: str) -> Token | None:
 
 
 @transaction.atomic
-def revoke(*, user: User, pk: int) -> bool:
+def revoke(*, user: User, pk: int, actor: str = "") -> bool:
     """Delete one of the user's own tokens; tell whether there was one."""
     token = Token.objects.filter(user=user, pk=pk).first()
     if token is None:
         return False
     token.delete()
-    events.record(kind="TokenRevoked", actor=user.username, message=f"{token.name} ({token.prefix}...)")
+    _tell("TokenRevoked", token, actor)
     return True
 
 
 def digest_of(secret: str) -> str:
     """What is kept of a secret. Not a password hash: 256 random bits need no slow one."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _tell(kind: str, token: Token, actor: str) -> None:
+    team = token.team.name if token.team else ""
+    about = {"user": token.user.username, "scope": str(token.scope), "team": team}
+    message = f"{token.name} ({token.prefix}...)"
+    events.record(kind=kind, actor=actor or token.user.username, team=team, message=message, data=about)

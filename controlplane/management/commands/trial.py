@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from controlplane.benchmarks import podless, roundload, stopping
+from controlplane.benchmarks import authorization, fuzz, largeworld, podless, roundload, stopping
 from controlplane.benchmarks.site import SPARE_GPUS
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import wiring
@@ -116,11 +116,19 @@ def stop_now_and_then(options: Mapping[str, Any]) -> NoReturn:
     stopping.run()
 
 
+def prepare_pages(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The database of a large cluster, for its pages."""
+    return largeworld.prepare({**options, "password": settings.ADMIN_PASSWORD})
+
+
 PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "pages-prepare": prepare_pages,
     "admission-prepare": prepare,
     "admission-worker": work,
     "admission-submit": submit,
     "site-prepare": prepare_site,
+    "authorization": authorization.trial,
+    "fuzz-prepare": fuzz.prepare,
     "fencing-worker": stop_now_and_then,
     "round": roundload.measure,
 }

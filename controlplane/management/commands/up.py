@@ -17,6 +17,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
 from controlplane import wake
+from controlplane.loops import aside
 from controlplane.loops.embedded import run
 from controlplane.management import home
 from controlplane.services import arrivals, presets
@@ -85,6 +86,7 @@ class Command(BaseCommand):
         def ready() -> None:
             self._say(greeting)
             loops.start()
+            aside.start(stop)
 
         server = Server(
             uvicorn.Config(
@@ -99,6 +101,7 @@ class Command(BaseCommand):
         server.run(sockets=[listener])
         stop.set()
         wake.bell.ring()
+        wake.bells["notify"].set()
         loops.join(LAST_ROUND)
         self._say("Weft: stopped. `make up` goes on from here.")
         if loops.is_alive():

@@ -1,0 +1,160 @@
+"""Tell people what they asked to be told of, and send what is due; receivers are waited for in other threads.
+
+It reads what other loops wrote, so that their commits pay nothing. Without rules a round is two small queries.
+"""
+
+import time
+from functools import partial
+from uuid import UUID
+
+import structlog
+
+from controlplane import wake
+from controlplane.loops import rounds
+from controlplane.loops.lease import Report
+from controlplane.loops.pace import Pace
+from controlplane.loops.wiring import Wiring
+from controlplane.models import Matter
+from controlplane.outgoing import configured, mail, signature
+from controlplane.outgoing.courier import Courier
+from controlplane.outgoing.https import Outcome, Sender
+from controlplane.queries import eventlog, matters, rules
+from controlplane.queries.eventlog import Place
+from controlplane.queries.matters import Found
+from controlplane.queries.rules import Rule
+from controlplane.services import clock, deliveries, notices
+from controlplane.services.deliveries import Claimed
+from controlplane.services.leases import HeldLease
+from controlplane.services.notices import READER, ToUser, ToWebhook
+
+STANDING_SECONDS, REST = 15.0, 20  # how something stands is looked at so often, and for a twentieth of the time
+PRUNE_SECONDS = 3600.0
+
+log = structlog.get_logger(__name__)
+
+
+def run_once(wiring: Wiring) -> Report:
+    """One round of the notify loop."""
+    return rounds.run("notify", wiring, _notify)
+
+
+def courier(wiring: Wiring) -> Courier:
+    """The threads of this process that wait for receivers."""
+    if "courier" not in wiring.kept:
+        wiring.kept["courier"] = Courier(ring=wake.bells["notify"].set)
+    found: Courier = wiring.kept["courier"]
+    return found
+
+
+def _notify(wiring: Wiring, lease: HeldLease) -> int:
+    did = _note_outcomes(wiring)
+    did += _tell(wiring, lease, rules.active())
+    did += _send(wiring, lease)
+    _prune(wiring, lease)
+    return did
+
+
+# --- telling ----------------------------------------------------------------------------------
+
+
+def _tell(wiring: Wiring, lease: HeldLease, active: tuple[Rule, ...]) -> int:
+    """Read on from where this reader is, or from the oldest rule's beginning, and tell whoever wants to know."""
+    if not active:
+        if wiring.kept.pop("notify reads", True) and eventlog.place(READER) is not None:
+            notices.forget_place(lease=lease)
+        wiring.kept["notify reads"] = False
+        return 0
+    wiring.kept["notify reads"] = True
+    before = eventlog.place(READER)
+    begin = before or Place(min(rule.after_event for rule in active))
+    happened, place = matters.happened(begin, now=clock.database_now().timestamp())
+    found = [*happened, *_standing(wiring, active)]
+    addressed = rules.addressed(found, active) if found else ()
+    if not addressed and place == before:
+        return 0
+    return notices.tell(
+        users=[
+            ToUser(one.rule.user, one.said, one.rule.pk, one.rule.by_mail)
+            for one in addressed
+            if one.rule.user is not None
+        ],
+        webhooks=[
+            ToWebhook(one.rule.webhook, one.said, one.rule.pk, one.rule.format)
+            for one in addressed
+            if one.rule.webhook is not None
+        ],
+        read=None if place == before else (place.event, place.gaps),
+        lease=lease,
+    )
+
+
+def _standing(wiring: Wiring, active: tuple[Rule, ...]) -> list[Found]:
+    """What stands so that somebody wants to know; looked for only where there is a rule for it."""
+    wanted = {rule.matter for rule in active}
+    pace: Pace = wiring.kept.setdefault("notify pace", Pace(STANDING_SECONDS, REST))
+    if not pace.is_due:
+        return []
+    found: list[Found] = []
+    began, at = time.monotonic(), clock.now()
+    try:
+        if Matter.WAITS_LONG in wanted:
+            found += matters.waiting_long(at)
+        if Matter.BUDGET in wanted:
+            found += matters.budgets_used(at)
+        if Matter.SLO in wanted:
+            found += matters.burning(at)
+    finally:
+        pace.spend(time.monotonic() - began)
+    return found
+
+
+# --- sending ----------------------------------------------------------------------------------
+
+
+def _send(wiring: Wiring, lease: HeldLease) -> int:
+    threads = courier(wiring)
+    if not threads.free or not deliveries.due():
+        return 0
+    tries: dict[UUID, int] = wiring.kept.setdefault("tries", {})
+    claimed = deliveries.claim(most=threads.free, under_way=tries.keys(), lease=lease)
+    for one in claimed:
+        if one.fault:
+            deliveries.note(uid=one.uid, tries=one.tries, outcome=Outcome(None, one.fault, 0.0, is_final=True))
+            continue
+        tries[one.uid] = one.tries
+        threads.send(one.uid, partial(_errand, one, _sender(wiring)))
+    return len(claimed)
+
+
+def _errand(one: Claimed, sender: Sender) -> Outcome:
+    """Send one; in a thread of its own, which knows no database."""
+    if one.mail is not None:
+        return mail.send(one.mail)
+    body = one.body.encode()
+    signed = signature.headers(one.secret, str(one.uid), one.matter, int(time.time()), body)
+    return sender.post(one.url, body, signed)
+
+
+def _note_outcomes(wiring: Wiring) -> int:
+    tries: dict[UUID, int] = wiring.kept.setdefault("tries", {})
+    count = 0
+    for name, outcome in courier(wiring).outcomes():
+        uid = UUID(str(name))
+        count += deliveries.note(uid=uid, tries=tries.pop(uid), outcome=outcome)
+        if not outcome.is_success:
+            log.debug("not delivered", delivery=str(uid), status=outcome.status, error=outcome.error)
+    return count
+
+
+def _sender(wiring: Wiring) -> Sender:
+    if "sender" not in wiring.kept:
+        wiring.kept["sender"] = configured.sender()
+    found: Sender = wiring.kept["sender"]
+    return found
+
+
+def _prune(wiring: Wiring, lease: HeldLease) -> None:
+    pace: Pace = wiring.kept.setdefault("notify prunes", Pace(PRUNE_SECONDS, REST))
+    if pace.is_due:
+        notices.prune(lease=lease)
+        pace.spend(0.0)

@@ -1,0 +1,75 @@
+"""Saved views, templates, and what a user has seen."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from controlplane.models import Preferences, SavedView, Team, Template, User
+from controlplane.queries import access
+from controlplane.queries.access import Verb
+
+
+def views(user: User) -> QuerySet[SavedView]:
+    """The user's saved views."""
+    return SavedView.objects.filter(user=user)
+
+
+def view_rows(found: Sequence[SavedView]) -> list[dict[str, Any]]:
+    """As the API shows them."""
+    return [{"id": one.pk, "name": one.name, "query": one.query} for one in found]
+
+
+def templates(user: access.Person, *, team: str | None = None, kind: str | None = None) -> QuerySet[Template]:
+    """The platform's templates and those of the user's teams."""
+    found = Template.objects.select_related("team", "author")
+    if not access.is_platform_admin(user):
+        found = found.filter(Q(team=None) | Q(team__name__in=access.team_names(user)))
+    if team is not None:
+        found = found.filter(team__name=team)
+    return found if kind is None else found.filter(kind=kind)
+
+
+def template(user: access.Person, number: int) -> Template | None:
+    """One template that the user may see."""
+    return templates(user).filter(pk=number).first()
+
+
+def template_rows(found: Sequence[Template]) -> list[dict[str, Any]]:
+    """As the API shows them."""
+    return [
+        {
+            "id": one.pk,
+            "team": one.team.name if one.team else None,
+            "name": one.name,
+            "about": one.about,
+            "type": one.kind,
+            "author": one.author.username if one.author else "",
+            "version": one.version,
+            "job": one.job,
+        }
+        for one in found
+    ]
+
+
+def may_change(user: access.Person, one: Template) -> bool:
+    """Whether the user may replace or delete a template: its author while a member, the team's admins, the platform's.
+
+    A platform's template is the platform admins'.
+    """
+    if access.is_platform_admin(user):
+        return True
+    if one.team is None:
+        return False
+    is_theirs = one.author_id == user.pk
+    return access.can(user, Verb.SUBMIT if is_theirs else Verb.MANAGE, one.team)
+
+
+def team_named(name: str) -> Team | None:
+    """A team, for whoever was let in to it already."""
+    return Team.objects.filter(name=name).first()
+
+
+def has_toured(user: User) -> bool:
+    """Whether the user has ended the tour or put it away."""
+    return Preferences.objects.filter(user=user, has_toured=True).exists()

@@ -1,0 +1,179 @@
+"""The audit log: each row carries the SHA-256 of itself and of the row before, so that no row can be changed unseen.
+
+Rows are written one by one, each in a statement of its own that holds only if the row before is still the newest:
+two processes that write at once are told apart by the primary key, and the later one tries again. The newest number
+and digest (the head) are written to the logs as well; kept elsewhere, they show if the end of the table was cut off.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import structlog
+from django.db import connection
+from django.utils import timezone
+
+from controlplane.auditchain import COLUMNS, FIRST, digest_of
+from controlplane.models import AuditEntry, Outcome, bulk
+from controlplane.services.events import Entry
+
+MOST_EVENTS = 20  # of one request; a batch has hundreds, and its number is told
+MOST_TEXT = 200  # characters of a value
+MOST_TRIES = 50  # so many writers at once there never are
+HEAD_SECONDS = 60.0  # between two heads in a process's log
+SECRET = ("secret", "password", "token", "digest", "credential", "private")
+HIDDEN = "[hidden]"
+LOGIN_FAILED = "LoginFailed"
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as the log has it: who, from where, what, and the HTTP status it got."""
+
+    actor: str
+    token: str
+    address: str
+    method: str
+    route: str
+    path: str
+    status: int
+    team: str = ""  # where no event says which
+
+
+@dataclass(slots=True)
+class _Head:
+    """The newest row as this process knows it; another process may have written since."""
+
+    number: int = 0
+    digest: str = FIRST
+    told_at: float = 0.0  # monotonic clock
+
+
+_head = _Head()
+_lock = threading.Lock()  # threads of this process take turns, instead of each other's place
+
+
+def record(asked: Asked, events: Sequence[Entry] = ()) -> int:
+    """Add a row about a request and the events it wrote; tell its number. Raises DatabaseError."""
+    found = outcome(asked.status)
+    told = events if found == Outcome.DONE else ()  # what failed was rolled back
+    failed = next((event for event in events if event.kind == LOGIN_FAILED), None)
+    if failed:  # a page answers 200 with its form
+        asked, found, told = replace(asked, actor=failed.actor), Outcome.DENIED, (failed,)
+    teams = {event.team for event in told if event.team}
+    first = told[0] if told else None
+    values = (
+        _line(asked.actor, 150), _line(asked.token, 12), _line(asked.address, 45), _line(asked.method, 8),
+        _line(asked.route, 200), _line(asked.path, 300),
+        asked.status, found.value, first.kind if first else "",
+        asked.team[:40] if not teams else teams.pop() if len(teams) == 1 else "",
+        _subject(first)[:150] if first else "", json.dumps(changes(told)),
+    )  # fmt: skip
+    with _lock:
+        return _append(values)
+
+
+def outcome(status: int) -> Outcome:
+    """What an HTTP status means for who asked."""
+    if status < 400:
+        return Outcome.DONE
+    if status in (401, 403):
+        return Outcome.DENIED
+    return Outcome.REFUSED if status < 500 else Outcome.FAILED
+
+
+def changes(events: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Events as the log has them: shortened, and without what must stay secret."""
+    found = [_change(event) for event in events[:MOST_EVENTS]]
+    if len(events) > MOST_EVENTS:
+        found.append({"and_more": len(events) - MOST_EVENTS})
+    return found
+
+
+def _append(values: Sequence[Any]) -> int:
+    for _ in range(MOST_TRIES):
+        at: datetime = timezone.now()
+        number = _head.number + 1
+        row = (number, at, *values)
+        digest = digest_of(_head.digest, row)
+        if _insert(row, digest):
+            _head.number, _head.digest = number, digest
+            _tell()
+            return number
+        _read_head()
+    raise RuntimeError("The audit log's end could not be reached.")
+
+
+def _insert(row: Sequence[Any], digest: str) -> bool:
+    """Whether the row stands now behind the one it was made for."""
+    table = AuditEntry._meta.db_table
+    columns = ", ".join(f'"{name}"' for name in (*COLUMNS, "digest"))
+    statement = (
+        f'INSERT INTO "{table}" ({columns}) SELECT {", ".join(["%s"] * (len(row) + 1))} '  # noqa: S608
+        f'WHERE %s = 1 OR EXISTS (SELECT 1 FROM "{table}" WHERE "number" = %s AND "digest" = %s) '
+        'ON CONFLICT ("number") DO NOTHING'
+    )
+    number, at, *rest = row
+    moment = AuditEntry._meta.get_field("at").get_db_prep_save(at, connection)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, (number, moment, *rest, digest, number, number - 1, _head.digest))
+        return bool(cursor.rowcount)
+
+
+def _read_head() -> None:
+    found = bulk.select(AuditEntry, ("number", "digest"), 'ORDER BY "number" DESC LIMIT 1')
+    _head.number, _head.digest = found[0] if found else (0, FIRST)
+
+
+def _tell() -> None:
+    """Write the head to the log, but not at every row."""
+    now = time.monotonic()
+    if now - _head.told_at >= HEAD_SECONDS:
+        _head.told_at = now
+        log.info("audit log head", number=_head.number, digest=_head.digest)
+
+
+def _line(text: str, most: int) -> str:
+    """Text that fits its column, without anything that cannot be printed: NUL is no text to Postgres."""
+    shown = text[:most]
+    return shown if shown.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in shown)
+
+
+def _subject(event: Entry) -> str:
+    """What an event is about, in a word."""
+    return event.name or str(event.data.get("user") or event.data.get("node") or event.workload or "")
+
+
+def _change(event: Entry) -> dict[str, Any]:
+    columns = {
+        "kind": event.kind,
+        "team": event.team,
+        "workload": str(event.workload) if event.workload else "",
+        "name": event.name,
+        "phase": event.phase,
+        "message": event.message,
+        "data": redacted(event.data),
+    }
+    return {name: value for name, value in columns.items() if value}
+
+
+def redacted(value: Any, name: str = "") -> Any:
+    """A value without secrets, and of a size that a log can keep."""
+    if isinstance(value, Mapping):
+        return {str(key): redacted(one, str(key)) for key, one in list(value.items())[:MOST_EVENTS]}
+    if isinstance(value, list | tuple):
+        return [redacted(one, name) for one in value[:MOST_EVENTS]]
+    if isinstance(value, bool) or value is None:
+        return value
+    if any(word in name.casefold() for word in SECRET):
+        return HIDDEN
+    if isinstance(value, int | float):
+        return value
+    text = str(value)
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}..."

@@ -1,0 +1,39 @@
+"""Signing in in two steps, with an authenticator app or a recovery code; django-allauth keeps them (`allauth.mfa`)."""
+
+from allauth.mfa.models import Authenticator
+from django.conf import settings
+from django.db import transaction
+
+from controlplane.models import User
+from controlplane.services import events
+from controlplane.services.errors import Refused
+
+
+def is_on(user: User) -> bool:
+    """Whether this user has set up an authenticator app."""
+    return bool(Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).exists())
+
+
+def is_missing(user: User) -> bool:
+    """Whether this user has to set one up first: a platform admin, where WEFT_ADMINS_NEED_TWO_STEPS says so.
+
+    Who has no password here comes by the identity provider, whose matter it is.
+    """
+    is_asked = settings.ADMINS_NEED_TWO_STEPS and user.is_superuser and user.has_usable_password()
+    return bool(is_asked and not is_on(user))
+
+
+def accepts(user: User, code: str) -> bool:
+    """Whether it is the app's present code, or a recovery code that was not used; either is then used up."""
+    known = Authenticator.objects.filter(user=user).order_by("-type")  # the app first
+    return any(one.wrap().validate_code(code) for one in known if one.type != Authenticator.Type.WEBAUTHN)
+
+
+@transaction.atomic
+def take_away(*, user: User, actor: str) -> None:
+    """Let somebody in with the password alone who has lost both the app and the recovery codes. For platform admins."""
+    deleted, _ = Authenticator.objects.filter(user=user).delete()
+    if not deleted:
+        message = f"{user.username} does not sign in in two steps."
+        raise Refused(409, "NotOn", "", message)
+    events.record(kind="TwoStepsRemoved", actor=actor, data={"user": user.username})
