@@ -1,13 +1,20 @@
 """Rows to plotly figures. Colours are tokens (`var(--team-0)`), which the page resolves, again for another theme."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from controlplane.queries.dashboard import Moment
+from controlplane.queries.measured import Sample
+from controlplane.queries.prices import MILLI_SECONDS_PER_GPU_HOUR
+from controlplane.queries.reports import Line
+from controlplane.queries.serving import Window
 from frontend import words
 
 MILLI = 1000
+MOST_TEAMS = 12  # named in a chart; more cannot be told apart
 FONT = {"family": "Inter, system-ui, sans-serif", "size": 11, "color": "var(--dim)"}
 
 
@@ -16,10 +23,14 @@ def gpus_over_time(moments: Sequence[Moment], colours: Mapping[str, int], capaci
     go = _plotly()
     at = [words.iso(m.at) for m in moments]
     figure = go.Figure()
-    for name in sorted({team for m in moments for team, held in m.held.items() if held}):
-        token = f"--team-{colours[name] % 8}"
+    shown, others = most_held(moments)
+    lines = [(name, f"--team-{colours[name] % 8}", [m.held.get(name, 0) for m in moments]) for name in shown]
+    if others:
+        rest = [sum(held for name, held in m.held.items() if name in others) for m in moments]
+        lines.append((f"{len(others)} others", "--control", rest))
+    for name, token, held in lines:
         figure.add_scatter(
-            x=at, y=[round(m.held.get(name, 0) / MILLI, 2) for m in moments], name=name, stackgroup="held",
+            x=at, y=[round(milli / MILLI, 2) for milli in held], name=name, stackgroup="held",
             mode="lines", line={"width": 1, "color": f"var({token})"}, fillcolor=f"var({token}, 0.55)",
             hovertemplate="%{y}",
         )  # fmt: skip
@@ -32,6 +43,17 @@ def gpus_over_time(moments: Sequence[Moment], colours: Mapping[str, int], capaci
     answer: dict[str, Any] = figure.to_plotly_json()
     answer["layout"]["template"] = None  # plotly's default one is 7 kB of colours that we do not use
     return answer
+
+
+def most_held(moments: Sequence[Moment], most: int = MOST_TEAMS) -> tuple[list[str], frozenset[str]]:
+    """The teams that a chart or table names, by name: those that held most; and the others, which stand together."""
+    totals: dict[str, float] = {}
+    for moment in moments:
+        for team, held in moment.held.items():
+            totals[team] = totals.get(team, 0.0) + held
+    held_any = sorted((team for team, held in totals.items() if held), key=lambda team: (-totals[team], team))
+    few = held_any if len(held_any) <= most + 1 else held_any[:most]
+    return sorted(few), frozenset(held_any) - frozenset(few)
 
 
 def objective_over_time(points: Sequence[tuple[float, float | None]], target: float) -> dict[str, Any]:
@@ -48,6 +70,109 @@ def objective_over_time(points: Sequence[tuple[float, float | None]], target: fl
     figure.update_layout(_layout(max([target * 1000, *(p for p in known if p is not None)])))
     figure.update_yaxes(ticksuffix=" ms")
     figure.update_layout(margin_l=60)
+    answer: dict[str, Any] = figure.to_plotly_json()
+    answer["layout"]["template"] = None
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is drawn of a workload's samples: its value in the chart's unit, and the unit."""
+
+    name: str
+    value: Callable[[Sample], float | None]
+    suffix: str
+    most: float = 0.0  # the axis goes at least so far
+
+
+MEASURES = {
+    "duty": Measure("duty", lambda s: None if s.duty is None else round(100 * s.duty, 1), " %", 100.0),
+    "memory": Measure("memory", lambda s: None if s.memory is None else round(s.memory / 1024, 2), " GiB"),
+    "step": Measure("step", lambda s: s.step_seconds, " s"),
+}
+
+
+def measured_over_time(samples: Sequence[Sample], what: str) -> dict[str, Any]:
+    """One of a workload's measures over time; a gap where it is not known."""
+    go = _plotly()
+    measure = MEASURES[what]
+    values = [measure.value(sample) for sample in samples]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[words.iso(sample.at) for sample in samples], y=values, name=measure.name, mode="lines+markers",
+        line={"width": 2, "color": "var(--accent)"}, marker={"size": 4}, hovertemplate="%{y}",
+    )  # fmt: skip
+    figure.update_layout(_layout(max([measure.most, *(v for v in values if v is not None)])), showlegend=False)
+    figure.update_yaxes(ticksuffix=measure.suffix)
+    figure.update_layout(margin_l=64)
+    answer: dict[str, Any] = figure.to_plotly_json()
+    answer["layout"]["template"] = None
+    return answer
+
+
+def replicas_over_time(windows: Sequence[Window]) -> dict[str, Any]:
+    """A service's replicas, wanted and running, and beside them its load on an axis of its own."""
+    go = _plotly()
+    at = [words.iso(m.start) for m in windows]
+    figure = go.Figure()
+    for name, values, colour, dash in (
+        ("running", [m.replicas for m in windows], "var(--accent)", "solid"),
+        ("wanted", [m.wanted for m in windows], "var(--dim)", "dot"),
+    ):
+        line = {"width": 2, "color": colour, "shape": "hv", "dash": dash}
+        figure.add_scatter(x=at, y=values, name=name, mode="lines", line=line)
+    rates = [None if m.rate is None else round(m.rate, 2) for m in windows]
+    figure.add_scatter(
+        x=at, y=rates, name="requests/s", yaxis="y2", mode="lines", line={"width": 1.5, "color": "var(--text)"},
+    )  # fmt: skip
+    layout = _layout(max([1, *(max(m.replicas, m.wanted) for m in windows)]))
+    most = max((rate for rate in rates if rate is not None), default=0.0)
+    layout["yaxis2"] = {**layout["yaxis"], "range": [0, most * 1.05 or 1], "overlaying": "y", "side": "right",
+                        "showgrid": False}  # fmt: skip
+    figure.update_layout(layout, margin_r=44)
+    answer: dict[str, Any] = figure.to_plotly_json()
+    answer["layout"]["template"] = None
+    return answer
+
+
+DAY = 86_400.0  # s
+MOST_BARS = 8  # parts of one bar; the others are one more part
+
+
+def usage_over_time(
+    lines: Sequence[Line], *, is_team: bool, since: float | None = None, until: float | None = None
+) -> dict[str, Any]:
+    """Held GPU hours of each step, stacked by team, user or pool. Colours are teams'; others get shades of one.
+
+    With since and until (cluster clock) the axis spans all of that, so that a single day is not a wall.
+    """
+    go = _plotly()
+    held: dict[str, int] = {}
+    for line in lines:
+        held[line.keys[0]] = held.get(line.keys[0], 0) + line.spent.held
+    named = sorted(held, key=lambda name: (-held[name], name))[:MOST_BARS]
+    colours = {line.keys[0]: line.colour % 8 for line in lines}
+    starts = sorted({line.start for line in lines})
+    hours: dict[str, dict[float, float]] = {name: {} for name in (*named, "others")}
+    for line in lines:
+        name = line.keys[0] if line.keys[0] in hours else "others"
+        hours[name][line.start] = hours[name].get(line.start, 0.0) + line.spent.held / MILLI_SECONDS_PER_GPU_HOUR
+    figure = go.Figure()
+    for i, name in enumerate([*named, *(["others"] if hours["others"] and len(held) > len(named) else [])]):
+        shade = (
+            f"var(--team-{colours[name]})" if is_team and name in colours else f"var(--accent, {0.95 - 0.09 * i:.2f})"
+        )
+        figure.add_bar(
+            x=[words.iso(at) for at in starts], y=[round(hours[name].get(at, 0.0), 2) for at in starts],
+            name=name or "nobody", marker={"color": shade}, hovertemplate="%{y} GPU-h",
+        )  # fmt: skip
+    most = max((sum(of.get(at, 0.0) for of in hours.values()) for at in starts), default=0.0)
+    figure.update_layout(_layout(most), barmode="stack", margin_l=60)
+    figure.update_xaxes(tickformat="%b %-d")
+    if since is not None and until is not None and starts:
+        figure.update_xaxes(range=[words.iso(min(since, starts[0])), words.iso(until)])
+    step = min((b - a for a, b in pairwise(starts)), default=DAY)
+    figure.update_traces(offset=0, width=900 * step)  # ms: a bar begins where its step does, and nearly fills it
     answer: dict[str, Any] = figure.to_plotly_json()
     answer["layout"]["template"] = None
     return answer

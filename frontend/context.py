@@ -9,10 +9,18 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from controlplane.queries import access, dashboard
+from controlplane.queries.notices import MOST_COUNTED, unread_count
 from frontend import words
 from frontend.views import answers
 
 THEMES = ("light", "dark")
+# Pages below an entry of the navigation.
+BELONGS = {
+    "members": "teams", "service_account": "teams",
+    "workload": "workloads", "act": "workloads", "logs": "workloads", "node": "nodes", "node_act": "nodes",
+    "simulation": "lab", "service": "services", "rounds": "decisions", "round": "decisions", "audit": "decisions",
+    "queue_trial": "queue", "budgets": "teams", "quota": "teams",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,26 @@ class Page:
         """Whether there is a team in which the viewer may submit."""
         return bool(answers.teams_for(self._request, access.Verb.SUBMIT))
 
+    @cached_property
+    def may_manage(self) -> bool:
+        """Whether there is a team whose webhooks the viewer may set."""
+        return bool(answers.teams_for(self._request, access.Verb.MANAGE))
+
+    @cached_property
+    def unread(self) -> int:
+        """How many notices the viewer has not read, counted up to a limit."""
+        return unread_count(self._request.user)
+
+    @property
+    def unread_words(self) -> str:
+        """The same as the bell says it."""
+        return f"{MOST_COUNTED - 1}+" if self.unread >= MOST_COUNTED else str(self.unread)
+
+    @cached_property
+    def may_audit(self) -> bool:
+        """Whether the audit log has anything for the viewer."""
+        return self.is_admin or bool(answers.teams_for(self._request, access.Verb.MANAGE))
+
     @property
     def standing(self) -> str:
         """The viewer's role in one line."""
@@ -68,22 +96,28 @@ class Page:
         ]
         if self.may_submit:
             work.append(Link("Submit", reverse("frontend:submit"), "submit", "s"))
+        machines = [
+            Link("Map", reverse("frontend:map"), "map", "m"),
+            Link("Nodes", reverse("frontend:nodes"), "nodes", "n"),
+        ]
         teams = [
             Link("Teams & quotas", reverse("frontend:teams"), "teams", "t"),
-            Link("Usage", reverse("frontend:usage"), "usage", "u"),
+            Link("Usage & cost", reverse("frontend:usage"), "usage", "u"),
+            Link("Notebooks", reverse("frontend:notebooks"), "notebooks", "b"),
+            Link("Services", reverse("frontend:services"), "services", "v"),
         ]
+        decide = [Link("Decisions", reverse("frontend:decisions"), "decisions", "e")]
         if self.is_admin:
-            teams.append(Link("What-if", reverse("frontend:lab"), "lab", "i"))
-            teams.append(Link("Admin", reverse("admin:index"), "admin", "a"))
-        return [("Work", work), ("Cluster", [Link("Map", reverse("frontend:map"), "map", "m")]), ("Teams", teams)]
+            decide.insert(0, Link("What-if", reverse("frontend:lab"), "lab", "i"))
+            decide.append(Link("Admin", reverse("admin:index"), "admin", "a"))
+        return [("Work", work), ("Cluster", machines), ("Teams", teams), ("Decide", decide)]
 
     @property
     def current(self) -> str:
         """The navigation entry that this page belongs to."""
         match = self._request.resolver_match
         name = match.url_name if match else ""
-        belongs = {"workload": "workloads", "act": "workloads", "logs": "workloads", "node": "map", "simulation": "lab"}
-        return belongs.get(name or "", name or "")
+        return BELONGS.get(name or "", name or "")
 
     @property
     def is_embedded(self) -> bool:

@@ -1,26 +1,29 @@
 """What has changed, told to every open page: one thread of this process looks once a second, however many watch.
 
 A message names the parts that changed and carries the clock. It holds no data, so it may go to everybody: each page
-then fetches the parts it shows, within what its viewer may see. `STOP` ends all streams at once; whoever shuts the
+then fetches the parts it shows, within what its viewer may see. A stream ends within seconds of its viewer's session,
+token or role. `STOP` ends all streams at once; whoever shuts the
 server down sets it.
 """
 
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 from django.db import DatabaseError, close_old_connections, connection
 
-from controlplane.queries import dashboard
+from controlplane.queries import dashboard, viewers
+from controlplane.queries.viewers import Viewer
 from controlplane.wake import stopping
 
 PERIOD = 1.0  # s between two looks
+CHECK = 2  # looks between two checks of who still may watch
 BEAT = 15.0  # s after which a silent stream says that it is alive
-LIFE = 600.0  # s after which a stream ends and is opened again, so that a role that has ended is noticed
+LIFE = 600.0  # s after which a stream ends and is opened again
 STOP = stopping
 
 log = structlog.get_logger(__name__)
@@ -31,15 +34,15 @@ Queue = asyncio.Queue[str | None]
 class Watch:
     """The one watcher of a process; its thread lives as long as somebody listens."""
 
-    listeners: dict[Queue, asyncio.AbstractEventLoop] = field(default_factory=dict)
+    listeners: dict[Queue, tuple[asyncio.AbstractEventLoop, Viewer | None]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     thread: threading.Thread | None = None
 
-    def join(self, queue: Queue) -> None:
-        """Tell this queue from now on."""
+    def join(self, queue: Queue, viewer: Viewer | None) -> None:
+        """Tell this queue from now on, as long as its viewer may watch."""
         with self.lock:
-            self.listeners[queue] = asyncio.get_running_loop()
-            if self.thread is None:
+            self.listeners[queue] = (asyncio.get_running_loop(), viewer)
+            if self.thread is None or not self.thread.is_alive():
                 self.thread = threading.Thread(target=self._run, name="live", daemon=True)
                 self.thread.start()
 
@@ -50,6 +53,7 @@ class Watch:
 
     def _run(self) -> None:
         seen: dict[str, Any] = {}
+        looks = 0
         while not STOP.wait(PERIOD):
             with self.lock:
                 if not self.listeners:
@@ -58,6 +62,9 @@ class Watch:
             try:
                 close_old_connections()
                 now = dashboard.versions()
+                looks += 1
+                if looks % CHECK == 0:
+                    self._see_off()
             except DatabaseError as error:  # a page says itself that it is stale; the next look may work
                 log.warning("live: no look", error=str(error))
                 continue
@@ -69,9 +76,19 @@ class Watch:
         if STOP.is_set():
             self._tell(None)
 
-    def _tell(self, text: str | None) -> None:
+    def _see_off(self) -> None:
+        """End the streams of those who may watch no longer."""
         with self.lock:
-            for queue, loop in self.listeners.items():
+            watching = {viewer for _, viewer in self.listeners.values() if viewer}
+        away = viewers.gone(watching)
+        if away:
+            self._tell(None, away)
+
+    def _tell(self, text: str | None, only: Set[Viewer] | None = None) -> None:
+        with self.lock:
+            for queue, (loop, viewer) in self.listeners.items():
+                if only is not None and viewer not in only:
+                    continue
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(_put, queue, text)
 
@@ -86,10 +103,10 @@ def message(changed: list[str], versions: dict[str, Any]) -> str:
     return f"event: change\ndata: {json.dumps(body)}\n\n"
 
 
-async def stream() -> AsyncIterator[str]:
-    """Messages until the server stops or the stream's life is over."""
+async def stream(viewer: Viewer | None = None) -> AsyncIterator[str]:
+    """Messages until the server stops, the viewer may watch no longer, or the stream's life is over."""
     queue: Queue = asyncio.Queue(maxsize=16)
-    WATCH.join(queue)
+    WATCH.join(queue, viewer)
     end = asyncio.get_running_loop().time() + LIFE
     try:
         yield "retry: 2000\n\n"

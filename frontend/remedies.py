@@ -10,15 +10,49 @@ import yaml
 from django.urls import reverse
 
 from controlplane import spec
+from controlplane.remedying import job_changes
 from frontend import forms
+from frontend.layout import LAYOUT
+from scheduler.change import IN_QUOTA, Change, ChangeKind, Choice
 from scheduler.workload import Kind
-
-IN_QUOTA = ("nominal", "borrowing")
 
 
 def with_links(found: Sequence[Mapping[str, Any]], w: Any, *, may_submit: bool) -> list[dict[str, Any]]:
-    """Each remedy with `href` and `action`, empty where no page does it."""
-    return [{**one, **dict(zip(("href", "action"), _link(one, w, may_submit), strict=True))} for one in found]
+    """Each remedy with `href` and `action`, empty where no page does it; `asks` where that is a dialogue."""
+    out = []
+    for one in found:
+        href, action = (applying(one, w), "Apply…") if one["may_apply"] else _link(one, w, may_submit)
+        out.append({**one, "href": href, "action": action, "asks": one["may_apply"]})
+    return out
+
+
+def applying(remedy: Mapping[str, Any], w: Any) -> str:
+    """The address that asks whether to apply the remedy, and does it."""
+    named = {name: remedy[name] for name in ("kind", "after", "target", "pool") if remedy[name] != ""}
+    return f"{reverse('frontend:remedy', args=[w.pk])}?{urlencode({**named, 'version': w.version})}"
+
+
+def choice_of(given: Mapping[str, str]) -> Choice:
+    """The change that such an address names. Raises ValueError if it is none."""
+    after, target, pool = (given.get(name, "") for name in ("after", "target", "pool"))
+    if not f"{after}{target}{pool}".isprintable():
+        raise ValueError("a name with a control character")
+    return Choice(ChangeKind(given.get("kind", "")), after, target, pool)
+
+
+def effect(change: Change, w: Any, victim: Any = None) -> str:
+    """What else applying a remedy means, beside its own sentence; victim: the other one, of a stop."""
+    name = w.name
+    match change.kind:
+        case ChangeKind.NOMINAL | ChangeKind.BORROWING:
+            return f"This holds for all work of team {change.target}, not for {name} alone, until it is changed again."
+        case ChangeKind.STOP:
+            return f"{victim.name} ends for good; its workers get their time to save. {name} starts on what they leave."
+        case ChangeKind.PRIORITY:
+            firm = "" if change.preemptible else " It can then not be preempted, so it has to fit within nominal quota."
+            return f"{name} keeps its age in the queue and goes before all work of its team of a lower class.{firm}"
+        case _:
+            return f"{name} keeps its place and age in the queue; what its command does is not changed."
 
 
 def _link(remedy: Mapping[str, Any], w: Any, may_submit: bool) -> tuple[str, str]:
@@ -40,31 +74,8 @@ def job_of(stored: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def asked_so(job: Mapping[str, Any], remedy: Mapping[str, Any]) -> dict[str, Any]:
     """The job file of a second workload that asks what the remedy says."""
-    kind, before, after = remedy["kind"], remedy["before"], remedy["after"]
-    made = {**job, "name": f"{job.get('name', '')[:60]}-2"}
-    if kind == "workers":
-        workers = dict(job.get("workers", {}))
-        is_rigid = all(workers.get(name, before) == before for name in ("count", "min", "max"))
-        made["workers"] = {name: after for name in workers} if is_rigid else {**workers, "min": after}
-    elif kind == "topology":
-        near = {name: level for name, level in job.get("topology", {}).items() if name != "require"}
-        made["topology"] = near if after == "any" else {**near, "require": after}
-    elif kind == "priority":
-        made["priority_class"] = remedy["target"]
-    else:
-        made["resources"] = _resources(job.get("resources", {}), kind, after)
-    return made
-
-
-def _resources(asked: Mapping[str, Any], kind: str, after: Any) -> dict[str, Any]:
-    share: Mapping[str, Any] | None = asked.get("gpu_share")
-    if kind == "model":
-        models = asked.get("gpu_model") or []
-        return {**asked, "gpu_model": [] if after == "any" else [*models, after]}
-    if share and kind in ("share", "gpu_memory"):
-        part = {"guarantee": after / 1000} if kind == "share" else {"memory": f"{after}Mi"}
-        return {**asked, "gpu_share": {**share, **part}}
-    return {**asked, kind: {"gpus": after, "cpu": after / 1000}.get(kind, f"{after}Mi")}
+    change = Change(ChangeKind(remedy["kind"]), remedy["before"], remedy["after"], remedy["target"], remedy["pool"])
+    return {**job, "name": f"{job.get('name', '')[:60]}-2", **job_changes(job, change)}
 
 
 def texts_of(kind: Kind, job: Mapping[str, Any]) -> dict[str, str] | None:
@@ -80,12 +91,14 @@ def texts_of(kind: Kind, job: Mapping[str, Any]) -> dict[str, str] | None:
                 texts[path] = _text(path, value)
 
     walk({name: value for name, value in job.items() if name != "type"}, "")
+    shown = {path for _, paths in LAYOUT[kind] for path in paths}
+    texts = {path: text for path, text in texts.items() if path in shown}  # the rest must be what is so anyway
     try:
         wanted = spec.parse({**job, "type": kind.value})
         is_same = replace(spec.parse(forms.document(kind, texts)), text=wanted.text) == wanted
     except spec.SpecError:
         return None
-    return texts if is_same and texts.keys() <= forms.fields_of(kind).keys() else None
+    return texts if is_same else None
 
 
 def _text(path: str, value: Any) -> str:

@@ -8,18 +8,34 @@ from django.core.cache import cache
 from django.http import HttpRequest
 
 from controlplane.cluster.port import ClusterUnreachable
-from controlplane.queries import access, cluster, dashboard, sla
+from controlplane.queries import access, cluster, dashboard, measured, sla
 from controlplane.queries import workloads as queries
-from frontend import forms, remedies, words
+from controlplane.services.samples import PERIOD as SAMPLE_SECONDS
+from frontend import charts, forms, remedies, words
 from frontend.views import answers
-from scheduler.workload import ENDED, WAITING, Phase
+from scheduler.workload import ENDED, WAITING, Kind, Phase
 
-TABS = (("why", "Why"), ("timeline", "Timeline"), ("placement", "Placement"), ("logs", "Logs"), ("file", "Job file"))
+TABS = (
+    ("why", "Why"),
+    ("timeline", "Timeline"),
+    ("events", "Events"),
+    ("placement", "Placement"),
+    ("metrics", "Metrics"),
+    ("logs", "Logs"),
+    ("cost", "Cost"),
+    ("file", "Job file"),
+)
 LATEST = 8
 MOST_EVENTS = 200
+EVENTS = 50  # on one page of the log
 TAIL = 500
 REMEDIES_SECONDS = 10.0  # how old what would start it may be
 MOST_WINDOWS = 60  # rows of the table beside the latency chart
+MEASURED = (
+    ("duty", "GPU duty", "of the time in which its GPUs computed"),
+    ("memory", "GPU memory", "on each of its GPUs"),
+    ("step", "Step time", "of one training step"),
+)
 MARKS = {"ok": ("✓", "ok", "in order"), "fails": ("✕", "bad", "holds it"), "unknown": ("–", "dim", "not looked at yet")}
 
 
@@ -126,6 +142,40 @@ def _timeline(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dic
     return {"events": events, "bands": _bands(list(reversed(events)), end), "end": end}
 
 
+def _log(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
+    """All events, a page at a time; `before` is the number of the last one on the page before."""
+    before = answers.number(request.GET.get("before"), 0, 10**9)
+    found = _events(w, EVENTS + 1, before)
+    older = answers.link(request, before=found[EVENTS - 1].pk, part=None) if len(found) > EVENTS else ""
+    newest = answers.link(request, before=None, part=None) if before else ""
+    return {"events": found[:EVENTS], "older": older, "newest": newest}
+
+
+def _metrics(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
+    found = measured.samples(w)
+    lines = [
+        {
+            "what": what,
+            "title": title,
+            "unit": unit,
+            "is_known": any(charts.MEASURES[what].value(s) is not None for s in found),
+        }
+        for what, title, unit in MEASURED
+        if what != "step" or w.kind == Kind.TRAINING.value
+    ]
+    return {
+        "samples": found[::-1],
+        "lines": lines,
+        "is_table": request.GET.get("view") == "table",
+        "is_shared": bool(w.share_guarantee),
+        "period": SAMPLE_SECONDS,
+    }
+
+
+def _cost(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
+    return {"cost": measured.cost(w)}
+
+
 def _placement(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
     workers = queries.placement(w)["workers"]
     live = [p for p in workers if p["state"] != "Released"]
@@ -148,7 +198,8 @@ def _logs(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[st
 def _file(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
     job = remedies.job_of(w.spec)
     origin = f"{request.scheme}://{request.get_host()}"
-    return {"copies": forms.copies(job, origin)}
+    may_submit = access.can(request.user, access.Verb.SUBMIT, w.team.name)
+    return {"copies": forms.copies(job, origin), "may_submit": may_submit}
 
 
 def _objective(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
@@ -158,16 +209,20 @@ def _objective(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
 MAKERS: dict[str, Callable[[HttpRequest, Any, Collection[str] | None], dict[str, Any]]] = {
     "why": _why,
     "timeline": _timeline,
+    "events": _log,
     "placement": _placement,
+    "metrics": _metrics,
+    "cost": _cost,
     "logs": _logs,
     "file": _file,
     "objective": _objective,
 }
 
 
-def _events(w: Any, most: int) -> list[Any]:
-    """The newest events first, each with its sentence."""
-    found: list[Any] = list(queries.events(w).order_by("-id")[:most])
+def _events(w: Any, most: int, before: int = 0) -> list[Any]:
+    """The newest events first, each with its sentence; `before` leaves out those with this number and above."""
+    rows = queries.events(w).order_by("-id")
+    found: list[Any] = list((rows.filter(pk__lt=before) if before else rows)[:most])
     for event in found:
         event.person = "" if event.actor.startswith("loop:") else event.actor
         event.sentence = words.event_sentence(event.kind, event.reason, event.message, event.data)

@@ -144,6 +144,24 @@ _TONE_OF_KIND = {
     "Stopping": ("dim", "stopping"),
     "Stopped": ("dim", "stopped"),
     "Patched": ("dim", "changed"),
+    "ReplicasMoved": ("warn", "replicas moved"),
+    "Extended": ("accent", "extended"),
+    "QuotaChanged": ("accent", "quota changed"),
+    "QuotaRemoved": ("warn", "quota removed"),
+    "BudgetChanged": ("accent", "budget changed"),
+    "BudgetRemoved": ("warn", "budget removed"),
+    "PolicyChanged": ("accent", "policy changed"),
+    "PriorityClassChanged": ("accent", "priority changed"),
+    "NodePoolChanged": ("accent", "pool changed"),
+    "TeamCreated": ("ok", "team created"),
+    "TeamMoved": ("accent", "team moved"),
+    "NodeSeen": ("ok", "seen"),
+    "NodeGone": ("bad", "gone"),
+    "NodeChanged": ("dim", "changed"),
+    "Cordoned": ("warn", "cordoned"),
+    "Uncordoned": ("ok", "uncordoned"),
+    "Drained": ("warn", "drained"),
+    "RemedyApplied": ("accent", "changed"),
 }
 
 
@@ -262,10 +280,30 @@ def _terms(terms: Any) -> str:
     return f", in one {level}; {plural(int(terms.get('idle_gpus_left', 0)), 'whole GPU')} left there"
 
 
-LABELS = {"stop": "Stop", "suspend": "Suspend", "resume": "Resume", "requeue": "Requeue"}
-DONE = {"stop": "Stops", "suspend": "Suspends", "resume": "Queued again:", "requeue": "Queues again:"}
+LABELS = {
+    "stop": "Stop",
+    "suspend": "Suspend",
+    "resume": "Resume",
+    "requeue": "Requeue",
+    "priority": "Change priority",
+}
+DONE = {
+    "stop": "Stops",
+    "suspend": "Suspends",
+    "resume": "Queued again:",
+    "requeue": "Queues again:",
+    "priority": "Priority changed:",
+}
+PARTICIPLES = {"stop": "stopped", "suspend": "suspended", "resume": "resumed", "requeue": "requeued"}
+UNDO = {"suspend": "resume", "resume": "suspend", "priority": "priority"}
 
-UNDO = {"suspend": "resume", "resume": "suspend"}
+
+def question(verb: str, names: Sequence[str]) -> str:
+    """What is asked before something is done to these workloads: "Stop a, b and 3 more?"."""
+    if not names:
+        return f"{LABELS[verb]}: none of them"
+    of = " of" if verb == "priority" else ""
+    return f"{LABELS[verb]}{of} {listed(names)}?"
 
 
 def effect(verb: str, *, is_active: bool, workers: int, unsaved: float | None) -> str:

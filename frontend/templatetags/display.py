@@ -1,15 +1,17 @@
 """Filters and drawings of the pages: each part has one template, and its geometry is worked out here."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from django import template
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from frontend import lab, words
+from frontend import drawing, lab, words
 
 register = template.Library()
 for _filter in (
@@ -71,12 +73,6 @@ def what_replayed(asked: Mapping[str, Any]) -> str:
 
 
 @register.filter
-def minus(a: float, b: float) -> float:
-    """a - b."""
-    return a - b
-
-
-@register.filter
 def get(mapping: Mapping[str, Any], key: str) -> Any:
     """A mapping's value, or nothing."""
     return mapping.get(key, "")
@@ -89,10 +85,23 @@ def pretty(value: object) -> str:
 
 
 @register.filter
-def undo(message: Any) -> str:
-    """Where the way back of a toast leads: its tag is `undo VERB UID`."""
-    _, verb, uid = (str(message.extra_tags or "").split() + ["", "", ""])[:3]
-    return reverse("frontend:act", args=[uid, verb]) if uid else ""
+def undo(message: Any) -> dict[str, Any]:
+    """The way back of a toast, an address and what is sent there; empty without one.
+
+    Its tag says `undo VERB UID [PRIORITY]`, `undo VERB node/NAME` of a machine, or `undo-view QUERY NAME`.
+    """
+    word, first, second, *rest = (str(message.extra_tags or "").split() + ["", "", ""])[:12]
+    if word == "undo" and second.startswith("node/"):
+        return {"url": reverse("frontend:node_act", args=[second.removeprefix("node/"), first]), "fields": {}}
+    if word == "undo" and second:
+        return {
+            "url": reverse("frontend:act", args=[second, first]),
+            "fields": {"priority": rest[0]} if any(rest) else {},
+        }
+    if word == "undo-view" and second:
+        query, name = "" if first == "-" else first, " ".join([second, *filter(None, rest)])
+        return {"url": reverse("frontend:save_view"), "fields": {"query": query, "name": name}}
+    return {}
 
 
 @register.simple_tag(takes_context=True)
@@ -109,6 +118,33 @@ def ago(context: Mapping[str, Any], at: float | None, suffix: str = "") -> SafeS
     )  # fmt: skip
 
 
+@register.simple_tag
+def moment(at: datetime) -> SafeString:
+    """How long ago, or in how long, by the real clock: of sign-ins and tokens."""
+    seconds = (timezone.now() - at).total_seconds()
+    text = f"{words.duration(seconds)} ago" if seconds >= 0 else f"in {words.duration(-seconds)}"
+    exact = at.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{}</time>', exact.isoformat(), exact.strftime("%d %b %Y, %H:%M:%S"), text
+    )
+
+
+@register.filter
+def browser(agent: str) -> str:
+    """The browser and the system that a User-Agent header names, as far as one can tell."""
+    names = (("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
+    systems = (
+        ("Windows", "Windows"),
+        ("Android", "Android"),
+        ("iPhone", "iPhone"),
+        ("Mac OS", "macOS"),
+        ("Linux", "Linux"),
+    )
+    name = next((shown for mark, shown in names if mark in agent), "Another browser")
+    system = next((shown for mark, shown in systems if mark in agent), "")
+    return f"{name} on {system}" if system else name
+
+
 @register.simple_tag(takes_context=True)
 def clocktime(context: Mapping[str, Any], at: float | None) -> SafeString | str:
     """The time of day on the cluster's clock."""
@@ -120,6 +156,12 @@ def clocktime(context: Mapping[str, Any], at: float | None) -> SafeString | str:
     return format_html(
         '<time datetime="{}" title="{}">{}</time>', words.iso(at), title, words.clock_time(at, clock.now)
     )
+
+
+@register.simple_tag
+def day(at: float) -> SafeString:
+    """A day of the calendar, UTC."""
+    return format_html('<time datetime="{}">{}</time>', words.iso(at)[:10], words.exact(at)[:10])
 
 
 @register.inclusion_tag("frontend/parts/state.html")
@@ -135,26 +177,16 @@ def event_label(kind: str, reason: str = "") -> dict[str, str]:
     return {"tone": tone, "word": word}
 
 
-@register.inclusion_tag("frontend/parts/bullet.html")
-def bullet(row: Any, scale: int) -> dict[str, Any]:
+@register.simple_tag
+def bullet(row: Any, scale: int) -> SafeString | str:
     """Nominal (a tick), held (pale), borrowed (hatched) and computing (solid), on one scale for all teams."""
-    whole = max(scale, 1)
+    return drawing.bullet(row.name, row.colour, row, row.computing, scale)
 
-    def part(milli: float) -> str:
-        return f"{min(100.0, 100 * milli / whole):.2f}%"
 
-    own = row.held - row.borrowed
-    computing = words.gpus(row.computing)
-    return {
-        "colour": row.colour,
-        "own": part(own),
-        "borrowed": part(row.borrowed),
-        "has_borrowed": row.borrowed > 0,
-        "computing": part(row.computing or 0),
-        "nominal": part(row.nominal),
-        "label": f"{row.name}: {computing} computing of {words.gpus(row.held)} held, "
-        f"{words.gpus(row.nominal)} nominal, {words.gpus(row.borrowed)} borrowed",
-    }
+@register.simple_tag
+def quota_bullet(team: Any, quota: Any, scale: int) -> SafeString | str:
+    """The same of one team in one pool; what computes is not known by pool."""
+    return drawing.bullet(f"{team.name} in {quota.pool}", team.colour, quota, None, scale)
 
 
 @register.inclusion_tag("frontend/parts/sparkline.html")
@@ -179,24 +211,16 @@ def budget(service: Any) -> dict[str, Any]:
     return {"width": f"{width:.1f}%", "tone": tone, "label": f"{words.percent(left)} of the error budget is left"}
 
 
-@register.inclusion_tag("frontend/parts/gpu.html")
-def gpu(device: Any, x: int) -> dict[str, Any]:
-    """One GPU as a cell: free is dashed, whole is the team's colour, shares are stacked, unhealthy is crossed."""
-    height, top = 18.0, 18.0
-    slices = []
-    for tenant in device.tenants:
-        part = height * min(1.0, tenant.milli / 1000)
-        top -= part
-        who = f"{tenant.team}/{tenant.name}" if tenant.name else f"team {tenant.team}"
-        slices.append({"colour": tenant.colour, "y": f"{max(0.0, top):.1f}", "h": f"{part:.1f}", "who": who,
-                       "gpus": words.gpus(tenant.milli), "leaving": tenant.is_leaving})  # fmt: skip
-    return {"x": x, "gpu": device, "slices": slices}
+@register.simple_tag
+def gpu(device: Any, x: int, show: str = "") -> SafeString | str:
+    """One GPU as a cell, of which `use` also shows how much of the time it computes."""
+    return drawing.cell(device, x, shows_use=show == "use")
 
 
-@register.filter
-def cells(gpus: Iterable[Any]) -> list[tuple[int, Any]]:
-    """GPUs with the left edge of their cells."""
-    return [(i * 16, device) for i, device in enumerate(gpus)]
+@register.simple_tag(name="gpus")
+def gpu_row(devices: Sequence[Any], show: str = "") -> SafeString | str:
+    """The GPUs of one machine side by side; `show` as in `gpu`."""
+    return drawing.row(devices, shows_use=show == "use")
 
 
 @register.filter

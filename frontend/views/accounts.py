@@ -6,9 +6,11 @@ from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.core.exceptions import ValidationError
+from django.http import HttpResponse
 
 from controlplane.services import logins, presets
 from controlplane.services.errors import Refused
+from controlplane.signin.configuration import PROVIDER
 
 ROLES = {"admin": "team admin", "member": "member", "viewer": "viewer: looks, changes nothing"}
 
@@ -27,7 +29,7 @@ class PasswordForm(AuthenticationForm):
         except Refused as refused:
             raise ValidationError(refused.message) from refused
         except logins.TooMany as many:
-            wait = f"Too many attempts. Try again in {many.retry_after // 60} min."
+            wait = f"Too many attempts. Try again in {-(-many.retry_after // 60)} min."
             raise ValidationError(wait) from many
         self.confirm_login_allowed(self.user_cache)
         return dict(self.cleaned_data)
@@ -40,10 +42,21 @@ class Login(LoginView):
     authentication_form = PasswordForm
     redirect_authenticated_user = True
 
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Begin the session, after the second step for those who have set one up."""
+        from allauth.account.internal.flows.login import perform_password_login  # at the first sign-in, not the start
+        from allauth.account.models import Login as Entering
+
+        user = form.get_user()
+        entering = Entering(user=user, redirect_url=self.get_success_url(), email_verification="none")
+        answer: HttpResponse = perform_password_login(self.request, {"username": user.username}, entering)
+        return answer
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Add the demo's people."""
         people: list[tuple[str, str]] = []
         if settings.EMBEDDED and presets.loaded() is not None:
             people = [(presets.ADMIN, "platform admin: everything, quotas too")]
             people += [(name, ROLES[role.value]) for name, role in presets.PEOPLE.items()]
-        return {**super().get_context_data(**kwargs), "people": people}
+        sso = {"name": settings.OIDC_NAME, "provider": PROVIDER} if settings.OIDC_ISSUER else None
+        return {**super().get_context_data(**kwargs), "people": people, "sso": sso}

@@ -17,10 +17,14 @@ T = TypeVar("T")
 
 def answer(request: HttpRequest, page: str, part: str, context: Mapping[str, Any]) -> HttpResponse:
     """The page, or for htmx only the part that is swapped."""
-    is_part = request.headers.get("HX-Request") == "true" and request.headers.get("HX-Boosted") != "true"
-    response = render(request, f"frontend/{'parts/' + part if is_part else page}.html", dict(context))
+    response = render(request, f"frontend/{'parts/' + part if is_part(request) else page}.html", dict(context))
     response["Vary"] = "HX-Request, Cookie"
     return response
+
+
+def is_part(request: HttpRequest) -> bool:
+    """Whether htmx asks for a part that it swaps."""
+    return request.headers.get("HX-Request") == "true" and request.headers.get("HX-Boosted") != "true"
 
 
 def seen_teams(request: HttpRequest) -> list[str] | None:

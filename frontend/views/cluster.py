@@ -1,11 +1,13 @@
-"""The cluster map and one node."""
+"""The cluster map."""
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from controlplane.queries import cluster, teams
-from frontend.views.answers import answer, seen_teams
+from frontend.views.answers import answer, link, seen_teams
+
+SHOWS = (("", "Allocation"), ("use", "Use"), ("room", "Room"))  # what a cell's filling means
 
 
 @login_required
@@ -15,16 +17,16 @@ def overview(request: HttpRequest) -> HttpResponse:
     pools = teams.pools()
     wanted = request.GET.get("pool", "")
     pool = wanted if wanted in {p.name for p in pools} else ""
+    wanted = request.GET.get("show", "")
     rows = [(row.name, row.colour) for row in teams.rows() if row.is_used]
-    context = {"racks": cluster.racks(seen_teams(request), pool), "pools": pools, "pool": pool, "teams": rows}
+    racks = cluster.racks(seen_teams(request), pool)
+    context = {
+        "racks": racks,
+        "room": cluster.room(racks),
+        "pools": pools,
+        "pool": pool,
+        "teams": rows,
+        "show": wanted if wanted in dict(SHOWS) else "",
+        "shows": [(name, label, link(request, show=name)) for name, label in SHOWS],
+    }
     return answer(request, "map", "racks", context)
-
-
-@login_required
-@require_GET
-def node(request: HttpRequest, name: str) -> HttpResponse:
-    """One machine: its GPUs and who holds which part of them."""
-    found = cluster.node(name, seen_teams(request))
-    if found is None:
-        raise Http404
-    return answer(request, "node", "node_detail", {"node": found})

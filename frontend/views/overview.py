@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.decorators import login_not_required, login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from controlplane.queries import access, dashboard, sla, teams
+from controlplane.queries import access, dashboard, personal, sla, teams, viewers
 from controlplane.services import presets
 from frontend import charts, live, words
 from frontend.views import answers
@@ -20,6 +20,7 @@ POINTS = 120
 TABLE_POINTS = 24
 LISTED = 6  # services, and rows of the waiting table
 FEED = 10
+TEAMS = 16  # on the dashboard
 
 
 @login_required
@@ -29,6 +30,7 @@ def home(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {}
     for part in PARTS.values():
         context |= part(request)
+    context["show_tour"] = "tour" in request.GET or not personal.has_toured(answers.signed_in(request))
     return render(request, "frontend/dashboard.html", context | _history(request))
 
 
@@ -79,7 +81,7 @@ def clock(request: HttpRequest) -> HttpResponse:
 @require_POST
 def pace(request: HttpRequest) -> HttpResponse:
     """Pause or resume the simulated clock."""
-    state = answers.clock(request)
+    state = dashboard.clock()  # not kept for this request: the answer shows the clock as it is afterwards
     if not access.is_platform_admin(request.user) or not state.is_simulated:
         raise PermissionDenied
     presets.set_pace(paused=request.POST.get("paused") == "1")
@@ -90,18 +92,20 @@ def pace(request: HttpRequest) -> HttpResponse:
     )
 
 
+@login_not_required  # a stream answers 401: it cannot show the page to sign in
+@require_GET
 def stream(request: HttpRequest) -> HttpResponseBase:
     """Server-sent events: which parts have changed."""
     if not request.user.is_authenticated:
         return HttpResponse(status=401)
-    response = StreamingHttpResponse(_told(), content_type="text/event-stream")
+    response = StreamingHttpResponse(_told(viewers.viewer(request)), content_type="text/event-stream")
     response["Cache-Control"] = "no-cache, no-transform"
     response["X-Accel-Buffering"] = "no"
     return response
 
 
-async def _told() -> AsyncIterator[str]:
-    async for text in live.stream():
+async def _told(viewer: viewers.Viewer) -> AsyncIterator[str]:
+    async for text in live.stream(viewer):
         yield text
 
 
@@ -112,12 +116,12 @@ def _tiles(request: HttpRequest) -> dict[str, Any]:
     now = answers.clock(request).now
     rows = team_rows(request)
     totals = dashboard.totals(now, rows)
-    line = answers.once(request, "line", lambda: dashboard.history(now, RANGES["6h"], 40))
+    line = answers.once(request, "line", lambda: dashboard.line(now, RANGES["6h"], 40))
     services = _services(request)
     return {"tiles": [_computing(totals, line), _waiting(totals, line), _objectives(services), _idle(now, line)]}
 
 
-def _computing(totals: dashboard.Totals, line: Sequence[dashboard.Moment]) -> dict[str, Any]:
+def _computing(totals: dashboard.Totals, line: Sequence[dashboard.Line]) -> dict[str, Any]:
     return _tile(
         "GPUs computing",
         "map",
@@ -127,7 +131,7 @@ def _computing(totals: dashboard.Totals, line: Sequence[dashboard.Moment]) -> di
     )
 
 
-def _waiting(totals: dashboard.Totals, line: Sequence[dashboard.Moment]) -> dict[str, Any]:
+def _waiting(totals: dashboard.Totals, line: Sequence[dashboard.Line]) -> dict[str, Any]:
     sentence = "nothing waits"
     if totals.waiting:
         sentence = f"median {words.rough(totals.wait_median)} · longest {words.rough(totals.wait_longest)}"
@@ -139,8 +143,7 @@ def _objectives(services: Sequence[sla.ServiceRow]) -> dict[str, Any]:
     known = [s for s in services if s.standing is not sla.Standing.UNKNOWN]
     kept = [s for s in known if s.standing is not sla.Standing.VIOLATED]
     risk = [s for s in known if s.standing is not sla.Standing.OK]
-    tile = _tile("Services in SLO", "workloads", f"{len(kept)} / {len(known)}", "no service has had requests yet", [])
-    tile["url"] += "?type=inference"
+    tile = _tile("Services in SLO", "services", f"{len(kept)} / {len(known)}", "no service has had requests yet", [])
     if not known:
         return {**tile, "number": words.NOT_KNOWN}
     tile["tone"] = "bad" if len(kept) < len(known) else "warn" if risk else "ok"
@@ -153,14 +156,14 @@ def _objectives(services: Sequence[sla.ServiceRow]) -> dict[str, Any]:
     return {**tile, "sentence": f"{worst.name}: {left}"}
 
 
-def _idle(now: float, line: Sequence[dashboard.Moment]) -> dict[str, Any]:
+def _idle(now: float, line: Sequence[dashboard.Line]) -> dict[str, Any]:
     wasted = dashboard.wasted(now)
     part = words.percent(wasted.idle / wasted.held, 1) if wasted.held else ""
     sentence = f"{part} of what was held, last 24 h" if part else "nothing was held in the last 24 h"
     if wasted.idle_before:
         change = wasted.idle / wasted.idle_before - 1
         sentence = f"{part} of held · {change:+.0%} to the day before"
-    held = [sum(m.held.values()) - m.computing for m in line]
+    held = [m.held - m.computing for m in line]
     return _tile("Held but idle", "usage", f"{words.gpu_hours(wasted.idle)} GPU-h", sentence, held)
 
 
@@ -175,8 +178,16 @@ def whole(milli: float | None) -> str:
 
 
 def _teams(request: HttpRequest) -> dict[str, Any]:
-    rows = [row for row in team_rows(request) if row.is_used]
-    return {"teams": rows, "scale": max([max(r.nominal, r.held) for r in rows], default=0) * 1.04}
+    used = [row for row in team_rows(request) if row.is_used]
+    mine, is_admin = answers.roles(request), access.is_platform_admin(request.user)
+    # One's own teams first, then those that hold most; all of them are on their page.
+    first = sorted(used, key=lambda row: (row.name not in mine or is_admin, -row.held, row.name))
+    rows = used if len(used) <= TEAMS else sorted(first[:TEAMS], key=lambda row: row.name)
+    return {
+        "teams": rows,
+        "teams_total": len(used) if len(used) > len(rows) else 0,
+        "scale": max([max(r.nominal, r.held) for r in rows], default=0) * 1.04,
+    }
 
 
 def _objectives_part(request: HttpRequest) -> dict[str, Any]:
@@ -221,18 +232,21 @@ def _range(request: HttpRequest) -> str:
 def _history(request: HttpRequest) -> dict[str, Any]:
     chosen, view = _range(request), request.GET.get("view", "")
     is_table = view == "table"
-    moments = dashboard.history(answers.clock(request).now, RANGES[chosen], TABLE_POINTS if is_table else 1)
-    context: dict[str, Any] = {"range": chosen, "ranges": list(RANGES), "view": view, "moments": moments}
+    now = answers.clock(request).now
+    moments = dashboard.history(now, RANGES[chosen], TABLE_POINTS) if is_table else ()
+    has_any = bool(moments) or dashboard.has_history(now, RANGES[chosen])
+    context: dict[str, Any] = {"range": chosen, "ranges": list(RANGES), "view": view, "moments": has_any}
     if is_table:
-        names = sorted({name for m in moments for name, held in m.held.items() if held})
+        names, others = charts.most_held(moments)
         table = [
             {
                 "at": m.at,
-                "held": [m.held.get(n, 0) for n in names],
+                "held": [m.held.get(n, 0) for n in names]
+                + [sum(held for name, held in m.held.items() if name in others)] * bool(others),
                 "total": sum(m.held.values()),
                 "computing": m.computing,
             }
             for m in reversed(moments)
         ]
-        context |= {"names": names, "table": table}
+        context |= {"names": [*names, *[f"{len(others)} others"] * bool(others)], "table": table}
     return context

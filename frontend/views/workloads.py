@@ -1,6 +1,6 @@
-"""The list of workloads, the queue, and one workload with its tabs and actions."""
+"""The queue, and one workload with its tabs and actions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -13,53 +13,18 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
-from controlplane.queries import access, dashboard, forecasts, sla
+from controlplane.queries import access, dashboard, forecasts, measured, sla, teams
 from controlplane.queries import workloads as queries
 from controlplane.queries.whatif import Turn
-from controlplane.services import workloads as services
-from controlplane.services.errors import Refused
-from frontend import charts, tabs, words
-from frontend.views.answers import answer, clock, link, number, seen_teams, teams_for
-from scheduler.workload import ACTIVE, ENDED, LEAVING, WAITING, Kind, Phase
+from controlplane.services import bulkactions
+from frontend import charts, questions, tabs, words
+from frontend.views.answers import answer, clock, is_part, link, number, seen_teams, teams_for
+from scheduler.workload import ENDED, Phase
 
 PAGE = 50
+PRIORITY = bulkactions.PRIORITY
+LONG_QUEUE = 500  # who wait; the order of more comes after the page
 TURNS_SECONDS = 5.0  # how old the order of the queue may be while nothing happens
-GROUPS = {"waiting": WAITING, "active": ACTIVE | LEAVING, "ended": ENDED}
-PHASES = [
-    ("waiting", "Waiting (any)"),
-    ("active", "Holding GPUs (any)"),
-    ("ended", "Ended (any)"),
-    *((p.value, p.value) for p in Phase if p not in (Phase.SUBMITTED, Phase.REJECTED)),
-]
-
-
-@login_required
-@require_GET
-def index(request: HttpRequest) -> HttpResponse:
-    """Workloads, newest first, narrowed down by what the URL says."""
-    given = {name: request.GET.get(name, "").replace("\x00", "")[:63] for name in ("q", "team", "type", "phase")}
-    found = queries.filtered(
-        queries.visible(request.user),
-        team=given["team"] or None,
-        kind=given["type"] or None,
-        phases=[p.value for p in GROUPS.get(given["phase"], ())] or ([given["phase"]] if given["phase"] else ()),
-        text=given["q"] or None,
-    )
-    before = number(request.GET.get("before"), 0, 10**9)
-    rows = list((found.filter(seq__lt=before) if before else found).defer("spec").order_by("-seq")[: PAGE + 1])
-    older = link(request, before=rows[PAGE - 1].seq) if len(rows) > PAGE else ""
-    context = {
-        **given,
-        "rows": tabs.with_seats(rows[:PAGE]),
-        "total": found.count(),
-        "older": older,
-        "newer": link(request, before=None) if before else "",
-        "is_filtered": any(given.values()),
-        "team_names": teams_for(request, access.Verb.READ),
-        "kinds": [k.value for k in Kind],
-        "phases": PHASES,
-    }
-    return answer(request, "workloads", "workload_rows", context)
 
 
 @login_required
@@ -70,14 +35,20 @@ def queue(request: HttpRequest) -> HttpResponse:
     team = request.GET.get("team", "")
     chosen = [team] if team in names else seen_teams(request)
     offset = number(request.GET.get("from"), 0)
-    places = {turn.uid: turn for turn in _turns() if chosen is None or turn.team in chosen}
+    is_long = dashboard.waiting_count() > LONG_QUEUE and not is_part(request)
+    turns = _turns(only_known=is_long)
+    places = {turn.uid: turn for turn in turns or () if chosen is None or turn.team in chosen}
     uids = [*places, *(uid for uid in queries.without_a_turn(chosen) if uid not in places)]
     waiting, total = _in_turn(request, uids[offset : offset + PAGE], places), len(uids)
+    if turns is None:
+        waiting, total = _untold(chosen)
     context = {
         "waiting": waiting,
         "total": total,
+        "is_pending": turns is None,
         "team": team,
         "team_names": names,
+        "may_try": access.is_platform_admin(request.user),
         "older": link(request, **{"from": offset + PAGE}) if offset + PAGE < total else "",
         "newer": link(request, **{"from": max(0, offset - PAGE)}) if offset else "",
     }
@@ -150,34 +121,62 @@ def service_chart(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 
 @login_required
+@require_GET
+def measured_chart(request: HttpRequest, uid: UUID, name: str) -> HttpResponse:
+    """The figure of what a workload used."""
+    w = _visible(request, uid)
+    if name not in charts.MEASURES:
+        raise Http404
+    return JsonResponse(charts.measured_over_time(measured.samples(w), name))
+
+
+@login_required
 @require_http_methods(["GET", "POST"])
 def act(request: HttpRequest, uid: UUID, verb: str) -> HttpResponse:
     """Say what an action would do; on POST do it."""
     w = _visible(request, uid)
     if verb not in words.LABELS:
         raise Http404
-    if not access.can(request.user, access.Verb.ACT, w.team.name):
+    if not _may(request, w, verb):
         raise PermissionDenied
     if request.method == "GET":
         return answer(request, "confirm", "confirm", _question(request, w, verb))
-    try:
-        getattr(services, verb)(workload=w, actor=request.user.get_username())
-    except Refused as refused:
-        messages.error(request, refused.message)
+    (done,) = bulkactions.act(
+        verb=verb,
+        chosen=[w],
+        allowed=[w.pk],
+        actor=request.user.get_username(),
+        priorities={w.pk: request.POST.get("priority", "")},
+    )
+    if done.refusal:
+        messages.error(request, done.refusal)
     else:
-        back = f"undo {words.UNDO[verb]} {uid}" if verb in words.UNDO else ""
-        messages.info(request, f"{words.DONE[verb]} {w.name}.", extra_tags=back)
+        before = done.before if verb == PRIORITY else ""
+        back = f"undo {words.UNDO[verb]} {uid} {before}" if verb in words.UNDO else ""
+        messages.info(request, f"{words.DONE[verb]} {w.name}.", extra_tags=back.strip())
     return redirect("frontend:workload", uid)
 
 
-def _turns() -> Sequence[Turn]:
-    """The order of the next round, made once for all who look: with thousands waiting it takes a while."""
+def _turns(*, only_known: bool = False) -> Sequence[Turn] | None:
+    """The order of the next round, made once for all who look: with thousands waiting it takes a while.
+
+    only_known: None if nobody has asked of late.
+    """
     newest = f"turns-{dashboard.newest_event()}"
     known: Sequence[Turn] | None = cache.get(newest)
-    if known is None:
+    if known is None and not only_known:
         known = queries.turns()
         cache.set(newest, known, TURNS_SECONDS)
     return known
+
+
+def _untold(teams: Collection[str] | None) -> tuple[list[Any], int]:
+    """The head of a long queue by priority and age, while its order is worked out, and how many wait."""
+    waiting, total = dashboard.queue(teams, PAGE)
+    rows: list[Any] = list(waiting)
+    for w in rows:
+        w.position, w.will_start, w.expected = None, False, None
+    return rows, total
 
 
 def _in_turn(request: HttpRequest, uids: Sequence[str], places: Mapping[str, Turn]) -> list[Any]:
@@ -195,6 +194,13 @@ def _in_turn(request: HttpRequest, uids: Sequence[str], places: Mapping[str, Tur
     return listed
 
 
+def _may(request: HttpRequest, w: Any, verb: str) -> bool:
+    """Whether the viewer may do this; changing the priority is the submitter's and the team admins' only."""
+    if verb == PRIORITY:
+        return access.can(request.user, access.Verb.CHANGE, w.team.name, submitter=w.created_by_id)
+    return access.can(request.user, access.Verb.ACT, w.team.name)
+
+
 def _visible(request: HttpRequest, uid: UUID) -> Any:
     w = queries.get(request.user, uid)
     if w is None:
@@ -204,7 +210,6 @@ def _visible(request: HttpRequest, uid: UUID) -> Any:
 
 def _head(request: HttpRequest, w: Any) -> dict[str, Any]:
     tabs.with_seats([w])
-    may_act = access.can(request.user, access.Verb.ACT, w.team.name)
     return {
         "w": w,
         "sentence": w.sentence,
@@ -212,20 +217,24 @@ def _head(request: HttpRequest, w: Any) -> dict[str, Any]:
         "idle_since": queries.idle_since(w),
         "park_after": (w.spec.get("normalised") or {}).get("park_after_seconds"),
         "progress_width": f"{100 * min(1.0, w.progress or 0):.1f}%",
-        "actions": [(verb, words.LABELS[verb]) for verb in words.actions(w.phase)] if may_act else [],
+        "may_submit": access.can(request.user, access.Verb.SUBMIT, w.team.name),
+        "actions": [(verb, words.LABELS[verb]) for verb in _verbs(w) if _may(request, w, verb)],
     }
 
 
+def _verbs(w: Any) -> tuple[str, ...]:
+    """What can be done in its phase; what ends it comes last."""
+    verbs = words.actions(w.phase)
+    return (*verbs[:-1], PRIORITY, *verbs[-1:]) if verbs else ()
+
+
 def _question(request: HttpRequest, w: Any, verb: str) -> dict[str, Any]:
-    now = clock(request).now
-    saved = w.checkpointed_at or w.started_at
-    unsaved = now - saved if saved is not None and w.kind == Kind.TRAINING.value and w.checkpoint_interval else None
-    is_active = Phase(w.phase) in ACTIVE
     return {
         "w": w,
         "verb": verb,
         "label": words.LABELS[verb],
-        "question": f"{words.LABELS[verb]} {w.name}?",
-        "effect": words.effect(verb, is_active=is_active, workers=w.workers, unsaved=unsaved),
+        "question": words.question(verb, [w.name]),
+        "effect": questions.effect(w, verb, clock(request).now),
+        "classes": teams.priority_classes() if verb == PRIORITY else [],
         "action_url": reverse("frontend:act", args=[w.pk, verb]),
     }

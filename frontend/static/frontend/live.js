@@ -4,7 +4,7 @@
   "use strict";
   const mark = document.getElementById("live");
   if (!mark) return;
-  const PARTS = ["clock", "workloads", "usage"];
+  const PARTS = ["clock", "workloads", "usage", "notices"];
   const POLL = 5000, STALE = 8000;
   let last = Date.now(), poll = 0, source = null, clockAt = 0, clock = 0, speed = 0, paused = true;
 
@@ -12,10 +12,18 @@
   const time = (at) => new Date(at).toTimeString().slice(0, 8);
   const tell = (part) => htmx.trigger(document.body, `live-${part}`);
 
-  const lost = () => Date.now() - last > STALE ? say("stale", `last update ${time(last)}`) : say("waiting", "reconnecting");
+  const notice = document.getElementById("stale");
+  const fresh = () => { if (notice) notice.hidden = true; };
+  const lost = () => {
+    if (Date.now() - last <= STALE) { say("waiting", "reconnecting"); return; }
+    say("stale", `last update ${time(last)}`);
+    if (!notice || !notice.hidden) return;
+    notice.textContent = `Weft has not answered since ${time(last)}. What you see is from then; the page goes on by itself when it answers.`;
+    notice.hidden = false;
+  };
   const open = () => {
     source = new EventSource(mark.dataset.url);
-    source.onopen = () => { clearInterval(poll); poll = 0; last = Date.now(); say("live", "live"); };
+    source.onopen = () => { clearInterval(poll); poll = 0; last = Date.now(); fresh(); say("live", "live"); };
     source.addEventListener("change", (event) => {
       const body = JSON.parse(event.data);
       last = Date.now();
@@ -31,8 +39,13 @@
   };
   document.addEventListener("htmx:afterRequest", (event) => {
     if (!poll) return;
-    if (event.detail.successful) { last = Date.now(); say("polling", `every ${POLL / 1000} s`); }
+    if (event.detail.successful) { last = Date.now(); fresh(); say("polling", `every ${POLL / 1000} s`); }
     else lost();
+  });
+  // What a page fetches by itself is marked, so that an open page does not keep its session alive.
+  document.addEventListener("htmx:configRequest", (event) => {
+    const cause = event.detail.triggeringEvent;
+    if (cause && cause.type.startsWith("live-")) event.detail.headers["X-Weft-Live"] = "1";
   });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) PARTS.forEach(tell); });
   addEventListener("pagehide", () => source && source.close());

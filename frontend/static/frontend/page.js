@@ -28,13 +28,31 @@
     before.set(target, xhr.responseText);
   });
 
+  // --- who goes through a live part by keyboard stays where they are when it is swapped
+  let kept = null;
+  const same = (element, part) => element.id ? document.getElementById(element.id)
+    : element.getAttribute("href") ? [...part.querySelectorAll("a[href]")].find((link) => link.getAttribute("href") === element.getAttribute("href") && link.textContent === element.textContent) : null;
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { target } = event.detail;
+    kept = target?.hasAttribute("data-live") && target.contains(document.activeElement) ? document.activeElement : null;
+  });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (kept && !kept.isConnected) same(kept, event.target)?.focus({ preventScroll: true });
+    kept = null;
+  });
+
   document.addEventListener("click", (event) => {
     const at = event.target.closest("[data-do]");
     if (!at) return;
     const does = {
       theme: setTheme,
       keys: () => $("#keys").showModal(),
-      close: () => at.closest("dialog, .toast").tagName === "DIALOG" ? at.closest("dialog").close() : at.closest(".toast").remove(),
+      close: () => {
+        const box = at.closest("dialog, .toast");
+        if (!box) history.back(); // a question on a page of its own
+        else if (box.tagName === "DIALOG") box.close();
+        else box.remove();
+      },
       copy: () => {
         const text = $(at.dataset.of).textContent;
         const done = () => { const label = at.textContent; at.textContent = "Copied"; setTimeout(() => { at.textContent = label; }, 1500); };
@@ -45,12 +63,31 @@
     does[at.dataset.do]();
   });
 
+  // --- search: what is found stands below the field; arrows go through it, Escape puts it away
+  const search = $("#search"), hits = $("#hits");
+  const links = () => [...hits.querySelectorAll("[data-hit]")];
+  if (hits) {
+    document.addEventListener("htmx:afterSwap", (event) => { if (event.target === hits) hits.hidden = !search.value.trim(); });
+    search.addEventListener("input", () => { if (!search.value.trim()) hits.hidden = true; });
+    search.form.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") { hits.hidden = true; search.focus(); search.blur(); event.stopPropagation(); return; }
+      if ((event.key !== "ArrowDown" && event.key !== "ArrowUp") || hits.hidden) return;
+      const found = links(), to = found.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1);
+      (to < 0 ? search : found[Math.min(to, found.length - 1)])?.focus();
+      event.preventDefault();
+    });
+    search.form.addEventListener("submit", (event) => { const [first] = links(); if (first && !hits.hidden) { event.preventDefault(); first.click(); } });
+    document.addEventListener("focusin", (event) => { if (!search.form.contains(event.target)) hits.hidden = true; });
+    document.addEventListener("click", (event) => { if (!search.form.contains(event.target)) hits.hidden = true; });
+  }
+
   // --- keys
   let armed = 0;
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, [contenteditable]");
-    if (event.ctrlKey || event.metaKey || event.altKey || (typing && event.key !== "Escape")) return;
-    if (typing) { typing.blur(); return; }
+    const types = typing && typing.type !== "checkbox";
+    if (event.ctrlKey || event.metaKey || event.altKey || (types && event.key !== "Escape") || document.querySelector("dialog[open]")) return;
+    if (types) { typing.blur(); return; }
     if (event.key === "/") { const box = $("#search"); if (box) { box.focus(); event.preventDefault(); } return; }
     if (event.key === "?") { $("#keys").showModal(); return; }
     if (event.key === "g") { armed = Date.now(); return; }
@@ -87,5 +124,9 @@
   document.addEventListener("submit", (event) => {
     if (event.target.matches("form[data-auto]")) for (const input of event.target.elements) if (!input.value) input.disabled = true;
   });
-  for (const toast of document.querySelectorAll(".toast:not(.error)")) setTimeout(() => toast.remove(), 8000);
+  // --- toasts go by themselves, but not while somebody is about to use one; one with a way back stays longer
+  for (const toast of document.querySelectorAll(".toast:not(.error)")) {
+    const leave = () => (toast.matches(":hover, :focus-within") ? setTimeout(leave, 2000) : toast.remove());
+    setTimeout(leave, toast.querySelector("form") ? 20000 : 8000);
+  }
 })();

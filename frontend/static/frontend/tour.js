@@ -1,0 +1,36 @@
+// The first visit's tour: one step at a time, each beside what it is about. Escape, or its last step, puts it away.
+(() => {
+  "use strict";
+  const tour = document.getElementById("tour");
+  if (!tour) return;
+  const steps = [...tour.querySelectorAll("li")], count = tour.querySelector("[data-count]");
+  const back = tour.querySelector('[data-tour="back"]'), next = tour.querySelector('[data-tour="next"]');
+  let at = 0;
+  const mark = (on) => document.querySelector(steps[at].dataset.at)?.classList.toggle("toured", on);
+  const go = (to) => {
+    mark(false);
+    at = to;
+    steps.forEach((step, i) => { step.hidden = i !== at; });
+    mark(true);
+    count.textContent = `${at + 1} of ${steps.length}`;
+    back.hidden = at === 0;
+    next.hidden = false;
+    next.textContent = at === steps.length - 1 ? "Done" : "Next";
+  };
+  const end = () => {
+    mark(false);
+    tour.remove();
+    htmx.ajax("POST", tour.dataset.url, { swap: "none", source: document.body });
+  };
+  tour.addEventListener("click", (event) => {
+    const what = event.target.closest("[data-tour]")?.dataset.tour;
+    if (!what) return;
+    event.preventDefault();
+    if (what === "end" || (what === "next" && at === steps.length - 1)) end();
+    else go(at + (what === "next" ? 1 : -1));
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && tour.isConnected && !document.querySelector("dialog[open]")) end();
+  });
+  go(0);
+})();

@@ -1,0 +1,157 @@
+"""The machines: a list, one of them, and what platform admins do with it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods
+
+from controlplane.draining import Fate
+from controlplane.queries import access, changes, cluster, teams
+from controlplane.queries import nodes as queries
+from controlplane.services import draining, nodes
+from frontend import words
+from frontend.views.answers import answer, clock, link, number, seen_teams
+
+PAGE = 50
+EVENTS = 20
+STATES = (
+    ("ready", "Ready"),
+    ("cordoned", "Cordoned"),
+    ("not-ready", "Not ready"),
+    ("unhealthy-gpu", "With unhealthy GPUs"),
+)
+LABELS = {"cordon": "Cordon", "uncordon": "Uncordon", "drain": "Drain"}
+UNDO = {"cordon": "uncordon", "uncordon": "cordon", "drain": "uncordon"}
+DONE = {"cordon": "Takes no new work:", "uncordon": "In use again:"}
+EFFECT = {
+    "cordon": "It takes no new work. What runs there goes on.",
+    "uncordon": "New work may be placed there again.",
+    "drain": "It takes no new work, and what may move leaves it.",
+}
+# How a drain's effect on one workload reads, and in which order they are told.
+FATES = {
+    Fate.MOVES: "leaves with its grace and queues again",
+    Fate.SHRINKS: "goes on with its workers elsewhere",
+    Fate.REPLACED: "gets other replicas elsewhere",
+    Fate.GIVES_BACK: "gives its reserved place back and queues again",
+    Fate.STAYS: "stays until it ends: it may not be pre-empted",
+    Fate.LEAVES: "is leaving already",
+}
+MOST_NAMED = 12  # workloads in a confirmation
+
+
+@login_required
+@require_GET
+def index(request: HttpRequest) -> HttpResponse:
+    """All machines with their health, and what is held and computes there."""
+    given = {name: request.GET.get(name, "").replace("\x00", "")[:63] for name in ("pool", "rack", "state", "q")}
+    found = queries.filtered(given["pool"], given["rack"], given["state"], given["q"])
+    offset, totals = number(request.GET.get("from"), 0), queries.totals(found)
+    context = {
+        **given,
+        "text": given["q"],
+        "rows": queries.page(found, offset, PAGE, seen_teams(request)),
+        "totals": totals,
+        "is_filtered": any(given.values()),
+        "pools": teams.pool_names(),
+        "racks": queries.racks(given["pool"]),
+        "states": STATES,
+        "older": link(request, **{"from": offset + PAGE}) if offset + PAGE < totals.nodes else "",
+        "newer": link(request, **{"from": max(0, offset - PAGE)}) if offset else "",
+    }
+    return answer(request, "nodes", "node_rows", context)
+
+
+@login_required
+@require_GET
+def detail(request: HttpRequest, name: str) -> HttpResponse:
+    """One machine: its GPUs, who holds which part of them, and what happened to it."""
+    seen = seen_teams(request)
+    found = cluster.node(name, seen)
+    if found is None:
+        raise Http404
+    verbs = ("drain", "cordon") if found.schedulable else ("drain", "uncordon")
+    context = {
+        "node": found,
+        "workers": queries.leavers(name, clock(request).now, seen),
+        "events": [_told(event) for event in queries.events(name, EVENTS)],
+        "actions": [(verb, LABELS[verb]) for verb in verbs] if access.is_platform_admin(request.user) else [],
+    }
+    return answer(request, "node", "node_detail", context)
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def act(request: HttpRequest, name: str, verb: str) -> HttpResponse:
+    """Say what cordoning, uncordoning or draining would do; on POST do it."""
+    if not access.is_platform_admin(request.user):
+        raise PermissionDenied
+    if verb not in LABELS or not queries.exists(name):
+        raise Http404
+    if request.method == "GET":
+        return answer(request, "confirm", "confirm", _question(request, name, verb))
+    actor = request.user.get_username()
+    if verb == "drain":
+        said = drained(name, draining.drain(name=name, actor=actor))
+    else:
+        nodes.cordon(name=name, on=verb == "cordon", actor=actor)
+        said = f"{DONE[verb]} {name}."
+    messages.info(request, said, extra_tags=f"undo {UNDO[verb]} node/{name}")
+    return redirect("frontend:node", name)
+
+
+def drained(name: str, left: Sequence[draining.Left]) -> str:
+    """What a drain has done, as one sentence."""
+    moving = sum(one.fate not in (Fate.STAYS, Fate.LEAVES) for one in left)
+    stay = sum(one.fate is Fate.STAYS for one in left)
+    said = f"{words.plural(moving, 'workload')} {'leaves' if moving == 1 else 'leave'}"
+    if stay:
+        said += f", {stay} {'stays' if stay == 1 else 'stay'} to the end"
+    return f"Drains {name}: {said}." if left else f"Drains {name}: nothing runs there."
+
+
+def _question(request: HttpRequest, name: str, verb: str) -> dict[str, Any]:
+    effects: list[dict[str, Any]] = []
+    left = 0
+    if verb == "drain":
+        order = list(FATES)
+        found = queries.leavers(name, clock(request).now, seen_teams(request))
+        ordered = sorted(found, key=lambda one: order.index(one.fate))
+        effects = [{"who": one, "what": _effect(one)} for one in ordered[:MOST_NAMED]]
+        left = max(0, len(found) - MOST_NAMED)
+    return {
+        "subject": name,
+        "verb": verb,
+        "label": LABELS[verb],
+        "question": f"{LABELS[verb]} {name}?",
+        "effect": EFFECT[verb] + ("" if effects or verb != "drain" else " Nothing runs there."),
+        "effects": effects,
+        "effects_left": left,
+        "is_danger": verb == "drain",
+        "action_url": reverse("frontend:node_act", args=[name, verb]),
+    }
+
+
+def _effect(one: queries.Leaver) -> str:
+    said = f"{words.plural(one.workers, 'worker')} here; {FATES[one.fate]}"
+    if one.fate is Fate.MOVES:
+        if one.unsaved is not None:
+            return f"{said}, and loses at most {words.duration(one.unsaved)}"
+        return f"{said}; it has no checkpoint" if one.kind == "training" else f"{said}; what is only in memory is lost"
+    return said
+
+
+def _told(event: Any) -> dict[str, Any]:
+    """An event of a machine as a line: when, what, by whom."""
+    told = changes.lines(event.data) if event.kind == "NodeChanged" else ()
+    sentence = ", ".join(f"{what}: {before} → {after}" for what, before, after in told)
+    if event.kind == "Drained":
+        sentence = f"{words.plural(len(event.data.get('moved', ())), 'workload')} left"
+    person = "" if event.actor.startswith("loop:") else event.actor
+    return {"at": event.cluster_at, "kind": event.kind, "sentence": sentence, "person": person}
