@@ -16,6 +16,7 @@ from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import named
 from tests import servers
 from tests.database import postgres_server
+from tests.identity import IdentityProvider, identity_provider
 from tests.prometheus import Prometheus
 from tests.prometheus import prometheus as run_prometheus
 
@@ -70,6 +71,14 @@ def _no_what_if_processes() -> Iterator[None]:
     yield
 
 
+@pytest.fixture(autouse=True)
+def _nobody_has_asked_yet() -> None:
+    """Tests ask faster than people, and all from one address."""
+    from controlplane import limits
+
+    limits.of_process().forget()
+
+
 @pytest.fixture(scope="session")
 def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """URL of the maintenance database of a real Postgres, one server per test run."""
@@ -115,6 +124,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             cursor.execute("DROP TRIGGER IF EXISTS event_keeps_rows")
+            cursor.execute("DROP TRIGGER IF EXISTS auditentry_keeps_rows")
 
 
 _numbers = itertools.count(1)
@@ -164,6 +174,13 @@ def kubernetes(kubernetes_server: TestCluster) -> TestCluster:
     """That Kubernetes, empty at the start of each test: no pods, Services or policies, its nodes as they were."""
     kubernetes_server.empty()
     return kubernetes_server
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> Iterator[IdentityProvider]:
+    """A real OpenID Connect provider on a loopback port, with nobody signed in."""
+    with identity_provider(tmp_path) as one:
+        yield one
 
 
 @pytest.fixture(scope="session")

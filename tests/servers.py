@@ -7,7 +7,6 @@ test skip with the name of what is missing, or fail under WEFT_REQUIRE_ALL=1.
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import NoReturn, TypeVar
 
 import pytest
 
+from controlplane.testbed import chromium
 from controlplane.testbed.postgres import create_database, drop_database, find_postgres, postgres
 from controlplane.testbed.processes import MissingError, end, free_port, running, wait_until
 from controlplane.testbed.redis import find_redis, redis_server
@@ -40,17 +40,8 @@ ROOT = Path(__file__).resolve().parent.parent
 OUR_VARIABLES = ("CLUSTER", "DATABASE_URL", "PROMETHEUS_URL", "REDIS_URL", "SECRET_KEY", "SECRET_KEY_FILE")
 SECRET_KEY = "known to everyone, for tests only: " + "x" * 32
 
-# Chromium asks the network for updates and experiments at every start, which a closed network answers slowly.
-CHROMIUM_FLAGS = (
-    "--headless",
-    "--no-sandbox",  # the sandbox refuses to run as root, as CI does
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+CHROMIUM_FLAGS = chromium.FLAGS
+find_chromium = chromium.find
 
 
 def must_have_all() -> bool:
@@ -82,7 +73,7 @@ def or_skip(server: contextlib.AbstractContextManager[Server]) -> Iterator[Serve
 
 def is_ours(variable: str) -> bool:
     """Tell whether an environment variable configures Weft, not the tests or the machine."""
-    if variable in ("WEFT_REQUIRE_ALL", "WEFT_DATA"):
+    if variable in ("WEFT_REQUIRE_ALL", "WEFT_DATA", "WEFT_PICTURES"):
         return False
     return variable.startswith("WEFT_") or variable in OUR_VARIABLES
 
@@ -107,15 +98,3 @@ def manage(*arguments: str, env: Mapping[str, str], seconds: float = 120) -> str
     )
     assert done.returncode == 0, f"manage.py {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
-
-
-# Chromium
-
-
-def find_chromium() -> Path:
-    """Return the browser to drive. Raises MissingError."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        found = shutil.which(name)
-        if found:
-            return Path(found)
-    raise MissingError("Chromium", "install it (Debian: apt-get install chromium)")

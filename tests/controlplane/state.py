@@ -11,7 +11,7 @@ from controlplane.loops.lease import Lease
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Action, Event, Placement, PriorityClass, Team, Workload
 from controlplane.queries import snapshot
-from controlplane.services import clusters, decisions, submission
+from controlplane.services import clusters, decisions, policy, submission
 from controlplane.services.cycles import CycleInput
 from controlplane.services.decisions import Committed
 from controlplane.services.leases import HeldLease
@@ -200,7 +200,8 @@ class World:
         assert not report.skipped, report
 
     def decide(self, *made: Any) -> Committed:
-        return decisions.commit(made, lease=self.lease(), cycle=CycleInput("schedule", at=self.cluster.at))
+        cycle = CycleInput("schedule", at=self.cluster.at, policy=policy.current()[1])
+        return decisions.commit(made, lease=self.lease(), cycle=cycle)
 
     # --- steps ---------------------------------------------------------------
 

@@ -20,11 +20,11 @@ from controlplane.loops.pace import Pace
 from controlplane.models import Action, Audit, Cycle, Lease, Placement, Usage, Workload
 from controlplane.queries import audit, health, standing
 from controlplane.queries.audit import decision_of
-from controlplane.services import audits
+from controlplane.services import audits, policy
 from controlplane.services.leases import LeaseLost
 from scheduler.decision import Evict, EvictReason, Place, Reason, Shrink, Wait
 from scheduler.workload import Assignment
-from tests.controlplane.state import World
+from tests.controlplane.state import World, node
 
 pytestmark = pytest.mark.django_db
 
@@ -96,6 +96,27 @@ def test_a_phase_that_no_event_tells_of_is_s12(world):
 def test_a_bill_that_does_not_add_up_is_s13(world):
     Usage.objects.filter(name="done").update(held=F("held") + 1)
     assert broken() == {"S13"}
+
+
+def evicted_again(world: World, victim: Workload, by: Workload) -> None:
+    """It runs once more on node c, and is made to leave."""
+    world.pods(victim, PodPhase.GONE)
+    world.run(victim, "c")
+    world.later(60)
+    world.evict(victim, by=by)
+
+
+def test_an_eviction_is_judged_by_the_policy_that_it_was_decided_by(world):
+    world.cluster.nodes["c"] = node("c")
+    world.observe_all()
+    victim, claimant = Workload.objects.get(name="victim"), Workload.objects.get(name="claimant")
+    evicted_again(world, victim, claimant)
+    policy.change(changes={"scheduling": {"max_preemptions": 1}}, author="ada")
+    world.later(60)
+    schedule.run_once(world.wiring)
+    assert "S10" not in broken()  # it was made to leave twice, when three times were allowed
+    evicted_again(world, victim, claimant)
+    assert "S10" in broken()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from django.db import transaction
 from controlplane.cluster.port import Observation
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.loops.embedded import Driver, Timer
-from controlplane.loops.wiring import Wiring
+from controlplane.loops.wiring import FULL_SLOTS, Wiring
 from controlplane.models import ClusterState, Event, Membership, Quota, Team, User, Workload
 from controlplane.queries.digest import of_history
 from controlplane.services import changes, presets
@@ -42,6 +42,17 @@ class Until:
         return self.is_set()
 
 
+class Recording(SimulatedCluster):
+    """A simulated cluster that keeps when it was asked for everything."""
+
+    asked: tuple[float, ...] = ()
+
+    def observe(self, cursor: str | None) -> Observation:
+        if cursor is None:
+            self.asked += (self.now() - START,)
+        return super().observe(cursor)
+
+
 class Moody(SimulatedCluster):
     """A simulated cluster that answers no observation while `broken`."""
 
@@ -62,7 +73,9 @@ def drive(preset: Preset, kind: type[SimulatedCluster] = SimulatedCluster, **opt
     if presets.loaded() is None:
         presets.load(preset=preset, password="demo-password", speed=60.0)
     cluster = kind(preset.nodes, Conditions(seed=preset.seed), PROFILES)
-    return Driver(Wiring(cluster, cluster, "test"), preset, Bell(), **options)
+    return Driver(
+        Wiring(cluster, cluster, "test", full_seconds=FULL_SLOTS * preset.pace.slot), preset, Bell(), **options
+    )
 
 
 @contextmanager
@@ -90,6 +103,14 @@ def test_decisions_are_the_same_at_any_speed() -> None:
             digests.append((of_history(), driver.rounds))
 
     assert digests[0] == digests[1] == digests[2]
+
+
+def test_the_clusters_clock_alone_says_when_everything_is_observed() -> None:
+    driver = drive(demo(), Recording, contain=False)
+    driver.run_to(START + 1300)  # takes seconds by any other clock
+
+    assert isinstance(driver.cluster, Recording)
+    assert driver.cluster.asked == (0, 600, 1200)
 
 
 def test_another_seed_gives_another_history() -> None:

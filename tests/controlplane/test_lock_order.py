@@ -100,3 +100,31 @@ def test_a_round_that_waits_in_a_circle_is_given_up_and_made_again() -> None:
     for thread in threads:
         thread.join()
     assert sorted(told) == ["", "rows changed meanwhile" if has_locks() else ""]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_round_whose_rows_somebody_else_holds_for_long_is_given_up_and_made_again() -> None:
+    world = World()
+    one = world.submit("one")
+    held, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            Batch(world.cluster.at, "test").lock([one.pk])
+            held.set()
+            if has_locks():
+                over.wait(30)
+        connections.close_all()
+
+    def work(wiring: Wiring, lease: HeldLease) -> int:
+        with transaction.atomic():
+            Batch(world.cluster.at, "test").lock([one.pk])
+        return 1
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(30)
+    report = rounds.run("one round", world.wiring, work)
+    over.set()
+    holder.join()
+    assert (report.skipped, report.did) == (("rows changed meanwhile", 0) if has_locks() else ("", 1))

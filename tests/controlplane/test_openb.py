@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.benchmarks import lookahead, openb
+from controlplane.benchmarks import lookahead, openb, rolegangs
 from controlplane.benchmarks.arrivals import fill, read_nodes, read_pods, world_of
 from controlplane.benchmarks.figure import BenchmarkError, Options
 from gpushare.gpu import Share
@@ -68,9 +68,19 @@ def test_a_run_gives_the_figures_and_a_line_for_each_list(data):
         "at_100_difference_points_ci_low",
         "decision_p99_ms",
         "large_failed_excess_percent",
+        "role_gang_decision_p99_ms",
     ]
     assert any(note.startswith("default: ") for note in result.notes)
     assert any(note.startswith("look-ahead") for note in result.notes)
+    assert any(note.startswith("gangs with roles, 400 on 8 machines, ") for note in result.notes)
+
+
+def test_a_gang_with_companions_finds_no_more_than_its_workers_alone(data):
+    cost = rolegangs.measure(world(data), 60)
+    assert len(cost.with_roles) == len(cost.alone) == 60
+    assert 0 < cost.found <= cost.found_alone < 60
+    assert rolegangs.TAKEN <= cost.taken < 1
+    assert 0 < cost.p99_ms <= 1000 * max(cost.with_roles)
 
 
 def test_a_queue_of_nobody_is_no_queue(data):

@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.models import Event, Membership, NodePool, PriorityClass, Quota, Role, Team, User
 from controlplane.queries.snapshot import SnapshotKeeper
-from controlplane.services import quotas, teams
+from controlplane.services import members, quotas, teams
 from controlplane.services.errors import Refused
 from scheduler.team import Quota as SeenQuota
 from tests.controlplane.state import World, seen_by_scheduler
@@ -121,11 +121,10 @@ def test_a_team_cannot_be_put_below_itself(world):
 
 def test_members_come_change_and_go(world):
     user = User.objects.create(username="mel")
-    teams.add_member(team=red(), user=user, role=Role.MEMBER, actor="root")
-    teams.add_member(team=red(), user=user, role=Role.ADMIN, actor="root")
-    assert Membership.objects.get().role == "admin"
-    for _ in range(2):
-        teams.remove_member(team=red(), user=user, actor="root")
+    members.save(team=red(), user=user, role=Role.MEMBER, actor="root")
+    members.save(team=red(), user=user, role=Role.VIEWER, actor="root")
+    assert Membership.objects.get().role == "viewer"
+    assert [members.remove(team=red(), user=user, actor="root") for _ in range(2)] == [True, False]
     assert not Membership.objects.exists()
     kinds = Event.objects.filter(kind__startswith="Member").order_by("id").values_list("kind", flat=True)
     assert list(kinds) == ["MemberAdded", "MemberChanged", "MemberRemoved"]

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from controlplane.models import Change, Placement, Team, TeamUse
-from controlplane.queries import shares, snapshot
+from controlplane.models import Change, NodePool, Placement, Quota, Team, TeamUse
+from controlplane.queries import shares, snapshot, teams, whatif
 from controlplane.services import shares as service
 from scheduler.team import Use
 from tests.controlplane.state import World
@@ -74,3 +74,38 @@ def test_where_nothing_is_held_nothing_is_written(world):
     ) as caught:
         assert service.note(to=WEEK + 60.0, held={}) == 0
     assert [q["sql"] for q in caught if not q["sql"].startswith("SELECT")] == []
+
+
+def test_a_parents_figures_are_all_of_its_subtree_or_all_its_own(world):
+    pool = NodePool.objects.get(name="main")
+    above = Team.objects.create(name="above")
+    Team.objects.update(parent=above)
+    Team.objects.filter(pk=above.pk).update(parent=None)
+    red, blue = Team.objects.get(name="red"), Team.objects.get(name="blue")
+    for team, nominal in ((above, 12_000), (red, 4000), (blue, 4000)):
+        Quota.objects.create(team=team, pool=pool, nominal=nominal)
+    world.run(world.submit("reds", gpus=6), "a")
+    world.run(world.submit("own", team="above", gpus=2), "b")
+    held = teams.held_by_team_and_pool()
+    parent, *below = teams.tree(held, whatif.shares_of_all())
+    assert (parent.row.name, parent.row.nominal, parent.row.held, parent.row.borrowed) == ("above", 12_000, 8000, 0)
+    assert parent.row.held <= parent.entitled <= 12_000
+    (quota,) = parent.quotas
+    assert (quota.held, quota.owned, quota.borrowed) == (8000, 12_000, 0)
+    assert parent.own is not None
+    assert (parent.own.nominal, parent.own.held, parent.own.running) == (4000, 2000, 1)
+    assert [(b.row.name, b.own, b.row.held, b.row.borrowed) for b in below] == [
+        ("blue", None, 0, 0), ("red", None, 6000, 2000),
+    ]  # fmt: skip
+    own = {row.name: (row.nominal, row.held, row.borrowed) for row in teams.rows(held)}
+    assert own == {"above": (4000, 2000, 0), "blue": (4000, 0, 0), "red": (4000, 6000, 2000)}
+
+
+def test_a_parent_without_a_quota_owns_what_its_teams_own(world):
+    pool = NodePool.objects.get(name="main")
+    above = Team.objects.create(name="above")
+    Team.objects.filter(name="red").update(parent=above)
+    Quota.objects.create(team=Team.objects.get(name="red"), pool=pool, nominal=4000)
+    parent = next(b for b in teams.tree({}, whatif.shares_of_all()) if b.row.name == "above")
+    assert parent.own is not None
+    assert (parent.row.nominal, parent.own.nominal) == (4000, 0)

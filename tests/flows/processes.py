@@ -34,13 +34,13 @@ class Server:
 
 
 @contextmanager
-def up(home: Path, *options: str) -> Iterator[Server]:
-    """Run `manage.py up` on this folder until it answers, and end it afterwards."""
+def up(home: Path, *options: str, **variables: str) -> Iterator[Server]:
+    """Run `manage.py up` on this folder until it answers, with more environment variables, and end it afterwards."""
     port = free_port()
     log = home.parent / f"up-{port}.log"
     command = [sys.executable, ROOT / "manage.py", "up", "--port", str(port), *options]
     url = f"http://127.0.0.1:{port}"
-    with running(command, log=log, env=environment(home)) as process:
+    with running(command, log=log, env=environment(home, **variables)) as process:
         answering(url, process, log)
         with signed_in(url, (home / "password").read_text().strip()) as http:
             yield Server(process, url, home, http)

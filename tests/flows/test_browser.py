@@ -16,13 +16,13 @@ def sign_in(page: Any, url: str, user: str, password: str) -> None:
     page.goto(f"{url}/login/")
     page.get_by_label("User name").fill(user)
     page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     page.get_by_role("heading", name="Dashboard").wait_for()
 
 
 def sign_out(page: Any) -> None:
-    page.get_by_role("button", name="Sign out").click()
-    page.get_by_role("button", name="Sign in").wait_for()
+    page.get_by_role("button", name="Sign out", exact=True).click()
+    page.get_by_role("button", name="Sign in", exact=True).wait_for()
 
 
 def fill_in(page: Any, name: str, **fields: str) -> None:
@@ -73,12 +73,15 @@ def see_why_another_waits_and_stop_it(page: Any) -> None:
 
 
 def take_the_quota_away(page: Any, team: str) -> None:
-    page.locator(".side").get_by_role("link", name="Teams & quotas").click()
-    page.get_by_role("link", name="Change quotas").click()
+    page.locator(".side").get_by_role("link", name="Admin").click()
+    page.get_by_role("link", name="Quotas", exact=True).first.click()
     row = page.locator("#result_list tbody tr", has_text=team).filter(has_text="a100")
     row.get_by_role("link").first.click()
     page.get_by_label("Nominal, GPUs").fill("0")
     page.get_by_label("Borrowing limit, GPUs").fill("0")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_text("Tick to save it all the same").first.wait_for()  # somebody loses GPUs by it
+    page.get_by_label("Save it all the same").check()
     page.get_by_role("button", name="Save", exact=True).click()
     page.locator("#result_list").wait_for()
 

@@ -8,6 +8,7 @@ from django.contrib import admin
 from controlplane.models import (
     Change,
     Event,
+    GroupMapping,
     Membership,
     NodePool,
     PolicyVersion,
@@ -17,6 +18,7 @@ from controlplane.models import (
     User,
     Workload,
 )
+from scheduler.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import PASSWORD, World, document
 
@@ -60,7 +62,7 @@ def test_signing_in_is_the_pages_own(bare: World, visit: Visit) -> None:
 
 def test_a_quota_is_entered_in_gpus(bare: World, visit: Visit) -> None:
     row = quota()
-    visit("admin").post(change(row), form(row, nominal="30.5", borrowing_limit="8"))
+    visit("admin").post(change(row), form(row, nominal="30.5", borrowing_limit="8", confirmed="on"))
     row.refresh_from_db()
     assert (row.nominal, row.borrowing_limit, row.version) == (30_500, 8_000, 2)
     told = Event.objects.get(kind="QuotaChanged")
@@ -87,13 +89,44 @@ def test_a_quota_that_another_changed_meanwhile_is_not_overwritten(bare: World, 
     assert quota().nominal == 20_000
 
 
-def test_too_much_promised_is_a_warning_not_a_refusal(bare: World, visit: Visit) -> None:
+def test_too_much_promised_is_said_at_the_field_before_it_is_saved_and_is_no_refusal(bare: World, visit: Visit) -> None:
     row = quota()
-    answer = visit("admin").post(change(row), form(row, nominal="41"), follow=True)
+    answer = visit("admin").post(change(row), form(row, nominal="41"))
+    assert answer.status_code == 200
+    (told,) = answer.context["adminform"].form.errors["nominal"]
+    assert told.startswith("Nominal quotas exceed the pool by 12 GPUs")
+    assert quota().nominal == 29_000
+    answer = visit("admin").post(change(row), form(row, nominal="41", confirmed="on"), follow=True)
     text = answer.content.decode()
     assert "The teams own 91 GPUs of a100 together" in text
     assert "nominal quotas exceed the pool by 12 GPUs" in text
     assert quota().nominal == 41_000
+
+
+def test_who_would_be_affected_is_told_before_a_quota_is_saved(bare: World, visit: Visit) -> None:
+    for i in range(24):  # vision owns 24 of the a100 and holds as many
+        w = bare.add(document("training", f"v{i}", "vision"), Phase.RUNNING)
+        bare.place(w, "Bound")
+    row = Quota.objects.get(team__name="vision", pool__name="a100")
+    errors = visit("admin").post(change(row), form(row, nominal="10")).context["adminform"].form.errors
+    assert "vision holds 24 GPUs and would own 10" in errors["nominal"][0]
+    row.refresh_from_db()
+    assert row.nominal == 24_000
+
+
+def test_the_history_of_a_quota_and_a_price_shows_each_value_before_and_after(bare: World, visit: Visit) -> None:
+    row, client = quota(), visit("admin")
+    client.post(change(row), form(row, nominal="20", borrowing_limit="4"))
+    text = client.get(f"/admin/controlplane/quota/{row.pk}/history/").content.decode()
+    assert "<del>29 GPUs</del>" in text
+    assert "<ins>20 GPUs</ins>" in text
+    assert "<del>no limit</del>" in text
+    pool = NodePool.objects.get(name="a100")
+    client.post(change(pool), {"gpu_model": "A100", "price_per_gpu_hour": "4.5"})
+    text = client.get(f"/admin/controlplane/nodepool/{pool.pk}/history/").content.decode()
+    assert "<del>3.67</del>" in text
+    assert "<ins>4.5</ins>" in text
+    assert "gpu model" not in text  # it stayed
 
 
 def test_a_quota_is_taken_away_through_the_service(bare: World, visit: Visit) -> None:
@@ -125,12 +158,45 @@ def test_members_come_and_go_through_the_service(bare: World, visit: Visit) -> N
     client, vision = visit("admin"), Team.objects.get(name="vision")
     client.post(ADD.format("membership"), {"user": bare.people["mel"].pk, "team": vision.pk, "role": "viewer"})
     row = Membership.objects.get(user__username="mel", team=vision)
-    client.post(change(row), {"role": "admin"})
+    client.post(change(row), {"role": "member"})
     row.refresh_from_db()
-    assert row.role == "admin"
+    assert row.role == "member"
     client.post(f"/admin/controlplane/membership/{row.pk}/delete/", {"post": "yes"})
     kinds = list(Event.objects.order_by("id").values_list("kind", flat=True))
     assert kinds == ["MemberAdded", "MemberChanged", "MemberRemoved"]
+
+
+def test_the_last_admin_of_a_team_stays_and_the_console_says_why(bare: World, visit: Visit) -> None:
+    client, row = visit("admin"), Membership.objects.get(user__username="ada")
+    answer = client.post(f"/admin/controlplane/membership/{row.pk}/delete/", {"post": "yes"}, follow=True)
+    assert "ada is the last admin of nlp. Make somebody else an admin first." in answer.content.decode()
+    assert "the last admin" in client.post(change(row), {"role": "viewer"}).content.decode()
+    row.refresh_from_db()
+    assert row.role == "admin"
+
+
+def test_groups_are_mapped_in_the_console(bare: World, visit: Visit) -> None:
+    client, form_ = visit("admin"), {"group": "ml", "team": bare.teams["nlp"].pk, "role": "member"}
+    client.post(ADD.format("groupmapping"), form_)
+    row = GroupMapping.objects.get()
+    assert "mapped to nlp already" in client.post(ADD.format("groupmapping"), form_).content.decode()
+    client.post(change(row), form_ | {"role": "admin"})
+    assert GroupMapping.objects.get().role == "admin"
+    client.post(f"/admin/controlplane/groupmapping/{row.pk}/delete/", {"post": "yes"})
+    assert not GroupMapping.objects.exists()
+    assert list(Event.objects.values_list("kind", flat=True)) == ["GroupMapped", "GroupMapped", "GroupUnmapped"]
+
+
+def test_accounts_are_changed_after_giving_the_password_again(bare: World, visit: Visit, settings: Any) -> None:
+    settings.REAUTHENTICATE = True
+    client, path = visit("admin"), change(bare.people["mel"])
+    asked = client.post(path, {"email": "new@example.com", "is_active": "on"})
+    assert asked["Location"].startswith("/again/?next=")
+    assert User.objects.get(username="mel").email == ""
+    client.post(asked["Location"], {"password": PASSWORD})  # goes on with what was asked
+    assert client.get(path).status_code == 200
+    client.post(path, {"email": "newer@example.com", "is_active": "on"})
+    assert User.objects.get(username="mel").email == "newer@example.com"
 
 
 def test_accounts_are_made_with_a_good_password_and_can_sign_in(bare: World, visit: Visit) -> None:

@@ -3,13 +3,15 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
-from django.test import AsyncClient
+from django.test import AsyncClient, Client
 
-from controlplane.models import ClusterState, Event
-from controlplane.queries import dashboard
+from controlplane.models import ClusterState, Event, Membership, Session, Team, User
+from controlplane.queries import dashboard, viewers
 from frontend import live
 from tests.frontend.factory import NOW, World
 
@@ -63,6 +65,41 @@ def test_two_streams_share_one_watcher_and_end_when_the_server_stops(stop: threa
     assert told[:2] == ["retry: 2000\n\n"] * 2
     assert all(text.startswith("event: change") for text in told[2:])
     assert not live.WATCH.listeners
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("end", ["session", "account", "role"])
+def test_a_stream_ends_within_five_seconds_of_what_let_its_viewer_watch(end: str) -> None:
+    ClusterState.objects.create(now=NOW)
+    mel, vic = (User.objects.create(username=name) for name in ("mel", "vic"))
+    membership = Membership.objects.create(user=mel, team=Team.objects.create(name="nlp"), role="member")
+
+    def visitor(user: User) -> viewers.Viewer:
+        client = Client()
+        client.force_login(user)
+        return viewers.viewer(SimpleNamespace(user=user, session=client.session))
+
+    first, other = visitor(mel), visitor(vic)
+    ways = {
+        "session": lambda: Session.objects.filter(pk=first.session).delete(),
+        "account": lambda: User.objects.filter(pk=mel.pk).update(is_active=False),
+        "role": membership.delete,
+    }
+
+    async def watch() -> float:
+        mine, another = live.stream(first), live.stream(other)
+        assert await anext(mine) == await anext(another) == "retry: 2000\n\n"
+        await asyncio.wait_for(anext(mine), 20)
+        await asyncio.to_thread(ways[end])
+        began = time.monotonic()
+        async for _ in mine:
+            pass
+        seconds = time.monotonic() - began
+        assert live.WATCH.listeners  # the other one still watches
+        await another.aclose()
+        return seconds
+
+    assert asyncio.run(watch()) < 5
 
 
 @pytest.mark.django_db(transaction=True)

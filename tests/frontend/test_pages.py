@@ -10,7 +10,11 @@ from scheduler.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World, document
 
-PAGES = ("/", "/workloads/", "/queue/", "/map/", "/teams/", "/usage/", "/?view=table")
+PAGES = (
+    "/", "/workloads/", "/queue/", "/map/", "/nodes/", "/teams/", "/usage/", "/usage/?view=table&group=pool",
+    "/notebooks/", "/services/", "/decisions/", "/decisions/rounds/", "/?view=table",
+    "/notices/", "/settings/notifications/", "/settings/",
+)  # fmt: skip
 PARTS = ("tiles", "teams", "objectives", "decisions", "waiting")
 TABS = ("why", "timeline", "placement", "logs", "file")
 
@@ -38,13 +42,26 @@ def test_pages_open_even_before_there_is_any_row(visit: Visit, page: str) -> Non
 def test_nobody_sees_anything_without_signing_in(world: World, visit: Visit) -> None:
     client, w = visit(""), Workload.objects.first()
     assert w is not None
-    ids = {"uid": w.pk, "verb": "stop", "name": "tiles", "team": "nlp", "number": 1}
+    ids = {"uid": w.pk, "verb": "stop", "name": "tiles", "team": "nlp", "number": 1, "pk": 1, "username": "mel"}
+    ids |= {"number_": 1, "pool": "a100"}
     for pattern in urls.urlpatterns:
         assert isinstance(pattern, URLPattern)
-        if pattern.name in ("login", "logout"):
+        if pattern.name in ("login", "logout", "unsubscribe"):
             continue
         route = str(pattern.pattern)
-        for part in ("<uuid:uid>", "<slug:verb>", "<slug:name>", "<str:name>", "<slug:team>", "<int:number>"):
+        for part in (
+            "<uuid:uid>",
+            "<slug:verb>",
+            "<slug:name>",
+            "<str:name>",
+            "<slug:team>",
+            "<int:number>",
+            "<int:pk>",
+            "<str:username>",
+            "<str:team>",
+            "<str:pool>",
+            "<int:number_>",
+        ):
             route = route.replace(part, str(ids[part[1:-1].split(":")[1]]))
         answer = client.get(f"/{route}")
         assert answer.status_code in (302, 401), route
@@ -89,7 +106,7 @@ def test_parts_come_alone(world: World, visit: Visit, name: str) -> None:
     assert "<html" not in answer.content.decode()
 
 
-@pytest.mark.parametrize("path", ["/workloads/", "/queue/", "/map/", "/teams/"])
+@pytest.mark.parametrize("path", ["/workloads/", "/queue/", "/map/", "/nodes/", "/teams/", "/notebooks/"])
 def test_htmx_gets_only_the_part_that_is_swapped(world: World, visit: Visit, path: str) -> None:
     answer = visit("mel").get(path, headers={"HX-Request": "true"})
     assert "<html" not in answer.content.decode()
@@ -114,7 +131,7 @@ def test_other_teams_names_appear_on_no_page(world: World, visit: Visit) -> None
     mine = {w.name for w in Workload.objects.filter(team__name="speech")}
     others = {w.name for w in Workload.objects.exclude(team__name="speech")} - mine
     client = visit("out")
-    for page in (*PAGES, *(f"/map/{n}/" for n in ("a100-00", "a100-01", "l40s-01"))):
+    for page in (*PAGES, *(f"/nodes/{n}/" for n in ("a100-00", "a100-01", "l40s-01"))):
         text = client.get(page).content.decode()
         told = {n for n in others if f"/{n}<" in text or f"/{n} " in text}
         assert not told, page
@@ -210,7 +227,8 @@ def test_pages_of_the_list_show_each_workload_once(bare: World, visit: Visit) ->
     ["before=x", "before=-1", "before=99999999999", "phase=None", "team=%00", "q=%00%ff", "type=🦆", "from=1e9"],
 )
 def test_odd_urls_are_answered(world: World, visit: Visit, query: str) -> None:
-    for page in ("/workloads/", "/queue/", "/map/", "/usage/", "/"):
+    listed = ("workloads", "queue", "map", "nodes", "usage", "notebooks", "decisions", "decisions/rounds", "services")
+    for page in ("/", *(f"/{name}/" for name in listed)):
         assert visit("mel").get(f"{page}?{query}").status_code == 200
 
 
@@ -265,6 +283,7 @@ def test_only_a_platform_admin_pauses_the_clock(world: World, visit: Visit) -> N
     assert ClusterState.objects.get().paused
     visit("admin").post("/pace", {"paused": "0"})
     assert not ClusterState.objects.get().paused
+    assert "Resume" in visit("admin").post("/pace", {"paused": "1"}, headers={"HX-Request": "true"}).content.decode()
 
 
 def test_a_role_that_ends_takes_the_pages_away_at_once(world: World, visit: Visit) -> None:
@@ -302,3 +321,32 @@ def test_signing_in_leads_on_and_out_again(bare: World, visit: Visit) -> None:
 def test_next_never_leads_to_another_site(bare: World, visit: Visit) -> None:
     given = {"username": "mel", "password": "correct horse battery", "next": "https://evil.example/"}
     assert visit("").post("/login/", given)["Location"] == "/"
+
+
+def test_a_long_queue_comes_at_once_and_its_order_after_it(bare: World, visit: Visit) -> None:
+    from frontend.views.workloads import LONG_QUEUE
+    from tests.frontend.test_performance import many_workloads
+
+    many_workloads(LONG_QUEUE + 1, Phase.QUEUED)
+    client = visit("mel")
+    first = client.get("/queue/").content.decode()
+    assert "Working out the order of the next round." in first
+    assert 'hx-trigger="load, live-workloads' in first
+    rows = client.get("/queue/", headers={"HX-Request": "true"})
+    assert "Working out" not in rows.content.decode()
+    assert rows.context["waiting"][0].position == 1
+    assert "Working out" not in client.get("/queue/").content.decode()  # known by now
+
+
+def test_the_dashboard_names_the_teams_that_hold_most_and_leads_to_all(bare: World, visit: Visit) -> None:
+    from controlplane.models import NodePool, Quota, Team
+
+    bare.fill(20)
+    pool = NodePool.objects.get(name="a100")
+    for i in range(30):
+        Quota.objects.create(team=Team.objects.create(name=f"small-{i}"), pool=pool, nominal=1000)
+    mel, admin = (visit(who).get("/").context for who in ("mel", "admin"))
+    assert len(mel["teams"]) == len(admin["teams"]) == 16
+    assert mel["teams_total"] == 34
+    assert "nlp" in {row.name for row in mel["teams"]}
+    assert max(row.held for row in mel["teams"]) == max(row.held for row in admin["teams"])

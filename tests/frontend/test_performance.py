@@ -12,7 +12,10 @@ from scheduler.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
 
-PAGES = ("/", "/workloads/", "/queue/", "/map/", "/teams/", "/usage/")
+PAGES = (
+    "/", "/workloads/", "/queue/", "/map/", "/nodes/", "/nodes/a100-00/", "/teams/", "/usage/", "/notebooks/",
+    "/services/", "/decisions/", "/decisions/rounds/",
+)  # fmt: skip
 
 
 def queries(visit: Visit, who: str, page: str) -> int:
@@ -31,6 +34,9 @@ def test_the_number_of_queries_is_constant(bare: World, visit: Visit, who: str) 
     few = {page: queries(visit, who, page) for page in PAGES}
     for i in range(90):
         bare.add(document("training", f"more-{i}", "nlp"), Phase.QUEUED, number=i)
+    for i in range(20):
+        bare.place(bare.add(document("notebook", f"note-{i}", "nlp"), Phase.RUNNING), "Bound")
+        bare.add(document("inference", f"served-{i}", "nlp"), Phase.RUNNING)
     many_workloads(300, Phase.SUCCEEDED)
     many = {page: queries(visit, who, page) for page in PAGES}
     assert many == few

@@ -6,13 +6,13 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from controlplane import spec
-from controlplane.models import Workload
+from controlplane.models import Node, Placement, Workload
 from controlplane.services import policy
 from frontend import forms
 from frontend.remedies import asked_so, texts_of, with_links
 from scheduler.workload import Kind
 from tests.frontend.conftest import Visit
-from tests.frontend.factory import World, document
+from tests.frontend.factory import NOW, World, document
 
 JOB = document(
     "training",
@@ -27,8 +27,9 @@ JOB = document(
 SHARE = document("notebook", "lab", "nlp")
 
 
-def remedy(kind: str, before: Any, after: Any, target: str = "", pool: str = "") -> dict[str, Any]:
-    return {"kind": kind, "text": "", "before": before, "after": after, "target": target, "pool": pool}
+def remedy(kind: str, before: Any, after: Any, target: str = "", pool: str = "", may: bool = False) -> dict[str, Any]:
+    named = {"kind": kind, "text": "", "before": before, "after": after, "target": target, "pool": pool}
+    return {**named, "may_apply": may}
 
 
 @pytest.mark.parametrize(
@@ -77,18 +78,98 @@ def test_each_change_leads_to_the_page_that_does_it(world: World) -> None:
     assert with_links(rows[2:], w, may_submit=False)[0]["href"] == ""
     hidden = {**rows[1], "target": ""}
     assert with_links([hidden], w, may_submit=True)[0]["action"] == ""
+    asked = with_links([{**one, "may_apply": True} for one in rows], w, may_submit=False)
+    assert {urlsplit(one["href"]).path for one in asked} == {f"/workloads/{w.pk}/remedy"}
+    assert all(one["asks"] for one in asked)
 
 
-def test_the_page_of_what_waits_says_what_would_start_it(bare: World, visit: Visit) -> None:
+@pytest.fixture
+def waiting(bare: World, visit: Visit) -> Workload:
+    """Mel's job of 8 GPUs, where no node has 8 left."""
     bare.fill(60)
-    big = {"resources.gpus": "8"}
-    visit("mel").post("/submit/", {**_form(), "name": "first", **big})
-    w = Workload.objects.get(name="first")
-    text = visit("mel").get(f"/workloads/{w.pk}/").content.decode()
+    visit("mel").post("/submit/", {**_form(), "name": "first", "resources.gpus": "8"})
+    return Workload.objects.get(name="first")
+
+
+def _address(text: str, start: str) -> str:
+    return text[text.index(start) :].split('"')[0].replace("&amp;", "&")
+
+
+def test_the_page_of_what_waits_asks_before_it_applies_what_would_start_it(waiting: Workload, visit: Visit) -> None:
+    text = visit("mel").get(f"/workloads/{waiting.pk}/").content.decode()
     assert "What would start it now" in text
     assert "tested" in text
-    href = text[text.index("/submit/?type=training") :].split('"')[0].replace("&amp;", "&")
-    assert dict(parse_qsl(urlsplit(href).query))["name"] == "first-2"
+    href = _address(text, f"/workloads/{waiting.pk}/remedy?kind=gpus")
+    less = int(dict(parse_qsl(urlsplit(href).query))["after"])
+    asked = visit("mel").get(href, headers={"HX-Request": "true"}).content.decode()
+    assert f"Ask {less} GPU" in asked
+    assert "keeps its place and age in the queue" in asked
+    assert Workload.objects.get(pk=waiting.pk).gpus == 8
+    visitor = visit("mel")
+    page = visitor.post(href, follow=True).content.decode()
+    assert "Applied to first: Ask" in page
+    now = Workload.objects.get(pk=waiting.pk)
+    assert (now.gpus, now.queued_at, now.seq) == (less, waiting.queued_at, waiting.seq)
+    assert "What would start it now" not in page
+    assert "starts with the next round as it is" in visitor.post(href, follow=True).content.decode()
+    assert Workload.objects.get(pk=waiting.pk).version == now.version
+
+
+def test_who_may_not_change_it_is_offered_another_job_instead(waiting: Workload, visit: Visit) -> None:
+    Workload.objects.filter(pk=waiting.pk).update(created_by=None)
+    text = visit("mel").get(f"/workloads/{waiting.pk}/").content.decode()
+    assert f"/workloads/{waiting.pk}/remedy?kind=gpus" not in text
+    assert dict(parse_qsl(urlsplit(_address(text, "/submit/?type=training")).query))["name"] == "first-2"
+    href = f"/workloads/{waiting.pk}/remedy?kind=gpus&after=1"
+    assert [visit(name).post(href).status_code for name in ("mel", "vic", "out")] == [403, 403, 404]
+    assert Workload.objects.get(pk=waiting.pk).gpus == 8
+
+
+def test_quotas_and_stops_are_applied_by_who_may(waiting: Workload, visit: Visit) -> None:
+    at = f"/workloads/{waiting.pk}/remedy"
+    other = Workload.objects.filter(team__name="speech", phase="Running").first()
+    assert other is not None
+    assert visit("ada").get(f"{at}?kind=nominal&after=99000&target=nlp&pool=a100").status_code == 403
+    assert visit("ada").post(f"{at}?kind=stop&target={other.pk}").status_code == 404
+    assert Workload.objects.get(pk=other.pk).phase == "Running"
+
+
+def test_the_stop_of_another_is_asked_for_and_done(bare: World, visit: Visit) -> None:
+    node = Node.objects.order_by("name").first()
+    assert node is not None
+    Node.objects.exclude(pk=node.pk).delete()
+    visit("mel").post("/submit/", {**_form(), "name": "first", "resources.gpus": "8"})
+    first = Workload.objects.get(name="first")
+    Workload.objects.filter(pk=first.pk).update(phase="Running", started_at=NOW)
+    held = {"state": "Bound", "gpus": list(range(8)), "milli": 8000, "bound_at": NOW}
+    Placement.objects.create(workload=first, attempt=1, rank=0, node=node.name, pool=node.pool.name, **held)
+    visit("mel").post("/submit/", {**_form(), "name": "second", "resources.gpus": "8"})
+    at = f"/workloads/{Workload.objects.get(name='second').pk}/"
+    href = _address(visit("mel").get(at).content.decode(), f"{at}remedy?kind=stop")
+    asked = visit("mel").get(href, headers={"HX-Request": "true"}).content.decode()
+    assert "first ends for good" in asked
+    assert "Stop first" in asked
+    visit("mel").post(href)
+    assert Workload.objects.get(pk=first.pk).phase == "Stopping"
+
+
+def test_a_change_that_does_not_start_it_is_answered_with_one_that_does(waiting: Workload, visit: Visit) -> None:
+    at = f"/workloads/{waiting.pk}/remedy"
+    asked = visit("mel").get(f"{at}?kind=cpu&after=1", headers={"HX-Request": "true"}).content.decode()
+    assert "would not start with that" in asked
+    assert "This would: " in asked
+    assert "<form" not in asked
+    for odd, status in (("kind=magic", 302), ("kind=stop&target=nlp/%00", 302), ("", 302), ("kind=stop&target=x", 404)):
+        assert visit("mel").get(f"{at}?{odd}").status_code == status, odd
+
+
+def test_what_waits_without_a_remedy_says_so(bare: World, visit: Visit) -> None:
+    visit("mel").post("/submit/", {**_form(), "name": "first"})
+    visit("mel").post("/submit/", {**_form(), "name": "second", "after": "first"})
+    w = Workload.objects.get(name="second")
+    text = visit("mel").get(f"/workloads/{w.pk}/").content.decode()
+    assert "What would start it now" in text
+    assert "neither room nor quota" in text
 
 
 def test_what_starts_anyway_lists_no_change(bare: World, visit: Visit) -> None:

@@ -120,7 +120,7 @@ def test_nobody_submits_for_a_team_that_is_not_theirs(bare: World, visit: Visit)
     client = visit("mel")
     for path in ("/submit/", "/submit/preview"):
         text = unescape(client.post(path, {**TRAINING, "team": "vision"}).content.decode())
-        assert "You may not submit for team vision." in text
+        assert "There is no team vision, or you are not in it." in text
     assert not Workload.objects.exists()
 
 

@@ -1,10 +1,11 @@
+import json
 from datetime import timedelta
 
 import pytest
 from django.test import Client
 
-from controlplane.models import Event, Token, User
-from controlplane.services import tokens
+from controlplane.models import Event, SignInFailures, Token, User
+from controlplane.services import logins, tokens
 from controlplane.services.clock import database_now
 from controlplane.services.errors import Refused
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
@@ -58,6 +59,35 @@ def test_guessing_is_stopped_for_unknown_users_too_and_for_nobody_else(mia: User
         assert int(answer["Retry-After"]) > 0
     User.objects.create_user("ann", password=PASSWORD)
     assert login(PASSWORD, "ann")[0] == 201
+
+
+def test_neither_a_crowd_nor_a_spray_goes_on_for_long(mia: User) -> None:
+    def status(username: str, address: str) -> int:
+        body = json.dumps({"username": username, "password": "wrong"})
+        return Client(REMOTE_ADDR=address).post("/api/v1/login", body, content_type="application/json").status_code
+
+    crowd = [status("mia", f"10.0.0.{n}") for n in range(logins.MOST_OF_NAME + 1)]
+    assert crowd == [401] * logins.MOST_OF_NAME + [429]
+    spray = [status(f"user-{n}", "10.9.9.9") for n in range(logins.MOST_OF_ADDRESS + 1)]
+    assert spray == [401] * logins.MOST_OF_ADDRESS + [429]
+    assert status("somebody", "10.8.8.8") == 401
+
+
+def test_who_signs_in_rightly_is_not_kept_out_by_own_earlier_mistakes(mia: User) -> None:
+    for _ in range(3):
+        assert [login("wrong")[0] for _ in range(3)] == [401] * 3
+        assert login(PASSWORD)[0] == 201
+    SignInFailures.objects.update(until=database_now() - timedelta(seconds=1))
+    assert [login("wrong")[0] for _ in range(logins.MOST_FAILURES + 1)] == [401] * logins.MOST_FAILURES + [429]
+    SignInFailures.objects.update(until=database_now() - timedelta(seconds=1))
+    logins.prune()
+    assert not SignInFailures.objects.exists()
+    assert login(PASSWORD)[0] == 201
+
+
+def test_no_typed_password_or_name_stands_among_the_failures(mia: User) -> None:
+    login("my real password", "my real password")
+    assert "real" not in str(list(SignInFailures.objects.values_list()))
 
 
 def test_a_stale_token_is_not_in_the_way_of_a_login(mia: User) -> None:

@@ -292,6 +292,11 @@ def test_health_needs_no_sign_in_and_tells_nothing(db: None) -> None:
         assert Client().post(path).status_code == 405
 
 
+def test_an_address_with_a_line_break_in_it_is_a_problem_too(db: None) -> None:
+    answer = Client().delete(f"{V1}/teams/nlp/members/a%0A/b")
+    assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")
+
+
 def test_what_is_missing_under_the_prefix_is_a_problem_too(db: None) -> None:
     for path in ("/api/", "/api/v2/workloads", "/api/v1", f"{V1}/"):
         answer = Client().get(path)

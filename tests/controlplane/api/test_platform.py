@@ -131,3 +131,15 @@ def test_usage_is_grouped_by_day_and_adds_up(api: People) -> None:
 def test_the_cluster_tells_its_clock(api: People) -> None:
     told = body_of(api.viewer.get("/cluster"))
     assert (told["now"], told["seconds"], told["is_simulated"]) == ("2026-01-01T00:00:01Z", START + 1, True)
+
+
+def test_a_drained_machine_says_what_became_of_each_workload(api: People) -> None:
+    work = api.world.submit("job")
+    api.world.run(work, "a")
+    for who in (api.viewer, api.member, api.admin):
+        fields_of(who.post("/nodes/a/drain"), 403)
+    row = body_of(api.platform.post("/nodes/a/drain"))
+    assert row["schedulable"] is False
+    assert row["workloads"] == [{"workload": str(work.pk), "team": "red", "name": "job", "fate": "moves"}]
+    assert body_of(api.platform.post("/nodes/a/drain"))["workloads"][0]["fate"] == "leaves"
+    fields_of(api.platform.post("/nodes/z/drain"), 404)

@@ -1,6 +1,7 @@
 """The OpenAPI document: valid, whole, and what the server does."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from controlplane.api import urls
+from controlplane.api.endpoint import VERBS
 from controlplane.wsgi import application
 from tests.controlplane.api.conftest import People, body_of, job
 from tests.controlplane.api.test_access import MATRIX
@@ -57,6 +60,15 @@ def test_answers_are_as_documented(api: People) -> None:
         "EventPage": f"/workloads/{made['uid']}/events",
         "Explanation": f"/workloads/{made['uid']}/explanation",
         "Placement": f"/workloads/{made['uid']}/placement",
+        "DecisionPage": f"/workloads/{made['uid']}/decisions",
+        "Eta": f"/workloads/{made['uid']}/eta",
+        "Metrics": f"/workloads/{made['uid']}/metrics",
+        "PodPage": f"/workloads/{made['uid']}/pods",
+        "AllocationPage": f"/workloads/{made['uid']}/allocations",
+        "Cost": f"/workloads/{made['uid']}/cost",
+        "DeviceList": "/gpus",
+        "GpuProfileList": "/gpu-profiles",
+        "TopologyPage": "/topologies",
         "Queue": "/queue",
         "Team": "/teams/red",
         "TeamList": "/teams",
@@ -71,6 +83,9 @@ def test_answers_are_as_documented(api: People) -> None:
         "Cluster": "/cluster",
         "Me": "/me",
         "TokenList": "/tokens",
+        "NoticeList": "/notices",
+        "RuleList": "/notification-rules",
+        "WebhookList": "/webhooks",
         "Policy": "/policies/0",
         "PolicyList": "/policies",
     }.items():
@@ -78,6 +93,26 @@ def test_answers_are_as_documented(api: People) -> None:
         validator(schema, name).validate(found)
         documented = schema["components"]["schemas"][name]["properties"]
         assert set(found) == set(documented), name
+
+
+def test_the_document_has_every_route_with_the_parameters_that_its_view_reads() -> None:
+    """The document is made from what views declare; what they do besides would drift from it."""
+    paths, known = document()["paths"], set()
+    for pattern in urls.v1:
+        path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(pattern.pattern)).replace("{pk}", "{id}")
+        for verb in VERBS:
+            method = getattr(pattern.callback.view_class, verb, None)
+            if method is None:
+                continue
+            known.add((verb, path))
+            told = paths[f"/api/v1/{path}"][verb]
+            read = {one.name: one.shape.schema() for one in method.endpoint.parameters}
+            given = {one["name"]: one["schema"] for one in told.get("parameters", ()) if one["in"] == "query"}
+            assert given.keys() == read.keys(), (verb, path)
+            assert all(schema.items() <= given[name].items() for name, schema in read.items()), (verb, path)
+            reads_version = "If-Match" in {one["name"] for one in told.get("parameters", ())}
+            assert reads_version == ("412" in told["responses"]) or path == "workloads:apply", (verb, path)
+    assert known == {(verb, path.removeprefix("/api/v1/")) for path, verbs in paths.items() for verb in verbs}
 
 
 def test_the_documentation_page_comes_with_its_assets(db: None) -> None:

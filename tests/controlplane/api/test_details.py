@@ -1,0 +1,231 @@
+"""One workload closely, each type under its own name, and the devices."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.cluster.port import PodPhase
+from controlplane.models import Gpu, Node, NodePool, ServiceWindow, Workload
+from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
+from tests.controlplane.state import START
+
+
+def submit(who: Caller, **fields: Any) -> tuple[str, Workload]:
+    made = body_of(who.post("/workloads", job(**fields)), 201)
+    return f"/workloads/{made['uid']}", Workload.objects.get(pk=made["uid"])
+
+
+# --- actions ----------------------------------------------------------------------------------
+
+
+def test_scale_changes_the_workers_of_a_training_that_waits(api: People) -> None:
+    at, workload = submit(api.member)
+    answer = api.member.post(f"{at}/scale", {"count": 3})
+    assert body_of(answer)["workers"] == {"count": 3, "min": 3, "max": 3, "placed": 0, "running": 0}
+    assert answer["ETag"] == f'"{body_of(answer)["version"]}"'
+    assert body_of(api.member.post(f"{at}/scale", {"min": 1, "max": 4}))["workers"]["min"] == 1
+    assert fields_of(api.member.post(f"{at}/scale", {"count": 0})) == ["workers.count"]
+    assert fields_of(api.member.post(f"{at}/scale", {"size": 2})) == ["workers.size"]
+    assert fields_of(api.member.post(f"{at}/scale", {})) == [""]
+    assert fields_of(api.member.post(f"{at}/scale", [2])) == [""]
+    api.world.run(workload, "a", "a", "b")
+    assert fields_of(api.member.post(f"{at}/scale", {"count": 4}), 409) == ["workers"]
+
+
+def test_scale_sets_the_bounds_of_a_service_and_leaves_the_number_to_the_autoscaler(api: People) -> None:
+    at, _ = submit(api.member, type="inference", replicas={"min": 1, "max": 2})
+    assert body_of(api.member.post(f"{at}/scale", {"min": 2, "max": 6}))["workers"]["max"] == 6
+    assert fields_of(api.member.post(f"{at}/scale", {"count": 3})) == ["count"]
+    made = body_of(api.member.post("/notebooks", {"name": "explore", "team": "red", "resources": {"gpus": 1}}), 201)
+    assert fields_of(api.member.post(f"/workloads/{made['uid']}/scale", {"count": 2})) == [""]
+
+
+def test_priority_gives_another_class_and_null_the_default_one(api: People) -> None:
+    at, _ = submit(api.member)
+    assert body_of(api.member.post(f"{at}/priority", {"priority_class": "high"}))["priority_class"] == "high"
+    assert body_of(api.member.post(f"{at}/priority", {"priority_class": None}))["priority_class"] == "normal"
+    assert fields_of(api.member.post(f"{at}/priority", {"priority_class": "top"}), 422) == ["priority_class"]
+    assert fields_of(api.member.post(f"{at}/priority", {})) == ["priority_class"]
+
+
+@pytest.mark.parametrize(
+    ("method", "verb", "body"),
+    [
+        ("DELETE", "", None),
+        ("PATCH", "", {"labels": {"a": "b"}}),
+        ("POST", "/stop", None),
+        ("POST", "/suspend", None),
+        ("POST", "/requeue", None),
+        ("POST", "/scale", {"count": 2}),
+        ("POST", "/priority", {"priority_class": "high"}),
+    ],
+)
+def test_whatever_changes_a_workload_may_name_its_version(api: People, method: str, verb: str, body: Any) -> None:
+    at, workload = submit(api.member)
+    refused = api.member.send(method, at + verb, body, if_match='"7"')
+    assert fields_of(refused, 412) == ["version"]
+    assert "its version is 1, not 7" in body_of(refused, 412)["detail"]
+    workload.refresh_from_db()
+    assert (workload.phase, workload.version) == ("Queued", 1)
+    body_of(api.member.send(method, at + verb, body, if_match='"1"'))
+
+
+def test_a_refused_version_of_a_quota_or_budget_names_the_current_one(api: People) -> None:
+    for path, body in {"quotas/main": {"nominal_milli": 1000}, "budgets/month": {"gpu_hours": 5}}.items():
+        refused = api.platform.send("PUT", f"/teams/red/{path}", body, if_match='"9"')
+        assert "its version is 1, not 9" in body_of(refused, 412)["detail"]
+    refused = api.platform.send("DELETE", "/teams/red/budgets/month", None, if_match='"9"')
+    assert "its version is 1, not 9" in body_of(refused, 412)["detail"]
+
+
+def test_a_diff_says_what_applying_would_change_and_what_it_would_refuse(api: People) -> None:
+    assert body_of(api.viewer.post("/workloads:diff", job())) == {"uid": None, "differences": []}
+    at, workload = submit(api.member, resources={"gpus": 1, "memory": "1Gi"})
+    same = job(resources={"gpus": 1, "memory": "1024Mi"})
+    assert body_of(api.viewer.post("/workloads:diff", same)) == {"uid": str(workload.pk), "differences": []}
+    other = {**same, "workers": {"count": 2}, "image": "registry.example/app:2"}
+    found = body_of(api.viewer.post("/workloads:diff", other))["differences"]
+    assert [(one["field"], one["can_change"]) for one in found] == [("image", False), ("workers", True)]
+    assert (found[0]["before"], found[0]["after"]) == ("registry.example/app:1", "registry.example/app:2")
+    assert fields_of(api.viewer.post("/workloads:diff", {**same, "retries": -1})) == ["retries"]
+
+
+# --- details ----------------------------------------------------------------------------------
+
+
+def test_decisions_are_what_rounds_decided_with_the_round(api: People) -> None:
+    at, workload = submit(api.member)
+    api.world.run(workload, "a")
+    found = body_of(api.viewer.get(f"{at}/decisions"))["results"]
+    assert [one["kind"] for one in found] == ["Admitted"]  # neither what users did nor what was observed
+    assert found[0]["round"]["loop"] == "schedule"
+    assert found[0]["round"]["number"] == found[0]["cycle"]
+
+
+def test_an_eta_says_when_it_starts_and_ends_and_what_that_is_based_on(api: People) -> None:
+    at, workload = submit(api.member, expected_duration="1h")
+    waiting = body_of(api.viewer.get(f"{at}/eta"))
+    assert waiting["basis"] == "expected_duration"
+    start, end = (waiting[name]["cluster_seconds"] for name in ("expected_start", "expected_end"))
+    assert start["median"] < end["median"]
+    assert end["low"] <= end["median"] <= end["high"]
+    api.world.run(workload, "a")
+    running = body_of(api.viewer.get(f"{at}/eta"))
+    assert running["expected_start"] is None
+    assert running["expected_end"]["cluster_seconds"]["median"] > START
+    api.world.pods(workload, PodPhase.SUCCEEDED, exit_code=0)
+    ended = body_of(api.viewer.get(f"{at}/eta"))
+    assert (ended["expected_start"], ended["expected_end"], ended["basis"]) == (None, None, "none")
+
+
+def test_a_service_has_no_expected_end(api: People) -> None:
+    at, workload = submit(api.member, type="inference")
+    api.world.run(workload, "a")
+    assert body_of(api.viewer.get(f"{at}/eta"))["expected_end"] is None
+
+
+def test_pods_allocations_and_metrics_follow_a_workload_through_its_attempts(api: People) -> None:
+    at, workload = submit(api.member, resources={"gpus": 2})
+    assert body_of(api.viewer.get(f"{at}/pods"))["results"] == []
+    api.world.run(workload, "a")
+    Gpu.objects.create(node=Node.objects.get(name="a"), index=0, duty=0.75, memory_used=1024)
+    (pod,) = body_of(api.viewer.get(f"{at}/pods"))["results"]
+    assert (pod["name"], pod["namespace"], pod["phase"]) == (f"{workload.pk}-1-0", "weft-red", "Running")
+    gpus = body_of(api.viewer.get(f"{at}/metrics"))["gpus"]
+    assert [(one["index"], one["duty"]) for one in gpus] == [(0, 0.75), (1, None)]
+    api.world.later(100)
+    api.world.pods(workload, PodPhase.SUCCEEDED, exit_code=0)
+    (held,) = body_of(api.viewer.get(f"{at}/allocations"))["results"]
+    assert (held["attempt"], held["state"], held["gpus"], held["milli"]) == (1, "Released", [0, 1], 2000)
+    assert held["milli_seconds"] >= 200_000
+
+
+def test_allocations_come_in_pages(api: People) -> None:
+    at, workload = submit(api.member, workers={"count": 3})
+    api.world.run(workload, "a", "a", "b")
+    first = body_of(api.viewer.get(f"{at}/allocations?page_size=2"))
+    assert [one["rank"] for one in first["results"]] == [0, 1]
+    following = first["next"].split("/api/v1")[1]
+    assert [one["rank"] for one in body_of(api.viewer.get(following))["results"]] == [2]
+    fields_of(api.viewer.get(f"{at}/allocations?cursor=abc"))
+
+
+def test_a_cost_is_the_hours_of_all_attempts_at_the_pools_prices(api: People) -> None:
+    NodePool.objects.filter(name="main").update(price_per_gpu_hour="2.500")
+    at, workload = submit(api.member, resources={"gpus": 2})
+    api.world.run(workload, "a")
+    api.world.later(3600)
+    api.world.pods(workload, PodPhase.SUCCEEDED, exit_code=0)
+    api.world.account()
+    cost = body_of(api.viewer.get(f"{at}/cost"))
+    assert cost["held_gpu_hours"] == pytest.approx(2.0, abs=0.01)
+    assert cost["cost"] == pytest.approx(2.5 * cost["held_gpu_hours"], abs=0.01)
+    assert cost["idle_gpu_hours"] == pytest.approx(cost["held_gpu_hours"] - cost["computed_gpu_hours"])
+    assert [one["pool"] for one in cost["pools"]] == ["main"]
+    (pool,) = body_of(api.viewer.get("/node-pools"))["results"]
+    assert pool["price_per_gpu_hour"] == 2.5
+
+
+# --- types ------------------------------------------------------------------------------------
+
+
+def test_each_type_is_listed_read_and_submitted_under_its_own_name(api: People) -> None:
+    made = body_of(api.member.post("/trainings", {k: v for k, v in job().items() if k != "type"}), 201)
+    assert made["type"] == "training"
+    assert made == body_of(api.member.get(f"/trainings/{made['uid']}"))
+    fields_of(api.member.get(f"/inferences/{made['uid']}"), 404)
+    fields_of(api.member.send("DELETE", f"/notebooks/{made['uid']}"), 404)
+    assert fields_of(api.member.post("/inferences", job("other"))) == ["type"]
+    assert fields_of(api.member.post("/inferences", [])) == [""]
+    assert [one["uid"] for one in body_of(api.member.get("/trainings"))["results"]] == [made["uid"]]
+    assert body_of(api.member.get("/inferences"))["results"] == []
+    assert fields_of(api.member.get("/trainings?type=notebook")) == ["type"]
+    assert body_of(api.member.send("DELETE", f"/trainings/{made['uid']}"))["phase"] == "Stopped"
+
+
+def test_a_service_tells_its_objective_and_its_replicas(api: People) -> None:
+    fields = {"type": "inference", "replicas": {"min": 1, "max": 4}}
+    at, plain = submit(api.member, name="plain", **fields)
+    assert body_of(api.viewer.get(f"/inferences/{plain.pk}/slo"), 404)["code"] == "NoObjective"
+    at, chat = submit(api.member, name="chat", objective={"p95_latency": "200ms", "availability": 99}, **fields)
+    ServiceWindow.objects.create(workload=chat.pk, start=START - 60, requests=1000, over=5, p95_seconds=0.1)
+    slo = body_of(api.viewer.get(f"/inferences/{chat.pk}/slo"))
+    assert (slo["requests"], slo["attainment"], slo["standing"]) == (1000, 0.995, "ok")
+    assert slo["budget_left"] == pytest.approx(0.5)
+    (minute,) = body_of(api.viewer.get(f"{at}/metrics"))["windows"]
+    assert (minute["requests"], minute["over"], minute["p95_seconds"]) == (1000, 5, 0.1)
+    replicas = body_of(api.viewer.get(f"/inferences/{chat.pk}/autoscaling"))
+    assert replicas == {"min": 1, "max": 4, "wanted": 1, "running": 0, "changes": []}
+
+
+def test_a_notebook_tells_its_address_and_when_it_is_parked(api: People) -> None:
+    body = {"name": "explore", "team": "red", "resources": {"gpus": 1}, "idle": {"park_after": "30m"}}
+    uid = body_of(api.member.post("/notebooks", body), 201)["uid"]
+    found = body_of(api.viewer.get(f"/notebooks/{uid}/connect"))
+    assert found == {"address": "http://explore.weft-red.svc:8888", "is_ready": False}
+    Workload.objects.filter(pk=uid).update(phase="Running", started_at=START, idle_since=START + 60)
+    assert body_of(api.viewer.get(f"/notebooks/{uid}/activity")) == {
+        "idle_since": "2026-01-01T00:01:00Z",
+        "park_after_seconds": 1800.0,
+        "parks_at": "2026-01-01T00:31:00Z",
+    }
+
+
+# --- devices ----------------------------------------------------------------------------------
+
+
+def test_devices_are_listed_with_their_machines_and_other_teams_stay_nameless(api: People) -> None:
+    _, workload = submit(api.member)
+    api.world.run(workload, "a")
+    mine, theirs = (body_of(who.get("/gpus?page_size=1"))["results"][0] for who in (api.viewer, api.blue_member))
+    assert (mine["node"], mine["index"], mine["held_milli"]) == ("a", 0, 1000)
+    assert mine["tenants"][0]["name"] == "hello"
+    assert (theirs["tenants"][0]["team"], theirs["tenants"][0]["name"]) == ("red", None)
+    assert len(body_of(api.viewer.get("/gpus?node=b"))["results"]) == 8
+    assert body_of(api.viewer.get("/gpus?node=c"))["results"] == []
+    assert body_of(api.viewer.get("/gpus?node=b&pool=other"))["results"] == []
+    (kind,) = body_of(api.viewer.get("/gpu-profiles"))["results"]
+    assert (kind["gpu_model"], kind["memory_mib"], kind["gpus"], kind["nodes"]) == ("A100", 81920, 16, 2)
+    (rack,) = body_of(api.viewer.get("/topologies"))["results"]
+    assert [one["name"] for one in rack["nodes"]] == ["a", "b"]
+    assert (rack["gpus"], rack["whole_free_gpus"]) == (16, 15)

@@ -1,0 +1,131 @@
+"""Budgets: who asks too often is sent away and told for how long, the others are not; Redis only joins the counts."""
+
+from typing import Any
+
+import pytest
+import redis
+from django.test import Client
+
+from controlplane import limits
+from controlplane.guards.limiting import Open
+from controlplane.limits import WINDOW, Budget, Limits
+from controlplane.models import Workload
+from tests.controlplane.api.conftest import Caller, People, api, body_of, fields_of, job  # noqa: F401
+
+TEN = Budget("test", 1.0)  # ten in a window
+
+
+def taken(of: Limits, key: str, count: int, now: float = 0.0) -> list[int]:
+    return [of.take(TEN, key, now=now) for _ in range(count)]
+
+
+def test_a_budget_ends_and_comes_again_with_the_next_window() -> None:
+    of = Limits()
+    assert taken(of, "a", 11, now=3.0) == [0] * 10 + [WINDOW - 3 + 1]
+    assert taken(of, "b", 1, now=3.0) == [0]
+    assert taken(of, "a", 1, now=WINDOW + 0.1) == [0]
+
+
+def test_what_is_refused_takes_nothing() -> None:
+    of = Limits()
+    assert of.take(TEN, "a", 11, now=0.0) > 0
+    assert of.take(TEN, "a", 10, now=0.0) == 0
+
+
+def test_processes_share_a_budget_by_redis(redis_url: str) -> None:
+    one, two = Limits(), Limits()
+    with redis.Redis.from_url(redis_url) as server:
+        taken(one, "a", 6)
+        taken(two, "a", 3)
+        for of in (one, two, one):
+            of.sync(server)
+        assert taken(one, "a", 2) == [0, WINDOW + 1]
+        one.sync(server)
+        one.sync(server)  # nothing new: nothing is counted twice
+        taken(two, "a", 1)  # what the first took since is not known here yet
+        two.sync(server)
+        assert taken(two, "a", 1) == [WINDOW + 1]
+
+
+def test_without_redis_each_process_counts_by_itself() -> None:
+    of = Limits("redis://127.0.0.1:1/0")
+    try:
+        assert taken(of, "a", 11) == [0] * 10 + [WINDOW + 1]
+    finally:
+        of.stop()
+
+
+def test_no_more_are_open_at_once_than_allowed() -> None:
+    open_ = Open()
+    assert [open_.enter("a", 2), open_.enter("a", 2), open_.enter("a", 2), open_.enter("b", 2)] == [
+        True,
+        True,
+        False,
+        True,
+    ]
+    open_.leave("a")
+    assert open_.enter("a", 2)
+
+
+# --- as requests meet it ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def narrow(settings: Any) -> Any:
+    """Few requests in a window for each; middleware is made anew by the next client."""
+    settings.RATE_LIMITS = {"user": 0.5, "address": 100, "anonymous": 0.2, "expensive": 0.3, "submissions": 0.2}
+    limits.of_process().forget()
+    return settings
+
+
+def fresh(who: Caller) -> Caller:
+    return Caller(who.token, who.user, Client())
+
+
+def test_a_token_that_asks_too_often_is_told_when_to_come_again_and_others_are_not(api: People, narrow: Any) -> None:  # noqa: F811
+    greedy, other = fresh(api.member), fresh(api.viewer)
+    answers = [greedy.get("/me") for _ in range(50 * 5)]
+    assert [answer.status_code for answer in answers[:6]] == [200] * 5 + [429]
+    assert {answer.status_code for answer in answers[5:]} == {429}
+    assert 1 <= int(answers[5]["Retry-After"]) <= WINDOW + 1
+    assert fields_of(answers[5], 429) == [""]
+    body_of(other.get("/me"))
+
+
+def test_a_refusal_costs_no_statement(api: People, narrow: Any, django_assert_num_queries: Any) -> None:  # noqa: F811
+    greedy = fresh(api.member)
+    for _ in range(5):
+        greedy.get("/me")
+    with django_assert_num_queries(0):
+        fields_of(greedy.get("/me"), 429)
+
+
+def test_what_is_dear_to_answer_has_a_smaller_budget_of_its_own(api: People, narrow: Any) -> None:  # noqa: F811
+    who = fresh(api.member)
+    assert [who.get("/usage").status_code for _ in range(4)] == [200, 200, 200, 429]
+    body_of(who.get("/me"))
+
+
+def test_an_address_without_a_token_has_a_smaller_budget_and_a_page_that_says_so(db: None, narrow: Any) -> None:
+    nobody = Client()
+    assert [nobody.get("/login/").status_code for _ in range(3)] == [200, 200, 429]
+    page = nobody.get("/login/")
+    assert "Too many requests" in page.content.decode()
+    assert page["Retry-After"]
+    assert nobody.get("/healthz").status_code == 200
+
+
+def test_a_team_submits_no_faster_than_its_budget(api: People, narrow: Any) -> None:  # noqa: F811
+    who, other = fresh(api.member), fresh(api.blue_member)
+    assert [who.post("/workloads", job(f"a{n}")).status_code for n in range(3)] == [201, 201, 429]
+    body_of(other.post("/workloads", job(team="blue")), 201)
+
+
+def test_a_queue_that_is_full_takes_no_more(api: People, settings: Any) -> None:  # noqa: F811
+    settings.MOST_QUEUED = 2
+    body_of(api.member.post("/workloads:batch", [job("a"), job("b")]), 201)
+    answer = api.admin.post("/workloads", job("c"))
+    assert fields_of(answer, 429) == ["team"]
+    assert answer["Retry-After"] == "60"
+    assert Workload.objects.count() == 2
+    body_of(api.blue_member.post("/workloads", job(team="blue")), 201)

@@ -1,0 +1,63 @@
+"""A remedy applied in the embedded world: the very next round of its driver starts the workload."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from controlplane.cluster.simulated import Conditions, SimulatedCluster
+from controlplane.loops.embedded import Driver
+from controlplane.loops.wiring import FULL_SLOTS, Wiring
+from controlplane.models import Team, User, Workload
+from controlplane.queries import workloads as queries
+from controlplane.services import presets, remedies
+from controlplane.services.submission import submit
+from controlplane.simulator import catalogue
+from controlplane.simulator.presets import START
+from controlplane.simulator.profiles import PROFILES
+from controlplane.spec import parse
+from controlplane.wake import Bell
+from scheduler.change import ChangeKind, Choice
+
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+
+
+@pytest.fixture
+def driver() -> Driver:
+    """The demo's machines and teams, with no work but what a test submits."""
+    preset = replace(catalogue.load(seed=0, data=Path("nowhere")), arrivals=())
+    presets.load(preset=preset, password="demo-password", speed=60.0)
+    cluster = SimulatedCluster(preset.nodes, Conditions(seed=preset.seed), PROFILES)
+    wiring = Wiring(cluster, cluster, "test", full_seconds=FULL_SLOTS * preset.pace.slot)
+    made = Driver(wiring, preset, Bell(), contain=False)
+    made.run_to(START + 60)
+    return made
+
+
+def submitted(driver: Driver, name: str, user: User) -> Workload:
+    """A gang that asks for all nodes, after a round has looked at it."""
+    team = Team.objects.filter(quotas__nominal__gt=0).order_by("name").first()
+    assert team is not None
+    asked = {"workers": {"count": 10}, "resources": {"gpus": 8, "cpu": 1, "memory": "1Gi"}}
+    job = {"type": "training", "name": name, "team": team.name, "image": "example/a:1", **asked}
+    w = submit(spec=parse(job), user=user)
+    driver.round(driver.now, woken=True)
+    w.refresh_from_db()
+    return w
+
+
+def test_an_applied_remedy_starts_the_workload_in_the_drivers_next_round(driver: Driver) -> None:
+    admin = User.objects.filter(is_superuser=True).first()
+    assert admin is not None
+    w = submitted(driver, "first", admin)
+    if w.phase != "Queued":  # its team may hold everything; then a second one waits
+        w = submitted(driver, "second", admin)
+    told = queries.explanation(admin, w)
+    assert (w.phase, told["will_start"]) == ("Queued", False), told
+    assert told["remedies"], told
+    one = told["remedies"][0]
+    choice = Choice(ChangeKind(one["kind"]), str(one["after"]), one["target"], one["pool"])
+    remedies.apply(workload=w, verdict=queries.verdict(admin, w, choice), version=w.version, actor="admin")
+    driver.round(driver.now, woken=True)
+    w.refresh_from_db()
+    assert w.phase in ("Admitted", "Reserved", "Starting"), one

@@ -1,0 +1,41 @@
+"""What a start in production refuses: weak or missing secrets, any host. Each in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.servers import ROOT
+
+STRONG = "0123456789abcdef" * 4
+PRODUCTION = {"DATABASE_URL": "postgres://weft@127.0.0.1:1/weft", "ALLOWED_HOSTS": "weft.example"}
+
+
+def started(home: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    code = "import controlplane.settings as s; print(s.DEBUG, s.SESSION_COOKIE_SECURE, s.SECURE_HSTS_SECONDS > 0)"
+    whole = {"PATH": "/usr/bin:/bin", "WEFT_HOME": str(home), **env}
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=whole, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({}, "SECRET_KEY is not set."),
+        ({"SECRET_KEY": "short"}, "SECRET_KEY is weak: it has 5 characters"),
+        ({"SECRET_KEY": "x" * 64}, "1 of them different"),
+        ({"SECRET_KEY": STRONG, "ALLOWED_HOSTS": "*"}, "ALLOWED_HOSTS is *"),
+    ],
+)
+def test_a_weak_start_is_refused_with_the_mend(tmp_path: Path, wrong: dict[str, str], said: str) -> None:
+    done = started(tmp_path, **(PRODUCTION | wrong))
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_production_is_without_debug_whatever_the_environment_says(tmp_path: Path) -> None:
+    done = started(tmp_path, **PRODUCTION, SECRET_KEY=STRONG, DEBUG="true")
+    assert (done.returncode, done.stdout.strip()) == (0, "False True True"), done.stderr

@@ -1,0 +1,104 @@
+"""What browsers are told to refuse: every page opened in a real one, which reports what breaks its policy."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import authorization
+from tests.flows.processes import Server, up
+from tests.flows.test_browser import sign_in
+
+REPORT = """
+    window.broken = [];
+    document.addEventListener('securitypolicyviolation', (event) =>
+        window.broken.push(`${event.effectiveDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
+"""
+PATIENCE = 120_000  # ms, on a machine that does other things as well
+NO_PAGES = ("stream", "usage/export.csv")  # one never ends, one is a file
+CONSOLE = ("user", "team", "quota", "policyversion", "auditentry", "event")
+
+
+def addresses(weft: Server) -> list[str]:
+    """Every page that needs no parameter, and one of each kind of those that need one."""
+    pages = [
+        "/" + rule.address.lstrip("/")
+        for rule in authorization.rules()
+        if "GET" in rule.methods and not rule.address.startswith(("api/", "admin/", "healthz", "readyz", "metrics"))
+        and "<" not in rule.address and rule.address not in NO_PAGES
+    ]  # fmt: skip
+    rows = weft.http.get("/api/v1/workloads").json()["results"]
+    kinds = {row["kind"] if "kind" in row else row["type"]: row["uid"] for row in rows}
+    tabs = ("timeline", "why", "placement", "logs", "file", "objective")
+    pages += [f"/workloads/{uid}/?tab={tab}" for uid in kinds.values() for tab in tabs]
+    node = weft.http.get("/api/v1/nodes").json()["results"][0]["name"]
+    team = weft.http.get("/api/v1/teams").json()["results"][0]["name"]
+    pages += [f"/map/{node}/", f"/teams/{team}/budgets/", "/api/docs", "/no-such-page", "/admin/"]
+    pages += [f"/admin/controlplane/{model}/" for model in CONSOLE]
+    return [*pages, "/admin/controlplane/quota/add/", "/admin/controlplane/policyversion/add/"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_no_page_breaks_its_own_content_security_policy(tmp_path: Path, browser: Any) -> None:
+    broken: dict[str, list[str]] = {}
+    with up(tmp_path / "home") as weft:
+        context = browser.new_context(viewport={"width": 1280, "height": 800})
+        context.add_init_script(REPORT)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        told: list[str] = []
+        page.on("console", lambda said: told.append(said.text) if "Content Security Policy" in said.text else None)
+        sign_in(page, weft.url, "admin", (weft.home / "password").read_text().strip())
+        visited = addresses(weft)
+        for address in visited:
+            told.clear()
+            answer = page.goto(f"{weft.url}{address}", wait_until="load")
+            if not address.startswith("/parts/"):  # a part by itself has no script that would fill it
+                page.wait_for_selector(".loading", state="detached")
+            found = [*page.evaluate("window.broken"), *told]
+            if found:
+                broken[address] = found
+            policy = answer.headers["content-security-policy"]
+            if not address.startswith(("/admin/", "/api/docs")):
+                assert "unsafe" not in policy, address
+        context.close()
+    assert len(visited) > 30
+    assert not broken
+
+
+def test_a_script_that_got_into_a_page_does_not_run(tmp_path: Path, browser: Any) -> None:
+    """The alarm is tested: the browser refuses what the policy forbids, and says so."""
+    with up(tmp_path / "home") as weft:
+        context = browser.new_context()
+        context.add_init_script(REPORT)
+        page = context.new_page()
+        page.goto(f"{weft.url}/login/")
+        page.evaluate("""() => {
+            const script = document.createElement('script');
+            script.textContent = 'window.ran = true';
+            document.body.append(script);
+            document.body.insertAdjacentHTML('beforeend', '<p style="color: red">x</p>');
+        }""")
+        assert page.evaluate("window.ran") is None
+        assert len(page.evaluate("window.broken")) == 2
+        context.close()
+
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=()",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/login/", "/api/v1/schema", "/api/v1/nothing", "/admin/", "/healthz", "/no-such"])
+def test_every_answer_carries_the_headers(client: Any, path: str) -> None:
+    answer = client.get(path)
+    for name, value in HEADERS.items():
+        assert value in answer[name], name

@@ -1,0 +1,43 @@
+"""The cluster map's three views of the same cells, and its figure of fragmentation."""
+
+from controlplane.models import Gpu, Node, Placement, Workload
+from controlplane.queries import cluster
+from scheduler.workload import Phase
+from tests.frontend.conftest import Visit
+from tests.frontend.factory import World, document
+
+
+def shared(world: World) -> Workload:
+    w = world.add(document("notebook", "note", "nlp"), Phase.RUNNING)  # a quarter of the first GPU
+    world.place(w, "Bound")
+    return w
+
+
+def test_what_is_free_of_shared_gpus_is_fragmented(bare: World, visit: Visit) -> None:
+    whole = visit("mel").get("/map/").context["room"]
+    assert whole.fragmented == 0
+    shared(bare)
+    room = visit("mel").get("/map/").context["room"]
+    assert (room.free, room.whole, room.on_one_node) == (whole.free - 250, whole.whole - 1, 8)
+    node = cluster.node("a100-00", None)
+    assert node is not None
+    assert node.fragmented == 1 - 7000 / 7750
+
+
+def test_nothing_free_is_not_fragmented() -> None:
+    assert cluster.fragmentation(0, 0) is None
+
+
+def test_use_draws_how_much_computes_inside_what_is_held(bare: World, visit: Visit) -> None:
+    shared(bare)
+    place = Placement.objects.get()
+    Gpu.objects.create(node=Node.objects.get(name=place.node), index=place.gpus[0], duty=0.5, memory_used=10)
+    assert 'class="duty t0" x="4" y="9.0" width="5" height="9.0"' in visit("mel").get("/map/?show=use").content.decode()
+    assert 'class="duty' not in visit("mel").get("/map/").content.decode()
+
+
+def test_room_tells_each_nodes_whole_gpus_and_fragmentation(bare: World, visit: Visit) -> None:
+    shared(bare)
+    text = visit("mel").get("/map/?show=room").content.decode()
+    assert "7 whole, 9 % fragmented" in text
+    assert "% fragmented</span></a>" not in visit("mel").get("/map/?show=odd").content.decode()

@@ -1,0 +1,105 @@
+"""The pages of services and notebooks: how they stand, what was decided, and what can be done."""
+
+from controlplane.models import Event, Workload
+from scheduler.workload import Phase
+from tests.frontend.conftest import Visit
+from tests.frontend.factory import NOW, World, document
+
+
+def service(world: World) -> Workload:
+    return Workload.objects.get(team__name="nlp", kind="inference")
+
+
+def told(w: Workload, kind: str, *, by: Workload | None = None, **columns: object) -> Event:
+    data = {"by": str(by.pk)} if by else columns.pop("data", {})
+    return Event.objects.create(
+        at="2026-01-01T00:00:00Z", cluster_at=NOW - 60, actor="loop:scale", kind=kind, team=w.team.name,
+        workload=w.pk, name=w.name, data=data, **columns,
+    )  # fmt: skip
+
+
+def test_services_stand_with_the_worst_first(world: World, visit: Visit) -> None:
+    rows = visit("admin").get("/services/").context["rows"]
+    left = [row["s"].budget_left for row in rows if row["s"].budget_left is not None]
+    assert len(rows) == 4
+    assert left == sorted(left)
+
+
+def test_a_service_without_an_objective_is_listed_too(bare: World, visit: Visit) -> None:
+    doc = document("inference", "plain", "nlp")
+    del doc["objective"]
+    w = bare.add(doc, Phase.RUNNING)
+    assert "no objective" in visit("mel").get("/services/").content.decode()
+    assert "the job file has no objective" in visit("mel").get(f"/services/{w.pk}/").content.decode()
+
+
+def test_a_service_shows_its_decisions_and_whose_gpus_it_took(world: World, visit: Visit) -> None:
+    w = service(world)
+    own = world.add(document("training", "gave", "nlp"), Phase.QUEUED)
+    foreign = world.add(document("training", "undercover", "speech"), Phase.QUEUED)
+    told(w, "Scaled", message="The p95 was 240 ms.", data={"before": 2, "after": 3}, cycle=7)
+    for victim in (own, foreign):
+        told(victim, "Evicted", by=w, reason="Preempted")
+    told(own, "Evicted", by=foreign, reason="Preempted")  # for somebody else
+    answer = visit("mel").get(f"/services/{w.pk}/")
+    text = answer.content.decode()
+    assert "2 → 3 replicas: The p95 was 240 ms." in text
+    assert [one.name for one in answer.context["taken"]] == ["", "gave"]
+    assert "undercover" not in text
+
+
+def test_load_is_drawn_beside_replicas(world: World, visit: Visit) -> None:
+    figure = visit("mel").get(f"/services/{service(world).pk}/load").json()
+    assert [trace["name"] for trace in figure["data"]] == ["running", "wanted", "requests/s"]
+    assert figure["data"][2]["yaxis"] == "y2"
+    assert len(figure["data"][0]["x"]) > 10
+
+
+def test_another_teams_service_and_what_is_no_service_do_not_exist(world: World, visit: Visit) -> None:
+    training = Workload.objects.filter(kind="training", team__name="nlp").first()
+    assert training is not None
+    assert visit("out").get(f"/services/{service(world).pk}/").status_code == 404
+    assert visit("mel").get(f"/services/{training.pk}/").status_code == 404
+
+
+def notebook(
+    world: World, name: str, *, idle: float | None = None, phase: Phase = Phase.RUNNING, **more: object
+) -> Workload:
+    w = world.add(document("notebook", name, str(more.pop("team", "nlp")), idle={"park_after": "30m"}), phase)
+    if phase == Phase.RUNNING:
+        world.place(w, "Bound")
+    Workload.objects.filter(pk=w.pk).update(idle_since=None if idle is None else NOW - idle, started_at=NOW - 9000)
+    return w
+
+
+def test_a_notebook_is_active_idle_with_its_time_left_or_parked(bare: World, visit: Visit) -> None:
+    notebook(bare, "busy")
+    notebook(bare, "lazy", idle=1200)
+    notebook(bare, "slept", phase=Phase.SUSPENDED)
+    rows = visit("mel").get("/notebooks/").context["rows"]
+    seen = {row["w"].name: (str(row["row"].use), row["parks_in"]) for row in rows}
+    assert seen == {"busy": ("active", None), "lazy": ("idle", 600.0), "slept": ("parked", None)}
+    text = visit("mel").get("/notebooks/").content.decode()
+    assert "parks in 10 min" in text
+    assert ">Resume<" in text
+
+
+def test_neighbours_on_the_gpu_are_shown_those_of_other_teams_without_a_name(bare: World, visit: Visit) -> None:
+    notebook(bare, "mine")
+    notebook(bare, "beside")
+    notebook(bare, "secret", team="speech")
+    row = next(r for r in visit("mel").get("/notebooks/").context["rows"] if r["w"].name == "mine")
+    assert sorted((n.team, n.name) for n in row["row"].neighbours) == [("nlp", "beside"), ("speech", "")]
+
+
+def test_extending_begins_the_countdown_anew_and_is_for_those_who_may_act(bare: World, visit: Visit) -> None:
+    w = notebook(bare, "lazy", idle=1200)
+    assert visit("vic").post(f"/notebooks/{w.pk}/extend").status_code == 403
+    assert visit("out").post(f"/notebooks/{w.pk}/extend").status_code == 404
+    assert "Extend" not in visit("vic").get("/notebooks/").content.decode()
+    page = visit("mel").post(f"/notebooks/{w.pk}/extend", follow=True).content.decode()
+    assert "lazy stays" in page
+    assert Workload.objects.get(pk=w.pk).idle_since is None
+    assert Event.objects.get(kind="Extended").actor == "mel"
+    parked = notebook(bare, "slept", phase=Phase.SUSPENDED)
+    assert "does not run" in visit("mel").post(f"/notebooks/{parked.pk}/extend", follow=True).content.decode()

@@ -1,0 +1,68 @@
+"""Usage and cost: groups, steps and periods in the URL, the same numbers in table, chart and file."""
+
+import csv
+import io
+
+import pytest
+
+from controlplane.models import Usage
+from tests.frontend.conftest import Visit
+from tests.frontend.factory import World
+
+
+def figures(visit: Visit, query: str, who: str = "admin") -> dict[str, tuple[float, str]]:
+    rows = visit(who).get(f"/usage/?{query}").context["rows"]
+    return {row.keys[0]: (row.spent.held / 3_600_000, f"{row.spent.cost:.2f}") for row in rows}
+
+
+def test_hours_are_held_hours_and_cost_the_pools_price(world: World, visit: Visit) -> None:
+    assert figures(visit, "group=team")["nlp"] == (160.0, "587.20")  # 8 h of 20 GPUs at 3.67
+    assert figures(visit, "group=pool") == {"a100": (640.0, "2348.80")}
+    assert figures(visit, "group=user") == {"mel": (640.0, "2348.80")}
+
+
+def test_teams_totals_are_everybodys_and_users_are_ones_own_teams(world: World, visit: Visit) -> None:
+    assert set(figures(visit, "group=team", "vic")) == {"nlp", "vision", "search", "speech"}
+    assert figures(visit, "group=user", "vic") == {"mel": (160.0, "587.20")}
+
+
+def test_the_file_the_table_and_the_chart_tell_the_same(world: World, visit: Visit) -> None:
+    client = visit("admin")
+    query = "?group=team&step=day&range=30d"
+    lines = client.get(f"/usage/{query}&view=table").context["lines"]
+    told = [(line.keys[0], round(line.spent.held / 3_600_000, 3)) for line in lines]
+    answer = client.get(f"/usage/export.csv{query}")
+    assert answer["Content-Type"] == "text/csv; charset=utf-8"
+    file = list(csv.DictReader(io.StringIO(answer.content.decode(), newline="")))
+    assert [(row["team"], float(row["held_gpu_hours"])) for row in file] == told
+    figure = client.get(f"/usage/chart{query}").json()
+    assert {trace["name"]: sum(trace["y"]) for trace in figure["data"]} == dict.fromkeys(
+        ("nlp", "vision", "search", "speech"), 160.0
+    )
+
+
+def test_a_user_name_that_is_a_formula_is_harmless_in_the_file(world: World, visit: Visit) -> None:
+    Usage.objects.update(user="=HYPERLINK(1)")
+    assert ",'=HYPERLINK(1)," in visit("admin").get("/usage/export.csv?group=user").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("query", "fault"),
+    [
+        ("from=2026-01-31&to=2026-01-01", "is after to"),
+        ("from=2020-01-01&to=2026-01-01", "more than 366 days"),
+        ("from=soon&to=2026-01-01", "are not two days"),
+        ("from=0001-01-01&to=9999-12-31", ""),
+    ],
+)
+def test_a_period_that_cannot_be_is_said_and_the_page_stays(world: World, visit: Visit, query: str, fault: str) -> None:
+    answer = visit("mel").get(f"/usage/?{query}")
+    assert answer.status_code == 200
+    assert 'role="alert"' in answer.content.decode()
+    assert fault in answer.content.decode()
+    assert visit("mel").get(f"/usage/export.csv?{query}").status_code == 200
+
+
+def test_a_period_of_two_days_counts_both(world: World, visit: Visit) -> None:
+    assert figures(visit, "from=2026-01-01&to=2026-01-01")["nlp"][0] == 160.0
+    assert figures(visit, "from=2026-01-02&to=2026-01-02") == {}

@@ -1,0 +1,72 @@
+"""The identity provider of the tests (tests/oidc_provider.py), started and told what to say."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from controlplane.signin import configuration
+from tests.oidc_provider import CLIENT, SECRET
+from tests.servers import ROOT, environment, free_port, running, wait_until
+
+
+@dataclass
+class IdentityProvider:
+    """A running provider."""
+
+    issuer: str
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment of a Weft that uses it."""
+        return {
+            "WEFT_OIDC_ISSUER": self.issuer,
+            "WEFT_OIDC_NAME": "Example",
+            "WEFT_OIDC_CLIENT_ID": CLIENT,
+            "WEFT_OIDC_CLIENT_SECRET": SECRET,
+        }
+
+    def configure(self, settings: Any) -> None:
+        """Have the settings of a test name this provider."""
+        import environ
+
+        env = environ.Env()
+        env.ENVIRON = {**self.variables}
+        settings.OIDC_ISSUER, settings.OIDC_NAME = self.issuer, "Example"
+        settings.SOCIALACCOUNT_PROVIDERS = configuration.providers(env, self.issuer, "Example")
+
+    def person(self, name: str = "", *groups: str, **claims: Any) -> None:
+        """Who signs in next; "" is somebody who refuses."""
+        known = {"sub": f"id-of-{name}", "preferred_username": name, "email": f"{name}@example.com", "groups": groups}
+        httpx.post(f"{self.issuer}/test/person", json={**known, **claims} if name else {}).raise_for_status()
+
+    def fault(self, name: str) -> None:
+        """Make ID tokens wrong in this way from now on."""
+        httpx.post(f"{self.issuer}/test/fault", json=name).raise_for_status()
+
+    def asked(self) -> list[dict[str, str]]:
+        """What authorize was asked so far."""
+        found: list[dict[str, str]] = httpx.get(f"{self.issuer}/test/asked").json()
+        return found
+
+
+@contextlib.contextmanager
+def identity_provider(folder: Path) -> Iterator[IdentityProvider]:
+    """Run one on a loopback port until it answers, and end it afterwards."""
+    port, log = free_port(), folder / "identity.log"
+    command = [sys.executable, "-m", "tests.oidc_provider", str(port)]
+    issuer = f"http://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        assert process.poll() is None, log.read_text()
+        with contextlib.suppress(httpx.TransportError):
+            return httpx.get(f"{issuer}/keys").status_code == 200
+        return False
+
+    with running(command, log=log, env={**environment(folder), "PYTHONPATH": str(ROOT)}) as process:
+        wait_until(answers, issuer, 30)
+        yield IdentityProvider(issuer)
