@@ -6,7 +6,7 @@ UPFLAGS ?=
 CORE_TESTS := $(wildcard tests/gpushare tests/scheduler tests/autoscaler tests/museum/test_decisions.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test-cluster reset test check fix benchmark figures nightly requirements
+.PHONY: help setup up test-cluster reset test check fix benchmark figures nightly sbom requirements
 # The steps of a target build on each other, and servers and measurements share the machine.
 .NOTPARALLEL:
 
@@ -58,6 +58,10 @@ figures: ## print all measured figures; measure again what is stale
 nightly: setup ## the tests that are too long for CI, and whether tests notice planted bugs
 	$(PY) -m pytest -m nightly --timeout=3600
 	$(PY) -m tests.mutation
+	$(PY) scripts/advisories.py
+
+sbom: setup ## write what Weft consists of to weft.cdx.json (CycloneDX)
+	$(PY) scripts/sbom.py > weft.cdx.json
 
 # The floor of the supported Pythons decides; --universal writes markers for the newer ones.
 COMPILE := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
