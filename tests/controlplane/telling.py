@@ -2,15 +2,29 @@
 
 import time
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+from django.db.models.functions import Now
 
 from controlplane import wake
 from controlplane.cluster.port import PodPhase
 from controlplane.loops import notify
 from controlplane.loops.pace import Pace
 from controlplane.loops.wiring import Wiring
-from controlplane.models import Delivery, Membership, Notice, NotificationRule, Role, Team, User, Webhook, Workload
+from controlplane.models import (
+    Delivery,
+    DeliveryState,
+    Membership,
+    Notice,
+    NotificationRule,
+    Role,
+    Team,
+    User,
+    Webhook,
+    Workload,
+)
 from controlplane.services import rules, webhooks
 from tests.controlplane.state import NoMetrics, PodCluster, World
 from tests.receivers import NETWORK, Receiver
@@ -80,6 +94,11 @@ class Told:
 
     def states(self) -> list[tuple[str, int]]:
         return list(Delivery.objects.order_by("pk").values_list("state", "tries"))
+
+
+def make_due() -> None:
+    """Let all that waits be due: the back-off is over."""
+    Delivery.objects.filter(state=DeliveryState.WAITING).update(not_before=Now() - timedelta(seconds=1))
 
 
 def use(settings: Any, *receivers: Receiver, folder: Path) -> None:
