@@ -5,9 +5,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
+from typing import Any
 from uuid import UUID
 
-from django.db.models import Avg, Count, ExpressionWrapper, F, FloatField, IntegerField, Max, Sum
+from django.db.models import Avg, Count, ExpressionWrapper, F, FloatField, IntegerField, Max, QuerySet, Sum
 from django.db.models.functions import Cast, Floor
 
 from controlplane.models import ClusterState, Event, Node, Notice, TeamSample, Usage, Workload
@@ -144,18 +145,9 @@ def wasted(at: float) -> Wasted:
 
 def history(at: float, seconds: float, points: int) -> tuple[Moment, ...]:
     """Means of equal steps of the last `seconds`, oldest first; steps without a sample are left out. Two queries."""
-    step = seconds / points
-    first = at - seconds
-    number = Cast(
-        Floor(ExpressionWrapper((F("at") - first) / step, output_field=FloatField())), output_field=IntegerField()
-    )
-    found = (
-        TeamSample.objects.filter(at__gt=first, at__lte=at)
-        .annotate(step=number)
-        .order_by("step")
-        .values_list("step", "team_id")
-        .annotate(held=Avg("held"), computing=Avg("computing"), waiting=Avg("waiting"))
-    )
+    step, first = seconds / points, at - seconds
+    samples = _stepped(at, seconds, points).values_list("step", "team_id")
+    found = samples.annotate(held=Avg("held"), computing=Avg("computing"), waiting=Avg("waiting"))
     names = teams.ids()
     held: dict[int, dict[str, float]] = defaultdict(dict)
     sums: dict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
@@ -168,17 +160,16 @@ def history(at: float, seconds: float, points: int) -> tuple[Moment, ...]:
 def line(at: float, seconds: float, points: int) -> tuple[Line, ...]:
     """The whole cluster's means of equal steps of the last `seconds`, oldest first. One query, whatever the teams."""
     step, first = seconds / points, at - seconds
-    number = Cast(
-        Floor(ExpressionWrapper((F("at") - first) / step, output_field=FloatField())), output_field=IntegerField()
-    )
-    found = (
-        TeamSample.objects.filter(at__gt=first, at__lte=at)
-        .annotate(step=number)
-        .order_by("step")
-        .values_list("step")
-        .annotate(h=Sum("held"), c=Sum("computing"), w=Sum("waiting"), n=Count("at", distinct=True))
-    )
+    samples = _stepped(at, seconds, points).values_list("step")
+    found = samples.annotate(h=Sum("held"), c=Sum("computing"), w=Sum("waiting"), n=Count("at", distinct=True))
     return tuple(Line(first + (index + 0.5) * step, h / n, c / n, w / n) for index, h, c, w, n in found)
+
+
+def _stepped(at: float, seconds: float, points: int) -> QuerySet[Any, Any]:
+    """The samples of the last `seconds` in order, each with the number of its step, 0 for the oldest."""
+    since = ExpressionWrapper((F("at") - (at - seconds)) / (seconds / points), output_field=FloatField())
+    number = Cast(Floor(since), output_field=IntegerField())
+    return TeamSample.objects.filter(at__gt=at - seconds, at__lte=at).annotate(step=number).order_by("step")
 
 
 def has_history(at: float, seconds: float) -> bool:
