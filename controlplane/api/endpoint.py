@@ -25,7 +25,7 @@ from controlplane.queries import access
 from controlplane.shapes import BAD, Faults, FieldError, Flag, Items, Shape, Text, Whole, shown
 
 if TYPE_CHECKING:
-    from controlplane.models import User
+    from controlplane.models import Team, User
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 VERBS = ("get", "post", "put", "patch", "delete")
@@ -172,6 +172,14 @@ class View(APIView):
         if not access.can(user, access.Verb.READ, team):
             raise Http404
         raise PermissionDenied(access.LOW_ROLE.format(team=team))
+
+    def team(self, verb: str, name: str) -> "Team":
+        """The team for one who may do this in it; else 404 or 403. A platform admin may, but of any name: 404 too."""
+        self.may(verb, name)
+        found = access.team_at(name)
+        if found is None:
+            raise Http404
+        return found
 
     @property
     def caller(self) -> "User":

@@ -26,6 +26,7 @@ __all__ = [
     "is_whole",
     "may_write",
     "roles",
+    "team_at",
     "team_names",
     "token_of",
 ]
@@ -112,6 +113,11 @@ def can(user: Person, verb: str, team: str | Team | None = None, *, submitter: i
 def team_names(user: Person, verb: str = Verb.READ) -> list[str]:
     """The teams in which the user may do this, by name in order."""
     return sorted(name for name, role in roles(user).items() if is_platform_admin(user) or allows(role, verb))
+
+
+def team_at(name: str) -> Team | None:
+    """The team of this name; the caller sees to it that the user may."""
+    return Team.objects.filter(name=name).first()
 
 
 def _within(found: dict[str, Role], token: Token | None, teams: Iterable[Branch]) -> dict[str, Role]:

@@ -21,7 +21,6 @@ __all__ = [
     "service_account_row",
     "service_accounts",
     "sessions",
-    "team_at",
     "token_row",
     "tokens",
 ]
@@ -56,11 +55,6 @@ def token_row(token: Token) -> dict[str, Any]:
 
 
 # --- members ----------------------------------------------------------------------------------
-
-
-def team_at(name: str) -> Team | None:
-    """The team of this name."""
-    return Team.objects.filter(name=name).first()
 
 
 def person_at(username: str) -> User | None:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from controlplane.models import Delivery, DeliveryState, Matter, Notice, NotificationRule, Team, Webhook, WebhookFormat
+from controlplane.models import Delivery, DeliveryState, Matter, Notice, NotificationRule, Webhook, WebhookFormat
 from controlplane.outgoing.payload import link
 from controlplane.queries import access
 
@@ -125,11 +125,6 @@ def delivery_row(one: Delivery) -> dict[str, Any]:
 def managed_teams(user: access.Person) -> list[str]:
     """The teams whose webhooks the user may set."""
     return access.team_names(user, access.Verb.MANAGE)
-
-
-def team_at(name: str) -> Team | None:
-    """A team by its name; the caller has seen to it that the user may."""
-    return Team.objects.filter(name=name).first()
 
 
 def rows(found: Iterable[Any], show: Any) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from controlplane.models import Preferences, SavedView, Team, Template, User
+from controlplane.models import Preferences, SavedView, Template, User
 from controlplane.queries import access
 from controlplane.queries.access import Verb
 
@@ -63,11 +63,6 @@ def may_change(user: access.Person, one: Template) -> bool:
         return False
     is_theirs = one.author_id == user.pk
     return access.can(user, Verb.SUBMIT if is_theirs else Verb.MANAGE, one.team)
-
-
-def team_named(name: str) -> Team | None:
-    """A team, for whoever was let in to it already."""
-    return Team.objects.filter(name=name).first()
 
 
 def has_toured(user: User) -> bool:

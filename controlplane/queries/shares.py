@@ -101,11 +101,6 @@ def budgets(at: float, team: str | None = None) -> tuple[BudgetRow, ...]:
     )
 
 
-def team_at(name: str) -> Team | None:
-    """A team by its name. For platform admins."""
-    return Team.objects.filter(name=name).first()
-
-
 def budget_at(team: str, period: str) -> Budget | None:
     """A team's budget for a period, or None. For platform admins."""
     return Budget.objects.select_related("team").filter(team__name=team, period=period).first()

@@ -48,7 +48,7 @@ def index(request: HttpRequest, team: str) -> HttpResponse:
     """The budgets of one team; on POST one is saved or removed, or its form comes back with each fault."""
     if not access.is_platform_admin(request.user):
         raise PermissionDenied
-    found = shares.team_at(team)
+    found = access.team_at(team)
     if found is None:
         raise Http404
     if request.method == "GET":

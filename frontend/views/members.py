@@ -134,7 +134,7 @@ def revoke_account_token(request: HttpRequest, team: str, pk: int, number: int) 
 def _team(request: HttpRequest, name: str, verb: access.Verb) -> "Team":
     """The team, as in the API: 404 for a team not theirs, 403 for too low a role."""
     role = roles(request).get(name)
-    found = queries.team_at(name) if access.allows(role, access.Verb.READ) else None
+    found = access.team_at(name) if access.allows(role, access.Verb.READ) else None
     if found is None:
         raise Http404
     if not access.allows(role, verb):

@@ -120,7 +120,7 @@ def _change(request: HttpRequest) -> str:
         return "You are told of it no more."
     if "team" in given:
         name = given["team"]
-        team = queries.team_at(name) if name in teams_for(request, access.Verb.READ) else None
+        team = access.team_at(name) if name in teams_for(request, access.Verb.READ) else None
         if team is None:
             raise Refused(422, "BadRule", "team", "Choose one of your teams.")
         rules.save(user=user, matter=given.get("matter", ""), team=team, by_mail=given.get("how") == MAIL)

@@ -45,7 +45,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
         wanted = typed.get("team", "")
         if wanted and wanted not in teams_for(request, access.Verb.READ):
             raise Refused(422, "Invalid", "team", f"You are in no team {wanted[:40]}. Choose one of yours.")
-        team = queries.team_at(wanted) if wanted else None
+        team = access.team_at(wanted) if wanted else None
         issued = tokens.create(user=user, name=name, lifetime=lifetime, scope=scope, team=team)
     except Refused as refused:
         return _page(request, typed, refused)

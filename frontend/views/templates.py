@@ -42,7 +42,7 @@ def save(request: HttpRequest) -> HttpResponse:
     if owner != PLATFORM and owner not in names:
         raise Http404
     job, about = forms.document(kind, values), request.POST.get("template_about", "").strip()
-    team = None if owner == PLATFORM else personal.team_named(owner)
+    team = None if owner == PLATFORM else access.team_at(owner)
     try:
         services.checked(name, about)
         same = personal.templates(request.user).filter(team=team, name=name).first()

@@ -44,7 +44,7 @@ def index(request: HttpRequest) -> HttpResponse:
         return _index(request, teams)
     given = request.POST
     try:
-        team = queries.team_at(given.get("team", "")) if given.get("team") in teams else None
+        team = access.team_at(given.get("team", "")) if given.get("team") in teams else None
         if team is None:
             raise Refused(422, "BadWebhook", "team", "Choose one of your teams.")
         issued = webhooks.create(

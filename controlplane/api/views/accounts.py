@@ -79,7 +79,7 @@ class Tokens(View):
         if self.caller.service_of_id is not None:
             raise PermissionDenied("A service account makes no tokens. An admin of its team does.")
         given = requests.read(requests.TOKEN, request.data)
-        team = queries.team_at(given["team"]) if given["team"] else None
+        team = access.team_at(given["team"]) if given["team"] else None
         if given["team"] and (team is None or not access.can(self.caller, access.Verb.READ, team)):
             refuse("team", f"You are in no team {given['team']}. Name one of yours, or leave it out.")
         return new_token(

@@ -20,36 +20,22 @@ from controlplane.services import groups, members, service_accounts, tokens
 from controlplane.services.errors import Refused
 
 if TYPE_CHECKING:
-    from controlplane.models import GroupMapping, Team, User
+    from controlplane.models import GroupMapping, User
 
 TAG = "members"
 
 
-class TeamView(ListView):
-    """Something of one team."""
-
-    def managed(self, name: str) -> "Team":
-        """The team, for one of its admins; else 404 or 403."""
-        self.may(access.Verb.MANAGE, name)
-        team = queries.team_at(name)
-        if team is None:
-            raise Http404
-        return team
-
-
-class Members(TeamView):
+class Members(ListView):
     """Who is in a team."""
 
     @endpoint(answer=answers.MemberList, tag=TAG, operation="list_members", parameters=PAGE)
     def get(self, request: Request, team: str) -> Response:
         """List the members of a team itself; roles from teams above it come on top."""
-        self.may(access.Verb.READ, team)
-        if queries.team_at(team) is None:
-            raise Http404
+        self.team(access.Verb.READ, team)
         return self.paged(queries.members(team), "username")
 
 
-class Member(TeamView):
+class Member(View):
     """One person in one team."""
 
     @endpoint(
@@ -61,7 +47,7 @@ class Member(TeamView):
     )
     def put(self, request: Request, team: str, username: str) -> Response:
         """Let somebody into a team, or change what they may do there. For the team's admins."""
-        into = self.managed(team)
+        into = self.team(access.Verb.MANAGE, team)
         given = requests.read(requests.MEMBER, request.data)
         user = _person(username)
         saved = members.save(team=into, user=user, role=access.Role(given["role"]), actor=self.actor)
@@ -71,14 +57,14 @@ class Member(TeamView):
     def delete(self, request: Request, team: str, username: str) -> Response:
         """Take somebody out of a team, from the next request on. The last admin stays."""
         no_body(request)
-        out_of = self.managed(team)
+        out_of = self.team(access.Verb.MANAGE, team)
         user = queries.person_at(username)
         if user is None or not members.remove(team=out_of, user=user, actor=self.actor):
             raise Http404
         return Response(status=204)
 
 
-class ServiceAccounts(TeamView):
+class ServiceAccounts(View):
     """Service accounts of the teams that one manages."""
 
     @endpoint(answer=answers.ServiceAccountList, tag=TAG, operation="list_service_accounts", parameters=PAGE)
@@ -102,7 +88,7 @@ class ServiceAccounts(TeamView):
     def post(self, request: Request) -> Response:
         """Make a service account of a team. It has no password; make it a token."""
         given = requests.read(requests.SERVICE_ACCOUNT, request.data)
-        team = self.managed(given["team"])
+        team = self.team(access.Verb.MANAGE, given["team"])
         made = service_accounts.create(team=team, name=given["name"], role=access.Role(given["role"]), actor=self.actor)
         return Response(queries.service_account_row(made), status=201)
 
@@ -193,7 +179,7 @@ class ServiceAccountToken(OfAccount):
         return Response(status=204)
 
 
-class GroupMappings(TeamView):
+class GroupMappings(View):
     """Which groups of the identity provider have which roles."""
 
     @endpoint(
@@ -224,7 +210,7 @@ class GroupMappings(TeamView):
     def post(self, request: Request) -> Response:
         """Give a group a role in a team; its people have it from their next sign-in on."""
         given = requests.read(requests.GROUP_MAPPING, request.data)
-        team = self.managed(given["team"])
+        team = self.team(access.Verb.MANAGE, given["team"])
         made = groups.save(group=given["group"], team=team, role=access.Role(given["role"]), actor=self.actor)
         return Response(queries.group_mapping_row(made), status=201)
 

@@ -74,12 +74,7 @@ class Rules(View):
     def post(self, request: Request) -> Response:
         """Be told of a matter: of your own work, or with a team of all its work. Again: changes whether by mail."""
         given = requests.read(telling.RULE, request.data)
-        team = None
-        if given["team"] is not None:
-            self.may(Verb.READ, given["team"])
-            team = queries.team_at(given["team"])
-            if team is None:  # a platform admin may read of any name
-                raise Http404
+        team = self.team(Verb.READ, given["team"]) if given["team"] is not None else None
         made = rules.save(user=self.caller, matter=given["matter"], team=team, by_mail=given["by_mail"])
         return Response(queries.rule_row(made), status=201)
 
@@ -142,10 +137,7 @@ class Webhooks(_OfWebhook):
     def post(self, request: Request) -> Response:
         """Add a webhook to a team; its secret is shown this once."""
         given = requests.read(telling.WEBHOOK, request.data)
-        self.may(Verb.MANAGE, given["team"])
-        team = queries.team_at(given["team"])
-        if team is None:
-            raise Http404
+        team = self.team(Verb.MANAGE, given["team"])
         values = {name: given[name] for name in ("name", "url", "matters", "secret")}
         issued = webhooks.create(team=team, actor=self.actor, format_=given["format"], **values)
         return self.answered(issued.webhook.pk, issued.secret, 201)

@@ -58,8 +58,7 @@ class Templates(View):
         given = requests.read(requests.TEMPLATE, body)
         team = None
         if given["team"] is not None:
-            self.may(Verb.SUBMIT, given["team"])
-            team = personal.team_named(given["team"])
+            team = self.team(Verb.SUBMIT, given["team"])
         elif not access.is_platform_admin(request.user):
             raise PermissionDenied("A template without a team is for everybody. Name one of your teams.")
         made = templates.create(team=team, name=given["name"], about=given["about"], job=given["job"], user=self.caller)

@@ -54,9 +54,7 @@ class TeamBudgets(ListView):
     @endpoint(answer=answers.BudgetList, tag=TAG, operation="list_team_budgets", parameters=PAGE)
     def get(self, request: Request, team: str) -> Response:
         """List the budgets of a team, with what it has used of them."""
-        self.may(Verb.READ, team)
-        if queries.team_at(team) is None:
-            raise Http404
+        self.team(Verb.READ, team)
         return self.paged([_row(one) for one in queries.budgets(clock.now(), team)], "period")
 
 
@@ -81,10 +79,8 @@ class Budget(View):
     def put(self, request: Request, team: str, period: str) -> Response:
         """Say how many GPU hours a team may use in each day, week or month."""
         values: dict[str, Any] = requests.read(requests.BUDGET, request.data)
-        found = queries.team_at(team)
-        if found is None:
-            raise Http404
-        budgets.save(team=found, period=period, actor=self.actor, version=if_match(request), **values)
+        of = self.team(Verb.ADMINISTER, team)
+        budgets.save(team=of, period=period, actor=self.actor, version=if_match(request), **values)
         return _answered(team, period)
 
     @endpoint(status=204, least=PLATFORM_ADMIN, headers=VERSION, problems=(412,), tag=TAG, operation="remove_budget")

@@ -47,6 +47,11 @@ def test_only_platform_admins_save_a_template_for_everybody(api: People) -> None
     assert body_of(api.blue_member.get(f"/templates/{row['id']}"))["team"] is None
 
 
+def test_a_template_for_a_team_that_is_not_there_is_nobodys(api: People) -> None:
+    fields_of(api.platform.post("/templates", {"name": "small", "team": "ghost", "job": SMALL}), 404)
+    assert not Template.objects.exists()
+
+
 @pytest.mark.parametrize(
     ("body", "status", "field"),
     [
