@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import exceptions
@@ -18,7 +19,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from controlplane.api.errors import CONTENT_TYPE
-from controlplane.api.pagination import DEFAULT_SIZE, MOST_SIZE
+from controlplane.api.pagination import DEFAULT_SIZE, MOST_SIZE, page, part
 from controlplane.api.refusals import Faulty
 from controlplane.api.serializers.problem import Problem
 from controlplane.queries import access
@@ -180,6 +181,21 @@ class View(APIView):
         if found is None:
             raise Http404
         return found
+
+    def listed(self, found: QuerySet[Any], order: str, row: Callable[[Any], dict[str, Any]]) -> Response:
+        """The page asked for with PAGE, ordered by a unique column (- for descending), each as `row` shows it."""
+        return self.listed_at_once(found, order, lambda shown: [row(one) for one in shown])
+
+    def listed_at_once(
+        self, found: QuerySet[Any], order: str, rows: Callable[[list[Any]], Iterable[dict[str, Any]]]
+    ) -> Response:
+        """The same, where a page's rows are shown together: with one query for all, or with the one before."""
+        return Response(page(self.request, found, order=order, show=rows, size=self.given["page_size"]))
+
+    def paged(self, rows: Iterable[dict[str, Any]], *names: str) -> Response:
+        """The page asked for of rows in memory, ordered by these fields."""
+        size = self.given["page_size"]
+        return Response(part(self.request, rows, lambda row: "/".join(str(row[name]) for name in names), size))
 
     @property
     def caller(self) -> "User":

@@ -1,6 +1,5 @@
 """Notices, rules and webhooks as pages and API show them: each user's own, and those of teams one manages."""
 
-from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -125,8 +124,3 @@ def delivery_row(one: Delivery) -> dict[str, Any]:
 def managed_teams(user: access.Person) -> list[str]:
     """The teams whose webhooks the user may set."""
     return access.team_names(user, access.Verb.MANAGE)
-
-
-def rows(found: Iterable[Any], show: Any) -> list[dict[str, Any]]:
-    """Each as `show` has it."""
-    return [show(one) for one in found]

@@ -1,6 +1,5 @@
 """Saved views, templates, and what a user has seen."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -15,9 +14,9 @@ def views(user: User) -> QuerySet[SavedView]:
     return SavedView.objects.filter(user=user)
 
 
-def view_rows(found: Sequence[SavedView]) -> list[dict[str, Any]]:
-    """As the API shows them."""
-    return [{"id": one.pk, "name": one.name, "query": one.query} for one in found]
+def view_row(one: SavedView) -> dict[str, Any]:
+    """A saved view as the API shows it."""
+    return {"id": one.pk, "name": one.name, "query": one.query}
 
 
 def templates(user: access.Person, *, team: str | None = None, kind: str | None = None) -> QuerySet[Template]:
@@ -35,21 +34,18 @@ def template(user: access.Person, number: int) -> Template | None:
     return templates(user).filter(pk=number).first()
 
 
-def template_rows(found: Sequence[Template]) -> list[dict[str, Any]]:
-    """As the API shows them."""
-    return [
-        {
-            "id": one.pk,
-            "team": one.team.name if one.team else None,
-            "name": one.name,
-            "about": one.about,
-            "type": one.kind,
-            "author": one.author.username if one.author else "",
-            "version": one.version,
-            "job": one.job,
-        }
-        for one in found
-    ]
+def template_row(one: Template) -> dict[str, Any]:
+    """A template as the API shows it."""
+    return {
+        "id": one.pk,
+        "team": one.team.name if one.team else None,
+        "name": one.name,
+        "about": one.about,
+        "type": one.kind,
+        "author": one.author.username if one.author else "",
+        "version": one.version,
+        "job": one.job,
+    }
 
 
 def may_change(user: access.Person, one: Template) -> bool:

@@ -1,7 +1,6 @@
 """Signing in, who one is, and one's own tokens."""
 
 from datetime import timedelta
-from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
@@ -9,7 +8,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.endpoint import ANYONE, PAGE, WHOLE, View, endpoint, no_body, refuse
-from controlplane.api.pagination import page
 from controlplane.api.serializers import accounts as answers
 from controlplane.api.serializers import requests
 from controlplane.queries import access
@@ -58,12 +56,7 @@ class Tokens(View):
     @endpoint(answer=answers.TokenList, tag=TAG, operation="list_tokens", parameters=PAGE)
     def get(self, request: Request) -> Response:
         """List your tokens, newest first."""
-
-        def show(rows: list[Any]) -> list[dict[str, Any]]:
-            return [queries.token_row(row) for row in rows]
-
-        found = queries.tokens(request.user)
-        return Response(page(request, found, order="-id", show=show, size=self.given["page_size"]))
+        return self.listed(queries.tokens(request.user), "-id", queries.token_row)
 
     @endpoint(
         answer=answers.NewToken,

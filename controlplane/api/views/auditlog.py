@@ -1,7 +1,5 @@
 """The audit log: who asked for what, from where, and what came of it."""
 
-from typing import Any
-
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
 from rest_framework.request import Request
@@ -9,7 +7,6 @@ from rest_framework.response import Response
 
 from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, Parameter, View, endpoint, refuse
-from controlplane.api.pagination import page
 from controlplane.api.serializers import auditlog as answers
 from controlplane.api.views.platform import MOMENT
 from controlplane.queries import auditlog as queries
@@ -55,11 +52,7 @@ class AuditLog(View):
             if "cursor" in request.GET or "page_size" in request.GET:
                 refuse("as", "as=csv has no pages. Leave cursor and page_size out, and narrow it with from and to.")
             return _csv(queries.as_csv(found[: queries.MOST_ROWS]))
-
-        def show(rows: list[Any]) -> list[dict[str, Any]]:
-            return [queries.row(row) for row in rows]
-
-        return Response(page(request, found, order="-number", show=show, size=given["page_size"]))
+        return self.listed(found, "-number", queries.row)
 
 
 def _csv(text: str) -> HttpResponse:

@@ -1,13 +1,12 @@
 """One workload closely: decisions, ETA, measurements, pods, allocations, cost."""
 
-from typing import Any
 from uuid import UUID
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.endpoint import PAGE, Parameter, endpoint
-from controlplane.api.pagination import page, part
+from controlplane.api.pagination import part
 from controlplane.api.serializers import details as answers
 from controlplane.api.views.workloads import TAG, WorkloadView
 from controlplane.queries import details as queries
@@ -29,8 +28,7 @@ class Decisions(WorkloadView):
     def get(self, request: Request, uid: UUID) -> Response:
         """List what rounds of the scheduler and the autoscaler decided about a workload, with the rounds."""
         found = queries.decisions(self.one(uid))
-        order, size = self.given["ordering"], self.given["page_size"]
-        return Response(page(request, found, order=order, show=queries.decision_rows, size=size))
+        return self.listed_at_once(found, self.given["ordering"], queries.decision_rows)
 
 
 class Eta(WorkloadView):
@@ -73,12 +71,8 @@ class Allocations(WorkloadView):
     def get(self, request: Request, uid: UUID) -> Response:
         """List what a workload held in all its attempts, oldest first: the ledger behind usage and cost."""
         workload, now = self.one(uid), clock.now()
-
-        def show(seats: list[Any]) -> list[dict[str, Any]]:
-            return [queries.allocation_row(seat, workload.roles, now) for seat in seats]
-
         found = queries.allocations(workload)
-        return Response(page(request, found, order="id", show=show, size=self.given["page_size"]))
+        return self.listed(found, "id", lambda seat: queries.allocation_row(seat, workload.roles, now))
 
 
 class Cost(WorkloadView):

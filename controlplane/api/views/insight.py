@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, Parameter, View, endpoint
-from controlplane.api.pagination import page, part
+from controlplane.api.pagination import part
 from controlplane.api.refusals import Unavailable
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.views.workloads import TAG, WorkloadView
@@ -34,12 +34,7 @@ class Events(WorkloadView):
     )
     def get(self, request: Request, uid: UUID) -> Response:
         """List what happened to a workload."""
-        found = queries.events(self.one(uid))
-
-        def show(rows: list[Any]) -> list[dict[str, Any]]:
-            return [queries.event_row(row) for row in rows]
-
-        return Response(page(request, found, order=self.given["ordering"], show=show, size=self.given["page_size"]))
+        return self.listed(queries.events(self.one(uid)), self.given["ordering"], queries.event_row)
 
 
 class Explanation(WorkloadView):

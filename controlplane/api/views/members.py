@@ -1,7 +1,7 @@
 """Who is in a team: members, service accounts with their tokens, and the groups that give roles."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
@@ -9,11 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, View, endpoint, no_body
-from controlplane.api.pagination import page
 from controlplane.api.serializers import accounts as answers
 from controlplane.api.serializers import requests
 from controlplane.api.views.accounts import new_token
-from controlplane.api.views.platform import ListView
 from controlplane.queries import access
 from controlplane.queries import accounts as queries
 from controlplane.services import groups, members, service_accounts, tokens
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 TAG = "members"
 
 
-class Members(ListView):
+class Members(View):
     """Who is in a team."""
 
     @endpoint(answer=answers.MemberList, tag=TAG, operation="list_members", parameters=PAGE)
@@ -70,12 +68,7 @@ class ServiceAccounts(View):
     @endpoint(answer=answers.ServiceAccountList, tag=TAG, operation="list_service_accounts", parameters=PAGE)
     def get(self, request: Request) -> Response:
         """List the service accounts of the teams that you are an admin of."""
-
-        def show(rows: list[Any]) -> list[dict[str, Any]]:
-            return [queries.service_account_row(row) for row in rows]
-
-        found = queries.service_accounts(self.caller)
-        return Response(page(request, found, order="id", show=show, size=self.given["page_size"]))
+        return self.listed(queries.service_accounts(self.caller), "id", queries.service_account_row)
 
     @endpoint(
         answer=answers.ServiceAccount,
@@ -141,12 +134,7 @@ class ServiceAccountTokens(OfAccount):
     @endpoint(answer=answers.TokenList, tag=TAG, operation="list_service_account_tokens", parameters=PAGE)
     def get(self, request: Request, pk: int) -> Response:
         """List a service account's tokens, newest first."""
-
-        def show(rows: list[Any]) -> list[dict[str, Any]]:
-            return [queries.token_row(row) for row in rows]
-
-        found = queries.tokens(self.account(pk))
-        return Response(page(request, found, order="-id", show=show, size=self.given["page_size"]))
+        return self.listed(queries.tokens(self.account(pk)), "-id", queries.token_row)
 
     @endpoint(
         answer=answers.NewToken,
@@ -191,12 +179,7 @@ class GroupMappings(View):
     )
     def get(self, request: Request) -> Response:
         """List the groups that give roles in teams."""
-
-        def show(rows: list[Any]) -> list[dict[str, Any]]:
-            return [queries.group_mapping_row(row) for row in rows]
-
-        found = queries.group_mappings()
-        return Response(page(request, found, order="id", show=show, size=self.given["page_size"]))
+        return self.listed(queries.group_mappings(), "id", queries.group_mapping_row)
 
     @endpoint(
         answer=answers.GroupMapping,

@@ -9,7 +9,6 @@ from rest_framework.response import Response
 
 from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, VERSION, Parameter, View, endpoint, if_match, no_body, versioned
-from controlplane.api.pagination import page, part
 from controlplane.api.serializers import notices as answers
 from controlplane.api.serializers import requests, telling
 from controlplane.queries import notices as queries
@@ -33,8 +32,7 @@ class Notices(View):
     def get(self, request: Request) -> Response:
         """List your notices, newest first."""
         found = queries.notices(self.caller, unread=self.given["unread"])
-        size = self.given["page_size"]
-        return Response(page(request, found, order="-id", show=_shown(queries.notice_row), size=size))
+        return self.listed(found, "-id", queries.notice_row)
 
 
 class ReadNotices(View):
@@ -59,9 +57,7 @@ class Rules(View):
     @endpoint(answer=answers.RuleList, tag=TAG, operation="list_notification_rules", parameters=PAGE)
     def get(self, request: Request) -> Response:
         """List what you are told of."""
-        found = queries.rules(self.caller)
-        size = self.given["page_size"]
-        return Response(page(request, found, order="id", show=_shown(queries.rule_row), size=size))
+        return self.listed(queries.rules(self.caller), "id", queries.rule_row)
 
     @endpoint(
         answer=answers.Rule,
@@ -123,8 +119,7 @@ class Webhooks(_OfWebhook):
     def get(self, request: Request) -> Response:
         """List the webhooks of the teams whose admin you are."""
         found = queries.webhooks(self.caller, self.given["team"])
-        rows = queries.rows(found, queries.webhook_row)
-        return Response(part(request, rows, lambda row: f"{row['team']}/{row['name']}", self.given["page_size"]))
+        return self.paged([queries.webhook_row(one) for one in found], "team", "name")
 
     @endpoint(
         answer=answers.NewWebhook,
@@ -219,8 +214,7 @@ class Deliveries(_OfWebhook):
     def get(self, request: Request, webhook: UUID) -> Response:
         """List what a webhook was sent, newest first, with each try."""
         found = queries.deliveries(self.managed(webhook), self.given["state"])
-        size = self.given["page_size"]
-        return Response(page(request, found, order="-id", show=_shown(queries.delivery_row), size=size))
+        return self.listed(found, "-id", queries.delivery_row)
 
 
 class Redeliver(_OfWebhook):
@@ -235,7 +229,3 @@ class Redeliver(_OfWebhook):
             raise Http404
         sent = deliveries.redeliver(delivery=found, actor=self.actor)
         return Response(queries.delivery_row(sent), status=202)
-
-
-def _shown(show: Any) -> Any:
-    return lambda rows: queries.rows(rows, show)

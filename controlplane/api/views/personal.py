@@ -10,7 +10,6 @@ from rest_framework.response import Response
 
 from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, VERSION, Parameter, View, endpoint, if_match, no_body, versioned
-from controlplane.api.pagination import page
 from controlplane.api.serializers import personal as answers
 from controlplane.api.serializers import requests
 from controlplane.api.serializers.workloads import KINDS
@@ -39,8 +38,7 @@ class Templates(View):
     def get(self, request: Request) -> Response:
         """List the platform's templates and those of your teams, newest first."""
         found = personal.templates(request.user, team=self.given["team"], kind=self.given["type"])
-        show = personal.template_rows
-        return Response(page(request, found, order="-pk", show=show, size=self.given["page_size"]))
+        return self.listed(found, "-pk", personal.template_row)
 
     @endpoint(
         answer=answers.Template,
@@ -62,7 +60,7 @@ class Templates(View):
         elif not access.is_platform_admin(request.user):
             raise PermissionDenied("A template without a team is for everybody. Name one of your teams.")
         made = templates.create(team=team, name=given["name"], about=given["about"], job=given["job"], user=self.caller)
-        return versioned(personal.template_rows([made])[0], made.version, 201)
+        return versioned(personal.template_row(made), made.version, 201)
 
 
 class Template(View):
@@ -72,7 +70,7 @@ class Template(View):
     def get(self, request: Request, number: int) -> Response:
         """Read a template."""
         found = self.one(number)
-        return versioned(personal.template_rows([found])[0], found.version)
+        return versioned(personal.template_row(found), found.version)
 
     @endpoint(
         answer=answers.Template,
@@ -89,7 +87,7 @@ class Template(View):
         made = templates.change(
             template=found, about=given["about"], job=given["job"], version=if_match(request), actor=self.actor
         )
-        return versioned(personal.template_rows([made])[0], made.version)
+        return versioned(personal.template_row(made), made.version)
 
     @endpoint(status=204, tag=TAG, operation="remove_template")
     def delete(self, request: Request, number: int) -> Response:
@@ -119,8 +117,7 @@ class SavedViews(View):
     @endpoint(answer=answers.SavedViewList, tag="views", operation="list_views", parameters=PAGE)
     def get(self, request: Request) -> Response:
         """List your saved lists of workloads."""
-        found = personal.views(self.caller)
-        return Response(page(request, found, order="-pk", show=personal.view_rows, size=self.given["page_size"]))
+        return self.listed(personal.views(self.caller), "-pk", personal.view_row)
 
     @endpoint(
         answer=answers.SavedView,
@@ -134,7 +131,7 @@ class SavedViews(View):
         """Keep a list of workloads under a name; one of the same name is replaced."""
         given = requests.read(requests.SAVED_VIEW, request.data)
         made = savedviews.save(user=self.caller, name=given["name"], given=_filters(given["query"]))
-        return Response(personal.view_rows([made])[0], status=201)
+        return Response(personal.view_row(made), status=201)
 
 
 class SavedView(View):

@@ -22,16 +22,7 @@ DAY = 86_400.0
 LONGEST = 366 * DAY
 
 
-class ListView(View):
-    """A list that fits into memory, by pages."""
-
-    def paged(self, rows: list[dict[str, Any]], *names: str) -> Response:
-        """One page of the rows, ordered by these fields."""
-        found = part(self.request, rows, lambda row: "/".join(str(row[n]) for n in names), self.given["page_size"])
-        return Response(found)
-
-
-class Teams(ListView):
+class Teams(View):
     """The user's teams."""
 
     @endpoint(answer=answers.TeamList, tag="teams", operation="list_teams", parameters=PAGE)
@@ -52,7 +43,7 @@ class Team(View):
         return Response(found)
 
 
-class PriorityClasses(ListView):
+class PriorityClasses(View):
     """All priority classes."""
 
     @endpoint(answer=answers.PriorityClassList, tag="priorities", operation="list_priority_classes", parameters=PAGE)
@@ -61,7 +52,7 @@ class PriorityClasses(ListView):
         return self.paged(queries.priority_classes(), "name")
 
 
-class NodePools(ListView):
+class NodePools(View):
     """All node pools."""
 
     @endpoint(answer=answers.NodePoolList, tag="nodes", operation="list_node_pools", parameters=PAGE)
@@ -70,7 +61,7 @@ class NodePools(ListView):
         return self.paged(queries.node_pools(), "name")
 
 
-class Nodes(ListView):
+class Nodes(View):
     """All machines."""
 
     @endpoint(
@@ -93,7 +84,7 @@ class Node(View):
         return Response(_node(request, name))
 
 
-class Gpus(ListView):
+class Gpus(View):
     """All devices."""
 
     @endpoint(
@@ -113,7 +104,7 @@ class Gpus(ListView):
         return Response(found)
 
 
-class GpuProfiles(ListView):
+class GpuProfiles(View):
     """The kinds of devices."""
 
     @endpoint(answer=devices.GpuProfileList, tag="nodes", operation="list_gpu_profiles", parameters=PAGE)
@@ -122,7 +113,7 @@ class GpuProfiles(ListView):
         return self.paged(queries.gpu_profiles(), "name")
 
 
-class Topologies(ListView):
+class Topologies(View):
     """Where machines stand."""
 
     @endpoint(answer=devices.TopologyPage, tag="nodes", operation="list_topologies", parameters=PAGE)

@@ -7,7 +7,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, View, endpoint, if_match, no_body, versioned
-from controlplane.api.pagination import page
 from controlplane.api.refusals import Faulty
 from controlplane.api.serializers import policies as answers
 from controlplane.api.serializers import requests
@@ -26,8 +25,7 @@ class Policies(View):
     @endpoint(answer=answers.PolicyList, tag="policies", operation="list_policies", parameters=PAGE)
     def get(self, request: Request) -> Response:
         """List the versions of the policy, newest first, with what each changed. The first of them is in force."""
-        found = page(request, policies.versions(), order="-pk", show=policies.rows, size=self.given["page_size"])
-        return Response(found)
+        return self.listed_at_once(policies.versions(), "-pk", policies.rows)
 
     @endpoint(
         answer=answers.Policy,
@@ -86,8 +84,7 @@ class Simulations(View):
     )
     def get(self, request: Request) -> Response:
         """List what-ifs, newest first."""
-        found = page(request, asked.every(), order="-pk", show=asked.rows, size=self.given["page_size"])
-        return Response(found)
+        return self.listed_at_once(asked.every(), "-pk", asked.rows)
 
     @endpoint(
         answer=answers.SimulationRow,

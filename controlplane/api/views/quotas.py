@@ -10,7 +10,7 @@ from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, VERSION, Parameter, View, endpoint, if_match, versioned
 from controlplane.api.serializers import platform as answers
 from controlplane.api.serializers import requests
-from controlplane.api.views.platform import LABEL, ListView
+from controlplane.api.views.platform import LABEL
 from controlplane.queries import platform as queries
 from controlplane.queries.access import Verb
 from controlplane.services import quotas
@@ -19,7 +19,7 @@ from controlplane.services.errors import Refused
 TAG = "teams"
 
 
-class Quotas(ListView):
+class Quotas(View):
     """All quotas."""
 
     @endpoint(
@@ -34,7 +34,7 @@ class Quotas(ListView):
         return self.paged([queries.quota_row(quota) for quota in found], "team", "pool")
 
 
-class TeamQuotas(ListView):
+class TeamQuotas(View):
     """The quotas of one team."""
 
     @endpoint(answer=answers.QuotaList, tag=TAG, operation="list_team_quotas", parameters=PAGE)

@@ -10,7 +10,6 @@ from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, VERSION, Parameter, View, endpoint, if_match, versioned
 from controlplane.api.serializers import platform as answers
 from controlplane.api.serializers import requests
-from controlplane.api.views.platform import ListView
 from controlplane.quantities import iso
 from controlplane.queries import shares as queries
 from controlplane.queries import whatif
@@ -22,7 +21,7 @@ from controlplane.services.errors import Refused
 TAG = "teams"
 
 
-class Shares(ListView):
+class Shares(View):
     """How teams stand."""
 
     @endpoint(
@@ -48,7 +47,7 @@ class Shares(ListView):
         return self.paged(rows, "team", "pool")
 
 
-class TeamBudgets(ListView):
+class TeamBudgets(View):
     """The budgets of one team."""
 
     @endpoint(answer=answers.BudgetList, tag=TAG, operation="list_team_budgets", parameters=PAGE)

@@ -15,7 +15,6 @@ from controlplane import jobfile, spec
 from controlplane.api import errors, waiting
 from controlplane.api.endpoint import PAGE, VERSION, Parameter, View, endpoint, etag, if_match, no_body, versioned
 from controlplane.api.feed import FEED, or_leave
-from controlplane.api.pagination import page
 from controlplane.api.refusals import Faulty
 from controlplane.api.rendering import dumps
 from controlplane.api.serializers import requests
@@ -129,7 +128,7 @@ class Workloads(WorkloadView):
             return queries.listed([key.uid for key in keys])
 
         keys = found.values_list("uid", "seq", named=True)
-        return Response(page(self.request, keys, order=given["ordering"], show=show, size=given["page_size"]))
+        return self.listed_at_once(keys, given["ordering"], show)
 
     def submitted(self, body: Any) -> HttpResponse:
         """The workload that a job file has made."""
