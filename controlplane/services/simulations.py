@@ -21,6 +21,7 @@ from controlplane.services.errors import Refused
 
 KEEP = 50  # older ones are forgotten
 LIMIT_SECONDS = 600.0  # of one what-if
+NICENESS = 10  # of its process: pages and loops go first
 
 
 class StoppedError(Exception):
@@ -80,7 +81,7 @@ def _bury_the_dead() -> None:
 def _spawn(number: int) -> None:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "controlplane.settings"}
     subprocess.Popen(  # noqa: S603 - our own command with a number
-        [sys.executable, "-m", "django", "simulation", str(number)],
+        [sys.executable, "-m", "django", "simulation", str(number), "--niceness", str(NICENESS)],
         cwd=settings.BASE_DIR,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -11,7 +11,6 @@ from controlplane.queries import lab
 from controlplane.queries import simulations as queries
 from controlplane.services import simulations
 
-NICENESS = 10  # pages and loops go first
 TELL_SECONDS = 0.5  # between two notes of progress
 
 
@@ -24,10 +23,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Which one."""
         parser.add_argument("number", type=int)
+        parser.add_argument("--niceness", type=int, default=0, help="how far this process steps back for others")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Answer it, within its time."""
-        os.nice(NICENESS)
+        os.nice(options["niceness"])
         number = options["number"]
         row = queries.row(number)
         if row is None:

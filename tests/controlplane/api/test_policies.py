@@ -1,5 +1,6 @@
 """The policy's versions and what-ifs over REST."""
 
+import os
 from typing import Any
 
 import pytest
@@ -47,11 +48,13 @@ def test_a_bad_setting_is_refused_by_field(api: People, body: dict[str, Any], st
 
 
 def test_a_what_if_is_started_followed_answered_and_deleted(api: People) -> None:
+    niceness = os.nice(0)
     row = body_of(api.platform.post("/simulations", FIFO), 201)
     path = f"/simulations/{row['id']}"
     assert (row["state"], row["author"], row["asked"]) == ("Running", "root", FIFO)
     fields_of(api.platform.get(f"{path}/results"), 409)
     call_command("simulation", str(row["id"]))  # what its process runs
+    assert os.nice(0) == niceness, "only a process of its own steps back"
     done = body_of(api.platform.get(path))
     assert (done["state"], done["progress"]) == ("Done", 1.0)
     found = body_of(api.platform.get(f"{path}/results"))
