@@ -5,14 +5,12 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane import jobfile
+from controlplane import csvfile, jobfile
 from controlplane.api.endpoint import PAGE, Parameter, View, endpoint, refuse
 from controlplane.api.serializers import auditlog as answers
-from controlplane.api.views.platform import MOMENT
+from controlplane.api.views.platform import FORMATS, MOMENT
 from controlplane.queries import auditlog as queries
 from controlplane.shapes import Choice, Text
-
-JSON, CSV = "json", "csv"
 
 
 class AuditLog(View):
@@ -30,7 +28,7 @@ class AuditLog(View):
             Parameter("kind", Text(40), "Whose first event is of this kind, such as QuotaChanged."),
             Parameter("from", MOMENT, "Not before this moment."),
             Parameter("to", MOMENT, "Before this moment."),
-            Parameter("as", Choice((JSON, CSV)), "csv: the newest rows as a table for spreadsheets, no pages.", JSON),
+            Parameter("format", FORMATS, "csv: the newest rows as a table for spreadsheets, no pages.", "json"),
             *PAGE,
         ),
     )
@@ -48,13 +46,13 @@ class AuditLog(View):
             until=given["to"],
         )
         found = queries.entries(request.user, filters)
-        if given["as"] == CSV:
+        if given["format"] == "csv":
             if "cursor" in request.GET or "page_size" in request.GET:
-                refuse("as", "as=csv has no pages. Leave cursor and page_size out, and narrow it with from and to.")
+                refuse("format", "csv has no pages. Leave cursor and page_size out, and narrow it with from and to.")
             return _csv(queries.as_csv(found[: queries.MOST_ROWS]))
         return self.listed(found, "-number", queries.row)
 
 
 def _csv(text: str) -> HttpResponse:
     headers = {"Content-Disposition": 'attachment; filename="audit-log.csv"', "Cache-Control": "no-store"}
-    return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)
+    return HttpResponse(text, content_type=csvfile.CONTENT_TYPE, headers=headers)

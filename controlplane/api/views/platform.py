@@ -18,6 +18,7 @@ from controlplane.shapes import Choice, Items, Quantity, Text
 
 LABEL = Text(253, r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", jobfile.LABEL_FIX)
 MOMENT = Quantity(moment, 0, 4e9, '"2026-01-01T00:00:00Z"', ("1970-01-01T00:00:00Z", "2096-10-02T00:00:00Z"))
+FORMATS = Choice(("json", "csv"))
 DAY = 86_400.0
 LONGEST = 366 * DAY
 

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from controlplane import csvfile
 from controlplane.api.endpoint import Parameter, View, endpoint, refuse
 from controlplane.api.serializers import reports as answers
-from controlplane.api.views.platform import MOMENT
+from controlplane.api.views.platform import FORMATS, MOMENT
 from controlplane.quantities import iso
 from controlplane.queries import platform as queries
 from controlplane.queries import reports
@@ -19,7 +19,7 @@ from controlplane.shapes import Choice, Items
 TAG = "reports"
 FROM = Parameter("from", MOMENT, "Cluster clock; 30 days before `to` if absent.")
 TO = Parameter("to", MOMENT, "Cluster clock; the end of the running hour if absent.")
-FORMAT = Parameter("format", Choice(("json", "csv")), "csv: a table for spreadsheets, formulas escaped.", "json")
+FORMAT = Parameter("format", FORMATS, "csv: a table for spreadsheets, formulas escaped.", "json")
 DEFAULT = 30 * reports.DAY
 
 
