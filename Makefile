@@ -6,7 +6,7 @@ UPFLAGS ?=
 CORE_TESTS := $(wildcard tests/gpushare tests/scheduler tests/autoscaler tests/museum/test_decisions.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test-cluster reset test check fix benchmark figures nightly sbom requirements
+.PHONY: help setup up test-cluster reset test check lint fix benchmark figures nightly sbom requirements
 # The steps of a target build on each other, and servers and measurements share the machine.
 .NOTPARALLEL:
 
@@ -35,13 +35,15 @@ test: setup ## run all tests, on SQLite and on Postgres
 	$(PY) -m pytest
 	$(PY) -m pytest tests/controlplane --database=postgres
 
-check: setup ## format, lint, types, import contracts, migrations, sizes, core tests
+check: lint ## what each commit has to pass: lint, and the core tests
+	$(PY) -m pytest -q tests/test_architecture.py $(CORE_TESTS)
+
+lint: setup ## format, lint, types, import contracts, migrations
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	.venv/bin/lint-imports --no-logo
 	$(PY) -m mypy
 	$(PY) manage.py makemigrations --check --dry-run
-	$(PY) -m pytest -q tests/test_architecture.py $(CORE_TESTS)
 
 fix: setup ## format, and mend what ruff can mend by itself
 	$(PY) -m ruff format .

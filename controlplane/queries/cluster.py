@@ -11,6 +11,7 @@ from controlplane.cluster.port import PodPhase
 from controlplane.models import Gpu, Node, Placement, PlacementState, Workload
 from gpushare.gpu import WHOLE
 
+MANY_NODES = 200  # from so many on their map is put together in two steps
 HELD = (PlacementState.BOUND, PlacementState.LEAVING)
 
 
@@ -142,6 +143,11 @@ def room(found: Iterable[RackRow]) -> Room:
     nodes = [node for rack in found for node in rack.nodes]
     most = max((node.whole_free for node in nodes), default=0)
     return Room(sum(node.free for node in nodes), sum(node.whole_free for node in nodes), most)
+
+
+def is_large() -> bool:
+    """Whether the map of all machines takes a while to put together."""
+    return Node.objects.count() > MANY_NODES
 
 
 def racks(visible: Collection[str] | None, pool: str = "") -> tuple[RackRow, ...]:

@@ -23,6 +23,7 @@ from controlplane.queries.shares import BudgetRow, Share
 from gpushare.gpu import WHOLE
 from scheduler.workload import ACTIVE, WAITING
 
+MANY_TEAMS, MANY_WORKLOADS = 50, 1000  # from so many on a page of them is put together in two steps
 HOLDS = (PlacementState.BOUND, PlacementState.LEAVING)
 
 
@@ -110,6 +111,12 @@ class PoolRow:
 def rows(held: Mapping[tuple[int, str], int] | None = None) -> tuple[TeamRow, ...]:
     """Every team, by name; four queries beside `held_by_team_and_pool`, which whoever has asked that already gives."""
     return tuple(_row(one) for one in _stands(held_by_team_and_pool() if held is None else held))
+
+
+def are_many() -> bool:
+    """Whether how all teams stand takes a while to work out: as a round does, from all that is alive."""
+    alive = Workload.objects.filter(phase__in=[phase.value for phase in (*ACTIVE, *WAITING)])
+    return Team.objects.count() > MANY_TEAMS or alive.count() > MANY_WORKLOADS
 
 
 def colours() -> dict[str, int]:

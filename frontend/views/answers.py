@@ -27,6 +27,11 @@ def is_part(request: HttpRequest) -> bool:
     return request.headers.get("HX-Request") == "true" and request.headers.get("HX-Boosted") != "true"
 
 
+def is_later(request: HttpRequest, *, is_large: bool) -> bool:
+    """Whether to answer with the page alone, which fetches its large part itself; `?whole=1` asks for all at once."""
+    return is_large and not is_part(request) and request.GET.get("whole") != "1"
+
+
 def seen_teams(request: HttpRequest) -> list[str] | None:
     """The teams whose workloads the viewer sees; None = all."""
     return None if access.is_platform_admin(request.user) else teams_for(request, access.Verb.READ)

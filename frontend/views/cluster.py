@@ -5,7 +5,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from controlplane.queries import cluster, teams
-from frontend.views.answers import answer, link, seen_teams
+from frontend.views.answers import answer, is_later, link, seen_teams
 
 SHOWS = (("", "Allocation"), ("use", "Use"), ("room", "Room"))  # what a cell's filling means
 
@@ -19,8 +19,10 @@ def overview(request: HttpRequest) -> HttpResponse:
     pool = wanted if wanted in {p.name for p in pools} else ""
     wanted = request.GET.get("show", "")
     rows = [(row.name, row.colour) for row in teams.rows() if row.is_used]
-    racks = cluster.racks(seen_teams(request), pool)
+    later = is_later(request, is_large=cluster.is_large())
+    racks = () if later else cluster.racks(seen_teams(request), pool)
     context = {
+        "is_later": later,
         "racks": racks,
         "room": cluster.room(racks),
         "pools": pools,

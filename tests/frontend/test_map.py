@@ -1,7 +1,9 @@
 """The cluster map's three views of the same cells, and its figure of fragmentation."""
 
-from controlplane.models import Gpu, Node, Placement, Workload
-from controlplane.queries import cluster
+import pytest
+
+from controlplane.models import Gpu, Node, Placement, Team, Workload
+from controlplane.queries import cluster, teams
 from scheduler.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World, document
@@ -34,6 +36,24 @@ def test_use_draws_how_much_computes_inside_what_is_held(bare: World, visit: Vis
     Gpu.objects.create(node=Node.objects.get(name=place.node), index=place.gpus[0], duty=0.5, memory_used=10)
     assert 'class="duty t0" x="4" y="9.0" width="5" height="9.0"' in visit("mel").get("/map/?show=use").content.decode()
     assert 'class="duty' not in visit("mel").get("/map/").content.decode()
+
+
+@pytest.mark.parametrize(("page", "part"), [("/map/", 'class="panel rack"'), ("/teams/", "May borrow")])
+def test_a_large_clusters_page_comes_at_once_and_fetches_its_large_part(
+    bare: World, visit: Visit, page: str, part: str
+) -> None:
+    mel = visit("mel")
+    assert part in mel.get(page).content.decode()
+    a_node = Node.objects.all()[0]
+    Node.objects.bulk_create(Node(name=f"n{i}", pool=a_node.pool, gpu_count=1) for i in range(cluster.MANY_NODES))
+    Team.objects.bulk_create(Team(name=f"team-{i}") for i in range(teams.MANY_TEAMS))
+    first = mel.get(page).content.decode()
+    assert part not in first
+    assert 'hx-trigger="load, live-' in first
+    assert f'hx-get="{page}"' in first
+    assert part in mel.get(page, headers={"HX-Request": "true"}).content.decode()
+    assert '<a class="button" href="?whole=1">' in first  # for who has no scripts
+    assert part in mel.get(f"{page}?whole=1").content.decode()
 
 
 def test_room_tells_each_nodes_whole_gpus_and_fragmentation(bare: World, visit: Visit) -> None:
