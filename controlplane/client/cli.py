@@ -72,6 +72,7 @@ for command in (
     act.suspend,
     act.resume,
     act.requeue,
+    act.extend,
     act.scale,
     act.priority,
     act.remedy,

@@ -184,6 +184,10 @@ class Client:
         """Send a running workload back to the queue, after a checkpoint."""
         return self._act(uid, "requeue")
 
+    def extend(self, uid: str) -> Json:
+        """Count a notebook's time without use from now on; return after how much of it it is parked."""
+        return _object(self._transport.send("POST", f"/notebooks/{_part(uid)}/extend", key=_key()))
+
     def scale(
         self, uid: str, *, count: int | None = None, least: int | None = None, most: int | None = None
     ) -> Workload:

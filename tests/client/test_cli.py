@@ -25,6 +25,24 @@ def test_verbs_are_sent_and_told(signed_in: Scripted, weft: Weft, verb: str, pha
     assert (ran.code, ran.out) == (0, f"nlp/hello is {phase}.\n")
 
 
+def test_extending_says_how_long_a_notebook_stays(signed_in: Scripted, weft: Weft) -> None:
+    explore = workload("explore", type="notebook")
+    at = f"/notebooks/{explore['uid']}/extend"
+    signed_in.on("GET", "/workloads", page(explore))
+    signed_in.on("POST", at, {"idle_since": None, "park_after_seconds": 5400.0, "parks_at": None})
+    ran = weft("extend", "explore")
+    assert (ran.code, ran.out) == (0, "nlp/explore stays for another 1h30m without use.\n")
+
+
+def test_of_a_list_that_is_not_all_notebooks_none_is_extended(signed_in: Scripted, weft: Weft) -> None:
+    explore = workload("explore", type="notebook")
+    signed_in.on("GET", "/workloads", page(explore), page(HELLO))
+    ran = weft("extend", "explore", "hello")
+    assert (ran.code, ran.out) == (1, "")
+    assert "nlp/hello is of type training. Only a notebook is parked" in ran.err
+    assert not signed_in.sent("POST", f"/notebooks/{explore['uid']}/extend")
+
+
 def test_stop_without_a_terminal_does_not_ask(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", page(HELLO))
     signed_in.on("GET", AT, HELLO)

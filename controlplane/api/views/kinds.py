@@ -8,7 +8,7 @@ from django.urls import URLPattern, path
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.endpoint import VERSION, endpoint
+from controlplane.api.endpoint import VERSION, endpoint, no_body
 from controlplane.api.serializers import details
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.serializers.requests import BODY_OF, Changes
@@ -17,7 +17,8 @@ from controlplane.quantities import iso
 from controlplane.queries import details as queries
 from controlplane.queries import sla
 from controlplane.queries import workloads as rows
-from controlplane.services import clock
+from controlplane.queries.access import Verb
+from controlplane.services import clock, idle
 from controlplane.services.errors import Refused
 from scheduler.workload import Kind, Phase
 
@@ -164,12 +165,37 @@ class Activity(OfKind):
     @endpoint(answer=details.Activity, tag="notebooks", operation="read_notebook_activity")
     def get(self, request: Request, uid: UUID) -> Response:
         """Tell since when a notebook is measured idle, and when it will be parked if it stays so."""
+        return Response(_activity(self.one(uid)))
+
+
+class Extend(OfKind):
+    """A notebook's time without use."""
+
+    kind = Kind.NOTEBOOK
+
+    @endpoint(
+        answer=details.Activity,
+        problems=(409, 413, 415, 422),
+        tag="notebooks",
+        operation="extend_notebook",
+    )
+    def post(self, request: Request, uid: UUID) -> Response:
+        """Count a notebook's time without use anew, as if it had just been used, so that it is parked later."""
+        no_body(request)
         workload = self.one(uid)
-        since = rows.idle_since(workload)
-        after = (workload.spec.get("normalised") or {}).get("park_after_seconds")
-        parks_at = None if since is None or after is None else iso(since + after)
-        told = {"idle_since": None if since is None else iso(since), "park_after_seconds": after}
-        return Response({**told, "parks_at": parks_at})
+        self.may(Verb.ACT, workload.team.name)
+        idle.extend(workload=workload, actor=self.actor)
+        return Response(_activity(self.one(uid)))
+
+
+def _activity(workload: Any) -> dict[str, Any]:
+    since = rows.idle_since(workload)
+    after = (workload.spec.get("normalised") or {}).get("park_after_seconds")
+    return {
+        "idle_since": None if since is None else iso(since),
+        "park_after_seconds": after,
+        "parks_at": None if since is None or after is None else iso(since + after),
+    }
 
 
 ROUTES: list[URLPattern] = [
@@ -179,4 +205,5 @@ ROUTES: list[URLPattern] = [
     path("inferences/<uuid:uid>/autoscaling", Autoscaling.as_view()),
     path("notebooks/<uuid:uid>/connect", Connect.as_view()),
     path("notebooks/<uuid:uid>/activity", Activity.as_view()),
+    path("notebooks/<uuid:uid>/extend", Extend.as_view()),
 ]

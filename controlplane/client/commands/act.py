@@ -1,4 +1,4 @@
-"""stop, suspend, resume, requeue, scale, priority; and remedy, which makes a waiting one start."""
+"""stop, suspend, resume, requeue, extend, scale, priority; and remedy, which makes a waiting one start."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -51,6 +51,18 @@ def requeue(ctx: typer.Context, names: Names, team: Team = "") -> None:
     """Send running workloads back to the queue, after a checkpoint."""
     session: Session = ctx.obj
     _act(_found(session, names, team), session.client.requeue)
+
+
+def extend(ctx: typer.Context, names: Names, team: Team = "") -> None:
+    """Count the time without use of notebooks anew: they are parked later."""
+    session: Session = ctx.obj
+    found = _found(session, names, team)
+    for one in found:
+        if one.type != "notebook":
+            raise WeftError(f"{one.path} is of type {one.type}. Only a notebook is parked when nobody uses it.")
+    for one in found:
+        after = session.client.extend(one.uid).get("park_after_seconds")
+        output.say(f"{one.path} stays for another {output.span(after)} without use.")
 
 
 def scale(

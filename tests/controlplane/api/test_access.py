@@ -109,6 +109,7 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
             "notebooks/UID/activity",
         )
     },
+    ("POST", "notebooks/UID/extend"): (None, NOT_OF_THIS_TYPE),  # who may extend one: test_details.py
     ("GET", "gpus"): (None, SIGNED_IN),
     ("GET", "gpu-profiles"): (None, SIGNED_IN),
     ("GET", "topologies"): (None, SIGNED_IN),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.cluster.port import PodPhase
-from controlplane.models import Gpu, Node, NodePool, ServiceWindow, Workload
+from controlplane.models import Event, Gpu, Node, NodePool, ServiceWindow, Workload
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
 from tests.controlplane.state import START
 
@@ -209,6 +209,44 @@ def test_a_notebook_tells_its_address_and_when_it_is_parked(api: People) -> None
         "park_after_seconds": 1800.0,
         "parks_at": "2026-01-01T00:31:00Z",
     }
+
+
+def idle_notebook(api: People, **fields: Any) -> str:
+    """A running one that nobody has used for a minute; its address."""
+    body = {"name": "explore", "team": "red", "resources": {"gpus": 1}, **fields}
+    uid = body_of(api.member.post("/notebooks", body), 201)["uid"]
+    Workload.objects.filter(pk=uid).update(phase="Running", started_at=START, idle_since=START + 60)
+    return f"/notebooks/{uid}"
+
+
+def test_extending_a_notebook_counts_its_time_without_use_anew(api: People) -> None:
+    at = idle_notebook(api, idle={"park_after": "30m"})
+    counted = {"idle_since": None, "park_after_seconds": 1800.0, "parks_at": None}
+    for _ in range(2):  # twice does it once
+        assert body_of(api.member.post(f"{at}/extend")) == counted
+    assert body_of(api.viewer.get(f"{at}/activity")) == counted
+    event = Event.objects.get(kind="Extended")
+    assert (event.actor, event.message) == ("mia", "Stays for another 30 minutes without use.")
+    assert fields_of(api.member.post(f"{at}/extend", {"minutes": 5})) == [""]
+
+
+def test_only_those_who_may_act_extend_a_notebook(api: People) -> None:
+    at = idle_notebook(api, idle={"park_after": "30m"})
+    fields_of(api.viewer.post(f"{at}/extend"), 403)
+    fields_of(api.blue_admin.post(f"{at}/extend"), 404)
+    fields_of(api.nobody.post(f"{at}/extend"), 401)
+    assert Workload.objects.get(name="explore").idle_since == START + 60
+    body_of(api.platform.post(f"{at}/extend"))
+
+
+def test_what_is_never_parked_or_does_not_run_is_not_extended(api: People) -> None:
+    at = idle_notebook(api)
+    assert fields_of(api.member.post(f"{at}/extend"), 422) == ["idle.park_after"]
+    other = idle_notebook(api, name="waits", idle={"park_after": "1h"})
+    Workload.objects.filter(name="waits").update(phase="Queued")
+    refused = api.member.post(f"{other}/extend")
+    assert fields_of(refused, 409) == ["phase"]
+    assert "does not run" in body_of(refused, 409)["detail"]
 
 
 # --- devices ----------------------------------------------------------------------------------
