@@ -81,8 +81,10 @@ def _duty(device: Any, x: int) -> SafeString:
     """The bar of what computes, from below: in its team's colour, or neutral where several share the GPU."""
     high = HEIGHT * min(1.0, device.duty or 0.0)
     colour = f" t{device.tenants[0].colour}" if len(device.tenants) == 1 else ""
-    bar = '<rect class="duty{}" x="{}" y="{}" width="5" height="{}"/>'
-    return format_html(bar, colour, x + 4, f"{HEIGHT - high:.1f}", f"{high:.1f}")
+    return format_html(
+        '<rect class="duty{}" x="{}" y="{}" width="5" height="{}"/>',
+        colour, x + 4, f"{HEIGHT - high:.1f}", f"{high:.1f}",
+    )  # fmt: skip
 
 
 def _slices(tenants: Sequence[Any], more: str = "") -> str:

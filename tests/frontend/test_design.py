@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.frontend.conftest import Visit
-from tests.frontend.factory import World
-
 FRONTEND = Path(__file__).resolve().parents[2] / "frontend"
 STATIC = FRONTEND / "static" / "frontend"
 TEMPLATES = sorted((FRONTEND / "templates").rglob("*.html"))
@@ -88,46 +85,26 @@ def test_templates_escape_everything_and_carry_no_script_or_style(path: Path) ->
 
 
 def test_python_marks_nothing_as_safe() -> None:
-    told = [p.name for p in FRONTEND.rglob("*.py") if re.search(r"mark_safe|SafeString\(", p.read_text())]
+    sources = [*FRONTEND.rglob("*.py"), *(FRONTEND.parent / "controlplane").rglob("*.py")]
+    unsafe = r"mark_safe|SafeText|__html__|SafeString\((?!\"<br>\"\))"
+    told = [p.name for p in sources if re.search(unsafe, p.read_text())]
     assert not told
+    # What is not escaped is the first argument, so it is a literal.
+    loose = [p.name for p in sources if re.search(r"format_html\((?!\s*['\"])", p.read_text())]
+    assert not loose
+
+
+def test_our_scripts_make_no_page_or_code_of_text() -> None:
+    scripts = sorted(STATIC.glob("*.js"))
+    assert scripts
+    for path in scripts:
+        found = re.findall(
+            r"(?:inner|outer)HTML\s*=[^=]|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc",
+            path.read_text(),
+        )
+        assert not found, path.name
 
 
 def test_css_takes_its_colours_from_the_tokens() -> None:
     css = (STATIC / "app.css").read_text()
     assert not re.findall(r"#[0-9a-fA-F]{3,8}\b(?![^{}]*\{)", re.sub(r"#[\w-]+(?=[^;{}]*\{)", "", css))
-
-
-CORPUS = (
-    "<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "';alert(1)//", "{{ 7*7 }}",
-    "<svg/onload=alert(1)>", "javascript:alert(1)", "</textarea><script>", "&lt;b&gt;", "\u202e\u0000evil",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("evil", CORPUS)
-def test_what_users_write_is_escaped_everywhere(bare: World, visit: Visit, evil: str) -> None:
-    from controlplane.models import ClusterState, Event, Workload
-    from tests.frontend.factory import NOW, document
-
-    clean = evil.replace("\x00", "")
-    w = bare.add(document("training", "job", "nlp"))
-    Workload.objects.filter(pk=w.pk).update(
-        name=clean[:63], message=clean, reason=clean[:40], spec={"image": clean, "command": [clean], "name": clean}
-    )
-    Event.objects.create(
-        at="2026-01-01T00:00:00Z", cluster_at=NOW, actor=clean, kind="Waiting", team="nlp", workload=w.pk,
-        name=clean[:63], phase="Queued", reason=clean[:40], message=clean,
-    )  # fmt: skip
-    ClusterState.objects.update(preset=clean)
-    client = visit("admin")
-    pages = ["/", "/workloads/", "/queue/", *(f"/workloads/{w.pk}/?tab={t}" for t in ("why", "timeline", "file"))]
-    pages += [f"/workloads/{w.pk}/stop", "/admin/controlplane/event/"]
-    for page in pages:
-        text = client.get(page, {"q": evil} if page == "/workloads/" else {}).content.decode()
-        assert "<script>alert" not in text, page
-        assert "<img src=x" not in text, page
-        assert "<svg/onload" not in text, page
-        assert "</textarea><script>" not in text, page
-        assert 'href="javascript' not in text, page
-    form = client.post("/submit/", {"type": "training", "name": evil, "image": evil, "env": evil, "team": evil})
-    assert form.status_code == 400
-    assert not re.search(r"<script>alert|<img src=x|<svg/onload|</textarea><script>", form.content.decode())
