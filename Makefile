@@ -32,8 +32,7 @@ reset: ## delete the data of `make up` and start afresh
 	@exec $(PY) manage.py reset
 
 test: setup ## run all tests, on SQLite and on Postgres
-	$(PY) -m pytest
-	$(PY) -m pytest tests/controlplane --database=postgres
+	$(PY) scripts/alltests.py
 
 check: lint ## what each commit has to pass: lint, and the core tests
 	$(PY) -m pytest -q tests/test_architecture.py $(CORE_TESTS)

@@ -124,6 +124,7 @@ def _page(context: "BrowserContext", name: str, url: str, visits: int) -> Seen:
     for visit in range(visits + 1):
         page = context.new_page()
         page.goto(url, wait_until="load")
+        page.locator("[data-later]").wait_for(state="detached")  # what it fetches by itself is a part of it
         page.wait_for_timeout(300)  # for the last of its paints
         if visit:
             seen.first.append(float(page.evaluate(PAINT)) / 1000)
