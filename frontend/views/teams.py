@@ -1,11 +1,16 @@
 """Teams with their quotas."""
 
+from collections.abc import Sequence
+
 from django.contrib.auth.decorators import login_required
+from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from controlplane.queries import shares, teams, whatif
+from controlplane.queries import dashboard, shares, teams, whatif
 from frontend.views.answers import answer, clock, is_later
+
+SHARES_SECONDS = 5.0  # how old entitlements may be while nothing happens
 
 
 @login_required
@@ -15,6 +20,16 @@ def overview(request: HttpRequest) -> HttpResponse:
     if is_later(request, is_large=teams.are_many()):
         return answer(request, "teams", "tree", {"is_later": True})
     held = teams.held_by_team_and_pool()
-    tree = teams.tree(held, whatif.shares_of_all(), shares.budgets(clock(request).now))
+    tree = teams.tree(held, _shares(), shares.budgets(clock(request).now))
     scale = max([max(b.row.nominal, b.row.held) for b in tree], default=0) * 1.04
     return answer(request, "teams", "tree", {"tree": tree, "pools": teams.pools(held), "scale": scale})
+
+
+def _shares() -> Sequence[shares.Share]:
+    """How all teams stand, worked out once for all who look: it takes as long as the beginning of a round."""
+    newest = f"shares-{dashboard.newest_event()}"
+    known: Sequence[shares.Share] | None = cache.get(newest)
+    if known is None:
+        known = whatif.shares_of_all()
+        cache.set(newest, known, SHARES_SECONDS)
+    return known
