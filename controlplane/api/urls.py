@@ -55,6 +55,7 @@ v1: list[URLPattern] = [
     path("group-mappings", members.GroupMappings.as_view()),
     path("group-mappings/<int:pk>", members.GroupMappingOne.as_view()),
     path("workloads", workloads.Workloads.as_view()),
+    path("workloads:act", actions.Several.as_view()),
     path("workloads:apply", workloads.Apply.as_view()),
     path("workloads:batch", workloads.Batch.as_view()),
     path("workloads:diff", workloads.Diff.as_view()),

@@ -62,6 +62,7 @@ BODIES: Mapping[tuple[str, str], Any] = {
     ("POST", "api/v1/login"): {"username": "nobody-7", "password": "wrong"},
     ("POST", "api/v1/tokens"): {"name": "ci"},
     ("POST", "api/v1/workloads"): "JOB",
+    ("POST", "api/v1/workloads:act"): "ALL",
     ("POST", "api/v1/workloads:apply"): "JOB",
     ("POST", "api/v1/workloads:preview"): "JOB",
     ("POST", "api/v1/workloads:batch"): "JOBS",
@@ -253,7 +254,7 @@ def _is_right(expected: str, found: str, cell: Cell) -> bool:
 
 
 def _asked(cell: Cell, made: Tenants) -> tuple[HttpResponse, str]:
-    path, body = _path(cell, made), _sent(cell)
+    path, body = _path(cell, made), _sent(cell, made)
     with transaction.atomic():
         answer = cell.person.ask(cell.method, path, body)
         transaction.set_rollback(True)
@@ -346,23 +347,20 @@ def _number(cell: Cell, made: Tenants) -> int:
     return made.simulation if "simulation" in address or "what-if" in address else 0
 
 
-def _sent(cell: Cell) -> Any:
+def _sent(cell: Cell, made: Tenants) -> Any:
     body = BODIES.get((cell.method, cell.route.address))
+    if not isinstance(body, str):
+        return body
     new = job(cell.team, "asked", _kind(cell.route.address))
-    match body:
-        case "JOB":
-            return new
-        case "JOBS":
-            return [new]
-        case "FORM":
-            template = {"template_for": cell.team, "template_name": "asked"}
-            return {"type": "training", "name": "asked", "team": cell.team, "image": "example/app:1", **template}
-        case "ACCOUNT":
-            return {"team": cell.team, "name": "asked", "role": "member"}
-        case "RULE":
-            return {"matter": "ended", "team": cell.team}
-        case "HOOK":
-            return {"team": cell.team, "name": "new", "url": "https://hooks.example.test/", "matters": ["ended"]}
-        case "TEMPLATE":
-            return {"name": "asked", "team": cell.team, "job": {"type": "training", "image": "example/app:1"}}
-    return body
+    template = {"template_for": cell.team, "template_name": "asked"}
+    return {
+        "JOB": new,
+        "JOBS": [new],
+        # Of either team: what is not the asker's must not be in the answer.
+        "ALL": {"verb": "stop", "uids": [str(one.pk) for one in made.workloads.values()]},
+        "FORM": {"type": "training", "name": "asked", "team": cell.team, "image": "example/app:1", **template},
+        "ACCOUNT": {"team": cell.team, "name": "asked", "role": "member"},
+        "RULE": {"matter": "ended", "team": cell.team},
+        "HOOK": {"team": cell.team, "name": "new", "url": "https://hooks.example.test/", "matters": ["ended"]},
+        "TEMPLATE": {"name": "asked", "team": cell.team, "job": {"type": "training", "image": "example/app:1"}},
+    }[body]

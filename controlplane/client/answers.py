@@ -327,6 +327,19 @@ class Node(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Acted(Answer):
+    """What came of an action on one of several workloads; refusal is {status, code, field, message}.
+
+    workload is the JSON of the workload as it stands now; None for one that there is not for this user.
+    """
+
+    uid: str = ""
+    is_done: bool = False
+    refusal: Json | None = None
+    workload: Json | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Me(Answer):
     """The signed-in user; teams is a list of {team, role}."""
 

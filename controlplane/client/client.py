@@ -10,6 +10,7 @@ from controlplane.client import follow, streams
 from controlplane.client.answers import (
     ENDED,
     LIVE,
+    Acted,
     Answer,
     Applied,
     Budget,
@@ -183,6 +184,16 @@ class Client:
     def requeue(self, uid: str) -> Workload:
         """Send a running workload back to the queue, after a checkpoint."""
         return self._act(uid, "requeue")
+
+    def act(self, verb: str, uids: Sequence[str], *, priority_class: str | None = None) -> tuple[Acted, ...]:
+        """Stop, suspend, resume or requeue up to 100 workloads, or with "priority" give them another class.
+
+        Each by itself: the result says what came of each, and a refusal raises nothing.
+        """
+        body: dict[str, Any] = {"verb": verb, "uids": list(uids)}
+        if verb == "priority":
+            body["priority_class"] = priority_class
+        return _results(self._transport.send("POST", "/workloads:act", body=body, key=_key()), Acted)
 
     def extend(self, uid: str) -> Json:
         """Count a notebook's time without use from now on; return after how much of it it is parked."""

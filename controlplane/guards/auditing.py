@@ -1,6 +1,10 @@
-"""Middleware: each request that changes something, or tries to, leaves one row in the audit log."""
+"""Middleware: each request that changes something, or tries to, leaves one row in the audit log.
+
+One that acts on several workloads leaves a row for each of them, as if it had been one request each.
+"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -10,9 +14,11 @@ from django.http.response import HttpResponseBase
 
 from controlplane.services import auditlog, trail
 from controlplane.services.auditlog import Asked
+from controlplane.services.trail import Trail
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 DENIED = frozenset({401, 403})
+DONE = range(400)
 # POST because of what they take; they write nothing, and pages send them while somebody types or drags.
 ONLY_READ = frozenset(
     {
@@ -42,16 +48,22 @@ class AuditLog:
         """Answer, then record."""
         by_session = request.method not in SAFE and "HTTP_AUTHORIZATION" not in request.META
         before = _user(request) if by_session else ""  # signing out leaves nobody
-        with trail.followed() as events:
+        with trail.followed() as done:
             response = self._get_response(request)
-        if is_recorded(request, response.status_code, events):
-            _record(_asked(request, response.status_code, before), events)
+        if is_recorded(request, response.status_code, done):
+            asked = _asked(request, response.status_code, before)
+            for part in done.parts:
+                # What was done to one stays, whatever became of the others and of the answer.
+                status = part.status or (asked.status if asked.status in DONE else 200)
+                _record(replace(asked, status=status, team=part.team, subject=part.name), part.events)
+            if done.events or not done.parts:
+                _record(asked, done.events)
         return response
 
 
-def is_recorded(request: HttpRequest, status: int, events: Sequence[Any]) -> bool:
+def is_recorded(request: HttpRequest, status: int, done: Trail) -> bool:
     """Whether this request leaves a row."""
-    if events:
+    if done.events or done.parts:
         return True
     if request.method not in SAFE:
         return _route(request) not in ONLY_READ or status in DENIED

@@ -32,6 +32,7 @@ DEAR = frozenset(
         "api/v1/workloads/<uuid:uid>/eta",
         "api/v1/workloads/<uuid:uid>/explanation",
         "api/v1/workloads/<uuid:uid>/logs",
+        "api/v1/workloads:act",
         "api/v1/workloads:apply",
         "api/v1/workloads:batch",
         "api/v1/workloads:preview",

@@ -1,6 +1,6 @@
 """Workloads as pages and API show them; nobody sees another team's."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +28,7 @@ __all__ = [
     "live",
     "logs",
     "of",
+    "open_to",
     "placement",
     "preview",
     "queue",
@@ -75,6 +76,23 @@ def live(user: access.Person, team: str, name: str) -> Workload | None:
 def of(user: access.Person, uids: Iterable[str]) -> QuerySet[Workload]:
     """Those of these workloads that the user may see."""
     return visible(user).filter(uid__in=list(uids))
+
+
+def open_to(
+    user: access.Person, found: Iterable[Workload], action: str, roles: Mapping[str, access.Role] | None = None
+) -> set[UUID]:
+    """Those of them on which the user may do this; another priority is the submitter's and the team admins' to give.
+
+    action: one of bulkactions.VERBS. roles: by team, where they are known already; else two queries.
+    """
+    mine = access.roles(user) if roles is None else roles
+    needs = access.Verb.CHANGE if action == "priority" else access.Verb.ACT
+
+    def may(w: Workload) -> bool:
+        is_own = needs == access.Verb.CHANGE and w.created_by_id == user.pk
+        return access.allows(mine.get(w.team.name), access.Verb.ACT if is_own else needs)
+
+    return {w.pk for w in found if may(w)}
 
 
 def without_a_turn(teams: Collection[str] | None) -> list[str]:

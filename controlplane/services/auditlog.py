@@ -44,6 +44,7 @@ class Asked:
     path: str
     status: int
     team: str = ""  # where no event says which
+    subject: str = ""  # what it is about, where no event says so
 
 
 @dataclass(slots=True)
@@ -73,7 +74,7 @@ def record(asked: Asked, events: Sequence[Entry] = ()) -> int:
         _line(asked.route, 200), _line(asked.path, 300),
         asked.status, found.value, first.kind if first else "",
         asked.team[:40] if not teams else teams.pop() if len(teams) == 1 else "",
-        _subject(first)[:150] if first else "", json.dumps(changes(told)),
+        (_subject(first) if first else asked.subject)[:150], json.dumps(changes(told)),
     )  # fmt: skip
     with _lock:
         return _append(values)

@@ -158,7 +158,7 @@ def _chosen(request: HttpRequest, uids: Sequence[str]) -> list["Workload"]:
     return [found[uid] for uid in dict.fromkeys(known) if uid in found]
 
 
-def _classes(uids: Sequence[str], classes: Sequence[str]) -> dict[UUID, str]:
+def _classes(uids: Sequence[str], classes: Sequence[str]) -> dict[UUID, str | None]:
     """The new class of each: one for all of them, or one for each as the way back from a change of several has it."""
     each = classes if len(classes) == len(uids) else list(classes[:1]) * len(uids)
     return {pk: name for pk, name in zip(map(_uid, uids), each, strict=False) if pk is not None}
@@ -173,14 +173,7 @@ def _uid(text: str) -> UUID | None:
 
 def _allowed(request: HttpRequest, rows: Sequence["Workload"], verb: str = "stop") -> set[UUID]:
     """Those on which the viewer may do this; changing the priority is the submitter's and the team admins' only."""
-    mine = roles(request)
-    needs = access.Verb.CHANGE if verb == bulkactions.PRIORITY else access.Verb.ACT
-
-    def may(w: "Workload") -> bool:
-        is_own = needs == access.Verb.CHANGE and w.created_by_id == signed_in(request).pk
-        return access.allows(mine.get(w.team.name), access.Verb.ACT if is_own else needs)
-
-    return {w.pk for w in rows if may(w)}
+    return queries.open_to(request.user, rows, verb, roles(request))
 
 
 def _column(request: HttpRequest, sort: str, name: str, label: str, classes: str) -> Mapping[str, str]:

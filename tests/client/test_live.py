@@ -272,6 +272,19 @@ def test_a_workload_is_suspended_resumed_and_requeued(crowd: People, client: Cli
     assert client.requeue(hello.uid).phase == "Suspending"
 
 
+def test_several_are_acted_on_each_by_itself(client: Client) -> None:
+    ended, waits = client.submit(job("ended")), client.submit(job("waits"))
+    client.stop(ended.uid)
+    refused, done = client.act("suspend", [ended.uid, waits.uid])
+    assert (done.is_done, done.workload and done.workload["phase"]) == (True, "Held")
+    assert refused.refusal == {
+        "status": 409, "code": "WrongPhase", "field": "phase",
+        "message": "ended is Stopped; it cannot be suspended.",
+    }  # fmt: skip
+    assert [one.is_done for one in client.act("priority", [waits.uid], priority_class="high")] == [True]
+    assert client.read(waits.uid).priority_class == "high"
+
+
 def test_a_preview_is_typed(client: Client) -> None:
     preview = client.preview(job("hello"))
     assert (preview.will_start, preview.phase, preview.placement[0]["node"]) == (True, "Admitted", "a")

@@ -98,6 +98,23 @@ def test_several_jobs_are_one_request(server: Scripted, client: Client) -> None:
     assert request.headers["idempotency-key"]
 
 
+def test_an_action_on_several_is_one_request_that_says_of_each_what_came_of_it(
+    server: Scripted, client: Client
+) -> None:
+    a, refusal = workload("a"), {"status": 409, "code": "WrongPhase", "field": "phase", "message": "b has ended."}
+    told = [
+        {"uid": a["uid"], "is_done": True, "refusal": None, "workload": a},
+        {"uid": "b", "is_done": False, "refusal": refusal, "workload": None},
+    ]
+    server.on("POST", "/workloads:act", {"results": told})
+    done, refused = client.act("suspend", [a["uid"], "b"])
+    assert (done.is_done, done.workload, refused.is_done, refused.refusal) == (True, a, False, refusal)
+    client.act("priority", ["b"])
+    bodies = [request.body for request in server.requests]
+    assert bodies[0] == {"verb": "suspend", "uids": [a["uid"], "b"]}
+    assert bodies[1] == {"verb": "priority", "uids": ["b"], "priority_class": None}
+
+
 def test_waiting_ends_with_the_workload(server: Scripted, client: Client) -> None:
     phases = [workload(phase=phase) for phase in ("Queued", "Running", "Succeeded")]
     server.on("GET", at(phases[0]), *phases)

@@ -7,14 +7,17 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
 from django.core.management import call_command
-from django.db import DatabaseError, connection, transaction
-from django.test import Client
+from django.db import DatabaseError, OperationalError, connection, transaction
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
+from controlplane.guards.auditing import AuditLog
 from controlplane.models import AuditEntry
 from controlplane.queries import auditlog as queries
-from controlplane.services import auditlog
+from controlplane.services import auditlog, events, trail
 from controlplane.services.auditlog import Asked
 from tests.controlplane.api.conftest import Caller, People, api, body_of, fields_of, job  # noqa: F401
 
@@ -58,6 +61,25 @@ def test_a_change_leaves_one_row_with_the_values_before_and_after(api: People) -
     assert row.token == api.platform.token[:10]
     (change,) = json.loads(row.changes)
     assert change["data"] == {"nominal": [8000, 4000]}
+
+
+def test_what_was_done_to_some_stays_in_the_log_when_the_request_breaks_off_at_the_next() -> None:
+    def answer(request: HttpRequest) -> HttpResponse:
+        try:
+            for name in ("a", "b"):
+                with trail.part("red", name):
+                    events.record(kind="Stopped", actor="ada", team="red", name=name)
+                    if name == "b":
+                        raise OperationalError("the database is gone")
+        except OperationalError:
+            return HttpResponse(status=503)
+        raise AssertionError
+
+    request = RequestFactory().post("/api/v1/workloads:act")
+    request.user, request.resolver_match = AnonymousUser(), None  # type: ignore[assignment]
+    AuditLog(answer)(request)
+    rows = AuditEntry.objects.order_by("number").values_list("name", "team", "outcome", "kind")
+    assert list(rows) == [("a", "red", "done", "Stopped"), ("b", "red", "failed", "")]
 
 
 def test_what_is_denied_leaves_a_row_and_no_changes(api: People) -> None:  # noqa: F811

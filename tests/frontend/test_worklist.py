@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from controlplane.models import SavedView, Workload
+from controlplane.models import AuditEntry, SavedView, Workload
 from scheduler.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World, document
@@ -139,6 +139,18 @@ def test_what_cannot_be_done_is_told_for_each_and_holds_nothing_back(bare: World
     assert "1 of 2 workloads done, 1 refused" in told
     assert "ended is Succeeded; it cannot be suspended." in told
     assert phases(good, ended) == ["Held", "Succeeded"]
+
+
+def test_the_audit_log_has_a_row_for_each_with_what_came_of_it(bare: World, visit: Visit) -> None:
+    good, ended = add(bare, "good"), add(bare, "ended", phase=Phase.SUCCEEDED)
+    visit("mel").post("/workloads/bulk", {"verb": "suspend", "uid": [good.pk, ended.pk]})
+    visit("mel").post(f"/workloads/{ended.pk}/suspend")
+    rows = AuditEntry.objects.order_by("number").values_list("name", "team", "outcome", "kind")
+    assert list(rows) == [
+        ("good", "nlp", "done", "Held"),
+        ("ended", "nlp", "refused", ""),
+        ("ended", "nlp", "refused", ""),
+    ]
 
 
 def test_several_are_suspended_and_the_way_back_resumes_them(bare: World, visit: Visit) -> None:

@@ -10,7 +10,7 @@ from rest_framework import serializers as s
 
 from controlplane import jobfile, spec
 from controlplane.api.refusals import Faulty
-from controlplane.api.serializers import telling
+from controlplane.api.serializers import acting, telling
 from controlplane.api.serializers.remedybody import REMEDY
 from controlplane.policyfields import PARTS, known_fields
 from controlplane.quantities import seconds
@@ -378,5 +378,6 @@ _SCHEMAS: dict[type, Callable[[], Schema]] = {
     SavedViewRequest: SAVED_VIEW.schema,
     RemedyRequest: REMEDY.schema,
     SimulationRequest: lab.REQUEST.schema,
+    **acting.SCHEMAS,
     **telling.SCHEMAS,
 }

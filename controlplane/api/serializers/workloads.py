@@ -143,6 +143,30 @@ class WorkloadBatch(Answer):
     results = Workload(many=True)
 
 
+class Refusal(Answer):
+    """Why an action was refused: what the action on this workload alone would answer as a problem."""
+
+    status = s.IntegerField()
+    code = s.CharField()
+    field = s.CharField(allow_blank=True)
+    message = s.CharField()
+
+
+class Acted(Answer):
+    """What came of an action on one of several workloads."""
+
+    uid = s.UUIDField()
+    is_done = s.BooleanField()
+    refusal = Refusal(allow_null=True, help_text="Null where it is done.")
+    workload = WorkloadRow(allow_null=True, help_text="As it stands now; null for one that there is not for you.")
+
+
+class ActedList(Answer):
+    """What came of each, in the order asked."""
+
+    results = Acted(many=True)
+
+
 class Applied(Answer):
     """What came of a job file that was applied."""
 

@@ -1,4 +1,4 @@
-"""What can be done with one workload: POST /workloads/{id}/{verb}. Doing it twice does it once."""
+"""What can be done with one workload: POST /workloads/{id}/{verb}. Doing it twice does it once. And with several."""
 
 from typing import Any
 from uuid import UUID
@@ -7,11 +7,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.endpoint import VERSION, endpoint, if_match, no_body
-from controlplane.api.serializers import requests
+from controlplane.api.serializers import acting, requests
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.views.workloads import TAG, WorkloadView
+from controlplane.queries import workloads as queries
 from controlplane.queries.access import Verb
-from controlplane.services import workloads
+from controlplane.services import bulkactions, workloads
+from controlplane.services.errors import Refused
+
+NOT_THERE = Refused(404, "NotFound", "uids", "There is no such workload, or none that you may see. Check the uid.")
 
 
 def _action(verb: str, about: str) -> type[WorkloadView]:
@@ -83,6 +87,43 @@ class Priority(Change):
     def post(self, request: Request, uid: UUID) -> Response:
         """Give a workload another priority class; null gives it the default one."""
         return self.changed(uid, requests.read_priority(request.data))
+
+
+class Several(WorkloadView):
+    """One action on several workloads."""
+
+    @endpoint(
+        answer=answers.ActedList,
+        body=acting.ActionRequest,
+        problems=(413, 415),
+        tag=TAG,
+        operation="act_on_workloads",
+    )
+    def post(self, request: Request) -> Response:
+        """Act on up to 100 workloads, one after the other: a refusal of one undoes nothing of the others.
+
+        200 also if all were refused: each result says what came of it.
+        """
+        asked = acting.read(request.data)
+        seen = {w.pk: w for w in queries.of(self.caller, map(str, asked.uids))}
+        outcomes = bulkactions.act(
+            verb=asked.verb,
+            chosen=[seen[uid] for uid in asked.uids if uid in seen],
+            allowed=queries.open_to(self.caller, seen.values(), asked.verb),
+            actor=self.actor,
+            priorities=dict.fromkeys(asked.uids, asked.priority_class),
+            missing=[uid for uid in asked.uids if uid not in seen],
+        )
+        refused = {one.workload.pk: one.refused for one in outcomes}
+        rows = {row["uid"]: row for row in queries.listed(list(refused))}
+        results = [_told(uid, refused.get(uid, NOT_THERE), rows.get(str(uid))) for uid in asked.uids]
+        return Response({"results": results})
+
+
+def _told(uid: UUID, refused: Refused | None, row: dict[str, Any] | None) -> dict[str, Any]:
+    names = ("status", "code", "field", "message")
+    refusal = {name: getattr(refused, name) for name in names} if refused else None
+    return {"uid": str(uid), "is_done": refused is None, "refusal": refusal, "workload": row}
 
 
 ACTIONS: dict[str, type[WorkloadView]] = {

@@ -62,6 +62,8 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("GET", "workloads"): (None, SIGNED_IN),
     ("POST", "workloads"): (job("new"), created(MEMBERS)),
     ("POST", "workloads:batch"): ([job("new")], created(MEMBERS)),
+    # Who may act on which is said of each: test_actions.py
+    ("POST", "workloads:act"): ({"verb": "stop", "uids": ["00000000-0000-4000-8000-000000000000"]}, SIGNED_IN),
     ("POST", "workloads:apply"): (job("new"), MEMBERS),
     ("POST", "workloads:diff"): (job("new"), OF_TEAM_RED),
     ("POST", "workloads:preview"): (job("new"), MEMBERS),
