@@ -75,8 +75,8 @@ def test_a_workloads_cost_is_its_hours_at_each_pools_price(db: None) -> None:
             team=w.team, workload=w.pk, name=w.name, pool=pool, hour=0, held=milli, computed=milli // 2
         )
     cost = measured.cost(Workload.objects.get(pk=w.pk))
-    assert [(share.pool, share.cost) for share in cost.shares] == [("a100", Decimal(10)), ("l40s", Decimal(2))]
-    assert (cost.total, cost.wasted) == (Decimal(12), Decimal(6))
+    assert [(share.pool, share.spent.cost) for share in cost.shares] == [("a100", Decimal(10)), ("l40s", Decimal(2))]
+    assert (cost.whole.cost, cost.wasted) == (Decimal(12), Decimal(6))
     assert cost.hourly == {"a100": Decimal("2.5"), "l40s": Decimal(1)}[w.placements.get().pool]
     Placement.objects.update(state="Released")
     assert measured.cost(w).hourly is None

@@ -64,7 +64,7 @@ def set_up_the_second_step(page: Any, password: str) -> str:
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Go on").click()
     page.get_by_role("heading", name="1. Scan").wait_for()
-    assert page.evaluate("document.querySelector('.qr').naturalWidth") > 0
+    page.locator("img.qr").evaluate("(picture) => picture.decode()")  # waits for it, and fails if it is none
     assert_accessible_everywhere(page)
     secret: str = page.locator("code").inner_text()
     page.get_by_label("Code").fill(shown_by_the_app(secret, -1))
