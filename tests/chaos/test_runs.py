@@ -40,12 +40,14 @@ def happened(seed: int, counts: dict[int, Counter[str]]) -> Counter[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_invariant_breaks_in_a_world_of_512_gpus(seed: int, counts: dict[int, Counter[str]]):
     assert happened(seed, counts)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # by itself it makes all of the runs
 def test_every_kind_of_decision_and_fault_happened_a_hundred_times(counts: dict[int, Counter[str]]):
     total = sum((happened(seed, counts) for seed in SEEDS), Counter[str]())
     assert {kind: total[kind] for kind in KINDS if total[kind] < 100} == {}
