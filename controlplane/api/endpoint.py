@@ -81,14 +81,15 @@ def endpoint(
     """
     declared = Endpoint(least, tuple(parameters))
     known = [400, 404, 406, 411, 429, 503, *([] if least == ANYONE else [401, 403]), *problems]
-    refusals = {(code, CONTENT_TYPE): OpenApiResponse(Problem, _TITLES.get(code, "")) for code in sorted({*known})}
-
     given: dict[Any, Any] = {(status, media) if media else status: answer}
     if csv:
         given = {(status, "application/json"): answer, (status, "text/csv"): str}
 
     def declare(method: Method) -> Method:
         method.endpoint = declared  # type: ignore[attr-defined]
+        sent = () if method.__name__ == "get" else (413, 415)  # a body is read, if only to refuse it
+        codes = sorted({*known, *sent})
+        refusals = {(code, CONTENT_TYPE): OpenApiResponse(Problem, _TITLES.get(code, "")) for code in codes}
         return extend_schema(
             operation_id=operation or None,
             tags=[tag] if tag else None,
@@ -234,7 +235,7 @@ def refuse(field: str, message: str) -> NoReturn:
 
 def no_body(request: Request) -> None:
     """Refuse a body where none is expected; `{}` will do."""
-    if request.META.get("CONTENT_LENGTH") not in (None, "", "0") and request.data:
+    if request.META.get("CONTENT_LENGTH") not in (None, "", "0") and request.data != {}:
         refuse("", "This address takes no body. Send none.")
 
 

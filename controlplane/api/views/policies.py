@@ -117,6 +117,7 @@ class Simulation(View):
     @endpoint(status=204, least=PLATFORM_ADMIN, tag="simulations", operation="delete_simulation")
     def delete(self, request: Request, number: int) -> Response:
         """Delete a what-if; a running one stops."""
+        no_body(request)
         if not simulations.remove(number=number):
             raise Http404
         return Response(status=204)

@@ -7,7 +7,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane import jobfile
-from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, VERSION, Parameter, View, endpoint, if_match, versioned
+from controlplane.api.endpoint import (
+    PAGE,
+    PLATFORM_ADMIN,
+    VERSION,
+    Parameter,
+    View,
+    endpoint,
+    if_match,
+    no_body,
+    versioned,
+)
 from controlplane.api.serializers import platform as answers
 from controlplane.api.serializers import requests
 from controlplane.quantities import iso
@@ -85,6 +95,7 @@ class Budget(View):
     @endpoint(status=204, least=PLATFORM_ADMIN, headers=VERSION, problems=(412,), tag=TAG, operation="remove_budget")
     def delete(self, request: Request, team: str, period: str) -> Response:
         """Take a budget away."""
+        no_body(request)
         found = queries.budget_at(team, period)
         if found is None:
             raise Http404
