@@ -254,7 +254,7 @@ def _is_right(expected: str, found: str, cell: Cell) -> bool:
 
 
 def _asked(cell: Cell, made: Tenants) -> tuple[HttpResponse, str]:
-    path, body = _path(cell, made), _sent(cell, made)
+    path, body = path_of(cell, made), sent(cell, made)
     with transaction.atomic():
         answer = cell.person.ask(cell.method, path, body)
         transaction.set_rollback(True)
@@ -292,7 +292,8 @@ def _strangers_mark(cell: Cell) -> bytes:
     return MARKS[RED if cell.person.team == BLUE else BLUE].encode()
 
 
-def _path(cell: Cell, made: Tenants) -> str:
+def path_of(cell: Cell, made: Tenants) -> str:
+    """The address with its parameters filled in for the team that is asked about."""
     workload = made.workloads.get((cell.team, _kind(cell.route.address)))
     hook = str(made.hooks.get(cell.team, NO_WORKLOAD))
     about_hook = cell.route.address.startswith("settings/webhooks/")
@@ -347,7 +348,8 @@ def _number(cell: Cell, made: Tenants) -> int:
     return made.simulation if "simulation" in address or "what-if" in address else 0
 
 
-def _sent(cell: Cell, made: Tenants) -> Any:
+def sent(cell: Cell, made: Tenants) -> Any:
+    """A right body, or None where none is needed to find out who may ask."""
     body = BODIES.get((cell.method, cell.route.address))
     if not isinstance(body, str):
         return body
