@@ -167,6 +167,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "controlplane.guards.auditing.AuditLog",
+    "controlplane.guards.addresses.without_nul",
     "allauth.account.middleware.AccountMiddleware",
     "controlplane.signin.two_steps.requirement",
 ]
