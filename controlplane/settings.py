@@ -61,7 +61,6 @@ def _secret_key() -> str:
 SECRET_KEY = _secret_key()
 SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])  # what they signed or sealed still counts
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]", "testserver"])
-SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])  # older keys, while sessions move to the new one
 if "*" in ALLOWED_HOSTS and not EMBEDDED:
     sys.exit("ALLOWED_HOSTS is *, so anybody may say under which name Weft runs. Name its hosts: ALLOWED_HOSTS=a,b")
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
