@@ -109,7 +109,7 @@ def _form(period: str, known: BudgetRow | None, typed: Mapping[str, Any], refuse
             key=f"{period}-{name}",
         )
         for name, label, unit, options in (
-            ("gpu_hours", "Hours", "GPU hours", ()),
+            ("gpu_hours", "Budget", "GPU hours", ()),
             ("is_hard", "Once used up", "", CHOICES),
         )
     )
