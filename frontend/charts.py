@@ -15,6 +15,9 @@ from frontend import words
 
 MILLI = 1000
 MOST_TEAMS = 12  # named in a chart; more cannot be told apart
+TICKS = (  # from so many ms between two ticks: what is written at them
+    (None, "%H:%M:%S"), (60_000, "%H:%M"), (43_200_000, "%b %-d %H:%M"), (86_400_000, "%b %-d"),
+)  # fmt: skip
 FONT = {"family": "Inter, system-ui, sans-serif", "size": 11, "color": "var(--dim)"}
 
 
@@ -125,10 +128,12 @@ def replicas_over_time(windows: Sequence[Window]) -> dict[str, Any]:
     figure.add_scatter(
         x=at, y=rates, name="requests/s", yaxis="y2", mode="lines", line={"width": 1.5, "color": "var(--text)"},
     )  # fmt: skip
-    layout = _layout(max([1, *(max(m.replicas, m.wanted) for m in windows)]))
+    replicas = max([1, *(max(m.replicas, m.wanted) for m in windows)])
+    layout = _layout(replicas)
+    layout["yaxis"]["dtick"] = -(-replicas // 5)  # no half replicas
     most = max((rate for rate in rates if rate is not None), default=0.0)
-    layout["yaxis2"] = {**layout["yaxis"], "range": [0, most * 1.05 or 1], "overlaying": "y", "side": "right",
-                        "showgrid": False}  # fmt: skip
+    layout["yaxis2"] = {**_layout(most)["yaxis"], "overlaying": "y", "side": "right", "showgrid": False,
+                        "tickmode": "auto"}  # fmt: skip
     figure.update_layout(layout, margin_r=44)
     answer: dict[str, Any] = figure.to_plotly_json()
     answer["layout"]["template"] = None
@@ -168,7 +173,6 @@ def usage_over_time(
         )  # fmt: skip
     most = max((sum(of.get(at, 0.0) for of in hours.values()) for at in starts), default=0.0)
     figure.update_layout(_layout(most), barmode="stack", margin_l=60)
-    figure.update_xaxes(tickformat="%b %-d")
     if since is not None and until is not None and starts:
         figure.update_xaxes(range=[words.iso(min(since, starts[0])), words.iso(until)])
     step = min((b - a for a, b in pairwise(starts)), default=DAY)
@@ -189,7 +193,7 @@ def waits_before_and_after(teams: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         most = max([most, *(wait for wait in minutes if wait is not None)])
         figure.add_bar(x=names, y=minutes, name=label, marker={"color": colour}, hovertemplate="%{y} min")
     figure.update_layout(_layout(most), barmode="group", margin_l=60)
-    figure.update_xaxes(type="category", tickformat=None)
+    figure.update_xaxes(type="category", tickformatstops=None)
     figure.update_yaxes(ticksuffix=" min")
     answer: dict[str, Any] = figure.to_plotly_json()
     answer["layout"]["template"] = None
@@ -212,9 +216,17 @@ def _layout(most: float) -> dict[str, Any]:
         "hovermode": "x unified",
         "hoverlabel": {"bgcolor": "var(--panel)", "bordercolor": "var(--line)", "font": {"color": "var(--text)"}},
         "legend": {"orientation": "h", "y": -0.14, "x": 0, "traceorder": "normal"},
-        "xaxis": {**axis, "showgrid": False, "type": "date", "tickformat": "%H:%M"},
+        "xaxis": {**axis, "showgrid": False, "type": "date", "tickformatstops": _ticks()},
         "yaxis": {**axis, "range": [0, most * 1.05 or 1], "nticks": 5},
     }
+
+
+def _ticks() -> list[dict[str, Any]]:
+    ends = [start for start, _ in TICKS[1:]]
+    return [
+        {"dtickrange": [start, None if end is None else end - 1], "value": form}
+        for (start, form), end in zip(TICKS, [*ends, None], strict=True)
+    ]
 
 
 @cache
