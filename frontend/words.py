@@ -27,7 +27,7 @@ def gpu_hours(milli_seconds: float | None) -> str:
     if milli_seconds is None:
         return NOT_KNOWN
     value = milli_seconds / MILLI_SECONDS_PER_GPU_HOUR
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}"
+    return f"{value:,.1f}"
 
 
 def percent(part: float | None, digits: int = 0) -> str:

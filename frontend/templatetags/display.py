@@ -38,6 +38,12 @@ def gpus_round(milli: float | None) -> str:
 
 
 @register.filter
+def gpus_measured(milli: float | None) -> str:
+    """Measured milli-GPU, each with one decimal, so that a column of them is aligned."""
+    return words.NOT_KNOWN if milli is None else f"{milli / 1000:,.1f}"
+
+
+@register.filter
 def count(number: int) -> str:
     """A whole number, in groups of three."""
     return f"{number:,}"
@@ -51,7 +57,9 @@ def budget_words(service: Any) -> str:
         return "no requests yet"
     if left < 0:
         return f"budget used {1 - left:,.1f} ×" if left < -1 else "budget used up"
-    return f"{'at risk: ' if service.standing == 'at risk' else ''}budget {words.percent(left)}"
+    return f"{'at risk: ' if service.standing == 'at risk' else ''}budget {words.percent(left)}".replace(
+        " %", "\u00a0%"
+    )
 
 
 @register.filter

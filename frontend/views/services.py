@@ -76,5 +76,7 @@ def _listed(one: serving.Listed) -> dict[str, Any]:
 def _decided(event: Any) -> str:
     """ "2 → 3 replicas: the p95 was 240 ms over 3 min"."""
     before, after = event.data.get("before"), event.data.get("after")
-    change = f"{before} → {words.plural(int(after), 'replica')}" if before is not None and after is not None else ""
-    return ": ".join(text for text in (change, event.message) if text)
+    if before is None or after is None:
+        return str(event.message)
+    why = event.message.removeprefix(f"{before} to {after} replicas: ")  # the autoscaler's own words begin with it
+    return ": ".join(text for text in (f"{before} → {words.plural(int(after), 'replica')}", why) if text)
