@@ -177,7 +177,7 @@ def test_the_queue_says_what_the_next_round_would_say(bare: World, visit: Visit)
     fits = bare.add(document("training", "fits", "nlp"))
     Workload.objects.filter(pk=fits.pk).update(reason="WaitingForCapacity", message="This was so a minute ago.")
     text = visit("mel").get("/queue/").content.decode()
-    assert "it starts with the next round" in text
+    assert "It starts with the next round." in text
     assert "a minute ago" not in text
 
 
