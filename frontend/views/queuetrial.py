@@ -49,12 +49,14 @@ def apply(request: HttpRequest) -> HttpResponse:
     """Give the workload the class that was tried."""
     w = _waiting(request, request.POST.get("uid", ""))
     name = request.POST.get("priority_class", "")
+    before = w.priority_class.name
     try:
         services.patch(workload=w, changes={"priority_class": name}, version=None, actor=request.user.get_username())
     except Refused as refused:
         messages.error(request, refused.message)
     else:
-        messages.info(request, f"{w.name} has priority {name}; it had {w.priority_class.name}.")
+        said = f"{w.name} has priority {name}; it had {before}."
+        messages.info(request, said, extra_tags=f"undo priority {w.pk} {before}")
     return redirect("frontend:queue")
 
 

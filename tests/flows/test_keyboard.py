@@ -154,6 +154,20 @@ def change_a_quota(page: Any) -> None:
     page.get_by_text("owns 3 GPUs of").wait_for(timeout=LONG)
 
 
+def try_another_priority(page: Any) -> None:
+    """The queue's what-if: what the mouse does by dragging."""
+    go(page, "q", "Queue")
+    page.locator("#rows tr[data-uid]").first.wait_for(timeout=LONG)
+    enter(page, page.locator("#rows a[aria-label^='Try ']").first)
+    dialog = page.locator("#dialog")
+    reach(page, dialog.get_by_label("Priority"))  # it has the focus
+    page.keyboard.type("high")
+    enter(page, dialog.get_by_role("button", name="Try it"))
+    dialog.get_by_text("with high.").wait_for(timeout=LONG)
+    page.keyboard.press("Escape")
+    page.locator("#dialog[open]").wait_for(state="detached")
+
+
 def test_the_readmes_tour_needs_no_mouse(tmp_path: Path, page: Any) -> None:
     home = tmp_path / "home"
     with up(home) as weft:
@@ -185,3 +199,4 @@ def test_the_readmes_tour_needs_no_mouse(tmp_path: Path, page: Any) -> None:
         sign_in(page, weft.url, "admin", password)
         page.keyboard.press("Escape")  # puts the tour away
         change_a_quota(page)
+        try_another_priority(page)

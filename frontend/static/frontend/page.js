@@ -13,11 +13,31 @@
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("weft:theme")));
 
+  // --- strips that scroll (the side bar of a phone, tabs) begin where one is
+  for (const here of document.querySelectorAll(":is(.side, .tabs, .segments) [aria-current]")) {
+    const strip = here.closest(".side, .tabs, .segments"), box = strip.getBoundingClientRect(), at = here.getBoundingClientRect();
+    if (at.right > box.right || at.left < box.left) strip.scrollLeft += at.left - box.left - (box.width - at.width) / 2;
+  }
+
   // --- dialogs: fetched by htmx into the one <dialog>, which opens when it gets content
   const dialog = $("#dialog");
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.target === dialog && dialog.innerHTML.trim() && !dialog.open) dialog.showModal();
   });
+
+  // --- what a person asked for and did not get is said; what a part asks for by itself is the live mark's business
+  const WHY = { 0: "Weft did not answer. Look whether it was done before you try again.", 403: "Your role does not allow this.", 404: "It is not there any more." };
+  const failed = (event) => {
+    const { target, xhr, requestConfig } = event.detail;
+    if (target !== dialog && !["click", "submit"].includes(requestConfig.triggeringEvent?.type)) return;
+    const toast = Object.assign(document.createElement("div"), { className: "toast error" });
+    toast.append(Object.assign(document.createElement("span"), { textContent: WHY[xhr.status] ?? `Weft could not do this (${xhr.status}). Nothing was changed.` }));
+    toast.append(Object.assign(document.createElement("button"), { className: "link", type: "button", textContent: "✕", ariaLabel: "Close" }));
+    toast.lastChild.dataset.do = "close";
+    $("#toasts").append(toast);
+  };
+  document.addEventListener("htmx:responseError", failed);
+  document.addEventListener("htmx:sendError", failed);
 
   // --- parts that did not change are not swapped: no flicker, no lost selection
   const before = new WeakMap();

@@ -14,17 +14,21 @@
     const over = row(event);
     if (!dragged || !over || over === dragged) return;
     event.preventDefault();
-    document.querySelectorAll("tr.over").forEach((one) => one.classList.remove("over"));
+    document.querySelectorAll("tr.over").forEach((one) => one.classList.remove("over", "below"));
     over.classList.add("over");
+    over.classList.toggle("below", over.rowIndex > dragged.rowIndex); // it would come behind this one
   });
   document.addEventListener("drop", (event) => {
     const over = row(event);
     if (!dragged || !over || over === dragged) return;
     event.preventDefault();
-    htmx.ajax("POST", document.getElementById("rows").dataset.trial, { target: "#dialog", swap: "innerHTML", values: { uid: dragged.dataset.uid, target: over.dataset.uid } });
+    const rows = document.getElementById("rows");
+    rows.setAttribute("aria-busy", "true");
+    htmx.ajax("POST", rows.dataset.trial, { target: "#dialog", swap: "innerHTML", values: { uid: dragged.dataset.uid, target: over.dataset.uid } })
+      .finally(() => rows.removeAttribute("aria-busy"));
   });
   document.addEventListener("dragend", () => {
-    document.querySelectorAll("tr.over, tr.dragged").forEach((one) => one.classList.remove("over", "dragged"));
+    document.querySelectorAll("tr.over, tr.dragged").forEach((one) => one.classList.remove("over", "below", "dragged"));
     dragged = null;
   });
   // The list does not change under a row that is being dragged.
