@@ -122,6 +122,7 @@ class Placement(models.Model):
         indexes = [
             models.Index(fields=["state"], condition=~Q(state="Released"), name="placement_live"),
             models.Index(fields=["id"], condition=Q(is_settled=False), name="placement_unsettled"),
+            models.Index(fields=["released_at"], name="placement_released"),
         ]
 
     def __str__(self) -> str:

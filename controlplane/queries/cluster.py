@@ -1,11 +1,11 @@
 """The machines: zones, racks, nodes, GPUs, and who holds which part of each."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Gpu, Node, Placement, PlacementState, Workload
@@ -154,8 +154,8 @@ def racks(visible: Collection[str] | None, pool: str = "") -> tuple[RackRow, ...
     """All machines by zone and rack; tenants of teams outside `visible` (None: all) stay nameless. Three queries."""
     found = Node.objects.select_related("pool")
     by_rack: dict[tuple[str, str], list[NodeRow]] = defaultdict(list)
-    for row in _rows(found.filter(pool__name=pool) if pool else found, visible):
-        by_rack[row.zone, row.rack].append(row)
+    for one in _rows(found.filter(pool__name=pool) if pool else found, visible):
+        by_rack[one.zone, one.rack].append(one)
     return tuple(RackRow(zone, rack, tuple(nodes)) for (zone, rack), nodes in sorted(by_rack.items()))
 
 
@@ -182,40 +182,48 @@ def running(found: Collection[Workload]) -> dict[UUID, int]:
 def _rows(nodes: Iterable[Node], visible: Collection[str] | None) -> Iterable[NodeRow]:
     wanted = sorted(nodes, key=lambda n: n.name)
     few = [n.name for n in wanted] if len(wanted) <= 50 else None  # all of them: no list of names is needed
-    tenants = _tenants(few, visible)
+    live = Placement.objects.filter(state__in=HELD)
+    held = tenants(live if few is None else live.filter(node__in=few), visible)
     measured = Gpu.objects.values_list("node_id", "index", "duty", "memory_used")
     if few is not None:
         measured = measured.filter(node__name__in=few)
     use = {(pk, index): (duty, memory) for pk, index, duty, memory in measured}
     for n in wanted:
-        lost = set(n.lost_gpus)
-        gpus = tuple(
-            GpuRow(i, i not in lost, *use.get((n.pk, i), (None, None)), tuple(tenants.get((n.name, i), ())))
-            for i in range(n.gpu_count)
-        )
-        yield NodeRow(
-            n.name,
-            n.pool.name,
-            n.gpu_model,
-            n.gpu_memory,
-            n.cpu_milli,
-            n.memory,
-            n.zone,
-            n.rack,
-            n.nvlink,
-            n.ready,
-            n.schedulable,
-            gpus,
-        )
+        yield row(n, use, held)
 
 
-def _tenants(nodes: Sequence[str] | None, visible: Collection[str] | None) -> dict[tuple[str, int], list[TenantRow]]:
-    live = Placement.objects.filter(state__in=HELD)
-    if nodes is not None:
-        live = live.filter(node__in=nodes)
+def row(
+    n: Node,
+    use: Mapping[tuple[int, int], tuple[float | None, int | None]],
+    held: Mapping[tuple[str, int], Sequence[TenantRow]],
+) -> NodeRow:
+    """A machine, with the use of its GPUs by (id, index) and their tenants by (name, index)."""
+    lost = set(n.lost_gpus)
+    gpus = tuple(
+        GpuRow(i, i not in lost, *use.get((n.pk, i), (None, None)), tuple(held.get((n.name, i), ())))
+        for i in range(n.gpu_count)
+    )
+    return NodeRow(
+        n.name,
+        n.pool.name,
+        n.gpu_model,
+        n.gpu_memory,
+        n.cpu_milli,
+        n.memory,
+        n.zone,
+        n.rack,
+        n.nvlink,
+        n.ready,
+        n.schedulable,
+        gpus,
+    )
+
+
+def tenants(held: QuerySet[Placement], visible: Collection[str] | None) -> dict[tuple[str, int], list[TenantRow]]:
+    """Who holds which GPU by these placements, by (node, index); nameless outside `visible` (None: all). One query."""
     columns = ("node", "gpus", "milli", "state", "rank", "workload_id", "workload__name")
     found: dict[tuple[str, int], list[TenantRow]] = defaultdict(list)
-    rows = live.order_by("id").values_list(*columns, "workload__team__name", "workload__team__colour")
+    rows = held.order_by("id").values_list(*columns, "workload__team__name", "workload__team__colour")
     for name, gpus, milli, state, rank, uid, workload, team, colour in rows:
         may_see = visible is None or team in visible
         for index in gpus:
