@@ -6,7 +6,7 @@ from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.flows.processes import Server, up
+from tests.flows.processes import up
 
 SECONDS = 1000  # Playwright counts milliseconds
 LONG = 90 * SECONDS  # for what the cluster has to do first, on a machine that does other things as well
@@ -86,34 +86,6 @@ def take_the_quota_away(page: Any, team: str) -> None:
     page.locator("#result_list").wait_for()
 
 
-def drag_one_before_the_other(page: Any, weft: Server) -> None:
-    """The queue's what-if by mouse: what a place further up would take, taken, and taken back."""
-    wide = {"resources": {"gpus": 8}, "workers": {"count": 9}}
-    for name in ("first", "second"):
-        assert weft.submit(name, priority_class="low", **wide).status_code == 201
-    page.locator("#clock").get_by_role("button", name="Pause").click()
-    page.goto(f"{weft.url}/queue/?team=nlp")
-    named = {name: page.get_by_role("link", name=f"nlp/{name}", exact=True) for name in ("first", "second")}
-    first, second = (page.locator("#rows tr[data-uid]", has=link) for link in named.values())
-    second.wait_for(timeout=LONG)
-    second.hover()
-    page.mouse.down()
-    first.hover()
-    first.hover(position={"x": 40, "y": 12})  # a drag is over what the mouse moves on, not where it comes in
-    page.locator("#rows tr.dragged").wait_for()
-    page.locator("#rows tr.over").wait_for()
-    page.mouse.up()
-    dialog = page.locator("#dialog")
-    dialog.get_by_role("heading", name="nlp/second at another priority").wait_for(timeout=LONG)
-    assert page.locator("#rows tr.over, #rows tr.dragged").count() == 0
-    assert_accessible(page)
-    dialog.get_by_role("button", name="Give it normal").click()
-    toast = page.locator(".toast", has_text="second has priority normal; it had low.")
-    toast.get_by_role("button", name="Undo").click()
-    page.get_by_role("heading", name="second").wait_for(timeout=LONG)
-    page.locator("#head", has_text="priority low").wait_for(timeout=LONG)
-
-
 def test_a_person_submits_watches_understands_stops_and_an_admin_changes_a_quota(tmp_path: Path, page: Any) -> None:
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -132,8 +104,6 @@ def test_a_person_submits_watches_understands_stops_and_an_admin_changes_a_quota
         sign_out(page)
 
         sign_in(page, weft.url, "admin", password)
-        drag_one_before_the_other(page, weft)
-        page.locator("#clock").get_by_role("button", name="Resume").click()
         take_the_quota_away(page, team)
         page.goto(f"{weft.url}/teams/")
         ours = page.locator("#tree tr", has=page.get_by_role("link", name=team, exact=True))
