@@ -24,16 +24,23 @@ def cell(device: Any, x: int, *, shows_use: bool = False) -> SafeString:
     shows_use: what is held is pale, and a bar inside says how much of the time it computes.
     """
     title = f"GPU {device.index}: {_told(device)}"
-    shape = f'x="{x + 0.5}" y=".5" width="12" height="17" rx="3"'  # ours alone: what others wrote is an argument
     if not device.healthy:
-        cross = f'<path class="cross" d="{CROSS}" transform="translate({x})"/>'
-        return format_html(f'<rect class="lost" {shape}><title>{{}}</title></rect>{cross}', title)
+        return format_html(
+            '<rect class="lost" x="{}" y=".5" width="12" height="17" rx="3"><title>{}</title></rect>'
+            '<path class="cross" d="{}" transform="translate({})"/>',
+            x + 0.5, title, CROSS, x,
+        )  # fmt: skip
     if not device.tenants:
-        return format_html(f'<rect class="free" {shape}><title>{{}}</title></rect>', title)
+        return format_html(
+            '<rect class="free" x="{}" y=".5" width="12" height="17" rx="3"><title>{}</title></rect>', x + 0.5, title
+        )
     if len(device.tenants) == 1 and device.tenants[0].milli >= 1000:
         (tenant,) = device.tenants
-        more = f"t{tenant.colour:d}{' leaving' * tenant.is_leaving}{' pale' * shows_use}"
-        whole = format_html(f'<rect class="slice whole {more}" {shape}><title>{{}}</title></rect>', title)
+        more = f"t{tenant.colour}{' leaving' * tenant.is_leaving}{' pale' * shows_use}"
+        whole = format_html(
+            '<rect class="slice whole {}" x="{}" y=".5" width="12" height="17" rx="3"><title>{}</title></rect>',
+            more, x + 0.5, title,
+        )  # fmt: skip
         return whole + _duty(device, x) if shows_use else whole
     return format_html(
         '<g transform="translate({})"><rect class="hatch-ground" width="13" height="18" rx="3"/>{}{}'
