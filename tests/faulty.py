@@ -1,6 +1,6 @@
 """A cluster whose answers get lost, repeated, reordered and late: a fake at the port, for tests of those who use it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,8 +54,8 @@ class FaultyCluster:
     def start(self, pods: Sequence[PodSpec]) -> None:
         self._command(lambda: self.cluster.start(pods))
 
-    def prepare(self, pods: Sequence[PodSpec]) -> None:
-        self._command(lambda: self.cluster.prepare(pods))
+    def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
+        self._command(lambda: self.cluster.prepare(pods, starting=starting))
 
     def tell(self, notes: Sequence[Note]) -> None:
         self._command(lambda: self.cluster.tell(notes))

@@ -146,7 +146,7 @@ class Podless:
     def cordon(self, node: str, on: bool) -> None:
         """Nothing to do."""
 
-    def prepare(self, pods: Sequence[PodSpec]) -> None:
+    def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
         """Nothing to do."""
 
     def tell(self, notes: Sequence[Note]) -> None:

@@ -4,7 +4,7 @@ Times are seconds of the cluster's clock (Unix time; the simulated cluster has a
 Every command is idempotent: a pod's name says which worker of which attempt it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -126,10 +126,11 @@ class Cluster(Protocol):
     def start(self, pods: Sequence[PodSpec]) -> None:
         """Create these pods; those that exist already are left alone."""
 
-    def prepare(self, pods: Sequence[PodSpec]) -> None:
+    def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
         """Let these pods exist without a place (their node and gpus do not count), so that starting them is one write.
 
-        Best effort: no observation shows them, and `start` works without it.
+        Pods that were prepared before and are asked for no longer go in the end, but not those of the workloads in
+        `starting`, which have a place already. Best effort: no observation shows them, and `start` works without it.
         """
 
     def tell(self, notes: Sequence[Note]) -> None:

@@ -6,7 +6,7 @@ thread; with a store, any number of instances, in one process or in several, are
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -140,7 +140,7 @@ class SimulatedCluster:
             for pod in pods:
                 self._life.create(pod)
 
-    def prepare(self, pods: Sequence[PodSpec]) -> None:
+    def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
         """Nothing: a pod is created and placed in one step here."""
 
     def tell(self, notes: Sequence[Note]) -> None:

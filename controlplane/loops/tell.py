@@ -20,7 +20,7 @@ def run_once(wiring: Wiring) -> Report:
 def _tell(wiring: Wiring, lease: HeldLease) -> int:
     kept = wiring.kept
     pods = telling.waiting(wiring.cluster.now(), settings.PREPARED_WORKLOADS)
-    wiring.cluster.prepare(pods)
+    wiring.cluster.prepare(pods, starting=telling.starting())
     if "told" not in kept:
         kept["told"] = telling.last()  # what was decided before this process came is not told again
     kept["told"], notes = telling.notes(kept["told"], telling.pace())

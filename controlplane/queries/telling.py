@@ -13,6 +13,7 @@ from scheduler.workload import Ask, Kind, Phase
 # Decisions, not each step of a pod: those the cluster knows by itself.
 TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused")
 WARNINGS = ("Evicted", "Expired", "StartRefused")
+COMING_UP = (Phase.RESERVED, Phase.ADMITTED, Phase.STARTING, Phase.SCALING, Phase.DEGRADED)
 AT_ONCE, BESIDE_COMMANDS = 500, 25  # events looked at in one round
 
 
@@ -30,6 +31,12 @@ def waiting(at: float, limit: int) -> tuple[PodSpec, ...]:
         if is_fixed and (row.not_before is None or row.not_before <= at):
             pods += (_pod(row, rank) for rank in range(members.companions(row.spec) + row.workers))
     return tuple(pods)
+
+
+def starting() -> frozenset[str]:
+    """The workloads that have places which their pods may not have taken yet."""
+    phases = [phase.value for phase in COMING_UP]
+    return frozenset(map(str, Workload.objects.filter(phase__in=phases).values_list("uid", flat=True)))
 
 
 def pace() -> int:

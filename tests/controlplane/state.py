@@ -1,7 +1,7 @@
 """Small worlds in the database, and a cluster whose pods do what a test says."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -46,6 +46,7 @@ class PodCluster:
     log: list[tuple[int, str]] = field(default_factory=list)
     nodes_changed: dict[str, int] = field(default_factory=dict)
     prepared: list[PodSpec] = field(default_factory=list)
+    starting: set[str] = field(default_factory=set)
     told: list[Note] = field(default_factory=list)
 
     def now(self) -> float:
@@ -80,9 +81,9 @@ class PodCluster:
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         self.calls.append(("resize", workload))
 
-    def prepare(self, pods: Sequence[PodSpec]) -> None:
+    def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
         self._answer()
-        self.prepared = list(pods)
+        self.prepared, self.starting = list(pods), set(starting)
 
     def tell(self, notes: Sequence[Note]) -> None:
         self._answer()

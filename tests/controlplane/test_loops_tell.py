@@ -63,6 +63,14 @@ def test_what_runs_or_waits_out_a_back_off_has_no_pods_to_prepare(world):
     assert prepared(world) == []
 
 
+def test_the_pods_of_what_has_a_place_already_are_to_stay(world):
+    placed, _, ended = world.submit("placed"), world.submit("queued"), world.submit("ended")
+    world.place(placed, "a")
+    world.run(ended, "b")
+    tell.run_once(world.wiring)
+    assert world.cluster.starting == {str(placed.pk)}
+
+
 def test_each_decision_is_told_once_and_only_the_newest_of_a_workload(world):
     one, two = world.submit("one"), world.submit("two", workers=2)
     assert told(world) == []  # what was there before is not told again

@@ -11,7 +11,7 @@ from controlplane.benchmarks import rights
 from controlplane.benchmarks.faults import Fault, Faults, Matches, proxy
 from controlplane.cluster.kubernetes import mirror as mirrors
 from controlplane.cluster.kubernetes import names
-from controlplane.cluster.kubernetes.adapter import KubernetesCluster
+from controlplane.cluster.kubernetes.adapter import UNWANTED_SECONDS, KubernetesCluster
 from controlplane.cluster.kubernetes.connection import Access
 from controlplane.cluster.port import ClusterUnreachable, PodPhase, PodSpec
 from controlplane.testbed.kubernetes import TestCluster
@@ -249,6 +249,28 @@ def test_a_prepared_pod_that_somebody_deleted_is_made_again(rig: Rig) -> None:
     rig.server.delete(f"{PODS}/w-1-1")
     rig.cluster.start(rig.pods())
     assert rig.there() == {"w-1-0": "a", "w-1-1": "a"}
+
+
+def test_a_prepared_pod_goes_a_minute_after_it_was_last_wanted_unless_its_workload_has_a_place(rig: Rig) -> None:
+    now = [time.time()]
+    with closing(KubernetesCluster(rig.access, clock=lambda: now[0])) as cluster:
+
+        def left() -> set[str]:
+            cluster.prepare([], starting={"w"})
+            return set(rig.there())
+
+        gang = rig.pods()
+        cluster.prepare([*gang, pod(rig.drive, "other")])
+        wait_until(lambda: len(rig.there()) == 3, "the pods")
+        mine = rig.server.request("GET", f"{PODS}/w-1-0")["metadata"]["uid"]
+        now[0] += 3600.0  # all were wanted until now
+        left()
+        now[0] += UNWANTED_SECONDS - 1
+        assert left() == {"w-1-0", "w-1-1", "other-1-0"}
+        now[0] += 1
+        wait_until(lambda: "other-1-0" not in left(), "the end of what nobody asks for", 30)
+        cluster.start(gang)
+        assert rig.server.request("GET", f"{PODS}/w-1-0")["metadata"]["uid"] == mine
 
 
 def test_a_prepared_pod_of_an_older_job_file_is_made_anew(rig: Rig) -> None:

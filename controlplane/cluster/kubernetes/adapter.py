@@ -3,7 +3,7 @@
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import structlog
 
@@ -18,7 +18,7 @@ from controlplane.cluster.port import LogLine, Note, Observation, PodSpec, pod_n
 
 LOST_SECONDS = 60.0  # a node that does not answer for so long is given up, with what runs there
 FIRST_LIST_SECONDS = 60.0
-UNWANTED_SECONDS = 60.0  # a pod that was prepared and is not wanted any more is kept for so long
+UNWANTED_SECONDS = 60.0  # a pod that was prepared is kept for so long after it was last wanted
 ASK_AGAIN_SECONDS = 10.0
 
 log = structlog.get_logger(__name__)
@@ -50,6 +50,7 @@ class KubernetesCluster:
         self._book = Book(lost_after)
         self._mirror: Mirror | None = None
         self._placing = Placing(self._calls, self._book.worker, prefix)
+        self._unwanted: dict[str, float] = {}  # pods that were prepared: since when nobody asks for them
         self._asked: dict[str, float] = {}  # ghosts that were told to leave, and unwanted pods: when, monotonic
 
     def close(self) -> None:
@@ -127,18 +128,26 @@ class KubernetesCluster:
             self._watching()
             self._calls.call(self._placing.start(pods))
 
-    def prepare(self, pods: Sequence[PodSpec]) -> None:
-        """Let these pods exist, and no others that are not placed. What the server refuses is left to `start`."""
+    def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
+        """Let these pods exist, and in the end no others without a node but those of the workloads in `starting`.
+
+        What the server refuses is left to `start`.
+        """
         self._watching()
         refused = self._calls.call(self._placing.prepare(pods))
         if refused:
             log.info("pods not prepared", pods=len(refused), first=str(refused[0]))
-        wanted, now = {pod.name for pod in pods}, self.now()
+        self._dismiss_unwanted({pod.name for pod in pods}, starting)
+
+    def _dismiss_unwanted(self, wanted: Collection[str], starting: Collection[str]) -> None:
+        now, unwanted = self.now(), {}
         for worker in self._book.unplaced():
-            if worker.name in wanted or worker.is_leaving or now - worker.created_at < UNWANTED_SECONDS:
+            if worker.name in wanted or worker.seen.workload in starting or worker.is_leaving:
                 continue
-            if self._is_new(worker.name):
+            since = unwanted[worker.name] = self._unwanted.get(worker.name, now)
+            if now - since >= UNWANTED_SECONDS and self._is_new(worker.name):
                 self._calls.spawn(self._delete_quietly(worker, None, is_unchanged=True))
+        self._unwanted = unwanted
 
     def tell(self, notes_: Sequence[Note]) -> None:
         """One Kubernetes event for each, on the workload's first pod."""
