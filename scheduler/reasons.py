@@ -15,7 +15,7 @@ from scheduler.fit import Refusal, allowed_nodes, ask_text, flavors, never, per_
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Free, Plan, free_of
 from scheduler.quota import Limit, gpus_counted, gpus_text
-from scheduler.reservation import Reservation, clock_text, keeping_out
+from scheduler.reservation import Reservation, clock_text, keeping_out, length_text
 from scheduler.snapshot import COMPUTE, LATER, NOW, Flavor
 from scheduler.team import Budget
 from scheduler.workload import Topology, Workload, least
@@ -159,7 +159,7 @@ def _kept_for(plan: Plan, workload: Workload, kept: Reservation, what: str) -> R
         return Refusal(Reason.RESERVED_FOR_LARGER_JOB, f"{text}, and this one may still run then.", numbers)
     return Refusal(
         Reason.RESERVED_FOR_LARGER_JOB,
-        f"{text}, and this one may run {int(end - plan.snapshot.at)} s.",
+        f"{text}, and this one may run {length_text(end - plan.snapshot.at)}.",
         (*numbers, ("may_run_seconds", int(end - plan.snapshot.at))),
     )
 

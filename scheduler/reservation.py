@@ -6,6 +6,7 @@ does not need. Nothing is stored: each round plans again from its snapshot.
 """
 
 from dataclasses import replace
+from math import ceil
 
 import numpy as np
 
@@ -171,6 +172,14 @@ def clock_text(at: float) -> str:
     """A time of the cluster's clock within its day: 07:05:09."""
     second = int(at)
     return f"{second // 3600 % 24:02}:{second // 60 % 60:02}:{second % 60:02}"
+
+
+def length_text(seconds: float) -> str:
+    """A length of time, rounded up to whole minutes from two minutes on: 90 s, 25 min, 1 h 30 min."""
+    if seconds < 120:
+        return f"{ceil(seconds)} s"
+    hours, minutes = divmod(ceil(seconds / 60), 60)
+    return " ".join(part for part in (f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)) if part)
 
 
 def _least(inventory: Inventory, one: Free, other: Free) -> Free:

@@ -53,7 +53,7 @@ def test_later_work_that_may_still_run_at_the_planned_start_is_refused_with_for_
     assert wait.reason is Reason.RESERVED_FOR_LARGER_JOB
     assert wait.message == (
         "Would fit, but the room is kept for red/big, planned to start at 04:03:20 cluster time, "
-        "and this one may run 1800 s."
+        "and this one may run 30 min."
     )
     assert dict(wait.numbers) == {"reserved_for": "red/big", "planned_start": 101_000, "may_run_seconds": 1800}
 
@@ -199,7 +199,7 @@ def test_nobody_leaves_for_what_would_then_delay_the_head_and_the_reason_says_so
     assert moves(schedule(told, RULES)) == []
     assert wait_of(told, "s").message == (
         "Others could make room for it, but that is kept for green/big, planned to start at 04:03:20 cluster time, "
-        "and this one may run 18000 s."
+        "and this one may run 5 h."
     )
     assert [f[1] for f in moves(schedule(lasting(world, n=2000, x=1900, s=200), RULES))] == ["x", "s"]
 
