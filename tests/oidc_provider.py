@@ -36,11 +36,12 @@ class Provider(ThreadingHTTPServer):
         self.asked: list[dict[str, str]] = []  # what authorize was asked
         self.access: dict[str, dict[str, Any]] = {}
 
-    def id_token(self) -> str:
+    def id_token(self, nonce: str | None) -> str:
         """An ID token for the person, wrong in the way that was asked for."""
         now = int(time.time())
-        claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, **self.person}
+        claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": nonce, **self.person}
         wrong = {"issuer": {"iss": "https://evil.example"}, "audience": {"aud": "other"}, "expired": {"exp": now - 60}}
+        wrong |= {"nonce": {"nonce": "another"}, "no nonce": {"nonce": None}}
         claims |= wrong.get(self.fault, {})
         headers = {"kid": "unknown" if self.fault == "kid" else "one"}
         if self.fault == "none":
@@ -121,11 +122,13 @@ class Answers(BaseHTTPRequestHandler):
         """Exchange a code, once, for whoever knows the verifier and the client's secret."""
         provider = self.server
         asked = provider.codes.pop(given.get("code", ""), None)
+        if asked is None:
+            self.say({"error": "invalid_grant"}, 400)
+            return
         digest = hashlib.sha256(given.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
         is_right = (
-            asked is not None
-            and asked["code_challenge"] == challenge
+            asked["code_challenge"] == challenge
             and asked["redirect_uri"] == given.get("redirect_uri")
             and (given.get("client_id"), given.get("client_secret")) == (CLIENT, SECRET)
         )
@@ -134,7 +137,10 @@ class Answers(BaseHTTPRequestHandler):
             return
         access = secrets.token_urlsafe(16)
         provider.access[access] = dict(provider.person)
-        self.say({"access_token": access, "token_type": "Bearer", "expires_in": 300, "id_token": provider.id_token()})
+        answer = {"access_token": access, "token_type": "Bearer", "expires_in": 300}
+        if provider.fault != "absent":
+            answer["id_token"] = provider.id_token(asked.get("nonce"))
+        self.say(answer)
 
     def say(self, body: Any, status: int = 200) -> None:
         """Answer with JSON."""

@@ -63,13 +63,14 @@ def test_who_signs_in_first_gets_an_account_and_the_roles_of_the_groups(provider
     assert roles("mia") == {"red": ("admin", "groups")}
 
 
-def test_the_request_has_pkce_and_state_and_comes_back_here(provider: IdentityProvider) -> None:
+def test_the_request_has_pkce_state_and_nonce_and_comes_back_here(provider: IdentityProvider) -> None:
     provider.person("mia")
     sign_in()
     (asked,) = provider.asked()
     assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
     assert len(asked["code_challenge"]) == 43
     assert asked["state"]
+    assert len(asked["nonce"]) == 32
     assert asked["redirect_uri"] == "http://testserver/sso/sso/callback/"
     assert "groups" in asked["scope"].split()
 
@@ -138,7 +139,10 @@ def test_odd_names_become_names(provider: IdentityProvider, name: str) -> None:
     assert len(username) <= 150
 
 
-@pytest.mark.parametrize("fault", ["signature", "none", "hmac", "kid", "issuer", "audience", "expired"])
+@pytest.mark.parametrize(
+    "fault",
+    ["signature", "none", "hmac", "kid", "issuer", "audience", "expired", "nonce", "no nonce", "absent"],
+)
 def test_an_id_token_that_is_not_the_providers_for_us_now_lets_nobody_in(
     provider: IdentityProvider, fault: str
 ) -> None:
