@@ -1,6 +1,6 @@
 """What was used and what it cost: by team, user or pool, over a period that the URL names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
@@ -69,30 +69,38 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_GET
 def chart(request: HttpRequest) -> HttpResponse:
     """The figure: held GPU hours of each step, stacked."""
-    asked = _asked(request)
-    try:
-        lines = _lines(request, asked)
-    except TooMany:
-        return HttpResponse(TOO_MANY, status=400, content_type="text/plain; charset=utf-8")
-    figure = charts.usage_over_time(lines, is_team=asked.group == "team", since=asked.since, until=asked.until)
-    return JsonResponse(figure)
+
+    def drawn(asked: Asked, lines: Sequence[reports.Line]) -> HttpResponse:
+        figure = charts.usage_over_time(lines, is_team=asked.group == "team", since=asked.since, until=asked.until)
+        return JsonResponse(figure)
+
+    return _answer(request, drawn)
 
 
 @login_required
 @require_GET
 def export(request: HttpRequest) -> HttpResponse:
     """The same as a file, formulas escaped."""
+
+    def written(asked: Asked, lines: Sequence[reports.Line]) -> HttpResponse:
+        columns = ("start", asked.group, *reports.USAGE_COLUMNS)
+        rows = (reports.usage_row(line, (asked.group,)) for line in lines)
+        text = csvfile.table(columns, ([row[column] for column in columns] for row in rows))
+        response = HttpResponse(text, content_type=csvfile.CONTENT_TYPE)
+        response["Content-Disposition"] = f'attachment; filename="weft-usage-{asked.first}-{asked.last}.csv"'
+        return response
+
+    return _answer(request, written)
+
+
+def _answer(request: HttpRequest, write: Callable[[Asked, Sequence[reports.Line]], HttpResponse]) -> HttpResponse:
+    """What is written of the lines that were asked for, or why it cannot be."""
     asked = _asked(request)
     try:
         lines = _lines(request, asked)
     except TooMany:
         return HttpResponse(TOO_MANY, status=400, content_type="text/plain; charset=utf-8")
-    columns = ("start", asked.group, *reports.USAGE_COLUMNS)
-    rows = (reports.usage_row(line, (asked.group,)) for line in lines)
-    text = csvfile.table(columns, ([row[column] for column in columns] for row in rows))
-    response = HttpResponse(text, content_type=csvfile.CONTENT_TYPE)
-    response["Content-Disposition"] = f'attachment; filename="weft-usage-{asked.first}-{asked.last}.csv"'
-    return response
+    return write(asked, lines)
 
 
 def _lines(request: HttpRequest, asked: Asked) -> Sequence[reports.Line]:

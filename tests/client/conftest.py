@@ -8,6 +8,24 @@ import pytest
 
 from controlplane.client import cli
 from tests.client.scripted import Scripted
+from tests.controlplane.api.conftest import People, people
+
+PIPELINE = """\
+type: training
+name: prepare
+team: red
+image: example/prepare:1
+resources: {cpu: 1}
+---
+type: training
+name: fit
+team: red
+image: example/fit:1
+resources: {gpus: 1}
+workers:
+  count: 2
+after: [prepare]
+"""
 
 
 @pytest.fixture
@@ -50,6 +68,20 @@ def weft(shell: Path, capsys: pytest.CaptureFixture[str]) -> Weft:
         return Ran(code, said.out, said.err)
 
     return run
+
+
+@pytest.fixture
+def crowd(url: str, shell: Path) -> People:
+    """People in the database of the server at the test's `url`."""
+    return people()
+
+
+@pytest.fixture
+def mia(crowd: People, url: str, monkeypatch: pytest.MonkeyPatch) -> People:
+    """The shell of a member of team red."""
+    monkeypatch.setenv("WEFT_URL", url)
+    monkeypatch.setenv("WEFT_TOKEN", crowd.member.token)
+    return crowd
 
 
 @pytest.fixture

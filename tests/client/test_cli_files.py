@@ -13,41 +13,18 @@ from controlplane.cluster.port import PodPhase
 from controlplane.models import Event as Stored
 from controlplane.models import Workload
 from controlplane.testbed.processes import wait_until
-from tests.client.conftest import Weft
+from tests.client.conftest import PIPELINE, Weft
 from tests.controlplane.api.conftest import People, people
 from tests.serving import serving
 from weft import Client, Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
-FILE = """\
-type: training
-name: prepare
-team: red
-image: example/prepare:1
-resources: {cpu: 1}
----
-type: training
-name: fit
-team: red
-image: example/fit:1
-resources: {gpus: 1}
-after: [prepare]
-"""
 
 
 @pytest.fixture
 def url(transactional_db: None, shell: Path) -> Iterator[str]:
     with serving() as address:
         yield address
-
-
-@pytest.fixture
-def mia(url: str, monkeypatch: pytest.MonkeyPatch) -> People:
-    """The shell of a member of team red."""
-    crowd = people()
-    monkeypatch.setenv("WEFT_URL", url)
-    monkeypatch.setenv("WEFT_TOKEN", crowd.member.token)
-    return crowd
 
 
 def submit(weft: Weft, kind: str = "training", name: str = "hello", *flags: str) -> Workload:
@@ -58,33 +35,33 @@ def submit(weft: Weft, kind: str = "training", name: str = "hello", *flags: str)
 
 def test_a_diff_shows_what_apply_would_do_and_writes_nothing(mia: People, weft: Weft, shell: Path) -> None:
     file = shell / "p.yaml"
-    file.write_text(FILE)
+    file.write_text(PIPELINE)
     assert weft("diff", "-f", "p.yaml").out == "red/prepare would be created.\nred/fit would be created.\n"
     assert weft("diff", "-f", "p.yaml", "--exit-code").code == 1
     assert not Workload.objects.exists()
     assert weft("apply", "-f", "p.yaml").code == 0
     assert weft("diff", "-f", "p.yaml", "--exit-code").code == 0
-    file.write_text(FILE.replace("fit:1", "fit:2").replace("gpus: 1}", "gpus: 1}\nworkers: {count: 3}"))
+    file.write_text(PIPELINE.replace("fit:1", "fit:2").replace("count: 2", "count: 3"))
     assert weft("diff", "-f", "p.yaml").out.splitlines() == [
         "red/prepare is the same.",
         "red/fit differs:",
         '  image: "example/fit:1" -> "example/fit:2"   (cannot change: submit a new workload)',
-        '  workers: {"count": 1, "min": 1, "max": 1} -> {"count": 3, "min": 3, "max": 3}',
+        '  workers: {"count": 2, "min": 2, "max": 2} -> {"count": 3, "min": 3, "max": 3}',
     ]
     told = json.loads(weft("diff", "-f", "p.yaml", "-o", "json").out)
     assert [one["field"] for one in told[1]["differences"]] == ["image", "workers"]
-    assert Workload.objects.get(name="fit").workers == 1
-    file.write_text(FILE + "retries: -1\n")
+    assert Workload.objects.get(name="fit").workers == 2
+    file.write_text(PIPELINE + "retries: -1\n")
     ran = weft("diff", "-f", "p.yaml")
-    assert (ran.code, ran.err) == (1, "error: p.yaml:13: retries is -1. Set it to at least 0.\n")
+    assert (ran.code, ran.err) == (1, "error: p.yaml:15: retries is -1. Set it to at least 0.\n")
 
 
 def test_delete_ends_what_a_file_names_the_last_first(mia: People, weft: Weft, shell: Path) -> None:
-    (shell / "p.yaml").write_text(FILE)
+    (shell / "p.yaml").write_text(PIPELINE)
     assert weft("apply", "-f", "p.yaml").code == 0
     assert weft("delete", "-f", "p.yaml").out == "red/fit is Stopped.\nred/prepare is Stopped.\n"
     assert weft("delete", "-f", "p.yaml").out.startswith("red/fit has ended already: Stopped.\n")
-    (shell / "p.yaml").write_text(FILE.replace("name: fit", "name: fitted"))
+    (shell / "p.yaml").write_text(PIPELINE.replace("name: fit", "name: fitted"))
     assert weft("delete", "-f", "p.yaml").out.startswith("red/fitted is not there.\n")
     submit(weft)
     assert weft("delete", "hello").out == "red/hello is Stopped.\n"

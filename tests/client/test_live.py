@@ -12,47 +12,18 @@ import pytest
 
 from controlplane.cluster.port import PodPhase
 from controlplane.models import User, Workload
-from tests.client.conftest import Weft
-from tests.controlplane.api.conftest import People, people
+from tests.client.conftest import PIPELINE, Weft
+from tests.controlplane.api.conftest import People
 from weft import Client, NotSignedIn, WeftError
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = ("training", "--name", "hello", "--team", "red", "--image", "example/train:1", "--gpus", "1")
-PIPELINE = """\
-type: training
-name: prepare
-team: red
-image: example/prepare:1
-resources: {cpu: 1}
----
-type: training
-name: fit
-team: red
-image: example/fit:1
-resources: {gpus: 1}
-workers:
-  count: 2
-after: [prepare]
-"""
-
-
-@pytest.fixture
-def crowd(live_server: Any, shell: Path) -> People:
-    return people()
 
 
 @pytest.fixture
 def url(live_server: Any) -> str:
     return str(live_server.url)
-
-
-@pytest.fixture
-def mia(crowd: People, url: str, monkeypatch: pytest.MonkeyPatch) -> People:
-    """The shell of a member of team red."""
-    monkeypatch.setenv("WEFT_URL", url)
-    monkeypatch.setenv("WEFT_TOKEN", crowd.member.token)
-    return crowd
 
 
 @pytest.fixture
