@@ -17,9 +17,7 @@ def gpus(milli: float | None) -> str:
     if milli is None:
         return NOT_KNOWN
     value = milli / WHOLE
-    if abs(value) >= 100 or value == int(value):
-        return f"{value:,.0f}"
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
 def gpu_hours(milli_seconds: float | None) -> str:

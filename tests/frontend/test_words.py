@@ -5,7 +5,8 @@ from scheduler.workload import Phase
 
 
 @pytest.mark.parametrize(
-    ("milli", "text"), [(None, "–"), (0, "0"), (1000, "1"), (250, "0.25"), (34_500, "34.5"), (6_212_000, "6,212")]
+    ("milli", "text"),
+    [(None, "–"), (0, "0"), (1000, "1"), (250, "0.25"), (34_500, "34.5"), (120_500, "120.5"), (6_212_000, "6,212")],
 )
 def test_gpus_are_told_without_idle_decimals(milli: int | None, text: str) -> None:
     assert words.gpus(milli) == text
