@@ -232,6 +232,9 @@ else:
         pool={"min_size": 1, "max_size": most, "timeout": 5.0},
     )
 
+# For `manage.py install`: the database users that web and worker will be, with what each needs and no more.
+DATABASE_ROLES = {"web": env.str("WEB_DATABASE_URL", ""), "worker": env.str("WORKER_DATABASE_URL", "")}
+
 # --- cluster ----------------------------------------------------------------------------------
 CLUSTER = env.str("CLUSTER", "simulated")  # simulated | kubernetes
 PROMETHEUS_URL = env.str("PROMETHEUS_URL", "")  # docs/metrics.md; empty: what is not measured is not known

@@ -238,3 +238,6 @@ def _secrets(folder: Path, database: str) -> None:
     for name in ("secret_key", "postgres_password", "admin_password", "metrics_token"):
         (folder / name).write_text(secrets.token_hex(32))
     (folder / "database_url").write_text(database)
+    server = database.rpartition("@")[2]
+    for part in ("web", "worker"):
+        (folder / f"{part}_database_url").write_text(f"postgres://weft_{part}:{secrets.token_hex(32)}@{server}")
