@@ -10,7 +10,7 @@ from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.queries.snapshot import SnapshotKeeper, Taken
-from controlplane.services import decisions, policy
+from controlplane.services import cycles, decisions, policy
 from controlplane.services.cycles import CycleInput
 from controlplane.services.leases import HeldLease
 from scheduler.decision import Decision, Evict, Place, Shrink, Wait
@@ -22,19 +22,22 @@ from scheduler.workload import Assignment
 
 _FIELDS = {kind: tuple(f.name for f in fields(kind)) for kind in (Place, Evict, Shrink, Wait)}
 _WORKER = tuple(f.name for f in fields(Assignment))
-BASE_EVERY = 50  # stored rounds between two whole inputs: a replay applies at most so many differences
+BASE_EVERY = 50  # stored rounds between two whole inputs, as long as the loop finds time for one
 
 
 class Journal:
     """Puts together what a stored round has to hold, so that it can be decided again."""
 
-    def __init__(self) -> None:
+    def __init__(self, base_every: int = BASE_EVERY) -> None:
+        self._base_every = base_every
         self._changed: dict[str, str] = {}
         self._gone: dict[str, None] = {}
         self._frame: str | None = None
         self._demand: str | None = None
         self._since_base = 0
         self._needs_base = True
+        self._whole: Difference | None = None  # of the round that is to become a base
+        self._whole_of: int | None = None  # its number
         self.news: News | None = News()  # who is to be tried, since a round decided last; None: everybody
 
     def add(self, taken: Taken) -> None:
@@ -55,16 +58,34 @@ class Journal:
 
     def input(self, keeper: SnapshotKeeper, snapshot: Snapshot) -> tuple[bytes, bool]:
         """The input of the round being stored, and whether it is a base."""
-        if self._needs_base or self._since_base >= BASE_EVERY:
+        if self._needs_base:
             return replace(keeper.whole(), scope=snapshot.scope).pack(), True
+        if self._since_base >= self._base_every and self._whole is None:
+            self._whole = replace(keeper.whole(), scope=snapshot.scope)
         kept = self._changed, tuple(self._gone), self._frame, self._demand
         return Difference(snapshot.at, *kept, snapshot.scope).pack(), False
 
-    def stored(self, is_base: bool) -> None:
+    def stored(self, number: int | None, is_base: bool) -> None:
         """The round is in the database: the next difference starts from here."""
         self._changed, self._gone, self._frame, self._demand = {}, {}, None, None
-        self._since_base = 0 if is_base else self._since_base + 1
+        if is_base:
+            self._since_base, self._whole, self._whole_of = 0, None, None
+        else:
+            self._since_base += 1
+        if self._whole is not None and self._whole_of is None:
+            self._whole_of = number
         self._needs_base = False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a base is owed for so long that a round has to wait for it."""
+        return self._since_base >= 2 * self._base_every
+
+    def settle(self) -> None:
+        """Make the round that was remembered a base. To pack a large cluster takes longer than a round of news."""
+        if self._whole is not None and self._whole_of is not None:
+            cycles.become_base(self._whole_of, self._whole.pack())
+            self._since_base, self._whole, self._whole_of = 0, None, None
 
 
 @dataclass
@@ -126,6 +147,7 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     journal.add(taken)
     scope = sweep.scope(journal.news, taken.snapshot.at, settings.scheduling, version)
     if scope is not None and scope.is_empty:
+        journal.settle()
         return 0
     if sweep.is_owed:
         wake.bells["schedule"].set()
@@ -150,7 +172,9 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     )
     committed = decisions.commit(decided, lease=lease, cycle=cycle, is_followed=True)
     keeper.follow(committed.applied)
-    journal.stored(is_base)
+    journal.stored(committed.cycle, is_base)
+    if journal.is_behind:
+        journal.settle()
     is_full = sum(not isinstance(decision, Wait) for decision in decided) >= settings.scheduling.most_changes
     if is_full or committed.stale or any(isinstance(decision, Evict | Shrink) for decision in decided):
         sweep.unsettled()

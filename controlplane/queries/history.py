@@ -44,16 +44,19 @@ def episode(cycles: int) -> Episode:
     if base is None:
         raise InputGoneError(f"The database has no whole input before round {first}. Ask for fewer rounds.")
     inputs = Cycle.objects.filter(loop="schedule", pk__gte=base, pk__lte=last, input__isnull=False).order_by("pk")
-    packed = ((pk, bytes(data)) for pk, data in inputs.values_list("pk", "input").iterator(chunk_size=200) if data)
+    rows = inputs.values_list("pk", "input", "is_base").iterator(chunk_size=200)
+    packed = ((pk, bytes(data), is_base) for pk, data, is_base in rows if data)
     return _read(packed, first, len(numbers))
 
 
-def _read(inputs: Iterable[tuple[int, bytes]], first: int, count: int) -> Episode:
+def _read(inputs: Iterable[tuple[int, bytes, bool]], first: int, count: int) -> Episode:
     frame, demand, workloads = Frame((), (), ()), NO_DEMAND, dict[str, Workload]()
     seen: dict[str, _Seen] = {}
     start = at = 0.0
-    for number, packed in inputs:
+    for number, packed, is_base in inputs:
         at, changed, gone, other, asked, _ = unpack(packed)
+        if is_base:  # it names what there is, not what left
+            gone = sorted(workloads.keys() - {w.id for w in changed})
         workloads.update((w.id, w) for w in changed)
         left = [workloads.pop(uid) for uid in gone if uid in workloads]
         if number <= first:

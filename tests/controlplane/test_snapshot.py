@@ -1,11 +1,15 @@
 """The scheduler's snapshot: from scratch and by what changed, always the same; and replayable."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from controlplane.cluster.port import PodPhase
 from controlplane.cycle import digest_of, rebuild, workload_of, workload_text
 from controlplane.loops import schedule
 from controlplane.models import Change, Cycle, NodePool, Quota, Team, Workload
+from controlplane.queries.cycles import snapshot_of
+from controlplane.queries.history import episode
 from controlplane.queries.snapshot import SnapshotKeeper, full
 from controlplane.services import changes, leases, quotas, workloads
 from controlplane.services.cycles import prune
@@ -105,6 +109,46 @@ def test_stored_rounds_decide_the_same_again(world):
         again = [schedule.record(decision) for decision in decide(snapshot, Settings())]
         assert [d["workload"] for d in again] == [d["workload"] for d in cycle.decisions]
         assert [d["kind"] for d in again] == [d["kind"] for d in cycle.decisions]
+
+
+def a_busy_day(world: World, *, base_every: int) -> Iterator[None]:
+    """Rounds of one small job each, which ends before the next comes."""
+    world.wiring.kept["journal"] = schedule.Journal(base_every)
+    for number in range(4):
+        job = world.submit(f"job-{number}")
+        schedule.run_once(world.wiring)
+        yield
+        world.actuate()
+        world.observe()
+        world.pods(job, PodPhase.SUCCEEDED, exit_code=0)
+
+
+def bases() -> list[bool]:
+    for cycle in Cycle.objects.filter(loop="schedule"):
+        assert digest_of(snapshot_of(cycle)) == cycle.digest
+    return list(Cycle.objects.filter(loop="schedule").order_by("id").values_list("is_base", flat=True))
+
+
+def test_a_whole_input_is_packed_when_a_round_has_nothing_to_decide(world):
+    found = []
+    for _ in a_busy_day(world, base_every=2):
+        found.append(bases())
+        schedule.run_once(world.wiring)
+        found.append(bases())
+    assert found[-3:] == [[True, False, False], [True, False, False, False], [True, False, False, True]]
+
+
+def test_a_loop_that_always_has_something_to_decide_packs_one_in_the_end(world):
+    for _ in a_busy_day(world, base_every=1):
+        pass
+    assert bases() == [True, False, True, False]
+
+
+def test_whoever_left_in_the_round_of_a_whole_input_is_known_to_have_left(world):
+    for _ in a_busy_day(world, base_every=1):
+        pass
+    jobs = {job.workload.name: job for job in episode(4).jobs}
+    assert {name for name, job in jobs.items() if job.seconds is not None} == {"job-0", "job-1", "job-2"}
 
 
 def test_a_round_that_decides_nothing_writes_nothing(world, django_assert_max_num_queries):
