@@ -8,13 +8,13 @@ from statistics import fmean
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Avg, Count, ExpressionWrapper, F, FloatField, IntegerField, Max, QuerySet, Sum
+from django.db.models import Avg, Case, Count, ExpressionWrapper, F, FloatField, IntegerField, Max, QuerySet, Sum, When
 from django.db.models.functions import Cast, Floor
 
 from controlplane.models import ClusterState, Event, Node, Notice, TeamSample, Usage, Workload
 from controlplane.queries import teams
 from gpushare.gpu import WHOLE
-from scheduler.workload import WAITING
+from scheduler.workload import WAITING, Phase
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -189,14 +189,16 @@ def decisions(names: Collection[str] | None, limit: int) -> tuple[Decided, ...]:
 
 
 def queue(names: Collection[str] | None, limit: int) -> tuple[list[Workload], int]:
-    """Some of what waits in these teams (None: all), the highest priority first, and how many there are. Two queries.
+    """Some of what waits in these teams (None: all), and how many there are. Two queries.
 
-    The order of the next round is whatif.turns, which costs a round.
+    First what waits for a place, then what waits for other work or is held; the highest priority first in both. The
+    order of the next round is whatif.turns, which costs a round.
     """
     found = Workload.objects.filter(phase__in=[p.value for p in WAITING])
     if names is not None:
         found = found.filter(team__name__in=names)
-    ordered = found.select_related("team", "priority_class").defer("spec").order_by("-priority", "seq")
+    is_later = Case(When(phase__in=[Phase.SUBMITTED.value, Phase.HELD.value], then=1), default=0)
+    ordered = found.select_related("team", "priority_class").defer("spec").order_by(is_later, "-priority", "seq")
     return list(ordered[:limit]), found.count()
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from controlplane import csvfile
@@ -113,7 +114,7 @@ def _lines(request: HttpRequest, asked: Asked) -> Sequence[reports.Line]:
 def _asked(request: HttpRequest) -> Asked:
     given = {name: request.GET.get(name, "") for name in ("range", "group", "step", "from", "to")}
     group = given["group"] if given["group"] in GROUPS else "team"
-    now = clock(request).now
+    now = clock(request).now or timezone.now().timestamp()  # a cluster that was never seen has no clock yet
     fault, chosen = "", given["range"] if given["range"] in (*RANGES, *MONTHS) else "7d"
     since, until = _named(chosen, now)
     if given["from"] or given["to"]:

@@ -350,3 +350,12 @@ def test_the_dashboard_names_the_teams_that_hold_most_and_leads_to_all(bare: Wor
     assert mel["teams_total"] == 34
     assert "nlp" in {row.name for row in mel["teams"]}
     assert max(row.held for row in mel["teams"]) == max(row.held for row in admin["teams"])
+
+
+def test_the_dashboard_lists_what_waits_for_a_place_before_what_waits_for_other_work(bare: World, visit: Visit) -> None:
+    for number in range(8):
+        bare.add(document("training", f"later-{number}", "nlp", priority_class="high"), Phase.SUBMITTED)
+    bare.add(document("training", "now", "nlp", priority_class="low"))
+    listed = [row.name for row in visit("admin").get("/").context["waiting"]]
+    assert listed[0] == "now"
+    assert len(listed) == 6

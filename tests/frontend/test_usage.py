@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from controlplane.models import Usage
+from controlplane.models import ClusterState, Usage
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World
 
@@ -66,3 +66,9 @@ def test_a_period_that_cannot_be_is_said_and_the_page_stays(world: World, visit:
 def test_a_period_of_two_days_counts_both(world: World, visit: Visit) -> None:
     assert figures(visit, "from=2026-01-01&to=2026-01-01")["nlp"][0] == 160.0
     assert figures(visit, "from=2026-01-02&to=2026-01-02") == {}
+
+
+def test_a_cluster_that_was_never_seen_has_its_period_from_today(bare: World, visit: Visit) -> None:
+    ClusterState.objects.all().delete()
+    asked = visit("admin").get("/usage/").context["asked"]
+    assert asked.last[:4] >= "2026"
