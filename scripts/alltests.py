@@ -1,56 +1,85 @@
-"""All tests, as two lines of processes that share the machine's cores; options are passed on to pytest.
+"""All tests, as parts that the machine's cores take from one list; options are passed on to pytest.
 
-What needs servers and browsers goes in one line. Pure computing, and then the database's tests again on Postgres, go in
-the other, whose words follow when both are done.
+A part is a process of pytest with servers of its own. The longest stand first, so that the cores end about together.
+What a part printed follows when it has ended.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from threading import Event, Lock
 
 ROOT = Path(__file__).resolve().parents[1]
-COMPUTING = ("tests/autoscaler", "tests/chaos", "tests/gpushare", "tests/invariants", "tests/scheduler")
-SERVING = tuple(f"--ignore={folder}" for folder in COMPUTING)
-ON_POSTGRES = ("tests/controlplane", "--database=postgres")
-INTERRUPTED = 2  # pytest's exit status
+SLOWEST = "--durations=15"  # CI's record says where its minutes went
 
 
-def passed(line: Sequence[Sequence[str]], output: IO[bytes] | None = None) -> bool:
-    """Run pytest with each of these arguments, one after the other; whether all passed."""
-    found = []
-    for arguments in line:
-        command = [sys.executable, "-m", "pytest", *arguments, *sys.argv[1:]]
-        found.append(ended(subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)))
-        if found[-1] == INTERRUPTED:
-            break
-    return not any(found)
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the tests: what pytest is told to run."""
+
+    name: str
+    arguments: Sequence[str]
 
 
-def ended(process: "subprocess.Popen[bytes]") -> int:
-    """Its exit status. Who interrupts us tells it too, by the group, and it is left to end its servers."""
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            continue
+NAMED = (
+    Part("the product on Postgres", ("tests/controlplane", "--database=postgres")),
+    Part("the product on SQLite", ("tests/controlplane",)),
+    Part("flows of processes and browsers", ("tests/flows",)),
+    Part("runs at random", ("tests/chaos",)),
+    Part("the cores", ("tests/autoscaler", "tests/gpushare", "tests/invariants", "tests/scheduler")),
+)
+FOLDERS = sorted({one for part in NAMED for one in part.arguments if one.startswith("tests/")})
+PARTS = (*NAMED, Part("all else", ("tests", *(f"--ignore={folder}" for folder in FOLDERS))))
+
+
+class Runs:
+    """Runs parts, several at once, and prints what each said as a whole."""
+
+    def __init__(self) -> None:
+        self._printing = Lock()
+        self._is_over = Event()
+
+    def passed(self, part: Part) -> bool:
+        """Run this part to its end; whether all its tests passed."""
+        if self._is_over.is_set():
+            return False
+        began = time.monotonic()
+        self._say(f"{part.name}: begun")
+        with tempfile.TemporaryFile() as said:
+            command = [sys.executable, "-m", "pytest", SLOWEST, *part.arguments, *sys.argv[1:]]
+            status = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=subprocess.STDOUT).wait()
+            said.seek(0)
+            minutes = (time.monotonic() - began) / 60
+            self._say(f"{part.name}: exit status {status} after {minutes:.1f} minutes", said.read())
+        return status == 0
+
+    def stop(self) -> None:
+        """Begin no further part. Who interrupts us tells pytest too, by the group; it ends its servers itself."""
+        self._is_over.set()
+
+    def _say(self, line: str, before: bytes = b"") -> None:
+        with self._printing:
+            sys.stdout.buffer.write(before)
+            sys.stdout.buffer.write(f"tests: {line}\n".encode())
+            sys.stdout.buffer.flush()
 
 
 def main() -> int:
     """Exit status: 0 if all passed."""
-    if len(os.sched_getaffinity(0)) < 2:
-        return not passed([SERVING, COMPUTING, ON_POSTGRES])
-    with tempfile.TemporaryFile() as said, ThreadPoolExecutor(1) as pool:
-        beside = pool.submit(passed, [COMPUTING, ON_POSTGRES], said)
-        first = passed([SERVING])
-        second = beside.result()
-        said.seek(0)
-        sys.stdout.buffer.write(said.read())
-    return not (first and second)
+    runs = Runs()
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as cores:
+        found = [cores.submit(runs.passed, part) for part in PARTS]
+        try:
+            return not all([one.result() for one in found])
+        except KeyboardInterrupt:
+            runs.stop()
+            return not all([one.result() for one in found])
 
 
 if __name__ == "__main__":
