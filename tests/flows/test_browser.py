@@ -39,7 +39,7 @@ def assert_accessible(page: Any) -> None:
 
 
 def submit_and_watch_it_run(page: Any) -> None:
-    fill_in(page, "mine")
+    fill_in(page, "mine", Expected_duration="6h")  # unsaid it is drawn, and may be over in seconds
     page.get_by_label("Priority", exact=True).select_option("high")
     page.locator("#preview .headline").wait_for(timeout=LONG)  # the answer to "will it start?"
     assert_accessible(page)

@@ -66,6 +66,7 @@ def submit(page: Any, name: str) -> None:
     go(page, "s", "Submit")
     write(page, page.get_by_label("Name", exact=True), name)
     write(page, page.get_by_label("Image"), "example/train:1")
+    write(page, page.get_by_label("Expected duration"), "6h")  # unsaid it is drawn, and may be over in seconds
     page.keyboard.press("Enter")
     page.get_by_role("heading", name=name).wait_for(timeout=LONG)
 
