@@ -208,13 +208,14 @@ def deserved(plan: Plan, settings: Settings) -> Pool:
 def spares(plan: Plan, settings: Settings, team: str, pool: str, need: int) -> dict[str, int]:
     """What `spare` says of every team that gives something."""
     known, total, tree = entitled(plan, settings), plan.usage.total[LATER], plan.usage.tree
-    has, share, is_root = total[team, pool] + need, known.get((team, pool), 0), len(tree.path(team)) == 2  # noqa: PLR2004
+    has, share = total[team, pool] + need, known.get((team, pool), 0)
+    is_below = team in tree.roots and total[team, pool] < share
     out: dict[str, int] = {}
     for other in plan.usage.borrowers(pool):
         held, part = total[other, pool], known.get((other, pool), 0)
         if held <= part or other == team:
             continue
-        if is_root and len(tree.path(other)) == 2 and total[team, pool] < share:  # noqa: PLR2004  (both are root teams)
+        if is_below and other in tree.roots:
             amount = min(held + -has * part // share, held - tree.pots[other, pool].nominal)
         else:
             amount = spare(plan, settings, team, other, pool, need)

@@ -60,14 +60,12 @@ def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
 
     Its own quota comes before borrowed, then its order of models, then the smallest GPU that does.
     """
-    ask, inventory = workload.ask, plan.inventory
+    ask = workload.ask
     if not workload.uses_gpus:
         return [None]
-    needed = ask.least_memory
-    fitting = [f for f in inventory.flavors if f.gpu_memory >= needed and (not ask.models or f.model in ask.models)]
+    fitting = _fitting(plan, ask)
     for role in workload.roles:
-        needed, models = role.ask.least_memory, role.ask.models
-        fitting = [f for f in fitting if f.gpu_memory >= needed and (not models or f.model in models)]
+        fitting = [flavor for flavor in fitting if flavor in _fitting(plan, role.ask)]
     if len(fitting) < 2:
         return [*fitting]
     order: list[tuple[tuple[bool, int, int, str], Flavor]] = []
@@ -76,6 +74,17 @@ def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
         rank = ask.models.index(flavor.model) if ask.models else 0
         order.append(((room < workload.need_milli(least(workload)), rank, flavor.gpu_memory, flavor.pool), flavor))
     return [flavor for _, flavor in sorted(order, key=lambda pair: pair[0])]
+
+
+def _fitting(plan: Plan, ask: Ask) -> list[Flavor]:
+    """The flavors whose model and memory do for an ask."""
+    found = plan.fitting.get(ask)
+    if found is None:
+        needed, models = ask.least_memory, ask.models
+        known = plan.inventory.flavors
+        found = [f for f in known if f.gpu_memory >= needed and (not models or f.model in models)]
+        plan.fitting[ask] = found
+    return found
 
 
 def never(plan: Plan, workload: Workload) -> Refusal | None:

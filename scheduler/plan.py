@@ -17,10 +17,10 @@ from scheduler.decision import Evict, EvictReason, Place, Shrink
 from scheduler.ledger import ledger_of
 from scheduler.placement.chooser import Chooser
 from scheduler.quota import Tree
-from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Inventory, Snapshot, applied
+from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Flavor, Ints, Inventory, Snapshot, applied
 from scheduler.team import Budget
 from scheduler.terms import of_evict, of_place
-from scheduler.workload import Assignment, Phase, Workload
+from scheduler.workload import Ask, Assignment, Phase, Workload
 
 if TYPE_CHECKING:
     from scheduler.reservation import Reservation
@@ -54,6 +54,7 @@ class Plan:
         # Workers the empty cluster takes: all nodes, usable ones. Of a gang with roles: 1 if it takes it whole.
         self.hold_at_most = self.inventory.hold_at_most
         self.chooser: Chooser | None = None  # of places for single workers and replicas; None: best fit
+        self.fitting: dict[Ask, list[Flavor]] = {}  # the flavors that do for an ask, once somebody asked (fit)
         self.reservations: list[Reservation] = []  # planned starts of heads that wait too long
         self.beside: dict[tuple[int, str], Free] = {}  # what is free beside them, until the plan changes
         self.view: dict[str, Workload] = {}  # those that the plan has changed, as they would be

@@ -66,6 +66,7 @@ class Tree:
         parent_of = {team.name: team.parent for team in snapshot.teams}
         self.paths = {name: _path(name, parent_of) for name in parent_of}
         self.root_of = {name: path[-2] for name, path in self.paths.items()}
+        self.roots = frozenset(self.root_of.values())
         self.paths[CLUSTER] = (CLUSTER,)
         capacity: dict[str, int] = {}
         for node in snapshot.inventory.nodes:
@@ -89,6 +90,8 @@ class Tree:
                 shared = owned - sum(pot.owned - pot.shared + pot.kept for pot in below)
                 kept = 0 if quota is None or quota.lending is None else max(0, shared - quota.lending)
                 self.pots[name, pool] = Pot(quota, owned, shared, kept, owned - theirs)
+        self._ways: dict[tuple[str, str], tuple[tuple[tuple[str, str], Pot], ...]] = {}  # from the cluster down
+        self._ceilings: dict[tuple[str, str], int] = {}
 
     def path(self, team: str) -> tuple[str, ...]:
         """The team, its parent, ... and the cluster."""
@@ -96,21 +99,28 @@ class Tree:
 
     def available(self, team: str, pool: str, stored: Mapping[tuple[str, str], int]) -> int:
         """How much more the team may hold, borrowing included; 0 when it is over."""
-        free = 0
-        for name in reversed(self.path(team)):
-            key = name, pool
-            pot, used = self.pots[key], stored.get(key, 0)
-            if name == CLUSTER:
-                free = max(0, pot.shared - used)
-                continue
+        way = self._ways.get((team, pool)) or self._way(team, pool)
+        key, pot = way[0]
+        free = max(0, pot.shared - stored.get(key, 0))
+        for key, pot in way[1:]:
+            used = stored.get(key, 0)
             if pot.quota is not None and pot.quota.borrowing is not None:
                 free = min(free, max(0, pot.shared - pot.kept - max(0, used - pot.kept) + pot.quota.borrowing))
             free += max(0, pot.kept - used)
         return free
 
+    def _way(self, team: str, pool: str) -> tuple[tuple[tuple[str, str], Pot], ...]:
+        """What `available` meets: thousands of times in a round, so it is put together once."""
+        way = tuple(((name, pool), self.pots[name, pool]) for name in reversed(self.paths[team]))
+        self._ways[team, pool] = way
+        return way
+
     def ceiling(self, team: str, pool: str) -> int:
         """The most the team could ever hold, with nobody else there."""
-        return self.available(team, pool, {})
+        most = self._ceilings.get((team, pool))
+        if most is None:
+            most = self._ceilings[team, pool] = self.available(team, pool, {})
+        return most
 
 
 class Usage:

@@ -25,10 +25,12 @@ def consolidate(plan: Plan, claimant: Workload, evictable: Evictable, settings: 
     they hold no more than the claimant needs.
     """
     need = claimant.need_milli(least(claimant))
+    tries = min(settings.max_move_scenarios // 4, settings.max_move_scenarios - evictable.moves_tried)
+    if tries <= 0 or not need or not _is_enough(plan, claimant, need):
+        return False
     moved = sum(isinstance(d, Evict) and d.reason is EvictReason.CONSOLIDATED for d in plan.decisions)
     most = settings.max_moves - moved
-    tries = min(settings.max_move_scenarios // 4, settings.max_move_scenarios - evictable.moves_tried)
-    if most <= 0 or tries <= 0 or not need or not _is_enough(plan, claimant, need):
+    if most <= 0:
         return False
     small = _few_enough(plan, claimant, evictable, most)
 
