@@ -65,7 +65,8 @@ def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
         return [None]
     fitting = _fitting(plan, ask)
     for role in workload.roles:
-        fitting = [flavor for flavor in fitting if flavor in _fitting(plan, role.ask)]
+        theirs = _fitting(plan, role.ask)
+        fitting = [flavor for flavor in fitting if flavor in theirs]
     if len(fitting) < 2:
         return [*fitting]
     order: list[tuple[tuple[bool, int, int, str], Flavor]] = []

@@ -36,8 +36,7 @@ class Journal:
         self._demand: str | None = None
         self._since_base = 0
         self._needs_base = True
-        self._whole: Difference | None = None  # of the round that is to become a base
-        self._whole_of: int | None = None  # its number
+        self._owed: tuple[int, Difference] | None = None  # the round that is to become a base, and its whole input
         self.news: News | None = News()  # who is to be tried, since a round decided last; None: everybody
 
     def add(self, taken: Taken) -> None:
@@ -60,21 +59,18 @@ class Journal:
         """The input of the round being stored, and whether it is a base."""
         if self._needs_base:
             return replace(keeper.whole(), scope=snapshot.scope).pack(), True
-        if self._since_base >= self._base_every and self._whole is None:
-            self._whole = replace(keeper.whole(), scope=snapshot.scope)
         kept = self._changed, tuple(self._gone), self._frame, self._demand
         return Difference(snapshot.at, *kept, snapshot.scope).pack(), False
 
-    def stored(self, number: int | None, is_base: bool) -> None:
-        """The round is in the database: the next difference starts from here."""
+    def stored(self, number: int | None, is_base: bool, keeper: SnapshotKeeper, snapshot: Snapshot) -> None:
+        """The round is in the database: the next difference starts from here. Before the keeper follows it."""
         self._changed, self._gone, self._frame, self._demand = {}, {}, None, None
-        if is_base:
-            self._since_base, self._whole, self._whole_of = 0, None, None
-        else:
-            self._since_base += 1
-        if self._whole is not None and self._whole_of is None:
-            self._whole_of = number
         self._needs_base = False
+        self._since_base += 1
+        if is_base:
+            self._since_base, self._owed = 0, None
+        elif self._owed is None and number is not None and self._since_base > self._base_every:
+            self._owed = number, replace(keeper.whole(), scope=snapshot.scope)
 
     @property
     def is_behind(self) -> bool:
@@ -83,9 +79,10 @@ class Journal:
 
     def settle(self) -> None:
         """Make the round that was remembered a base. To pack a large cluster takes longer than a round of news."""
-        if self._whole is not None and self._whole_of is not None:
-            cycles.become_base(self._whole_of, self._whole.pack())
-            self._since_base, self._whole, self._whole_of = 0, None, None
+        if self._owed is not None:
+            number, whole = self._owed
+            cycles.become_base(number, whole.pack())
+            self._since_base, self._owed = 0, None
 
 
 @dataclass
@@ -171,8 +168,8 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
         counts=count(decided),
     )
     committed = decisions.commit(decided, lease=lease, cycle=cycle, is_followed=True)
+    journal.stored(committed.cycle, is_base, keeper, snapshot)
     keeper.follow(committed.applied)
-    journal.stored(committed.cycle, is_base)
     if journal.is_behind:
         journal.settle()
     is_full = sum(not isinstance(decision, Wait) for decision in decided) >= settings.scheduling.most_changes
