@@ -37,7 +37,15 @@ __all__ = [
 Server = TypeVar("Server")
 
 ROOT = Path(__file__).resolve().parent.parent
-OUR_VARIABLES = ("CLUSTER", "DATABASE_URL", "PROMETHEUS_URL", "REDIS_URL", "SECRET_KEY", "SECRET_KEY_FILE")
+OUR_VARIABLES = (
+    "CLUSTER",
+    "DATABASE_URL",
+    "PROMETHEUS_URL",
+    "REDIS_URL",
+    "REDIS_URL_FILE",
+    "SECRET_KEY",
+    "SECRET_KEY_FILE",
+)
 SECRET_KEY = "known to everyone, for tests only: " + "x" * 32
 
 CHROMIUM_FLAGS = chromium.FLAGS

@@ -24,7 +24,16 @@ POLL_SECONDS = 0.02
 
 def environment(home: Path) -> dict[str, str]:
     """The environment of an embedded Weft in this folder."""
-    ours = ("WEFT_HOME", "DATABASE_URL", "DATABASE_URL_FILE", "REDIS_URL", "SECRET_KEY", "SECRET_KEY_FILE", "CLUSTER")
+    ours = (
+        "WEFT_HOME",
+        "DATABASE_URL",
+        "DATABASE_URL_FILE",
+        "REDIS_URL",
+        "REDIS_URL_FILE",
+        "SECRET_KEY",
+        "SECRET_KEY_FILE",
+        "CLUSTER",
+    )
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     return {**kept, "WEFT_HOME": str(home), "WEFT_DATA": str(settings.WEFT_DATA), "PYTHONUNBUFFERED": "1"}
 

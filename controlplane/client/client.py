@@ -1,19 +1,15 @@
 """The Python SDK: one typed method for each thing the API does."""
 
 import re
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self, TypeVar
-from urllib.parse import parse_qsl, quote, urlsplit
+from typing import Any
 
 from controlplane.client import follow, streams
 from controlplane.client.answers import (
     ENDED,
     LIVE,
     Acted,
-    Answer,
     Applied,
-    Budget,
     Cost,
     Diff,
     Eta,
@@ -22,53 +18,26 @@ from controlplane.client.answers import (
     Json,
     Logs,
     Me,
-    Node,
-    NodePool,
     Pod,
     Preview,
-    PriorityClass,
-    Quota,
-    Team,
-    TeamShare,
     Token,
     Workload,
 )
+from controlplane.client.cluster import ClusterClient
+from controlplane.client.connection import PAGE, new_key, part, path_of, the_object, the_results
 from controlplane.client.errors import NotFound, WeftError
 from controlplane.client.follow import Notice, silent
-from controlplane.client.transport import Retries, Transport
-
-A = TypeVar("A", bound=Answer)
 
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
-PAGE = 200  # the largest the server gives
-ALL = 2**63
 
 
-class Client:
+class Client(ClusterClient):
     """A connection to one Weft server as one user. Use it in a `with`, or close() it.
 
     Every method raises WeftError: NotReachable, NotSignedIn, NotFound, Conflict, or itself with the server's words.
     Reads, and submissions (each with its own idempotency key), are repeated when the connection fails.
     Not to be shared between threads.
     """
-
-    def __init__(self, url: str, token: str = "", *, timeout: float = 30.0, retries: Retries | None = None) -> None:
-        self._transport = Transport(url, token, timeout=timeout, retries=retries)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._transport.close()
-
-    @property
-    def url(self) -> str:
-        """The server's address."""
-        return self._transport.url
 
     # --- who am I ----------------------------------------------------------------------------
 
@@ -94,25 +63,25 @@ class Client:
 
     def submit(self, job: Mapping[str, Any], *, key: str = "") -> Workload:
         """Submit one job file. The same key within a day submits once, however often it is sent."""
-        return Workload.of(self._transport.send("POST", "/workloads", body=dict(job), key=key or _key()))
+        return Workload.of(self._transport.send("POST", "/workloads", body=dict(job), key=key or new_key()))
 
     def submit_all(self, jobs: Sequence[Mapping[str, Any]], *, key: str = "") -> tuple[Workload, ...]:
         """Submit several job files, all or none; they may name each other in `after`."""
         body = [dict(job) for job in jobs]
-        answer = self._transport.send("POST", "/workloads:batch", body=body, key=key or _key())
-        return _results(answer, Workload)
+        answer = self._transport.send("POST", "/workloads:batch", body=body, key=key or new_key())
+        return the_results(answer, Workload)
 
     def apply(self, job: Mapping[str, Any], *, key: str = "") -> Applied:
         """Submit a job file, or change the live workload of its name to what the file says."""
-        return Applied.of(self._transport.send("POST", "/workloads:apply", body=dict(job), key=key or _key()))
+        return Applied.of(self._transport.send("POST", "/workloads:apply", body=dict(job), key=key or new_key()))
 
     def diff(self, job: Mapping[str, Any]) -> Diff:
         """Tell what `apply` would change; nothing is written."""
-        return Diff.of(self._transport.send("POST", "/workloads:diff", body=dict(job), key=_key()))
+        return Diff.of(self._transport.send("POST", "/workloads:diff", body=dict(job), key=new_key()))
 
     def preview(self, job: Mapping[str, Any]) -> Preview:
         """Tell what would happen to a job now; nothing is written."""
-        return Preview.of(self._transport.send("POST", "/workloads:preview", body=dict(job), key=_key()))
+        return Preview.of(self._transport.send("POST", "/workloads:preview", body=dict(job), key=new_key()))
 
     def get(self, name: str, *, team: str = "") -> Workload:
         """Return a workload by uid, `team/name` or name, in full.
@@ -129,7 +98,7 @@ class Client:
         60, as it is then: a long poll.
         """
         params = {"wait_for": wait_for, "timeout": timeout} if wait_for else {}
-        return Workload.of(self._transport.get(_at(uid), params, timeout=timeout + 15.0 if wait_for else None))
+        return Workload.of(self._transport.get(path_of(uid), params, timeout=timeout + 15.0 if wait_for else None))
 
     def find(self, name: str, *, team: str = "") -> Workload:
         """Return what a list shows of the workload that a name or `team/name` means."""
@@ -163,7 +132,7 @@ class Client:
     def patch(self, uid: str, changes: Mapping[str, Any], *, version: int | None = None) -> Workload:
         """Change a workload; with `version`, only if it is still the one seen (else status 412)."""
         headers = {"If-Match": f'"{version}"'} if version is not None else {}
-        return Workload.of(self._transport.send("PATCH", _at(uid), body=dict(changes), headers=headers))
+        return Workload.of(self._transport.send("PATCH", path_of(uid), body=dict(changes), headers=headers))
 
     def stop(self, uid: str) -> Workload:
         """Stop a workload for good; nothing happens if it has ended."""
@@ -171,7 +140,7 @@ class Client:
 
     def delete(self, uid: str) -> Workload:
         """Stop a workload (DELETE); its record stays."""
-        return Workload.of(self._transport.send("DELETE", _at(uid)))
+        return Workload.of(self._transport.send("DELETE", path_of(uid)))
 
     def suspend(self, uid: str) -> Workload:
         """Save a workload's work and take it off its GPUs until it is resumed."""
@@ -193,11 +162,11 @@ class Client:
         body: dict[str, Any] = {"verb": verb, "uids": list(uids)}
         if verb == "priority":
             body["priority_class"] = priority_class
-        return _results(self._transport.send("POST", "/workloads:act", body=body, key=_key()), Acted)
+        return the_results(self._transport.send("POST", "/workloads:act", body=body, key=new_key()), Acted)
 
     def extend(self, uid: str) -> Json:
         """Count a notebook's time without use from now on; return after how much of it it is parked."""
-        return _object(self._transport.send("POST", f"/notebooks/{_part(uid)}/extend", key=_key()))
+        return the_object(self._transport.send("POST", f"/notebooks/{part(uid)}/extend", key=new_key()))
 
     def scale(
         self, uid: str, *, count: int | None = None, least: int | None = None, most: int | None = None
@@ -205,16 +174,16 @@ class Client:
         """Change the workers of a training that waits, or the bounds of a service."""
         given = {"count": count, "min": least, "max": most}
         body = {name: value for name, value in given.items() if value is not None}
-        return Workload.of(self._transport.send("POST", f"{_at(uid)}/scale", body=body, key=_key()))
+        return Workload.of(self._transport.send("POST", f"{path_of(uid)}/scale", body=body, key=new_key()))
 
     def set_priority(self, uid: str, priority_class: str | None) -> Workload:
         """Give a workload another priority class; None gives it the default one."""
         body = {"priority_class": priority_class}
-        return Workload.of(self._transport.send("POST", f"{_at(uid)}/priority", body=body, key=_key()))
+        return Workload.of(self._transport.send("POST", f"{path_of(uid)}/priority", body=body, key=new_key()))
 
     def explanation(self, uid: str) -> Explanation:
         """Return why a workload is where it is."""
-        return Explanation.of(self._transport.get(_at(uid) + "/explanation"))
+        return Explanation.of(self._transport.get(path_of(uid) + "/explanation"))
 
     def apply_remedy(
         self, uid: str, remedy: Mapping[str, Any], *, version: int | None = None, key: str = ""
@@ -225,12 +194,12 @@ class Client:
         """
         body = {name: remedy[name] for name in ("kind", "after", "target", "pool") if name in remedy}
         headers = {"If-Match": f'"{version}"'} if version is not None else {}
-        sent = self._transport.send("POST", f"{_at(uid)}/remedy", body=body, headers=headers, key=key or _key())
+        sent = self._transport.send("POST", f"{path_of(uid)}/remedy", body=body, headers=headers, key=key or new_key())
         return Workload.of(sent)
 
     def events(self, uid: str, *, newest_first: bool = False, limit: int | None = None) -> Iterator[Event]:
         """Yield what happened to a workload."""
-        return self._pages(_at(uid) + "/events", {"ordering": "-id" if newest_first else "id"}, Event, limit)
+        return self._pages(path_of(uid) + "/events", {"ordering": "-id" if newest_first else "id"}, Event, limit)
 
     def watch(self, uid: str = "", *, team: str = "", notice: Notice = silent) -> Iterator[Event]:
         """Yield what happens from now on, to one workload until it has ended, or to all of your teams without an end.
@@ -238,7 +207,7 @@ class Client:
         A broken connection goes on where it was; `notice` is told. Raises WeftError with status 410 if what happened
         meanwhile is not kept any more: read the workloads again then.
         """
-        path = f"{_at(uid)}/watch" if uid else "/workloads/watch"
+        path = f"{path_of(uid)}/watch" if uid else "/workloads/watch"
         for message in streams.messages(self._transport, path, {"team": team}, notice=notice):
             if message.name == "event":
                 event = Event.of(message.data)
@@ -248,40 +217,40 @@ class Client:
 
     def decisions(self, uid: str, *, limit: int | None = None) -> Iterator[Event]:
         """Yield what rounds decided about a workload, newest first; `document["round"]` is the round."""
-        return self._pages(_at(uid) + "/decisions", {}, Event, limit)
+        return self._pages(path_of(uid) + "/decisions", {}, Event, limit)
 
     def eta(self, uid: str) -> Eta:
         """Return when a workload is expected to start and to end."""
-        return Eta.of(self._transport.get(_at(uid) + "/eta"))
+        return Eta.of(self._transport.get(path_of(uid) + "/eta"))
 
     def cost(self, uid: str) -> Cost:
         """Return the GPU hours of a workload and what they cost."""
-        return Cost.of(self._transport.get(_at(uid) + "/cost"))
+        return Cost.of(self._transport.get(path_of(uid) + "/cost"))
 
     def metrics(self, uid: str, *, minutes: int = 60) -> Json:
         """Return what a workload's GPUs do now, and how a service fared in the last minutes."""
-        return _object(self._transport.get(_at(uid) + "/metrics", {"minutes": minutes}))
+        return the_object(self._transport.get(path_of(uid) + "/metrics", {"minutes": minutes}))
 
     def pods(self, uid: str) -> Iterator[Pod]:
         """Yield the pods of a workload's present attempt."""
-        return self._pages(_at(uid) + "/pods", {}, Pod)
+        return self._pages(path_of(uid) + "/pods", {}, Pod)
 
     def slo(self, uid: str) -> Json:
         """Return how a service stands against its objective; NotFound if it has none."""
-        return _object(self._transport.get(f"/inferences/{_part(uid)}/slo"))
+        return the_object(self._transport.get(f"/inferences/{part(uid)}/slo"))
 
     def autoscaling(self, uid: str) -> Json:
         """Return how many replicas a service may have, should have and has."""
-        return _object(self._transport.get(f"/inferences/{_part(uid)}/autoscaling"))
+        return the_object(self._transport.get(f"/inferences/{part(uid)}/autoscaling"))
 
     def placement(self, uid: str) -> Json:
         """Return on which nodes and GPUs the workers of the current attempt are."""
-        return _object(self._transport.get(_at(uid) + "/placement"))
+        return the_object(self._transport.get(path_of(uid) + "/placement"))
 
     def logs(self, uid: str, *, tail: int | None = None, since: float | None = None, rank: int | None = None) -> Logs:
         """Return the last `tail` lines, or what came after `since` (cluster seconds)."""
         params = {"tail": tail, "since": since, "rank": rank}
-        return Logs.of(self._transport.get(_at(uid) + "/logs", params))
+        return Logs.of(self._transport.get(path_of(uid) + "/logs", params))
 
     def wait(self, uid: str, until: str = "terminal", timeout: float | None = None) -> Workload:
         """Wait until a workload has ended ("terminal"), is "running", or is in a phase ("Suspended").
@@ -291,96 +260,8 @@ class Client:
         [ended] = follow.wait(self, [uid], until=until, timeout=timeout)
         return ended
 
-    # --- the cluster and its users -----------------------------------------------------------
-
-    def nodes(self, *, pool: str = "", rack: str = "") -> Iterator[Node]:
-        """Yield the machines."""
-        return self._pages("/nodes", {"pool": pool, "rack": rack}, Node)
-
-    def node(self, name: str) -> Node:
-        """Return one machine."""
-        return Node.of(self._transport.get(f"/nodes/{_part(name)}"))
-
-    def node_pools(self) -> Iterator[NodePool]:
-        """Yield the node pools."""
-        return self._pages("/node-pools", {}, NodePool)
-
-    def priority_classes(self) -> Iterator[PriorityClass]:
-        """Yield the priority classes."""
-        return self._pages("/priority-classes", {}, PriorityClass)
-
-    def teams(self) -> Iterator[Team]:
-        """Yield the teams this user sees."""
-        return self._pages("/teams", {}, Team)
-
-    def team(self, name: str) -> Team:
-        """Return one team; its document has quotas and members."""
-        return Team.of(self._transport.get(f"/teams/{_part(name)}"))
-
-    def quotas(self, *, team: str = "", pool: str = "") -> Iterator[Quota]:
-        """Yield the quotas this user sees."""
-        return self._pages("/quotas", {"team": team, "pool": pool}, Quota)
-
-    def shares(self, *, team: str = "") -> Iterator[TeamShare]:
-        """Yield what each team this user sees owns, is entitled to, holds and held lately, by pool."""
-        return self._pages("/shares", {"team": team}, TeamShare)
-
-    def budgets(self, team: str) -> Iterator[Budget]:
-        """Yield a team's budgets of GPU hours."""
-        return self._pages(f"/teams/{_part(team)}/budgets", {}, Budget)
-
-    def usage(self, *, group_by: str = "team", granularity: str = "all", start: str = "", end: str = "") -> Json:
-        """Return GPU hours held and computed, grouped by any of team, user, pool, workload."""
-        params = {"group_by": group_by, "granularity": granularity, "from": start, "to": end}
-        return _object(self._transport.get("/usage", params))
-
-    def cluster(self) -> Json:
-        """Return the cluster's clock, and whether it is simulated."""
-        return _object(self._transport.get("/cluster"))
-
     def _act(self, uid: str, verb: str) -> Workload:
-        return Workload.of(self._transport.send("POST", f"{_at(uid)}/{verb}", key=_key()))
-
-    def _pages(self, path: str, params: Mapping[str, Any], kind: type[A], limit: int | None = None) -> Iterator[A]:
-        """Yield all results of a list, page by page, at most `limit`."""
-        left = limit if limit is not None else ALL
-        query = dict(params)
-        size = min(PAGE, left)
-        while left > 0:
-            page = _object(self._transport.get(path, {**query, "page_size": size}))
-            results = _results(page, kind)
-            yield from results[:left]
-            left -= len(results)
-            # Only the cursor is taken from the link: its host may be a proxy's inner name, and a token stays here.
-            cursor = dict(parse_qsl(urlsplit(str(page.get("next") or "")).query)).get("cursor")
-            if not cursor or not results:
-                return
-            query["cursor"] = cursor
-
-
-def _key() -> str:
-    return str(uuid.uuid4())
-
-
-def _part(text: str) -> str:
-    return quote(text, safe="")
-
-
-def _at(uid: str) -> str:
-    return f"/workloads/{_part(uid)}"
-
-
-def _object(answer: Any) -> Json:
-    if not isinstance(answer, dict):
-        raise WeftError(f"The server answered with {type(answer).__name__} where an object was expected.")
-    return answer
-
-
-def _results(answer: Any, kind: type[A]) -> tuple[A, ...]:
-    results = _object(answer).get("results")
-    if not isinstance(results, list):
-        raise WeftError("The server answered without the list that was expected.")
-    return tuple(kind.of(one) for one in results)
+        return Workload.of(self._transport.send("POST", f"{path_of(uid)}/{verb}", key=new_key()))
 
 
 def _the_one(found: Sequence[Workload], name: str, team: str) -> Workload:

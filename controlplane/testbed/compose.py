@@ -122,7 +122,7 @@ def prepared(folder: Path, variables: Mapping[str, str] = {}, extra: Mapping[str
     with postgres.prepared(DURABLE) as server:
         ports = {name: free_port() for name in ("web", "redis", "prometheus", "worker-1", "worker-2")}
         database = f"{server.url.rpartition('/')[0]}/weft"
-        _secrets(folder / "secrets", database)
+        _secrets(folder / "secrets", database, ports["redis"])
         parts = _parts(folder, ports, variables)
         for name, part in parts.items():
             if name.partition("-")[0] in OURS:
@@ -203,7 +203,6 @@ def _replacing(name: str, folder: Path, ports: Mapping[str, int]) -> Callable[[s
     """What stands for hosts, ports, listen addresses and mount points."""
     table = {
         "0.0.0.0:9090": f"127.0.0.1:{ports['prometheus']}",
-        "redis:6379": f"127.0.0.1:{ports['redis']}",
         "web:8000": f"127.0.0.1:{ports['web']}",
         "0.0.0.0": "127.0.0.1",  # noqa: S104 - it is taken away here
         "/run/secrets/": f"{folder}/secrets/",
@@ -233,11 +232,14 @@ def _scraping(folder: Path, here: Callable[[str], str], ports: Mapping[str, int]
     (folder / "prometheus" / "prometheus.yml").write_text(here(json.dumps(said)))
 
 
-def _secrets(folder: Path, database: str) -> None:
+def _secrets(folder: Path, database: str, redis_port: int) -> None:
     folder.mkdir(parents=True)
     for name in ("secret_key", "postgres_password", "admin_password", "metrics_token"):
         (folder / name).write_text(secrets.token_hex(32))
     (folder / "database_url").write_text(database)
+    password = secrets.token_hex(32)
+    (folder / "redis_conf").write_text(f"requirepass {password}")
+    (folder / "redis_url").write_text(f"redis://:{password}@127.0.0.1:{redis_port}/0")
     server = database.rpartition("@")[2]
     for part in ("web", "worker"):
         (folder / f"{part}_database_url").write_text(f"postgres://weft_{part}:{secrets.token_hex(32)}@{server}")

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+import redis
 
 from controlplane import liveness
 from controlplane.testbed import compose
@@ -87,13 +88,24 @@ def test_metrics_are_shown_only_for_the_token(installation: compose.Installation
     assert wrong.status_code == 401
 
 
+def test_redis_answers_nobody_without_its_password(installation: compose.Installation) -> None:
+    address = installation.secret("redis_url")
+    with redis.Redis.from_url(address) as known:
+        assert known.ping()
+    nameless = f"redis://{address.rpartition('@')[2]}"
+    with redis.Redis.from_url(nameless) as stranger, pytest.raises(redis.AuthenticationError):
+        stranger.ping()
+
+
 def test_every_log_line_is_a_json_object_without_secrets(installation: compose.Installation) -> None:
     for part in ("worker-1", "worker-2", "beat-1", "web"):
         everything = installation.log(part).read_text()
         plain = [line for line in everything.splitlines() if not line.startswith("{")]
         assert not plain
         assert all("event" in json.loads(line) for line in everything.splitlines())
-        assert not any(installation.secret(name) in everything for name in ("secret_key", "metrics_token"))
+        hidden = [installation.secret(name) for name in ("secret_key", "metrics_token")]
+        hidden.append(installation.secret("redis_conf").removeprefix("requirepass "))
+        assert not any(secret in everything for secret in hidden)
         assert [line for line in everything.splitlines() if '"level": "error"' in line] == []
 
 
