@@ -52,16 +52,16 @@ def find(plan: Plan, workload: Workload, when: int, is_owed: bool = False, *, is
 def _find(
     plan: Plan, workload: Workload, when: int, is_owed: bool, *, is_beside: bool, chooser: Chooser | None
 ) -> Places | None:
-    free = room_for(plan, workload, when) if is_beside else plan.free[when]
     found: Places = ()
     wanted = Goal(least(workload), workload.missing)
     for flavor in flavors(plan, workload):
         room = quota_room(plan, workload, flavor, when, is_owed)
-        if is_beside and flavor is not None:
+        if is_beside and flavor is not None and room >= wanted.least:
             room = min(room, quota_for(plan, workload, flavor.pool))
         goal = Goal(wanted.least, min(wanted.most - len(found), room))
         if goal.most < goal.least:
             continue
+        free = room_for(plan, workload, when) if is_beside else plan.free[when]
         seen = replace(workload, placement=(*workload.placement, *found)) if found else workload
         places = find_places(plan.inventory, seen, goal, free, flavor, chooser=chooser)
         if places is None:
@@ -78,16 +78,29 @@ def quota_room(plan: Plan, workload: Workload, flavor: Flavor | None, when: int,
     """How many workers the team's quota in the flavor's pool still allows."""
     if flavor is None or not workload.uses_gpus:
         return workload.missing
-    usage, team, pool = plan.usage, workload.team, flavor.pool
+    is_owed = is_owed or workload.id in plan.worn
+    return workload.workers_within(_milli_room(plan, workload, flavor.pool, when, is_owed))
+
+
+def _milli_room(plan: Plan, workload: Workload, pool: str, when: int, is_owed: bool) -> int:
+    """What quota allows, remembered until what is held changes: each step that tries a claimant asks."""
+    usage, team = plan.usage, workload.team
+    amount = workload.need_milli(workload.missing) if when == NOW else 0
+    asked = team, pool, when, is_owed, workload.preemptible, amount
+    rooms = plan.rooms_at(usage.state)
+    room = rooms.get(asked)
+    if room is not None:
+        return room
     states = (NOW, LATER) if when == NOW else (LATER,)
     room = min(usage.available(team, pool, state) for state in states)
     if when == NOW:
-        room = min(room, _room_once_started(plan, team, pool, workload.need_milli(workload.missing)))
-    if is_owed or workload.id in plan.worn:
+        room = min(room, _room_once_started(plan, team, pool, amount))
+    if is_owed:
         room = min(room, usage.within_nominal(team, pool, LATER))
     if not workload.preemptible:
         room = min(room, *(usage.within_nominal(team, pool, state, firm_only=True) for state in states))
-    return workload.workers_within(room)
+    rooms[asked] = room
+    return room
 
 
 def waits_for(plan: Plan, workload: Workload, places: Places, victims: Iterable[str]) -> set[str]:

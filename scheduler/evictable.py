@@ -54,6 +54,7 @@ class Evictable:
         self.team_number = ledger.team_number  # in the column `team`
         self._pools = plan.usage.tree.pools
         self._of_team: dict[str, Ints] = {}
+        self._since: dict[tuple[str, float], Ints] = {}
         self._stays_at = plan, -1  # a plan after so many swaps, and whom it has not moved
         self._stays: Bools = np.zeros(0, dtype=np.bool_)
         self._slot = ledger.slot
@@ -78,6 +79,14 @@ class Evictable:
         known = self._of_team.get(team)
         if known is None:
             known = self._of_team[team] = np.flatnonzero(self.team == self.team_number.get(team, -1))
+        return known
+
+    def since(self, pool: str, latest: float) -> Ints:
+        """Candidates that have run in this pool alone since then or longer, the cheapest first."""
+        known = self._since.get((pool, latest))
+        if known is None:
+            is_here = self.pool == self._pools.index(pool)
+            known = self._since[pool, latest] = np.flatnonzero(is_here & (self.started <= latest))
         return known
 
     def held_by_team(self, numbers: Ints, pool: str) -> list[tuple[str, int]]:

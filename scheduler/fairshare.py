@@ -10,13 +10,16 @@ Source: max-min fairness with weights (Bertsekas & Gallagher, Data Networks, 6.5
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from gpushare.gpu import WHOLE
 from scheduler.ledger import Want, want_of
 from scheduler.plan import Plan
 from scheduler.quota import CLUSTER
 from scheduler.settings import Settings
-from scheduler.snapshot import LATER
+from scheduler.snapshot import LATER, Ints
 from scheduler.workload import Phase, Workload
 
 Pool = dict[str, int]  # milli-GPU by team, of its whole subtree
@@ -205,22 +208,42 @@ def deserved(plan: Plan, settings: Settings) -> Pool:
     }
 
 
-def spares(plan: Plan, settings: Settings, team: str, pool: str, need: int) -> dict[str, int]:
-    """What `spare` says of every team that gives something."""
-    known, total, tree = entitled(plan, settings), plan.usage.total[LATER], plan.usage.tree
-    has, share = total[team, pool] + need, known.get((team, pool), 0)
-    is_below = team in tree.roots and total[team, pool] < share
-    out: dict[str, int] = {}
-    for other in plan.usage.borrowers(pool):
-        held, part = total[other, pool], known.get((other, pool), 0)
-        if held <= part or other == team:
-            continue
-        if is_below and other in tree.roots:
-            amount = min(held + -has * part // share, held - tree.pots[other, pool].nominal)
-        else:
-            amount = spare(plan, settings, team, other, pool, need)
-        if amount > 0:
-            out[other] = amount
+class Above(NamedTuple):
+    """Teams that hold more of a pool than they own and are entitled to, as columns; milli-GPU."""
+
+    names: list[str]
+    held: Ints
+    part: Ints  # what they are entitled to
+    over: Ints  # what they hold beyond their nominal quota
+    below: list[int]  # the rows of teams that are a part of another
+
+
+def above(plan: Plan, settings: Settings, pool: str) -> Above:
+    """Who is above its entitlement in a pool; the same object as long as nothing held changes."""
+    known = plan.above.get(pool)
+    if known is None or known[0] != plan.usage.state:
+        share, total, tree = entitled(plan, settings), plan.usage.total[LATER], plan.usage.tree
+        names = [t for t in plan.usage.borrowers(pool) if total[t, pool] > share.get((t, pool), 0)]
+        columns = [(h := total[t, pool], share.get((t, pool), 0), h - tree.pots[t, pool].nominal) for t in names]
+        held, part, over = np.array(columns, dtype=np.int64).reshape(-1, 3).T
+        below = [row for row, name in enumerate(names) if name not in tree.roots]
+        known = plan.above[pool] = plan.usage.state, Above(names, held, part, over, below)
+    return known[1]
+
+
+def spares(plan: Plan, settings: Settings, team: str, pool: str, need: int) -> Ints:
+    """What `spare` says of each team that is `above`, in its order; milli-GPU, 0 for nothing."""
+    total, tree = plan.usage.total[LATER], plan.usage.tree
+    has, share = total[team, pool] + need, entitled(plan, settings).get((team, pool), 0)
+    others = above(plan, settings, pool)
+    if team in tree.roots and total[team, pool] < share:
+        # Rounded up. 64 bits hold the product: a pool of a million GPUs is 10^9.
+        out: Ints = np.maximum(0, np.minimum(others.held + -has * others.part // share, others.over))
+        rows = others.below
+    else:
+        out, rows = np.zeros(len(others.names), dtype=np.int64), list(range(len(others.names)))
+    for row in rows:
+        out[row] = spare(plan, settings, team, others.names[row], pool, need)
     return out
 
 

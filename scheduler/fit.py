@@ -63,10 +63,10 @@ def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
     ask = workload.ask
     if not workload.uses_gpus:
         return [None]
-    fitting = _fitting(plan, ask)
-    for role in workload.roles:
-        theirs = _fitting(plan, role.ask)
-        fitting = [flavor for flavor in fitting if flavor in theirs]
+    known = plan.options.get(workload.id)  # asked ten times in a turn
+    if known is None or known[0] is not ask or known[1] is not workload.roles:
+        plan.options[workload.id] = known = ask, workload.roles, _of_all_roles(plan, workload)
+    fitting = known[2]
     if len(fitting) < 2:
         return [*fitting]
     order: list[tuple[tuple[bool, int, int, str], Flavor]] = []
@@ -75,6 +75,14 @@ def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
         rank = ask.models.index(flavor.model) if ask.models else 0
         order.append(((room < workload.need_milli(least(workload)), rank, flavor.gpu_memory, flavor.pool), flavor))
     return [flavor for _, flavor in sorted(order, key=lambda pair: pair[0])]
+
+
+def _of_all_roles(plan: Plan, workload: Workload) -> list[Flavor]:
+    fitting = _fitting(plan, workload.ask)
+    for role in workload.roles:
+        theirs = _fitting(plan, role.ask)
+        fitting = [flavor for flavor in fitting if flavor in theirs]
+    return fitting
 
 
 def _fitting(plan: Plan, ask: Ask) -> list[Flavor]:

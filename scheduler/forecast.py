@@ -92,11 +92,11 @@ Waiting = dict[str, tuple[Workload, tuple[float, float]]]  # by id: the workload
 
 def left_of_waiting(history: History, settings: Settings) -> Waiting:
     """Where to keep what `left` says of work that has not started: it is asked in every round, and stays as history."""
-    kept: Waiting = history.left.setdefault(_rules(settings), {})
+    kept: Waiting = history.left.setdefault(rules(settings), {})
     return kept
 
 
-def _rules(settings: Settings) -> tuple[float, ...]:
+def rules(settings: Settings) -> tuple[float, ...]:
     """The settings on which running times depend."""
     return settings.run_seconds, settings.run_margin, settings.estimate_margin
 
@@ -132,7 +132,7 @@ def planned_end(workload: Workload, at: float, history: History, settings: Setti
 
 
 def _courses(history: History, settings: Settings) -> dict[str, Course]:
-    return history.courses.setdefault(_rules(settings), {})
+    return history.courses.setdefault(rules(settings), {})
 
 
 def _beyond(run: RunTime, totals: list[float], ran: float) -> float:

@@ -5,7 +5,7 @@ whole columns. Everything here follows from the snapshot; in which order it was 
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,12 @@ from scheduler.workload import ACTIVE, Kind, Phase, Workload, can_shrink
 Floats = NDArray[np.float64]
 SEQ, PRIORITY, MILLI, WORKERS, TEAM, POOL = range(6)  # columns of `ints`; POOL: in tree.pools, or one of
 NOWHERE, SEVERAL = -1, -2
-STARTED, SAVED = range(2)  # columns of `times`: when it started; when it last lost nothing
-MAY_LEAVE, MOVABLE, SERVICE = range(3)  # columns of `flags`; MAY_LEAVE: but for what time and the past forbid
+# Columns of `times`: when it started (0: not yet), when it last lost nothing, when it was queued, and when it is
+# expected to end (NaN: nobody asked), which is only good for what `ends_of` says and for ends to come.
+STARTED, SAVED, QUEUED, END = range(4)
+MAY_LEAVE, MOVABLE, SERVICE, HOLDS, RUNS = range(
+    5
+)  # columns of `flags`; MAY_LEAVE: but for what time and the past forbid
 _DICTS = (
     "waiting", "wants", "gated", "again", "holding", "unsettled", "moving", "elastic", "preempted", "team_number",
 )  # fmt: skip
@@ -53,7 +57,7 @@ class Rows(NamedTuple):
 
 
 class Ledger(Slotted):
-    """Of one snapshot; nobody changes it. By slot: ints [S, 6], times [S, 2], flags [S, 3]."""
+    """Of one snapshot; what is changed is only what it remembers. By slot: ints [S, 6], times [S, 4], flags [S, 5]."""
 
     columns = ("ints", "times", "flags")
 
@@ -76,8 +80,9 @@ class Ledger(Slotted):
         # When heads' room was last found to be free, by head and pool: where the next round looks first, no more.
         self.hints: dict[tuple[str, str], float] = {}
         self.ints: Ints = np.zeros((size, 6), dtype=np.int64)
-        self.times: Floats = np.zeros((size, 2))
-        self.flags: Bools = np.zeros((size, 3), dtype=np.bool_)
+        self.times: Floats = np.zeros((size, 4))
+        self.ends_of: tuple[Any, ...] = ()  # the history and the rules by which the column END was worked out
+        self.flags: Bools = np.zeros((size, 5), dtype=np.bool_)
         self.rows = Rows(np.zeros((0, 5), dtype=np.int64), np.zeros((0, 6), dtype=np.int64))
         self._change([(None, workload) for workload in snapshot.workloads.values()], snapshot.inventory)
         self.usage.count_all(self.holding.values())
@@ -172,9 +177,9 @@ class Ledger(Slotted):
         pool = NOWHERE if not held else pools.index(next(iter(held))) if len(held) == 1 else SEVERAL
         self.ints[slot] = (w.seq, w.priority, w.held_milli, len(w.placement), team, pool)
         started = w.started_at or 0.0
-        self.times[slot] = (started, max(started, w.checkpointed_at or 0.0))
+        self.times[slot] = (started, max(started, w.checkpointed_at or 0.0), w.queued_at, np.nan)
         may_leave = w.preemptible and w.phase in ACTIVE and not w.after and w.started_at is not None
-        self.flags[slot] = (may_leave, is_movable(w), w.kind is Kind.INFERENCE)
+        self.flags[slot] = (may_leave, is_movable(w), w.kind is Kind.INFERENCE, True, w.started_at is not None)
 
     def _exchange_rows(self, freed: list[int], added: list[tuple[int, Workload]], inventory: Inventory) -> None:
         devices: list[tuple[int, ...]] = []

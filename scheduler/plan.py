@@ -4,7 +4,7 @@ The plan means by a decision exactly what `Snapshot.after` means by it: it chang
 `applied` and the columns with `Columns.add`, and keeps beside them what searches read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,9 +20,10 @@ from scheduler.quota import Tree
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Flavor, Ints, Inventory, Snapshot, applied
 from scheduler.team import Budget
 from scheduler.terms import of_evict, of_place
-from scheduler.workload import Ask, Assignment, Phase, Workload
+from scheduler.workload import Ask, Assignment, Phase, Role, Workload
 
 if TYPE_CHECKING:
+    from scheduler.fairshare import Above
     from scheduler.reservation import Reservation
 
 Change = Place | Evict | Shrink
@@ -51,12 +52,18 @@ class Plan:
         self.spent = _spent(snapshot, self.usage.tree)  # by team: the budget that lets nothing of it start
         self.worn: frozenset[str] = frozenset()  # preempted so often that they start within nominal only
         self.entitled: dict[tuple[str, str], int] | None = None  # by team and pool, once somebody asked (fairshare)
+        self.above: dict[str, tuple[int, Above]] = {}  # by pool: a state of `usage`, and who is above its share then
         # Workers the empty cluster takes: all nodes, usable ones. Of a gang with roles: 1 if it takes it whole.
         self.hold_at_most = self.inventory.hold_at_most
         self.chooser: Chooser | None = None  # of places for single workers and replicas; None: best fit
         self.fitting: dict[Ask, list[Flavor]] = {}  # the flavors that do for an ask, once somebody asked (fit)
+        self.options: dict[str, tuple[Ask, tuple[Role, ...], list[Flavor]]] = {}  # those of a workload that asks so
         self.reservations: list[Reservation] = []  # planned starts of heads that wait too long
         self.beside: dict[tuple[int, str], Free] = {}  # what is free beside them, until the plan changes
+        self._rooms: tuple[int, dict[Hashable, int]] = (
+            -1,
+            {},
+        )  # a state of `usage`, and what quota allows then (claim)
         self.view: dict[str, Workload] = {}  # those that the plan has changed, as they would be
         self.swaps = 0  # changes of a workload, tried ones included: what a search costs
         self.log: list[tuple[Workload, Change | None]] = []  # what was before, and the decision
@@ -84,6 +91,12 @@ class Plan:
     def decisions(self) -> tuple[Change, ...]:
         """What is decided so far, in order."""
         return tuple(decision for _, decision in self.log if decision is not None)
+
+    def rooms_at(self, state: int) -> dict[Hashable, int]:
+        """Where to keep what quota allows as long as `usage` is in this state."""
+        if self._rooms[0] != state:
+            self._rooms = (state, {})
+        return self._rooms[1]
 
     def changed(self) -> list[str]:
         """Workloads that are not as the snapshot has them."""

@@ -6,7 +6,8 @@ Source: Kueue's resource node (pkg/cache/scheduler/resource_node.go), with one d
 parent's nominal quota includes its children's (Run:ai's department), it does not come on top.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -137,8 +138,9 @@ class Usage:
         )  # Kueue's usage: children count beyond what they keep
         self.firm = ({k: 0 for k in keys}, {k: 0 for k in keys})  # the part that may not be preempted
 
-        self._changes = 0
-        self._borrowers: dict[str, tuple[int, list[str]]] = {}  # by pool, as of that many changes
+        self.state = 0  # a number that no other state of this usage has
+        self._states = 0
+        self._borrowers: dict[str, tuple[int, list[str]]] = {}  # by pool, as of that state
 
     def copy(self) -> "Usage":
         """The same counts, to be changed apart."""
@@ -176,7 +178,8 @@ class Usage:
     def charge(self, team: str, pool: str, when: int, milli: int) -> None:
         """Add milli-GPU along the path of a team; negative takes away."""
         total, stored, excess = self.total[when], self._stored[when], milli
-        self._changes += 1
+        self._states += 1
+        self.state = self._states
         for name in self.tree.path(team):
             key = (name, pool)
             total[key] += milli
@@ -191,12 +194,19 @@ class Usage:
 
     def available_beside(self, team: str, pool: str, when: int, others: Changes) -> int:
         """`available` once these are held as well."""
+        with self.beside(pool, when, others):
+            return self.tree.available(team, pool, self._stored[when])
+
+    @contextmanager
+    def beside(self, pool: str, when: int, others: Changes) -> Iterator[None]:
+        """Meanwhile these are held as well; afterwards all is, and is called, as it was."""
+        state = self.state
         for other, milli in others:
             self.charge(other, pool, when, milli)
-        free = self.tree.available(team, pool, self._stored[when])
+        yield
         for other, milli in others:
             self.charge(other, pool, when, -milli)
-        return free
+        self.state = state
 
     def below_limits(self, team: str, pool: str, when: int, others: Changes) -> int:
         """How much more the team may hold by the borrowing limits on its path once these are held as well."""
@@ -230,11 +240,11 @@ class Usage:
         What a subtree holds over its nominal quota is borrowed; so is a parent's own work on what its children own.
         """
         known = self._borrowers.get(pool)
-        if known is None or known[0] != self._changes:
+        if known is None or known[0] != self.state:
             total, pots = self.total[LATER], self.tree.pots
             over = [(pots[t, pool].nominal - total[t, pool], t) for t in self.tree.paths if t != CLUSTER]
             over += [(-self.from_children(t, pool), t) for t in self.tree.children if t != CLUSTER]
-            known = (self._changes, list(dict.fromkeys(team for less, team in sorted(over) if less < 0)))
+            known = (self.state, list(dict.fromkeys(team for less, team in sorted(over) if less < 0)))
             self._borrowers[pool] = known
         return known[1]
 

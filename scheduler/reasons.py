@@ -110,9 +110,10 @@ def behind(leader: Workload, asks: str = "the same") -> Refusal:
 
 def why(plan: Plan, workload: Workload) -> Refusal:
     """Why no action could place the workload: its team's quota, else room. Only for those that could not be placed."""
-    options = _within_quota(plan, workload)
+    limits = _limits(plan, workload)
+    options = [flavor for flavor, limit in limits if limit is None]
     if not options:
-        return _beyond_quota(plan, workload)
+        return _beyond_quota(workload, limits)
     return _too_worn(plan, workload) or no_places(plan, workload, options)
 
 
@@ -166,14 +167,22 @@ def _kept_for(plan: Plan, workload: Workload, kept: Reservation, what: str) -> R
 
 def over_quota(plan: Plan, workload: Workload) -> Refusal | None:
     """Which quota forbids the workload in every pool, or None."""
-    return None if _within_quota(plan, workload) else _beyond_quota(plan, workload)
+    limits = _limits(plan, workload)
+    return None if any(limit is None for _, limit in limits) else _beyond_quota(workload, limits)
 
 
-def _beyond_quota(plan: Plan, workload: Workload) -> Refusal:
-    need = workload.need_milli(least(workload))
-    limits = [plan.usage.limit(workload, f.pool, need) for f in flavors(plan, workload) if f is not None]
+def _limits(plan: Plan, workload: Workload) -> list[tuple[Flavor | None, Limit | None]]:
+    """The flavors it may use, best first, with the limit that forbids each; None: quota allows it."""
+    need, usage = workload.need_milli(least(workload)), plan.usage
+    return [(f, None if f is None else usage.limit(workload, f.pool, need)) for f in flavors(plan, workload)]
+
+
+def _beyond_quota(workload: Workload, limits: list[tuple[Flavor | None, Limit | None]]) -> Refusal:
+    found = [limit for _, limit in limits if limit is not None]
     order = list(Reason)
-    return _over(workload, need, min((lim for lim in limits if lim), key=lambda limit: order.index(limit.reason)))
+    return _over(
+        workload, workload.need_milli(least(workload)), min(found, key=lambda limit: order.index(limit.reason))
+    )
 
 
 def no_places(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal:
@@ -183,11 +192,6 @@ def no_places(plan: Plan, workload: Workload, options: list[Flavor | None]) -> R
         or _too_far_apart(plan, workload, options)
         or _no_room(plan, workload, options)
     )
-
-
-def _within_quota(plan: Plan, workload: Workload) -> list[Flavor | None]:
-    need = workload.need_milli(least(workload))
-    return [f for f in flavors(plan, workload) if f is None or plan.usage.limit(workload, f.pool, need) is None]
 
 
 def _misconfigured(plan: Plan, workload: Workload) -> Refusal | None:

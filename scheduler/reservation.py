@@ -40,6 +40,7 @@ class Reservation:
         changed = map(plan.workload, plan.changed())
         self._known = {*plan.ledger.holding, *(w.id for w in changed if w.placement)}
         self._free: Free | None = None
+        self._missing: int | None = None
         self._columns: Columns = plan.columns.copy()  # LATER only is kept up to date
         self.usage: Usage = plan.usage.copy()
         self.usage.count_all(ended, -1)
@@ -89,12 +90,19 @@ class Reservation:
             self._free = self._free_now(inventory)
         return self._free
 
+    def missing(self, inventory: Inventory) -> int:
+        """How much of what it needs others hold, thousandths and MiB together."""
+        free = self.free(inventory)
+        if self._missing is None:
+            self._missing = -int(np.minimum(free.gpu, 0).sum() + np.minimum(free.node, 0).sum())
+        return self._missing
+
     def _free_now(self, inventory: Inventory) -> Free:
         gpu = inventory.gpu_capacity - self._columns.gpu[LATER]
         return free_of(inventory, gpu, inventory.node_capacity - self._columns.node[LATER])
 
     def _add(self, workload: Workload, sign: int = 1) -> None:
-        self._free = None
+        self._free, self._missing = None, None
         self._add_columns(workload, sign)
         self.usage.count(workload, sign)
 
@@ -158,8 +166,7 @@ def shortfall(plan: Plan, workload: Workload) -> int:
     missing = 0
     for kept in plan.reservations:
         if kept.binds(workload):
-            free = kept.free(plan.inventory)
-            missing -= int(np.minimum(free.gpu, 0).sum() + np.minimum(free.node, 0).sum())
+            missing += kept.missing(plan.inventory)
     return missing
 
 

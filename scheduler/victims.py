@@ -133,12 +133,8 @@ def _could_hold(task: Search, flavor: Flavor | None) -> bool:
         return True
     plan, usage, pool = task.plan, task.plan.usage, flavor.pool
     leaving = task.evictable.held_by_team(task.found, pool) if task.terms.is_for_quota else []
-    for team, milli in leaving:
-        usage.charge(team, pool, LATER, -milli)
-    room = quota_room(plan, task.claimant, flavor, LATER, task.terms.is_owed)
-    for team, milli in leaving:
-        usage.charge(team, pool, LATER, milli)
-    return room >= least(task.claimant)
+    with usage.beside(pool, LATER, [(team, -milli) for team, milli in leaving]):
+        return quota_room(plan, task.claimant, flavor, LATER, task.terms.is_owed) >= least(task.claimant)
 
 
 def _scenarios(task: Search, free: Free) -> Iterator[list[Workload]]:

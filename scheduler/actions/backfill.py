@@ -7,21 +7,21 @@ after the longest run on its places nothing that the head needs is given away an
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.decision import Reason
+from scheduler.ends import Ends
 from scheduler.fit import Refusal, flavors
 from scheduler.forecast import planned_end
 from scheduler.gang import Goal, find_places
-from scheduler.ledger import Floats
-from scheduler.plan import Free, Plan, free_of
+from scheduler.ledger import QUEUED, RUNS, STARTED
+from scheduler.plan import Plan
 from scheduler.reservation import Reservation
 from scheduler.scope import Start, Starts
 from scheduler.settings import Settings
-from scheduler.snapshot import COMPUTE, LATER, MEMORY, Flavor, Ints, whens
+from scheduler.snapshot import Flavor
 from scheduler.workload import Kind, Workload, least
 
 MOST_HINTS = 1000  # of heads, most of which have started since
@@ -50,7 +50,7 @@ class Backfill:
         self.settings = settings
         self._tries = 0
         self._waits: NDArray[np.float64] | None = None
-        self._known: tuple[object, _Ends] | None = None  # the plan's last decision then, and what followed
+        self._known: tuple[object, Ends] | None = None  # the plan's last decision then, and what followed
         if plan.snapshot.scope is not None:
             self._take_over(plan.snapshot.scope.starts)
 
@@ -89,12 +89,12 @@ class Backfill:
         plan.reservations.append(Reservation(plan, workload, start, ends.by(start.at), settings))
         return refusal._replace(numbers=(*refusal.numbers, ("planned_start", int(start.at))))
 
-    def _ends(self) -> "_Ends":
+    def _ends(self) -> "Ends":
         """What would be free as running work ends, by the plan as it is."""
         log = self.plan.log
         last = log[-1] if log else None  # below it nothing changes that is held, so it stands for all entries
         if self._known is None or self._known[0] is not last:
-            self._known = last, _Ends(self.plan, self.settings)
+            self._known = last, Ends(self.plan, self.settings)
         return self._known[1]
 
     def _window(self, workload: Workload) -> float:
@@ -107,7 +107,7 @@ class Backfill:
         made = sum(kept.start.pool == pool for kept in self.plan.reservations)
         return made < self.settings.reservations_per_pool
 
-    def _start(self, workload: Workload, flavor: Flavor | None, ends: "_Ends") -> Start | None:
+    def _start(self, workload: Workload, flavor: Flavor | None, ends: "Ends") -> Start | None:
         """The earliest planned start on one flavor, None if no expected end makes room."""
         goal = Goal(least(workload), least(workload))
 
@@ -132,8 +132,9 @@ class Backfill:
 
 def waits(plan: Plan) -> NDArray[np.float64]:
     """When each one that runs was queued, and how long it waited. Shape [running, 2]."""
-    found = [(w.queued_at, w.started_at - w.queued_at) for w in plan.holding if w.started_at is not None]
-    return np.array(found, dtype=np.float64).reshape(-1, 2)
+    ledger = plan.ledger
+    times = ledger.times[ledger.flags[:, RUNS]]
+    return np.column_stack([times[:, QUEUED], times[:, STARTED] - times[:, QUEUED]])
 
 
 def window(known: NDArray[np.float64], head: Workload, settings: Settings) -> float:
@@ -144,97 +145,6 @@ def window(known: NDArray[np.float64], head: Workload, settings: Settings) -> fl
     earlier = known[known[:, 0] <= head.queued_at, 1]
     usual = settings.reservation_after_waits * float(np.median(earlier)) if earlier.size else 0.0
     return max(settings.reservation_after_seconds, min(usual, settings.reservation_after_most_seconds))
-
-
-class _Held(NamedTuple):
-    """One workload that holds capacity: its expected end, and how long it runs in all (as expected, or so far)."""
-
-    end: float
-    seconds: float
-    workload: Workload
-
-
-class _Ends:
-    """What would be free as running work ends: rows of what each worker holds, in the order of expected ends."""
-
-    def __init__(self, plan: Plan, settings: Settings) -> None:
-        self.plan = plan
-        at, history = plan.snapshot.at, plan.snapshot.history
-        now = {w.id: w for w in plan.holding} | {uid: plan.workload(uid) for uid in plan.changed()}
-        held = []
-        for workload in now.values():
-            if workload.placement and workload.kind is not Kind.INFERENCE:
-                held.append(_Held(*planned_end(workload, at, history, settings), workload))
-        self.held = sorted(held, key=lambda h: (h.end, h.workload.seq, h.workload.id))
-        # A claimant may fit as things stand, and only quota be in the way: then the first time is now.
-        self.times = sorted({at, *(h.end for h in self.held)})
-        self._build_rows()
-
-    def _build_rows(self) -> None:
-        """Rows of the ledger where a workload is still as it was, of the others anew."""
-        inventory, ledger = self.plan.inventory, self.plan.ledger
-        ends = np.full(len(ledger.ints), np.inf)
-        devices: list[tuple[float, int, int, int]] = []
-        hosts: list[tuple[float, int, int, int]] = []
-        offset = inventory.offset
-        for end, _, workload in self.held:
-            if ledger.holding.get(workload.id) is workload:
-                ends[ledger.slot[workload.id]] = end
-                continue
-            for worker in workload.placement:
-                node = inventory.index.get(worker.node)
-                if node is not None and LATER in whens(workload, worker):
-                    ask = workload.ask_of(worker.rank)
-                    milli, memory = ask.on_device
-                    hosts.append((end, node, ask.cpu_milli, ask.memory))
-                    first, after = int(offset[node]), int(offset[node + 1])
-                    devices += [(end, first + i, milli, memory) for i in worker.gpus if first + i < after]
-        self._devices = np.concatenate([_timed(ledger.rows.devices, ends), np.array(devices).reshape(-1, 4)])
-        self._hosts = np.concatenate([_timed(ledger.rows.hosts, ends), np.array(hosts).reshape(-1, 4)])
-
-    def by(self, time: float) -> list[Workload]:
-        """Those expected to have ended by then."""
-        return [h.workload for h in self.held if h.end <= time]
-
-    def longest(self, nodes: set[str]) -> float:
-        """Seconds the longest of those runs that hold one of these nodes."""
-        there = (h.seconds for h in self.held if any(a.node in nodes for a in h.workload.placement))
-        return max(there, default=0.0)
-
-    def free_at(self, time: float) -> Free:
-        """What would be free then for one more claimant, if nothing else started."""
-        plan, inventory = self.plan, self.plan.inventory
-        gpu = inventory.gpu_capacity - plan.columns.gpu[LATER]
-        node = inventory.node_capacity - plan.columns.node[LATER]
-        rows, hosts = self._devices[self._devices[:, 0] <= time], self._hosts[self._hosts[:, 0] <= time]
-        for kind, column in ((COMPUTE, 2), (MEMORY, 3)):
-            gpu[kind] += _sums(rows, column, gpu.shape[1])
-            node[kind] += _sums(hosts, column, node.shape[1])
-        for kept in plan.reservations:
-            free = kept.free(inventory)
-            gpu, node = np.minimum(gpu, free.gpu), np.minimum(node, free.node)
-        gpu = np.where(inventory.gpu_capacity > 0, gpu, 0)
-        return free_of(inventory, gpu, node)
-
-    def first_within_quota(self, workload: Workload, pool: str) -> int | None:
-        """The first of the times at which its team's quota in the pool covers the workload, None if none does."""
-        need, team = workload.need_milli(least(workload)), workload.team
-        usage = self.plan.usage.copy()
-
-        def is_covered() -> bool:
-            is_firm = not workload.preemptible
-            room = usage.available(team, pool, LATER)
-            return need <= (min(room, usage.within_nominal(team, pool, LATER, firm_only=True)) if is_firm else room)
-
-        rest = iter(self.held)
-        held = next(rest, None)
-        for number, time in enumerate(self.times):
-            while held is not None and held.end <= time:
-                usage.count(held.workload, -1)
-                held = next(rest, None)
-            if is_covered():
-                return number
-        return None
 
 
 def _first(count: int, holds: Callable[[int], bool], guess: int) -> int | None:
@@ -258,13 +168,3 @@ def _first(count: int, holds: Callable[[int], bool], guess: int) -> int | None:
         else:
             low = middle + 1
     return low
-
-
-def _timed(rows: Ints, ends: Floats) -> Floats:
-    """Rows of the ledger with the expected end in the place of the slot, without rank; only those that have one."""
-    times = ends[rows[:, 0]]
-    return np.column_stack([times, rows[:, 1:4]])[np.isfinite(times)]
-
-
-def _sums(rows: NDArray[np.float64], column: int, count: int) -> NDArray[np.int64]:
-    return np.bincount(rows[:, 1].astype(np.int64), rows[:, column], count).astype(np.int64)

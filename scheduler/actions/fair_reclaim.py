@@ -4,7 +4,7 @@ import numpy as np
 
 from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
-from scheduler.fairshare import entitled, spare, spares
+from scheduler.fairshare import above, entitled, spare, spares
 from scheduler.fit import flavors
 from scheduler.plan import Plan
 from scheduler.quota import gpus_counted, gpus_text
@@ -60,9 +60,11 @@ def _of_pool(plan: Plan, claimant: Workload, evictable: Evictable, settings: Set
     """Candidates of a pool; none where all that may be taken is too little."""
     usage = plan.usage
     most = spares(plan, settings, claimant.team, pool, claimant.need_milli(claimant.missing))
-    if sum(most.values()) + usage.available(claimant.team, pool, LATER) < claimant.need_milli(least(claimant)):
+    if int(most.sum()) + usage.available(claimant.team, pool, LATER) < claimant.need_milli(least(claimant)):
         return np.zeros(0, dtype=np.int64)
-    number, latest = usage.tree.pools.index(pool), plan.snapshot.at - settings.borrower_runtime_seconds
-    may_give = np.array([most.get(other, 0) for other in evictable.team_number], dtype=np.int64)[evictable.team]
-    is_old = (evictable.pool == number) & (evictable.started <= latest)
-    return np.flatnonzero(is_old & (evictable.milli <= may_give))
+    may_give = np.zeros(len(evictable.team_number) + 1, dtype=np.int64)  # the last: of teams that run nothing
+    may_give[[evictable.team_number.get(other, -1) for other in above(plan, settings, pool).names]] = most
+    may_give[-1] = 0
+    old = evictable.since(pool, plan.snapshot.at - settings.borrower_runtime_seconds)
+    chosen: Ints = old[evictable.milli[old] <= may_give[evictable.team[old]]]
+    return chosen

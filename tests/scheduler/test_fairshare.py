@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.decision import Evict, EvictReason, Reason
-from scheduler.fairshare import Side, divide, entitled, fill, spare, spares
+from scheduler.fairshare import Side, above, divide, entitled, fill, spare, spares
 from scheduler.plan import Plan
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
@@ -280,4 +280,7 @@ def test_what_all_may_give_is_what_each_may_give(world: Snapshot, team: str, nee
     names = [name for name in plan.usage.tree.paths if name]
     for pool in plan.usage.tree.pools:
         each = {other: spare(plan, RULES, team, other, pool, need) for other in names}
-        assert spares(plan, RULES, team, pool, need) == {other: amount for other, amount in each.items() if amount}
+        found = zip(above(plan, RULES, pool).names, spares(plan, RULES, team, pool, need).tolist(), strict=True)
+        assert {other: amount for other, amount in found if amount} == {
+            other: amount for other, amount in each.items() if amount
+        }

@@ -8,20 +8,23 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from scheduler.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.ends import Ends
 from scheduler.evictable import Evictable
-from scheduler.ledger import Ledger, ledger_of
+from scheduler.history import LEVELS, History
+from scheduler.ledger import END, Ledger, ledger_of
 from scheduler.line import ATTAINED, CLASS_OF, FAILURES, NEED, PRIORITY, REASON, SEQ, SHAPE, TEAM
 from scheduler.plan import Plan
 from scheduler.schedule import decide, schedule
 from scheduler.scope import News, Scope, news
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
-from scheduler.workload import Gang, Phase, Workload
+from scheduler.workload import Gang, Kind, Phase, Workload
 from tests.scheduler.oracle import moved_on
 from tests.strategies import worlds
 from tests.worlds import moves, parse, place
 
 RULES = Settings(ageing_seconds=1e9)
+OTHER_HISTORY = History(runs=tuple((kind.value, tuple(40.0 + 70.0 * level for level in LEVELS)) for kind in Kind))
 FULL = """
     node a,b 4 gpus
     team red nominal 4
@@ -44,7 +47,7 @@ def counted(ledger: Ledger) -> tuple[object, ...]:
     for slot, workload in enumerate(ledger.slots):
         if workload is not None:
             devices, hosts = (sorted(r[r[:, 0] == slot][:, 1:].tolist()) for r in ledger.rows)
-            values = [*ledger.ints[slot].tolist(), *ledger.times[slot].tolist(), *ledger.flags[slot].tolist()]
+            values = [*ledger.ints[slot].tolist(), *ledger.times[slot][:END].tolist(), *ledger.flags[slot].tolist()]
             del values[4]  # which number a team has
             rows.append((workload.id, values, devices, hosts))
     named = (
@@ -76,6 +79,20 @@ def counted(ledger: Ledger) -> tuple[object, ...]:
         usage.total,
         usage.firm,
     )
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds(), st.integers(2, 5), st.sampled_from([1.0, 61.0, 700.0, 90_000.0]))
+def test_ends_that_are_remembered_are_those_worked_out_anew(world: Snapshot, rounds: int, seconds: float) -> None:
+    for number in range(rounds):
+        world = moved_on(world.after(schedule(world, RULES)), seconds)
+        kept, anew = Ends(Plan(world), RULES), Ends(Plan(afresh(world)), RULES)
+        assert kept.times == anew.times
+        for time in kept.times:
+            assert {w.id for w in kept.by(time)} == {w.id for w in anew.by(time)}
+            assert [*kept.free_at(time).gpu.flat] == [*anew.free_at(time).gpu.flat]
+        if number == 1:  # another history: what the last one said is worth nothing
+            world = replace(world, history=OTHER_HISTORY)
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
