@@ -303,6 +303,7 @@ RATE_LIMITS = {
     "submissions": env.float("WEFT_TEAM_SUBMISSIONS", 500.0),  # workloads of one team, by REST and pages
 }
 EXPENSIVE_AT_ONCE = 3  # of one token or session in one process, which has four threads
+STREAM_BEAT = env.float("WEFT_STREAM_BEAT", 15.0)  # s after which a silent stream of a page says that it is alive
 STREAMS_AT_ONCE = env.int("WEFT_STREAMS", 400)  # of one token or session in one process
 MOST_QUEUED = env.int("WEFT_MOST_QUEUED", 20_000)  # workloads of one team that wait
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connection
 
 from controlplane.queries import dashboard, viewers
@@ -22,7 +23,6 @@ from controlplane.wake import stopping
 
 PERIOD = 1.0  # s between two looks
 CHECK = 2  # looks between two checks of who still may watch
-BEAT = 15.0  # s after which a silent stream says that it is alive
 LIFE = 600.0  # s after which a stream ends and is opened again
 STOP = stopping
 
@@ -106,15 +106,16 @@ def message(changed: list[str], versions: dict[str, Any]) -> str:
 async def stream(viewer: Viewer | None = None) -> AsyncIterator[str]:
     """Messages until the server stops, the viewer may watch no longer, or the stream's life is over."""
     queue: Queue = asyncio.Queue(maxsize=16)
+    beat = f"event: beat\ndata: {settings.STREAM_BEAT}\n\n"  # a page that hears none for long knows that it is stale
     WATCH.join(queue, viewer)
     end = asyncio.get_running_loop().time() + LIFE
     try:
-        yield "retry: 2000\n\n"
+        yield f"retry: 2000\n{beat}"
         while not STOP.is_set() and asyncio.get_running_loop().time() < end:
             try:
-                text = await asyncio.wait_for(queue.get(), BEAT)
+                text = await asyncio.wait_for(queue.get(), settings.STREAM_BEAT)
             except TimeoutError:
-                text = ": still here\n\n"
+                text = beat
             if text is None:
                 return
             yield text

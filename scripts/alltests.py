@@ -29,7 +29,7 @@ class Part:
 
 NAMED = (
     Part("the product on Postgres", ("tests/controlplane", "--database=postgres")),
-    Part("the product on SQLite", ("tests/controlplane",)),
+    Part("the product on SQLite", ("tests/controlplane", "-m", "not nightly and not any_database")),
     Part("flows of processes and browsers", ("tests/flows",)),
     Part("runs at random", ("tests/chaos",)),
     Part("the cores", ("tests/autoscaler", "tests/gpushare", "tests/invariants", "tests/scheduler")),

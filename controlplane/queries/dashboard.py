@@ -8,16 +8,31 @@ from statistics import fmean
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Avg, Case, Count, ExpressionWrapper, F, FloatField, IntegerField, Max, QuerySet, Sum, When
+from django.db.models import (
+    Avg,
+    Case,
+    Count,
+    ExpressionWrapper,
+    F,
+    FloatField,
+    IntegerField,
+    Max,
+    Q,
+    QuerySet,
+    Sum,
+    When,
+)
 from django.db.models.functions import Cast, Floor
 
 from controlplane.models import ClusterState, Event, Node, Notice, TeamSample, Usage, Workload
 from controlplane.queries import teams
 from gpushare.gpu import WHOLE
+from scheduler.decision import Reason
 from scheduler.workload import WAITING, Phase
 
 HOUR = 3600.0
 DAY = 24 * HOUR
+_NO_PLACE_YET = [reason.value for reason in (Reason.ADMISSION_GATED, Reason.BACKOFF_AFTER_FAILURE)]
 # What the feed tells: decisions and ends, not each step of a pod.
 DECIDED = (
     "Admitted", "Reserved", "Evicted", "Waiting", "Scaled", "Shrunk", "Placed", "Succeeded", "Failed", "Expired",
@@ -197,7 +212,8 @@ def queue(names: Collection[str] | None, limit: int) -> tuple[list[Workload], in
     found = Workload.objects.filter(phase__in=[p.value for p in WAITING])
     if names is not None:
         found = found.filter(team__name__in=names)
-    is_later = Case(When(phase__in=[Phase.SUBMITTED.value, Phase.HELD.value], then=1), default=0)
+    is_held_back = Q(phase=Phase.HELD.value) | Q(reason__in=_NO_PLACE_YET)
+    is_later = Case(When(is_held_back, then=1), default=0)
     ordered = found.select_related("team", "priority_class").defer("spec").order_by(is_later, "-priority", "seq")
     return list(ordered[:limit]), found.count()
 

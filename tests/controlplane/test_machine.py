@@ -1,7 +1,8 @@
-"""Hypothesis drives the product through its database: services, loops, simulated cluster, faults; 2,000 steps.
+"""Hypothesis drives the product through its database: services, loops, simulated cluster, faults.
 
-After every step the invariants hold, and the snapshot that is kept up to date by differences is the one read from
-scratch. Each example runs in one transaction that is rolled back, so all of them start from an empty database.
+1,000 steps on each of the two databases, other ones on each: 2,000 in all. After every step the invariants hold, and
+the snapshot that is kept up to date by differences is the one read from scratch. Each example runs in one transaction
+that is rolled back, so all of them start from an empty database.
 """
 
 from collections import Counter
@@ -12,7 +13,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from django.db import connection, transaction
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis import Phase as Step
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -45,7 +46,8 @@ from tests.controlplane.state import job
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
-EXAMPLES, STEPS = 32, 80  # an example may end early, so that 2,000 steps take a few more
+EXAMPLES, STEPS = 16, 80  # an example may end early, so that 1,000 steps take a few more
+SEEDS = {"sqlite": 1, "postgresql": 2}
 WORLD = nodes(64, 8)
 LOOPS = {"observe": observe, "schedule": schedule, "scale": scale, "actuate": actuate, "account": account}
 PRIORITIES = {"low": 0, "normal": 100, "high": 200}
@@ -273,17 +275,16 @@ class Product(RuleBasedStateMachine):
 def test_the_product_keeps_its_promises_through_the_database():
     Product.steps = 0
     run_state_machine_as_test(
-        Product,
+        seed(SEEDS[connection.vendor])(Product),
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
             deadline=None,
             database=None,
-            derandomize=True,
             phases=[Step.generate],  # to shrink a failure, which takes minutes, add Step.shrink
             suppress_health_check=list(HealthCheck),
         ),
     )
-    assert Product.steps >= 2000
+    assert Product.steps >= 1000
     happened = ("Place", "Wait", "Evict", "Evicted", "Reserved", "Succeeded", "Requeued", "Suspended", "QuotaChanged")
-    assert {kind: Product.counts[kind] for kind in happened if Product.counts[kind] < 10} == {}, Product.counts
+    assert {kind: Product.counts[kind] for kind in happened if Product.counts[kind] < 5} == {}, Product.counts

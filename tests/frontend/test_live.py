@@ -15,6 +15,8 @@ from controlplane.queries import dashboard, viewers
 from frontend import live
 from tests.frontend.factory import NOW, World
 
+HELLO = "retry: 2000\nevent: beat\ndata: 15.0\n\n"
+
 
 @pytest.fixture
 def stop() -> Iterator[threading.Event]:
@@ -62,7 +64,7 @@ def test_two_streams_share_one_watcher_and_end_when_the_server_stops(stop: threa
 
     watchers, told = asyncio.run(watch())
     assert watchers == 1
-    assert told[:2] == ["retry: 2000\n\n"] * 2
+    assert told[:2] == [HELLO] * 2
     assert all(text.startswith("event: change") for text in told[2:])
     assert not live.WATCH.listeners
 
@@ -88,7 +90,7 @@ def test_a_stream_ends_within_five_seconds_of_what_let_its_viewer_watch(end: str
 
     async def watch() -> float:
         mine, another = live.stream(first), live.stream(other)
-        assert await anext(mine) == await anext(another) == "retry: 2000\n\n"
+        assert await anext(mine) == await anext(another) == HELLO
         await asyncio.wait_for(anext(mine), 20)
         await asyncio.to_thread(ways[end])
         began = time.monotonic()

@@ -354,7 +354,8 @@ def test_the_dashboard_names_the_teams_that_hold_most_and_leads_to_all(bare: Wor
 
 def test_the_dashboard_lists_what_waits_for_a_place_before_what_waits_for_other_work(bare: World, visit: Visit) -> None:
     for number in range(8):
-        bare.add(document("training", f"later-{number}", "nlp", priority_class="high"), Phase.SUBMITTED)
+        later = bare.add(document("training", f"later-{number}", "nlp", priority_class="high"))
+        Workload.objects.filter(pk=later.pk).update(reason=("AdmissionGated", "BackoffAfterFailure")[number % 2])
     bare.add(document("training", "now", "nlp", priority_class="low"))
     listed = [row.name for row in visit("admin").get("/").context["waiting"]]
     assert listed[0] == "now"

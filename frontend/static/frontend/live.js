@@ -6,7 +6,8 @@
   if (!mark) return;
   const PARTS = ["clock", "workloads", "usage", "notices"];
   const POLL = 5000, STALE = 8000;
-  let last = Date.now(), poll = 0, source = null, clockAt = 0, clock = 0, speed = 0, paused = true;
+  const GRACE = 5000; // beside two beats: as long a stream may be silent before it counts as lost
+  let last = Date.now(), heard = Date.now(), silence = 30000, poll = 0, source = null, clockAt = 0, clock = 0, speed = 0, paused = true;
 
   const say = (state, text) => { if (mark.dataset.state !== state || mark.textContent !== text) { mark.dataset.state = state; mark.textContent = text; } };
   const time = (at) => new Date(at).toTimeString().slice(0, 8);
@@ -22,16 +23,19 @@
     notice.hidden = false;
   };
   const open = () => {
+    heard = Date.now();
     source = new EventSource(mark.dataset.url);
-    source.onopen = () => { clearInterval(poll); poll = 0; last = Date.now(); fresh(); say("live", "live"); };
+    source.onopen = () => { heard = Date.now(); clearInterval(poll); poll = 0; last = Date.now(); fresh(); say("live", "live"); };
     source.addEventListener("change", (event) => {
       const body = JSON.parse(event.data);
-      last = Date.now();
+      last = heard = Date.now();
       [clock, clockAt, speed, paused] = [body.now, last, body.speed, body.paused];
       document.dispatchEvent(new CustomEvent("weft:clock", { detail: { now: clock } }));
       if (!document.hidden) body.parts.forEach(tell);
     });
+    source.addEventListener("beat", (event) => { last = heard = Date.now(); silence = 2000 * Number(event.data) + GRACE; });
     source.onerror = () => {
+      heard = Date.now(); // that was said, too
       lost();
       if (source.readyState === EventSource.CLOSED) setTimeout(open, POLL);
       if (!poll) poll = setInterval(() => { if (!document.hidden) { PARTS.forEach(tell); } }, POLL);
@@ -42,6 +46,8 @@
     if (event.detail.successful) { last = Date.now(); fresh(); say("polling", `every ${POLL / 1000} s`); }
     else lost();
   });
+  // A server that hangs, or a line that is cut without a word, is no error to an EventSource.
+  setInterval(() => { if (source && Date.now() - heard > silence) { source.close(); lost(); open(); } }, 1000);
   // What a page fetches by itself is marked, so that an open page does not keep its session alive.
   document.addEventListener("htmx:configRequest", (event) => {
     const cause = event.detail.triggeringEvent;
