@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.scripted import Answer, Scripted, page, workload
+from tests.client.scripted import Answer, Scripted, page, problem, workload
 
 HELLO = workload()
 AT = f"/workloads/{HELLO['uid']}"
@@ -103,6 +103,27 @@ def test_ctrl_c_while_waiting_leaves_the_workload_running(server: Scripted, env:
     assert "Stopped waiting; nlp/hello goes on. Watch with `weft wait nlp/hello`, end with `weft stop`." in err
     assert "Traceback" not in err
     assert not server.sent("POST", f"{AT}/stop")
+
+
+def test_who_signs_in_in_two_steps_is_asked_for_the_code(
+    server: Scripted, person: type[Person], tmp_path: Path
+) -> None:
+    asked = problem(401, "CodeNeeded", ("code", "Give the code of your authenticator app."))
+    server.on("POST", "/login", asked, Answer({"id": 7, "token": "weft_new"}, 201))
+    mel = {"username": "mel", "is_platform_admin": False, "teams": [{"team": "nlp", "role": "member"}]}
+    server.on("GET", "/me", mel)
+    one = person("login", server.url, "--username", "mel", WEFT_TOKEN="")
+    one.sees("Password of mel: ")
+    one.types("secret\n")
+    one.sees("Code of the authenticator app: ")
+    one.types("123456\n")
+    one.sees("as mel (member of nlp).")
+    assert one.leaves_with() == 0
+    assert "secret" not in one.said  # a password is not echoed
+    first, second = (request.body for request in server.sent("POST", "/login"))
+    assert (first["password"], "code" in first) == ("secret", False)
+    assert (second["password"], second["code"]) == ("secret", "123456")
+    assert "weft_new" in (tmp_path / "weft" / "config.json").read_text()
 
 
 def test_a_reader_that_goes_away_is_no_crash(server: Scripted, env: dict[str, str]) -> None:
