@@ -27,15 +27,17 @@ class Part:
     arguments: Sequence[str]
 
 
-NAMED = (
-    Part("the product on Postgres", ("tests/controlplane", "--database=postgres")),
-    Part("the product on SQLite", ("tests/controlplane", "-m", "not nightly and not any_database")),
+LONG = (
     Part("flows of processes and browsers", ("tests/flows",)),
     Part("runs at random", ("tests/chaos",)),
+    Part("the product on Postgres", ("tests/controlplane", "--database=postgres")),
+)
+SHORT = (
+    Part("the product on SQLite", ("tests/controlplane", "-m", "not nightly and not any_database")),
     Part("the cores", ("tests/autoscaler", "tests/gpushare", "tests/invariants", "tests/scheduler")),
 )
-FOLDERS = sorted({one for part in NAMED for one in part.arguments if one.startswith("tests/")})
-PARTS = (*NAMED, Part("all else", ("tests", *(f"--ignore={folder}" for folder in FOLDERS))))
+FOLDERS = sorted({one for part in (*LONG, *SHORT) for one in part.arguments if one.startswith("tests/")})
+PARTS = (*LONG, Part("all else", ("tests", *(f"--ignore={folder}" for folder in FOLDERS))), *SHORT)
 
 
 class Runs:
