@@ -1,6 +1,10 @@
 """Teams, their quotas per node pool, what they used lately, and budgets that are used up."""
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +55,26 @@ class Budget:
     hours: float
     used: float
     until: float
+
+
+def owned(parents: Mapping[Key, Key | None], nominal: Mapping[Key, int]) -> dict[Key, int]:
+    """What each team owns of a pool with the teams below it, milli-GPU.
+
+    parents: of every team, None for one at the top. A parent's nominal quota includes its children's, so it owns its
+    own, or what they own if that is more.
+    """
+    below: dict[Key, list[Key]] = {}
+    for team, parent in parents.items():
+        if parent is not None:
+            below.setdefault(parent, []).append(team)
+
+    def of(team: Key) -> int:
+        return max(nominal.get(team, 0), sum(map(of, below.get(team, ()))))
+
+    return {team: of(team) for team in parents}
+
+
+def owned_together(parents: Mapping[Key, Key | None], nominal: Mapping[Key, int]) -> int:
+    """What all teams own of a pool, milli-GPU: that of those at the top."""
+    found = owned(parents, nominal)
+    return sum(milli for team, milli in found.items() if parents[team] is None)

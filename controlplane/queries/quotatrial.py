@@ -9,7 +9,7 @@ from controlplane.queries.policies import scheduling
 from controlplane.queries.shares import Share, of_teams
 from gpushare.gpu import WHOLE
 from scheduler.snapshot import Snapshot
-from scheduler.team import Quota
+from scheduler.team import Quota, owned_together
 
 TRIED_ROUNDS = 200  # stored rounds that a simulation from the quota's page replays
 
@@ -63,7 +63,8 @@ def trial(*, team: str, pool: str, values: Mapping[str, int | None]) -> Trial:
             held = will.held if will else was.held if was else 0
             affected.append(Affected(name, colours.get(name, 0), *entitled, held))
     capacity = _capacity(pool)
-    nominal = sum(q.nominal for q in rest if q.pool == pool) + asked.nominal
+    parents = {one.name: one.parent for one in now.teams}
+    nominal = owned_together(parents, {q.team: q.nominal for q in (*rest, asked) if q.pool == pool})
     held = next((one.held for name, one in after.items() if name == team), 0)
     return Trial(capacity, nominal, _warnings(pool, asked, capacity, nominal, held), tuple(affected))
 

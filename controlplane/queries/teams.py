@@ -21,6 +21,7 @@ from controlplane.models import (
 )
 from controlplane.queries.shares import BudgetRow, Share
 from gpushare.gpu import WHOLE
+from scheduler.team import owned, owned_together
 from scheduler.workload import ACTIVE, WAITING
 
 MANY_TEAMS, MANY_WORKLOADS = 50, 1000  # from so many on a page of them is put together in two steps
@@ -172,10 +173,13 @@ def pools(holdings: Mapping[tuple[int, str], int] | None = None) -> tuple[PoolRo
     for pool, gpus, lost, ready in Node.objects.values_list("pool_id", "gpu_count", "lost_gpus", "ready"):
         nodes, total = healthy[pool]
         healthy[pool] = (nodes + 1, total + (gpus - len(lost)) * WHOLE * ready)
-    nominal = dict(Quota.objects.order_by().values_list("pool_id").annotate(total=Sum("nominal")))
+    parents = dict(Team.objects.values_list("pk", "parent_id"))
+    nominal: dict[int, dict[int, int]] = defaultdict(dict)
+    for pk, team, milli in Quota.objects.values_list("pool_id", "team_id", "nominal"):
+        nominal[pk][team] = milli
     held: dict[str, int] = defaultdict(int)
-    for (_, pool_name), milli in (held_by_team_and_pool() if holdings is None else holdings).items():
-        held[pool_name] += milli
+    for (_, pool_name), taken in (held_by_team_and_pool() if holdings is None else holdings).items():
+        held[pool_name] += taken
     return tuple(
         PoolRow(
             p.pk,
@@ -183,7 +187,7 @@ def pools(holdings: Mapping[tuple[int, str], int] | None = None) -> tuple[PoolRo
             p.gpu_model,
             float(p.price_per_gpu_hour),
             *healthy[p.pk],
-            nominal=nominal.get(p.pk, 0),
+            nominal=owned_together(parents, nominal[p.pk]),
             held=held[p.name],
         )
         for p in NodePool.objects.order_by("name")
@@ -260,18 +264,17 @@ def _of(team: int, by_pool: Mapping[tuple[int, str], int]) -> Counter[str]:
 
 def _own_quota(parents: Mapping[int, int | None]) -> dict[tuple[int, str], int]:
     """What of each team's nominal quota no team below owns, by team and pool (scheduler/quota.py: `Pot.own`)."""
-    said = {(team, pool): n for team, pool, n in Quota.objects.values_list("team_id", "pool__name", "nominal")}
-    children: dict[int, list[int]] = defaultdict(list)
-    for pk, parent in parents.items():
-        if parent is not None:
-            children[parent].append(pk)
-
-    def owned(team: int, pool: str) -> int:
-        return max(said.get((team, pool), 0), sum(owned(child, pool) for child in children[team]))
-
-    return {
-        (team, pool): owned(team, pool) - sum(owned(child, pool) for child in children[team]) for team, pool in said
-    }
+    nominal: dict[str, dict[int, int]] = defaultdict(dict)
+    for team, pool, milli in Quota.objects.values_list("team_id", "pool__name", "nominal"):
+        nominal[pool][team] = milli
+    found: dict[tuple[int, str], int] = {}
+    for pool, said in nominal.items():
+        all_owned = owned(parents, said)
+        found |= {(team, pool): all_owned[team] for team in said}
+        for team, parent in parents.items():
+            if parent is not None and (parent, pool) in found:
+                found[parent, pool] -= all_owned[team]
+    return found
 
 
 def _quotas(shares: Sequence[Share]) -> dict[str, tuple[QuotaRow, ...]]:

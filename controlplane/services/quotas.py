@@ -12,6 +12,7 @@ from controlplane.services import changes, events
 from controlplane.services.errors import Refused
 from controlplane.wake import wake
 from gpushare.gpu import WHOLE
+from scheduler.team import owned_together
 from scheduler.workload import ENDED
 
 MOST_MILLI = 10**9  # a million GPUs
@@ -65,7 +66,8 @@ def remove(*, quota: Quota, actor: str) -> None:
 def warnings(*, pool: NodePool) -> tuple[str, ...]:
     """What is odd about a pool's quotas, as sentences."""
     capacity = (Node.objects.filter(pool=pool).aggregate(n=Sum("gpu_count"))["n"] or 0) * WHOLE
-    owned = Quota.objects.filter(pool=pool).aggregate(n=Sum("nominal"))["n"] or 0
+    parents = dict(Team.objects.values_list("pk", "parent_id"))
+    owned = owned_together(parents, dict(Quota.objects.filter(pool=pool).values_list("team_id", "nominal")))
     if owned <= capacity:
         return ()
     return (

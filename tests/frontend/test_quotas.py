@@ -2,7 +2,9 @@
 
 import pytest
 
-from controlplane.models import Event, Quota, Simulation
+from controlplane.models import Event, NodePool, Quota, Simulation, Team
+from controlplane.queries import teams
+from controlplane.services import quotas
 from scheduler.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World, document
@@ -28,6 +30,26 @@ def test_a_quota_is_saved_in_gpus_under_the_version_that_was_seen(bare: World, v
     assert answer.status_code == 412
     assert "was changed meanwhile" in answer.content.decode()
     assert quota().nominal == 30_500
+
+
+def test_what_a_team_owns_includes_what_the_teams_below_it_own(bare: World, visit: Visit) -> None:
+    """As the scheduler counts it: a parent's nominal quota does not come on top of its children's."""
+    parent, pool = Team.objects.create(name="above"), NodePool.objects.get(name="a100")
+    Team.objects.filter(name="nlp").update(parent=parent)
+
+    def owned() -> int:
+        (milli,) = (row.nominal for row in teams.pools() if row.name == "a100")
+        return milli
+
+    before = owned()
+    theirs = Quota.objects.create(team=parent, pool=pool, nominal=quota().nominal)
+    assert owned() == before
+    assert quotas.warnings(pool=pool) == ()
+    text = visit("admin").post("/teams/above/quotas/a100/preview", form(nominal="29")).content.decode()
+    assert "exceed the pool" not in text
+    for nominal, more in ((quota().nominal + 1000, 1000), (0, 0)):  # less than the teams below own: theirs counts
+        Quota.objects.filter(pk=theirs.pk).update(nominal=nominal)
+        assert owned() == before + more
 
 
 def test_what_exceeds_the_pool_and_who_gets_less_is_shown_while_typing(bare: World, visit: Visit) -> None:
