@@ -87,7 +87,7 @@ def _milli_room(plan: Plan, workload: Workload, pool: str, when: int, is_owed: b
     usage, team = plan.usage, workload.team
     amount = workload.need_milli(workload.missing) if when == NOW else 0
     asked = team, pool, when, is_owed, workload.preemptible, amount
-    rooms = plan.rooms_at(usage.state)
+    rooms = plan.rooms
     room = rooms.get(asked)
     if room is not None:
         return room

@@ -126,7 +126,7 @@ def _expected(ledger: Ledger, at: float, history: History, settings: Settings) -
     An end stays as it is until it has passed, so the ledger remembers it: 5,000 of them in a round are 50 to renew.
     """
     known = ledger.ends_of
-    if len(known) != 3 or known[0] is not history or known[1] != rules(settings) or known[2] > at:  # noqa: PLR2004
+    if known is None or known[0] is not history or known[1] != rules(settings) or known[2] > at:
         ledger.times[:, END] = np.nan
     ledger.ends_of = history, rules(settings), at
     does_end = ledger.flags[:, HOLDS] & ~ledger.flags[:, SERVICE]

@@ -87,13 +87,8 @@ def _of_all_roles(plan: Plan, workload: Workload) -> list[Flavor]:
 
 def _fitting(plan: Plan, ask: Ask) -> list[Flavor]:
     """The flavors whose model and memory do for an ask."""
-    found = plan.fitting.get(ask)
-    if found is None:
-        needed, models = ask.least_memory, ask.models
-        known = plan.inventory.flavors
-        found = [f for f in known if f.gpu_memory >= needed and (not models or f.model in models)]
-        plan.fitting[ask] = found
-    return found
+    needed, models = ask.least_memory, ask.models
+    return [f for f in plan.inventory.flavors if f.gpu_memory >= needed and (not models or f.model in models)]
 
 
 def never(plan: Plan, workload: Workload) -> Refusal | None:

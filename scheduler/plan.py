@@ -56,14 +56,12 @@ class Plan:
         # Workers the empty cluster takes: all nodes, usable ones. Of a gang with roles: 1 if it takes it whole.
         self.hold_at_most = self.inventory.hold_at_most
         self.chooser: Chooser | None = None  # of places for single workers and replicas; None: best fit
-        self.fitting: dict[Ask, list[Flavor]] = {}  # the flavors that do for an ask, once somebody asked (fit)
-        self.options: dict[str, tuple[Ask, tuple[Role, ...], list[Flavor]]] = {}  # those of a workload that asks so
+        # By workload, once somebody asked: the flavors that do for it, as long as it asks so (fit).
+        self.options: dict[str, tuple[Ask, tuple[Role, ...], list[Flavor]]] = {}
         self.reservations: list[Reservation] = []  # planned starts of heads that wait too long
         self.beside: dict[tuple[int, str], Free] = {}  # what is free beside them, until the plan changes
-        self._rooms: tuple[int, dict[Hashable, int]] = (
-            -1,
-            {},
-        )  # a state of `usage`, and what quota allows then (claim)
+        self._rooms: dict[Hashable, int] = {}
+        self._rooms_at = -1  # the state of `usage` for which they hold
         self.view: dict[str, Workload] = {}  # those that the plan has changed, as they would be
         self.swaps = 0  # changes of a workload, tried ones included: what a search costs
         self.log: list[tuple[Workload, Change | None]] = []  # what was before, and the decision
@@ -92,11 +90,12 @@ class Plan:
         """What is decided so far, in order."""
         return tuple(decision for _, decision in self.log if decision is not None)
 
-    def rooms_at(self, state: int) -> dict[Hashable, int]:
-        """Where to keep what quota allows as long as `usage` is in this state."""
-        if self._rooms[0] != state:
-            self._rooms = (state, {})
-        return self._rooms[1]
+    @property
+    def rooms(self) -> dict[Hashable, int]:
+        """Where to keep what quota allows (claim): empty again whenever what is held has changed."""
+        if self._rooms_at != self.usage.state:
+            self._rooms, self._rooms_at = {}, self.usage.state
+        return self._rooms
 
     def changed(self) -> list[str]:
         """Workloads that are not as the snapshot has them."""

@@ -174,12 +174,10 @@ def pools(holdings: Mapping[tuple[int, str], int] | None = None) -> tuple[PoolRo
         nodes, total = healthy[pool]
         healthy[pool] = (nodes + 1, total + (gpus - len(lost)) * WHOLE * ready)
     parents = dict(Team.objects.values_list("pk", "parent_id"))
-    nominal: dict[int, dict[int, int]] = defaultdict(dict)
-    for pk, team, milli in Quota.objects.values_list("pool_id", "team_id", "nominal"):
-        nominal[pk][team] = milli
+    nominal = _nominal()
     held: dict[str, int] = defaultdict(int)
-    for (_, pool_name), taken in (held_by_team_and_pool() if holdings is None else holdings).items():
-        held[pool_name] += taken
+    for (_, pool_name), milli in (held_by_team_and_pool() if holdings is None else holdings).items():
+        held[pool_name] += milli
     return tuple(
         PoolRow(
             p.pk,
@@ -187,7 +185,7 @@ def pools(holdings: Mapping[tuple[int, str], int] | None = None) -> tuple[PoolRo
             p.gpu_model,
             float(p.price_per_gpu_hour),
             *healthy[p.pk],
-            nominal=owned_together(parents, nominal[p.pk]),
+            nominal=owned_together(parents, nominal[p.name]),
             held=held[p.name],
         )
         for p in NodePool.objects.order_by("name")
@@ -262,13 +260,18 @@ def _of(team: int, by_pool: Mapping[tuple[int, str], int]) -> Counter[str]:
     return Counter({pool: milli for (pk, pool), milli in by_pool.items() if pk == team})
 
 
+def _nominal() -> dict[str, dict[int, int]]:
+    """Nominal quotas in milli-GPU by pool and team; a pool without any has none."""
+    found: dict[str, dict[int, int]] = defaultdict(dict)
+    for pool, team, milli in Quota.objects.values_list("pool__name", "team_id", "nominal"):
+        found[pool][team] = milli
+    return found
+
+
 def _own_quota(parents: Mapping[int, int | None]) -> dict[tuple[int, str], int]:
     """What of each team's nominal quota no team below owns, by team and pool (scheduler/quota.py: `Pot.own`)."""
-    nominal: dict[str, dict[int, int]] = defaultdict(dict)
-    for team, pool, milli in Quota.objects.values_list("team_id", "pool__name", "nominal"):
-        nominal[pool][team] = milli
     found: dict[tuple[int, str], int] = {}
-    for pool, said in nominal.items():
+    for pool, said in _nominal().items():
         all_owned = owned(parents, said)
         found |= {(team, pool): all_owned[team] for team in said}
         for team, parent in parents.items():
