@@ -210,6 +210,7 @@ class Loops:
     def start(self) -> None:
         """Start all threads."""
         tuning.collect_less_often()
+        tuning.take_turns_often()
         for thread in self.threads:
             thread.start()
         self._keeper.start()

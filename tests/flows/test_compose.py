@@ -135,5 +135,8 @@ def test_stopped_workers_give_their_leases_back_within_the_grace_period(installa
 def test_the_image_starts_what_the_file_starts() -> None:
     env = compose.image_environment()
     assert env["DJANGO_SETTINGS_MODULE"] == "controlplane.settings"
-    assert compose.services()["web"]["command"].startswith("uvicorn controlplane.asgi:application")
+    web = compose.services()["web"]["command"]
+    assert web.startswith("uvicorn controlplane.asgi:application")
+    assert "--http controlplane.nodelay:NoDelay" in web
+    assert '"--http", "controlplane.nodelay:NoDelay"' in compose.FILE.with_name("Dockerfile").read_text()
     assert Path(compose.FILE).name == "docker-compose.yml"

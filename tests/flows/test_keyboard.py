@@ -49,13 +49,22 @@ def sign_in(page: Any, url: str, name: str, password: str) -> None:
     page.get_by_role("heading", name="Dashboard").wait_for()
 
 
+def is_in_sight(page: Any) -> bool:
+    """Whether what the tour talks about begins where the tour does not lie over it."""
+    top: float = page.locator(".toured").bounding_box()["y"]
+    return 0 <= top < page.locator("#tour").bounding_box()["y"]
+
+
 def take_the_tour(page: Any) -> None:
     tour = page.locator("#tour")
     assert "Held is not computing" in tour.inner_text()
+    assert is_in_sight(page)
     enter(page, tour.get_by_role("button", name="Next"))
     assert "What waits says why" in tour.inner_text()
+    assert is_in_sight(page)
     page.keyboard.press("Enter")
     assert "Submit tells you first" in tour.inner_text()
+    assert is_in_sight(page)
     page.keyboard.press("Enter")
     tour.wait_for(state="detached")
     page.reload()

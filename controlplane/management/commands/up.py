@@ -20,6 +20,7 @@ from controlplane import wake
 from controlplane.loops import aside
 from controlplane.loops.embedded import run
 from controlplane.management import home
+from controlplane.nodelay import NoDelay
 from controlplane.services import arrivals, presets
 from controlplane.simulator import catalogue
 from controlplane.simulator.presets import Preset, PresetError
@@ -91,6 +92,7 @@ class Command(BaseCommand):
         server = Server(
             uvicorn.Config(
                 "controlplane.asgi:application",
+                http=NoDelay,
                 log_level="warning",
                 access_log=False,
                 lifespan="off",

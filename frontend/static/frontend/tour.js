@@ -6,12 +6,19 @@
   const steps = [...tour.querySelectorAll("li")], count = tour.querySelector("[data-count]");
   const back = tour.querySelector('[data-tour="back"]'), next = tour.querySelector('[data-tour="next"]');
   let at = 0;
-  const mark = (on) => document.querySelector(steps[at].dataset.at)?.classList.toggle("toured", on);
+  const about = () => document.querySelector(steps[at].dataset.at);
+  const mark = (on) => about()?.classList.toggle("toured", on);
+  // The tour itself lies over the lower part of the window: what it is about has to begin above that.
+  const show = (what) => {
+    const { top } = what.getBoundingClientRect();
+    if (what.checkVisibility() && (top < 0 || top > innerHeight / 2)) what.scrollIntoView({ block: "start" });
+  };
   const go = (to) => {
     mark(false);
     at = to;
     steps.forEach((step, i) => { step.hidden = i !== at; });
     mark(true);
+    if (about()) show(about());
     count.textContent = `${at + 1} of ${steps.length}`;
     back.hidden = at === 0;
     next.hidden = false;
