@@ -66,6 +66,7 @@ if "*" in ALLOWED_HOSTS and not EMBEDDED:
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 TLS = env.bool("WEFT_TLS", default=not EMBEDDED)  # pages are served over https (by a proxy in front)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = TLS
+SECURE_REDIRECT_EXEMPT = ["^(healthz|readyz|metrics)$"]  # supervisors and Prometheus ask without the proxy
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.bool("WEFT_TRUST_PROXY", default=False) else None
 SECURE_HSTS_SECONDS = 31_536_000 if TLS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = TLS
@@ -76,6 +77,9 @@ X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+# By these names browsers take them over https only, from this host alone (ASVS 3.3.1). Over http they take neither.
+_only_here = "__Host-" if TLS else ""
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"{_only_here}sessionid", f"{_only_here}csrftoken"
 # What a page may load, run and send; no inline script, no inline style, no eval.
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

@@ -51,6 +51,7 @@ class Evictable:
         self.started: Floats = ledger.times[slots, STARTED]
         self.movable = np.flatnonzero(ledger.flags[slots, MOVABLE])
         self.moves_tried = 0  # sets of moves that consolidation looked at in this round
+        self.tried = 0  # searches of this round in which quota would have been enough without all candidates
         self.team_number = ledger.team_number  # in the column `team`
         self._pools = plan.usage.tree.pools
         self._of_team: dict[str, Ints] = {}

@@ -33,6 +33,16 @@ PERMANENT = frozenset(
     }
 )
 
+# More quota, or less held by others, would let it start.
+OF_QUOTA = frozenset(
+    {
+        Reason.NON_PREEMPTIBLE_OVER_QUOTA,
+        Reason.WAITING_FOR_QUOTA,
+        Reason.OVER_LIMIT,
+        Reason.FAIR_SHARE_EXCEEDED,
+    }
+)
+
 
 def is_gated(workload: Workload) -> bool:
     """Whether `gate` may have a reason: asked of everybody, so it costs nothing."""

@@ -20,10 +20,22 @@ from scheduler.ordering import asks_no_more, in_order
 from scheduler.passing import Passing, is_time
 from scheduler.placement.chooser import chooser_of
 from scheduler.plan import Plan
-from scheduler.reasons import PERMANENT, awaiting, behind, gate, is_gated, kept_out, permanent, why, would_delay
+from scheduler.reasons import (
+    OF_QUOTA,
+    PERMANENT,
+    awaiting,
+    behind,
+    gate,
+    is_gated,
+    kept_out,
+    permanent,
+    why,
+    would_delay,
+)
 from scheduler.reservation import shortfall, terms
 from scheduler.scope import Starts
 from scheduler.settings import Settings
+from scheduler.shortage import Shortage
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Phase, Workload
 
@@ -47,7 +59,7 @@ def decide(snapshot: Snapshot, settings: Settings) -> tuple[tuple[Decision, ...]
     # 3. Each one passes its gates and gets a place: free, reclaimed or preempted; or a reason.
     reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
     turns = Round(plan, settings)
-    refused = [(w, refusal) for w, refusal in _outcomes(turns, passes=snapshot.scope is None) if refusal is not None]
+    refused = [(w, refusal) for w, refusal in take_turns(turns, passes=snapshot.scope is None) if refusal is not None]
     news = [(w, refusal) for w, refusal in refused if is_news(w, refusal, snapshot.at, settings)]
     news += turns.passing.news() if turns.passing else ()
     # 4. Those that were given places earlier but cannot use them yet have a reason as well.
@@ -69,10 +81,10 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
     that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
     Who comes after `most_changes` is left to the next round, which sees the same order.
     """
-    return _outcomes(Round(plan, settings), passes=False)
+    return take_turns(Round(plan, settings), passes=False)
 
 
-def _outcomes(turns: "Round", *, passes: bool) -> Iterator[tuple[Workload, Refusal | None]]:
+def take_turns(turns: "Round", *, passes: bool) -> Iterator[tuple[Workload, Refusal | None]]:
     """Those who have a turn. With `passes` the others are passed over, and `turns.passing` knows what they are told."""
     plan, settings = turns.plan, turns.settings
     yield from ((workload, None) for workload in turns.begin())
@@ -100,6 +112,7 @@ class Round:
         self.plan = plan
         self.settings = settings
         self.refused = Refused()
+        self.shortage = Shortage()
         self.passing: Passing | None = None  # who has no turn of its own; None: everybody has
         self._apart: frozenset[str] = frozenset()  # who is refused for itself, or keeps nobody else back
         self.evictable = evictable or cache(lambda: Evictable(plan, settings))
@@ -170,7 +183,7 @@ class Round:
             return Answer(told, shape)
         is_worn = workload.id in plan.worn  # what keeps it back keeps nobody else
         mark = plan.mark()
-        refusal = attempt(plan, workload, self.evictable, self.settings)
+        refusal = attempt(plan, workload, self.evictable, self.settings, self.shortage)
         is_too_long = bool(plan.reservations) and refusal is not None and refusal.reason is _RESERVED
         if (refusal is None or is_too_long) and (overtaken := refused.before(workload)) is not None:
             plan.rollback(mark)  # what an eviction set free beyond its need goes to the first in line, next round
@@ -217,23 +230,30 @@ class Refused:
         return next((other for other in self._waiting[workload.team] if asks_no_more(other, workload)), None)
 
 
-def attempt(plan: Plan, workload: Workload, evictable: Callable[[], Evictable], settings: Settings) -> Refusal | None:
+def attempt(
+    plan: Plan, workload: Workload, evictable: Callable[[], Evictable], settings: Settings, shortage: Shortage
+) -> Refusal | None:
     """Place one claimant, or say why not."""
     impossible = permanent(plan, workload)
     if impossible is not None:
         return impossible
+    if shortage.covers(plan, workload):
+        return why(plan, workload)
     if allocate(plan, workload):
         return None
     kept_from = kept_out(plan, workload)
     if kept_from is not None:
         return kept_from  # nobody leaves for what only has to wait for its turn
-    mark, missing = plan.mark(), shortfall(plan, workload)
+    mark, missing, tried = plan.mark(), shortfall(plan, workload), evictable().tried
     if _make_room(plan, workload, evictable, settings):
         if shortfall(plan, workload) <= missing:
             return None
         plan.rollback(mark)
         return would_delay(plan, workload)
-    return why(plan, workload)
+    refusal = why(plan, workload)
+    if refusal.reason in OF_QUOTA and evictable().tried == tried and not evictable().elastic:
+        shortage.note(plan, workload)
+    return refusal
 
 
 def _make_room(plan: Plan, workload: Workload, evictable: Callable[[], Evictable], settings: Settings) -> bool:

@@ -85,6 +85,7 @@ def _lend(task: Search) -> Lent | None:
 def _evict(task: Search, start: int, lent: Lent | None) -> bool:
     plan, terms = task.plan, task.terms
     room = [flavor for flavor in flavors(plan, task.claimant) if _could_hold(task, flavor)]
+    task.evictable.tried += bool(room)
     free = task.evictable.free_without(plan, task.found) if room else None
     if free is None or not _could_fit(task, free, room):
         return False

@@ -28,6 +28,10 @@ class UserForm(ServiceForm):
         help_text="For who has lost both the authenticator app and the recovery codes.",
     )
 
+    sign_out = forms.BooleanField(
+        required=False, label="Sign out everywhere", help_text="Ends the sessions in all browsers. Tokens stay."
+    )
+
     class Meta:
         model = User
         fields = ("username", "email", "is_active", "is_superuser")
@@ -56,6 +60,8 @@ class UserForm(ServiceForm):
         )
         if given["lost_second_step"]:
             second_step.take_away(user=changed, actor=self.actor)
+        if given["sign_out"]:
+            people.end_sessions(user=changed, actor=self.actor)
         return changed, ()
 
     def field_of(self, name: str) -> str:

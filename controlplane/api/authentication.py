@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework import authentication, exceptions
 from rest_framework.request import Request
@@ -60,4 +61,5 @@ class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
         """Return a cookie scheme."""
-        return {"type": "apiKey", "in": "cookie", "name": "sessionid", "description": "The session of the pages."}
+        name = settings.SESSION_COOKIE_NAME
+        return {"type": "apiKey", "in": "cookie", "name": name, "description": "The session of the pages."}

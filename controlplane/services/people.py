@@ -74,11 +74,11 @@ def cut_off(*, user: User) -> tuple[int, int]:
 
 
 @transaction.atomic
-def end_sessions(*, user: User, but: str) -> int:
-    """End the user's other sessions; how many there were."""
+def end_sessions(*, user: User, but: str = "", actor: str) -> int:
+    """Sign the user out everywhere, but for one session; how many were ended. Tokens stay."""
     ended, _ = Session.objects.filter(user=user).exclude(pk=but).delete()
     if ended:
-        events.record(kind="SessionsEnded", actor=user.username, data={"user": user.username, "sessions": ended})
+        events.record(kind="SessionsEnded", actor=actor, data={"user": user.username, "sessions": ended})
     return ended
 
 

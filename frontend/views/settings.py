@@ -70,7 +70,8 @@ def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def end_sessions(request: HttpRequest) -> HttpResponse:
     """Sign out everywhere but here."""
-    count = people.end_sessions(user=signed_in(request), but=str(request.session.session_key))
+    user = signed_in(request)
+    count = people.end_sessions(user=user, but=str(request.session.session_key), actor=user.username)
     messages.info(request, f"Signed out {count} other session{'' if count == 1 else 's'}.")
     return redirect("frontend:settings")
 

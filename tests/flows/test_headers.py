@@ -1,13 +1,17 @@
 """What browsers are told to refuse: every page opened in a real one, which reports what breaks its policy."""
 
+import sys
+from http.cookies import Morsel, SimpleCookie
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from controlplane import authorization
-from tests.flows.processes import Server, up
+from tests.flows.processes import Server, answering, up
 from tests.flows.test_browser import sign_in
+from tests.servers import ROOT, environment, free_port, running
 
 REPORT = """
     window.broken = [];
@@ -102,3 +106,33 @@ def test_every_answer_carries_the_headers(client: Any, path: str) -> None:
     answer = client.get(path)
     for name, value in HEADERS.items():
         assert value in answer[name], name
+
+
+def cookies(answer: httpx.Response) -> dict[str, Morsel[str]]:
+    """What an answer has the browser keep."""
+    found = SimpleCookie()
+    for header in answer.headers.get_list("set-cookie"):
+        found.load(header)
+    return dict(found)
+
+
+def test_behind_a_proxy_that_speaks_https_cookies_are_for_https_and_this_host_alone(tmp_path: Path) -> None:
+    home, port = tmp_path / "home", free_port()
+    env = environment(home, WEFT_TLS="true", WEFT_TRUST_PROXY="true")
+    log, url = tmp_path / "up.log", f"http://127.0.0.1:{port}"
+    proxied = {"X-Forwarded-Proto": "https", "Referer": f"https://127.0.0.1:{port}/login/"}
+    with running([sys.executable, ROOT / "manage.py", "up", "--port", str(port)], log=log, env=env) as process:
+        answering(url, process, log)  # supervisors come without the proxy
+        assert httpx.get(f"{url}/readyz?exclude=loops").status_code == 200
+        plain = httpx.get(f"{url}/login/")
+        assert (plain.status_code, plain.headers["Location"]) == (301, f"https://127.0.0.1:{port}/login/")
+        seen = cookies(httpx.get(f"{url}/login/", headers=proxied))
+        token = seen["__Host-csrftoken"].value
+        form = {"username": "mel", "password": (home / "password").read_text().strip(), "csrfmiddlewaretoken": token}
+        answer = httpx.post(f"{url}/login/", data=form, headers={**proxied, "Cookie": f"__Host-csrftoken={token}"})
+        assert answer.status_code == 302, answer.text
+        seen |= cookies(answer)
+        assert seen["__Host-sessionid"]["httponly"]
+        for name, cookie in seen.items():
+            assert name.startswith("__Host-")
+            assert (cookie["secure"], cookie["path"], cookie["domain"], cookie["samesite"]) == (True, "/", "", "Lax")

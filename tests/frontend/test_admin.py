@@ -216,6 +216,18 @@ def test_an_account_that_is_switched_off_is_out_at_once(bare: World, visit: Visi
     assert mel.get("/").status_code == 302
 
 
+def test_somebody_is_signed_out_everywhere_and_may_sign_in_again(bare: World, visit: Visit) -> None:
+    mel, other, form = visit("mel"), visit("vic"), {"email": "", "is_active": "on"}
+    visit("admin").post(change(bare.people["mel"]), form)
+    assert mel.get("/").status_code == 200  # not asked for
+    visit("admin").post(change(bare.people["mel"]), {**form, "sign_out": "on"})
+    assert mel.get("/").status_code == 302
+    assert other.get("/").status_code == 200
+    assert visit("mel").get("/").status_code == 200
+    ended = Event.objects.get(kind="SessionsEnded")
+    assert (ended.actor, ended.data["user"]) == ("admin", "mel")
+
+
 def test_the_last_platform_admin_stays_one(bare: World, visit: Visit) -> None:
     answer = visit("admin").post(change(bare.people["admin"]), {"email": "", "is_active": "on"})
     assert "is the last platform admin" in answer.content.decode()
