@@ -214,4 +214,4 @@ def _may_pass(error: WeftError) -> bool:
 
 
 def _differs(before: Workload, now: Workload) -> bool:
-    return (before.phase, before.reason, before.message) != (now.phase, now.reason, now.message)
+    return any(getattr(before, name) != getattr(now, name) for name in ("phase", "attempt", "reason", "message"))

@@ -37,7 +37,8 @@ class Progress:
         """Say how a workload stands now."""
         why = f": {output.clean(workload.message)}" if workload.message else ""
         code = f" (exit code {workload.exit_code})" if workload.exit_code else ""
-        self.note(f"{workload.path} is {workload.phase}{code}{why}")
+        again = f", attempt {workload.attempt}" if workload.attempt > 1 else ""  # that it had to leave may go unseen
+        self.note(f"{workload.path} is {workload.phase}{again}{code}{why}")
         if self.status:
             self.status.update(f"{workload.path} {workload.phase}; Ctrl-C stops waiting, not the workload")
 

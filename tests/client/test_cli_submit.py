@@ -202,6 +202,17 @@ def test_waiting_exits_as_the_workload_ended(signed_in: Scripted, weft: Weft, ph
     ]
 
 
+def test_waiting_tells_that_it_started_again(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("POST", "/workloads", created(HELLO))
+    first, again = (HELLO | {"phase": "Running", "attempt": number} for number in (1, 2))
+    signed_in.on("GET", AT, first, again, HELLO | {"phase": "Succeeded", "attempt": 2})
+    assert [line.split("  ")[-1] for line in weft(*FLAGS, "--wait").err.splitlines()] == [
+        "nlp/hello is Running",
+        "nlp/hello is Running, attempt 2",
+        "nlp/hello is Succeeded, attempt 2",
+    ]
+
+
 def test_a_wait_that_takes_too_long_exits_with_4(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("POST", "/workloads", created(HELLO))
     signed_in.on("GET", AT, HELLO)
