@@ -81,9 +81,8 @@ class Ledger(Slotted):
         self.hints: dict[tuple[str, str], float] = {}
         self.ints: Ints = np.zeros((size, 6), dtype=np.int64)
         self.times: Floats = np.zeros((size, 4))
-        self.ends_of: tuple[Any, Any, float] | None = (
-            None  # the history and the rules by which the column END was worked out
-        )
+        # The history and the rules by which the column END was worked out, and for when.
+        self.ends_of: tuple[Any, Any, float] | None = None
         self.flags: Bools = np.zeros((size, 5), dtype=np.bool_)
         self.rows = Rows(np.zeros((0, 5), dtype=np.int64), np.zeros((0, 6), dtype=np.int64))
         self._change([(None, workload) for workload in snapshot.workloads.values()], snapshot.inventory)

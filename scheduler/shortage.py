@@ -12,11 +12,16 @@ from scheduler.workload import Workload, least
 
 
 class Short(NamedTuple):
-    """What somebody could not get: milli-GPU, at least and in all, and the priority with which it asked."""
+    """What somebody asks, or could not get: milli-GPU, at least and in all, and the priority with which it asks."""
 
     least: int
     wanted: int
     priority: int
+
+    @staticmethod
+    def of(workload: Workload) -> "Short":
+        """What this one asks."""
+        return Short(workload.need_milli(least(workload)), workload.need_milli(workload.missing), workload.priority)
 
 
 class Shortage:
@@ -34,16 +39,16 @@ class Shortage:
         """Whether all that it may use is known to be in vain."""
         if self._at != plan.swaps or workload.id in plan.worn:
             return False
-        options = flavors(plan, workload)
-        return bool(options) and all(f is not None and self._is_short(workload, f.pool) for f in options)
+        options, asked = flavors(plan, workload), Short.of(workload)
+        return bool(options) and all(f is not None and self._is_short(workload, f.pool, asked) for f in options)
 
-    def _is_short(self, workload: Workload, pool: str) -> bool:
+    def _is_short(self, workload: Workload, pool: str, asked: Short) -> bool:
         short = self._known.get((workload.team, workload.preemptible, pool))
         return (
             short is not None
-            and workload.priority <= short.priority
-            and workload.need_milli(least(workload)) >= short.least
-            and workload.need_milli(workload.missing) >= short.wanted
+            and asked.priority <= short.priority
+            and asked.least >= short.least
+            and asked.wanted >= short.wanted
         )
 
     def note(self, plan: Plan, workload: Workload) -> None:
@@ -52,7 +57,7 @@ class Shortage:
             return
         if self._at != plan.swaps:
             self._known, self._at = {}, plan.swaps
-        short = Short(workload.need_milli(least(workload)), workload.need_milli(workload.missing), workload.priority)
+        asked = Short.of(workload)
         for flavor in flavors(plan, workload):
             if flavor is not None:
-                self._known[workload.team, workload.preemptible, flavor.pool] = short
+                self._known[workload.team, workload.preemptible, flavor.pool] = asked

@@ -34,16 +34,25 @@ class Server:
 
 
 @contextmanager
-def up(home: Path, *options: str, **variables: str) -> Iterator[Server]:
-    """Run `manage.py up` on this folder until it answers, with more environment variables, and end it afterwards."""
+def started(home: Path, *options: str, **variables: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Run `manage.py up` on this folder until it answers, and end it afterwards; yield the process and its address."""
     port = free_port()
     log = home.parent / f"up-{port}.log"
     command = [sys.executable, ROOT / "manage.py", "up", "--port", str(port), *options]
     url = f"http://127.0.0.1:{port}"
     with running(command, log=log, env=environment(home, **variables)) as process:
         answering(url, process, log)
-        with signed_in(url, (home / "password").read_text().strip()) as http:
-            yield Server(process, url, home, http)
+        yield process, url
+
+
+@contextmanager
+def up(home: Path, *options: str, **variables: str) -> Iterator[Server]:
+    """`started`, with more environment variables, and a client that is signed in."""
+    with (
+        started(home, *options, **variables) as (process, url),
+        signed_in(url, (home / "password").read_text().strip()) as http,
+    ):
+        yield Server(process, url, home, http)
 
 
 def answering(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -1,6 +1,5 @@
 """What browsers are told to refuse: every page opened in a real one, which reports what breaks its policy."""
 
-import sys
 from http.cookies import Morsel, SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,8 @@ import httpx
 import pytest
 
 from controlplane import authorization
-from tests.flows.processes import Server, answering, up
+from tests.flows.processes import Server, started, up
 from tests.flows.test_browser import sign_in
-from tests.servers import ROOT, environment, free_port, running
 
 REPORT = """
     window.broken = [];
@@ -117,15 +115,13 @@ def cookies(answer: httpx.Response) -> dict[str, Morsel[str]]:
 
 
 def test_behind_a_proxy_that_speaks_https_cookies_are_for_https_and_this_host_alone(tmp_path: Path) -> None:
-    home, port = tmp_path / "home", free_port()
-    env = environment(home, WEFT_TLS="true", WEFT_TRUST_PROXY="true")
-    log, url = tmp_path / "up.log", f"http://127.0.0.1:{port}"
-    proxied = {"X-Forwarded-Proto": "https", "Referer": f"https://127.0.0.1:{port}/login/"}
-    with running([sys.executable, ROOT / "manage.py", "up", "--port", str(port)], log=log, env=env) as process:
-        answering(url, process, log)  # supervisors come without the proxy
+    home = tmp_path / "home"
+    with started(home, WEFT_TLS="true", WEFT_TRUST_PROXY="true") as (_, url):  # supervisors come without the proxy
+        safe = url.replace("http:", "https:")
+        proxied = {"X-Forwarded-Proto": "https", "Referer": f"{safe}/login/"}
         assert httpx.get(f"{url}/readyz?exclude=loops").status_code == 200
         plain = httpx.get(f"{url}/login/")
-        assert (plain.status_code, plain.headers["Location"]) == (301, f"https://127.0.0.1:{port}/login/")
+        assert (plain.status_code, plain.headers["Location"]) == (301, f"{safe}/login/")
         seen = cookies(httpx.get(f"{url}/login/", headers=proxied))
         token = seen["__Host-csrftoken"].value
         form = {"username": "mel", "password": (home / "password").read_text().strip(), "csrfmiddlewaretoken": token}

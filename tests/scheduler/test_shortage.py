@@ -55,7 +55,7 @@ def crowded(draw: st.DrawFn) -> Snapshot:
     changed = [replace(w, gang=_fixed(w)) for w in world.workloads.values()]
     for workload in changed:
         for _ in range(draw(st.integers(0, 4)) if workload.phase is Phase.QUEUED and workload.ask.milli else 0):
-            ask = draw(st.sampled_from([workload.ask, replace(Ask(), gpus=1), Ask(gpus=2), Ask(gpus=4, cpu_milli=1)]))
+            ask = draw(st.sampled_from([workload.ask, Ask(gpus=1), Ask(gpus=2), Ask(gpus=4, cpu_milli=1)]))
             number = seq + len(more)
             priority = draw(st.sampled_from([workload.priority, 0, 200]))
             name = f"more-{number}"
