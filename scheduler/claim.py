@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from scheduler.beside import quota_for, room_for
 from scheduler.fit import flavors
 from scheduler.gang import Goal, find_places
 from scheduler.placement.chooser import Chooser
 from scheduler.plan import Plan
 from scheduler.quota import ENDLESS, Changes
-from scheduler.reservation import quota_for, room_for
 from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Flavor
 from scheduler.workload import Assignment, Kind, Phase, Workload, least
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.beside import BINDS
 from scheduler.fit import Refusal
 from scheduler.line import (
     ATTAINED,
@@ -28,7 +29,7 @@ from scheduler.line import (
 from scheduler.ordering import Next
 from scheduler.plan import Plan
 from scheduler.precedence import Standing, precedence
-from scheduler.reservation import BINDS, Reservation
+from scheduler.reservation import Reservation
 from scheduler.settings import Settings
 from scheduler.snapshot import Bools, Ints
 from scheduler.workload import Workload

@@ -59,7 +59,8 @@ class Plan:
         # By workload, once somebody asked: the flavors that do for it, as long as it asks so (fit).
         self.options: dict[str, tuple[Ask, tuple[Role, ...], list[Flavor]]] = {}
         self.reservations: list[Reservation] = []  # planned starts of heads that wait too long
-        self.beside: dict[tuple[int, str], Free] = {}  # what is free beside them, until the plan changes
+        self.beside: dict[tuple[int, tuple[str, ...]], Free] = {}  # what is free beside them, until the plan changes
+        self.may_delay: tuple[str, frozenset[str]] = ("", frozenset())  # whose turn it is, and those heads (beside)
         self._rooms: dict[Hashable, int] = {}
         self._rooms_at = -1  # the state of `usage` for which they hold
         self.view: dict[str, Workload] = {}  # those that the plan has changed, as they would be

@@ -9,13 +9,14 @@ import numpy as np
 from gpushare.gpu import Share
 from gpushare.packing import Bools
 from scheduler import role_reasons
+from scheduler.beside import binding, keeping_out
 from scheduler.claim import fits
 from scheduler.decision import Reason
 from scheduler.fit import Refusal, allowed_nodes, ask_text, flavors, never, per_node
 from scheduler.gang import Goal, find_places
 from scheduler.plan import Free, Plan, free_of
 from scheduler.quota import Limit, gpus_counted, gpus_text
-from scheduler.reservation import Reservation, clock_text, keeping_out, length_text
+from scheduler.reservation import Reservation, clock_text, length_text
 from scheduler.snapshot import COMPUTE, LATER, NOW, Flavor
 from scheduler.team import Budget
 from scheduler.workload import Topology, Workload, least
@@ -156,7 +157,7 @@ def kept_out(plan: Plan, workload: Workload) -> Refusal | None:
 
 def would_delay(plan: Plan, workload: Workload) -> Refusal:
     """Others could leave for it, but with it there a larger one could start only later than planned."""
-    kept = next(kept for kept in plan.reservations if kept.binds(workload))
+    kept = next(binding(plan, workload))
     return _kept_for(plan, workload, kept, "Others could make room for it, but that is kept")
 
 

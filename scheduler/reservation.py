@@ -15,10 +15,8 @@ from scheduler.plan import Free, Plan, free_of
 from scheduler.quota import Usage
 from scheduler.scope import Start
 from scheduler.settings import Settings
-from scheduler.snapshot import COMPUTE, LATER, MEMORY, Columns, Flavor, Inventory, Snapshot, whens
+from scheduler.snapshot import COMPUTE, LATER, MEMORY, Columns, Inventory, Snapshot, whens
 from scheduler.workload import Phase, Workload
-
-BINDS = "-"  # in `terms`
 
 
 class Reservation:
@@ -127,54 +125,6 @@ class Reservation:
                 columns[LATER, kind] -= held.astype(np.int64)
 
 
-def room_for(plan: Plan, workload: Workload, when: int) -> Free:
-    """What is free for this claimant in one state: all that is free, less what reservations keep from it."""
-    free = plan.free[when]
-    if not plan.reservations:
-        return free
-    key = when, terms(plan, workload)
-    known = plan.beside.get(key)
-    if known is None:
-        for kept in plan.reservations:
-            if kept.binds(workload):
-                free = _least(plan.inventory, free, kept.free(plan.inventory))
-        known = plan.beside[key] = free
-    return known
-
-
-def quota_for(plan: Plan, workload: Workload, pool: str) -> int:
-    """How many workers its team's quota in a pool still allows without delaying a reservation."""
-    room = workload.missing
-    for kept in plan.reservations if workload.uses_gpus else ():
-        if kept.binds(workload):
-            room = min(room, workload.workers_within(kept.usage.available(workload.team, pool, LATER)))
-    return room
-
-
-def keeping_out(plan: Plan, workload: Workload, options: list[Flavor | None]) -> "Reservation | None":
-    """The first reservation on these flavors that this claimant may not delay; work without GPUs delays it anywhere."""
-    pools = {flavor.pool for flavor in options if flavor}
-    binding = (kept for kept in plan.reservations if kept.binds(workload))
-    return next((kept for kept in binding if not pools or kept.start.pool in pools), None)
-
-
-def shortfall(plan: Plan, workload: Workload) -> int:
-    """What reservations that the workload may not delay lack at their planned start: 0 as long as nobody delays them.
-
-    Thousandths and MiB together: only good to tell whether it grew.
-    """
-    missing = 0
-    for kept in plan.reservations:
-        if kept.binds(workload):
-            missing += kept.missing(plan.inventory)
-    return missing
-
-
-def terms(plan: Plan, workload: Workload) -> str:
-    """A text that is equal for claimants on which the reservations weigh alike."""
-    return "".join([BINDS if kept.binds(workload) else "+" for kept in plan.reservations])
-
-
 def clock_text(at: float) -> str:
     """A time of the cluster's clock within its day: 07:05:09."""
     second = int(at)
@@ -187,8 +137,3 @@ def length_text(seconds: float) -> str:
         return f"{ceil(seconds)} s"
     hours, minutes = divmod(ceil(seconds / 60), 60)
     return " ".join(part for part in (f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)) if part)
-
-
-def _least(inventory: Inventory, one: Free, other: Free) -> Free:
-    gpu, node = np.minimum(one.gpu, other.gpu), np.minimum(one.node, other.node)
-    return free_of(inventory, gpu, node)

@@ -12,9 +12,10 @@ from scheduler.actions.fair_reclaim import fair_reclaim
 from scheduler.actions.grow import grow
 from scheduler.actions.preempt import preempt
 from scheduler.actions.reclaim import reclaim
+from scheduler.beside import begin_turn, shortfall, terms
 from scheduler.decision import Decision, Reason, Wait
 from scheduler.evictable import Evictable, worn
-from scheduler.fit import Refusal
+from scheduler.fit import Refusal, flavors
 from scheduler.moving import keep_places
 from scheduler.ordering import asks_no_more, in_order
 from scheduler.passing import Passing, is_time
@@ -32,7 +33,6 @@ from scheduler.reasons import (
     why,
     would_delay,
 )
-from scheduler.reservation import shortfall, terms
 from scheduler.scope import Starts
 from scheduler.settings import Settings
 from scheduler.shortage import Shortage
@@ -239,6 +239,7 @@ def attempt(
         return impossible
     if shortage.covers(plan, workload):
         return why(plan, workload)
+    begin_turn(plan, workload, [flavor.pool for flavor in flavors(plan, workload) if flavor is not None])
     if allocate(plan, workload):
         return None
     kept_from = kept_out(plan, workload)

@@ -5,6 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from controlplane.benchmarks.fairness import errors
 from controlplane.benchmarks.figure import BenchmarkError, Options
@@ -89,6 +91,28 @@ def test_a_wait_for_a_job_that_a_team_may_keep_is_unfair_only_strictly_taken() -
     jobs = [HeliosJob("red", 0.0, 4, DAY), HeliosJob("blue", 1000.0, 2, 600.0)]
     seen = world(jobs, 3000.0)
     assert (seen.unfair, seen.unfair_strictly) == (set(), {"1"})
+
+
+def test_a_team_has_what_it_owns_while_its_own_first_in_line_waits_to_borrow() -> None:
+    running = [HeliosJob("red", 0.0, 1, DAY), *[HeliosJob("blue", 0.0, 1, DAY)] * 3]
+    seen = world([*running, HeliosJob("red", 10.0, 4, 600.0), HeliosJob("red", 2000.0, 1, 600.0)], 3000.0)
+    assert (seen.waits["red"], seen.unfair) == ([0.0, 30.0], set())
+
+
+_jobs = st.builds(
+    HeliosJob,
+    team=st.sampled_from(["blue", "red"]),
+    at=st.sampled_from([0.0, 60.0, 1000.0, 2000.0, 4000.0]),
+    gpus=st.sampled_from([1, 1, 1, 3, 4]),
+    seconds=st.sampled_from([30_000.0, 3000.0, 300.0]),
+)
+
+
+@given(st.lists(_jobs, min_size=4, max_size=12).map(lambda jobs: sorted(jobs, key=lambda job: job.at)))
+@settings(max_examples=60, deadline=None)
+def test_nobody_waits_for_what_its_team_owns_while_another_borrows(jobs: list[HeliosJob]) -> None:
+    """Jobs of one GPU, or of more than their team owns: two GPUs are not always to be had back in whole jobs."""
+    assert world(jobs, 2 * 3600.0).unfair == set()
 
 
 def test_what_was_made_to_leave_goes_on_where_it_was() -> None:

@@ -10,7 +10,7 @@ from scheduler.decision import Place, Reason, Wait
 from scheduler.plan import Plan
 from scheduler.schedule import outcomes, schedule
 from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
+from scheduler.snapshot import LATER, Snapshot
 from scheduler.workload import Phase
 from tests.strategies import worlds
 from tests.worlds import messages, moves, parse, place, reasons
@@ -256,7 +256,17 @@ def test_no_round_starts_what_delays_a_head(world: Snapshot, seconds: list[float
         replace(w, priority=0, expected_seconds=seconds[w.seq % 16], queued_at=min(w.queued_at, w.queued_at - 700))
         for w in world.workloads.values()
     ]
-    assert all(seconds <= 1 for seconds in delays(world.replace(changed=changed)).values())
+    world = world.replace(changed=changed)
+    assert all(seconds <= 1 for seconds in delays(world).values()) or takes_its_own(world)
+
+
+def takes_its_own(world: Snapshot) -> bool:
+    """Whether something starts that its team owns while another team borrows: it may delay a head (test_beside.py)."""
+    started = [d for d in schedule(world, RULES) if isinstance(d, Place)]
+    usage = Plan(world.after(schedule(world, RULES))).usage
+    pots = usage.tree.pots
+    places = {(world.workloads[d.workload].team, usage.pool_of[a.node]) for d in started for a in d.workers}
+    return any(pots[where].nominal >= usage.total[LATER][where] > 0 for where in places)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -167,7 +167,13 @@ def test_one_more_empty_node_keeps_no_claimant_waiting(world: Snapshot, data: st
 @examples
 @given(worlds(), st.integers(0, 12))
 def test_a_queue_submitted_in_two_parts_is_admitted_like_one_submitted_at_once(world: Snapshot, part: int) -> None:
-    """For one team and equal work of one class, where nobody may be made to leave: then only the order counts."""
+    """For one team and equal work of one class, where nobody may be made to leave: then only the order counts.
+
+    And without planned starts: what starts beside one in the same round must end before it in nine of ten cases, while
+    of what ran before the expected end counts. What starts in two rounds then may differ, and delays no head in either
+    (test_backfill.py).
+    """
+    rules = replace(RULES, reservations_per_pool=0)
     same = [
         replace(
             w, team="t1", kind=Kind.TRAINING, priority=0, gang=replace(w.gang, min=w.gang.count), attained=0,
@@ -179,9 +185,9 @@ def test_a_queue_submitted_in_two_parts_is_admitted_like_one_submitted_at_once(w
     quotas = [replace(q, nominal=12_000, borrowing=None, lending=None) for q in world.quotas if q.team == "t1"]
     at_once = built(world, workloads=same, quotas=quotas)
     begun = built(world, workloads=first, quotas=quotas)
-    begun = begun.after(schedule(begun, RULES))
+    begun = begun.after(schedule(begun, rules))
     in_parts = begun.replace(changed=rest)
-    assert _running(at_once.after(schedule(at_once, RULES))) == _running(in_parts.after(schedule(in_parts, RULES)))
+    assert _running(at_once.after(schedule(at_once, rules))) == _running(in_parts.after(schedule(in_parts, rules)))
 
 
 def _given(decisions: tuple[Decision, ...]) -> set[str]:

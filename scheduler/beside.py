@@ -1,0 +1,91 @@
+"""What planned starts leave to a claimant: it may start beside them, and past those of heads that borrow.
+
+What a team owns is its own before anybody borrows it. So a claimant that stays within what its team owns, while
+another team has borrowed some of that, starts past the planned start of a head that would borrow itself: to keep the
+room for that head would lend it on for as long as the head waits (issue 6, unfair waits). A head that stays within
+what its own team owns is delayed by nobody, and where nobody else borrows no claimant delays any head.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from scheduler.plan import Free, Plan, free_of
+from scheduler.reservation import Reservation
+from scheduler.snapshot import LATER, Flavor, Inventory
+from scheduler.workload import Workload, least
+
+BINDS = "-"  # in `terms`
+
+
+def begin_turn(plan: Plan, workload: Workload, pools: Iterable[str]) -> None:
+    """Settle for the claimant's whole turn which heads it may delay; pools: where it may run.
+
+    Else a search for victims would change the answer while it goes on.
+    """
+    heads: list[str] = []
+    if plan.reservations:
+        own = {p for p in pools if plan.usage.borrowers(p) and _owns(plan, workload, p)}
+        over = (kept for kept in plan.reservations if kept.start.pool in own)
+        heads = [k.workload.id for k in over if not _owns(plan, plan.workload(k.workload.id), k.start.pool)]
+    plan.may_delay = workload.id, frozenset(heads)
+
+
+def _owns(plan: Plan, workload: Workload, pool: str) -> bool:
+    """Whether what its team owns covers the claimant's least beside all that the team holds."""
+    return workload.need_milli(least(workload)) <= plan.usage.within_nominal(workload.team, pool, LATER)
+
+
+def binding(plan: Plan, workload: Workload) -> Iterator[Reservation]:
+    """The reservations that this claimant must not delay."""
+    whose, may_delay = plan.may_delay
+    for kept in plan.reservations:
+        if kept.binds(workload) and not (workload.id == whose and kept.workload.id in may_delay):
+            yield kept
+
+
+def room_for(plan: Plan, workload: Workload, when: int) -> Free:
+    """What is free for this claimant in one state: all that is free, less what reservations keep from it."""
+    free = plan.free[when]
+    if not plan.reservations:
+        return free
+    bound = list(binding(plan, workload))
+    key = when, tuple(kept.workload.id for kept in bound)
+    known = plan.beside.get(key)
+    if known is None:
+        for kept in bound:
+            free = _least(plan.inventory, free, kept.free(plan.inventory))
+        known = plan.beside[key] = free
+    return known
+
+
+def quota_for(plan: Plan, workload: Workload, pool: str) -> int:
+    """How many workers its team's quota in a pool still allows without delaying a reservation."""
+    room = workload.missing
+    for kept in binding(plan, workload) if workload.uses_gpus else ():
+        room = min(room, workload.workers_within(kept.usage.available(workload.team, pool, LATER)))
+    return room
+
+
+def keeping_out(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Reservation | None:
+    """The first reservation on these flavors that this claimant may not delay; work without GPUs delays it anywhere."""
+    pools = {flavor.pool for flavor in options if flavor}
+    return next((kept for kept in binding(plan, workload) if not pools or kept.start.pool in pools), None)
+
+
+def shortfall(plan: Plan, workload: Workload) -> int:
+    """What reservations that the workload may not delay lack at their planned start: 0 as long as nobody delays them.
+
+    Thousandths and MiB together: only good to tell whether it grew.
+    """
+    return sum(kept.missing(plan.inventory) for kept in binding(plan, workload))
+
+
+def terms(plan: Plan, workload: Workload) -> str:
+    """A text that is equal for claimants of one team and shape on which the reservations weigh alike."""
+    return "".join([BINDS if kept.binds(workload) else "+" for kept in plan.reservations])
+
+
+def _least(inventory: Inventory, one: Free, other: Free) -> Free:
+    gpu, node = np.minimum(one.gpu, other.gpu), np.minimum(one.node, other.node)
+    return free_of(inventory, gpu, node)
