@@ -91,6 +91,13 @@ _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
     "use_correction": ("", 0, 100, "How much past borrowing moves the weights; 0: not at all."),
     "max_preemptions": ("times", 0, 1000, "Most times a workload is made to leave within the window."),
     "preemption_window_seconds": ("s", 0, 30 * DAY, "The window that these times are counted in."),
+    "overtaken_seconds": (
+        "s",
+        0,
+        365 * DAY,
+        "A team's first in line that waits longer takes the places of its team's work that was queued after it.",
+    ),
+    "overtaken_waits": ("times", 0, 1000, "... and so many times the median wait of its team's running work."),
     "gang_timeout_seconds": ("s", 1, DAY, "A gang that does not run whole by then goes back to the queue."),
     "wait_refresh_seconds": ("s", 0, DAY, "A waiting message with other figures is written again after this time."),
     "wait_refresh_fraction": ("of the wait", 0, 10, "... and not before the wait has grown by this part."),

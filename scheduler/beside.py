@@ -2,8 +2,9 @@
 
 What a team owns is its own before anybody borrows it. So a claimant that stays within what its team owns, while
 another team has borrowed some of that, starts past the planned start of a head that would borrow itself: to keep the
-room for that head would lend it on for as long as the head waits (issue 6, unfair waits). A head that stays within
-what its own team owns is delayed by nobody, and where nobody else borrows no claimant delays any head.
+room for that head would lend it on for as long as the head waits (issue 6, unfair waits). Where nobody else borrows no
+claimant delays any head, and none delays one of another team that stays within what that team owns. A gang that its
+own team overtakes in this way catches up in the end (actions/catch_up.py).
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,13 +13,14 @@ import numpy as np
 
 from scheduler.plan import Free, Plan, free_of
 from scheduler.reservation import Reservation
+from scheduler.settings import Settings
 from scheduler.snapshot import LATER, Flavor, Inventory
 from scheduler.workload import Workload, least
 
 BINDS = "-"  # in `terms`
 
 
-def begin_turn(plan: Plan, workload: Workload, pools: Iterable[str]) -> None:
+def begin_turn(plan: Plan, workload: Workload, pools: Iterable[str], settings: Settings) -> None:
     """Settle for the claimant's whole turn which heads it may delay; pools: where it may run.
 
     Else a search for victims would change the answer while it goes on.
@@ -26,9 +28,20 @@ def begin_turn(plan: Plan, workload: Workload, pools: Iterable[str]) -> None:
     heads: list[str] = []
     if plan.reservations:
         own = {p for p in pools if plan.usage.borrowers(p) and _owns(plan, workload, p)}
-        over = (kept for kept in plan.reservations if kept.start.pool in own)
-        heads = [k.workload.id for k in over if not _owns(plan, plan.workload(k.workload.id), k.start.pool)]
+        over = ((plan.workload(kept.workload.id), kept.start.pool) for kept in plan.reservations)
+        heads = [h.id for h, pool in over if pool in own and not _is_firm(plan, workload, h, pool, settings)]
     plan.may_delay = workload.id, frozenset(heads)
+
+
+def _is_firm(plan: Plan, workload: Workload, head: Workload, pool: str, settings: Settings) -> bool:
+    """Whether what a team owns is kept for the head from this claimant.
+
+    From its own team's only until borrowers could have left for the head: what the others hold may be in pieces of
+    which it cannot have enough, and its team need not lend what is left meanwhile.
+    """
+    waited = plan.snapshot.at - head.queued_at
+    is_stuck = workload.team == head.team and waited > settings.min_runtime_seconds + head.grace_seconds
+    return _owns(plan, head, pool) and not is_stuck
 
 
 def _owns(plan: Plan, workload: Workload, pool: str) -> bool:

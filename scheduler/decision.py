@@ -36,7 +36,7 @@ class Reason(StrEnum):
 class EvictReason(StrEnum):
     """Why a running workload has to leave."""
 
-    PREEMPTED = "Preempted"  # by a higher priority of its own team
+    PREEMPTED = "Preempted"  # by a higher priority of its own team, or one that it overtook long ago
     RECLAIMED = "Reclaimed"  # by a team that takes its nominal GPUs back
     CONSOLIDATED = "Consolidated"  # moved: a place elsewhere is kept for it, so that room comes in one piece
     FAIR_SHARE = "FairShare"  # by a team further below its entitlement: both borrow

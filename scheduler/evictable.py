@@ -17,6 +17,7 @@ from scheduler.ledger import (
     MOVABLE,
     POOL,
     PRIORITY,
+    QUEUED,
     SAVED,
     SEQ,
     SERVICE,
@@ -49,6 +50,7 @@ class Evictable:
         self.costs: Floats = costs[order]
         self.priority, self.milli, self.team, self.pool = (ints[:, i] for i in (PRIORITY, MILLI, TEAM, POOL))
         self.started: Floats = ledger.times[slots, STARTED]
+        self.queued: Floats = ledger.times[slots, QUEUED]
         self.movable = np.flatnonzero(ledger.flags[slots, MOVABLE])
         self.moves_tried = 0  # sets of moves that consolidation looked at in this round
         self.tried = 0  # searches of this round in which quota would have been enough without all candidates

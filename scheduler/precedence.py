@@ -9,7 +9,7 @@ The claimants of a team are compared by these five values, in this order; the fi
 5. the order of submission, never a time, which ties.
 
 Buckets grow geometrically, so that little more service changes no place. Ageing is compared before service, so who got
-much and then waits an hour more than the others goes first again, and nobody starves.
+much and then waits an hour more than the others goes first again.
 """
 
 from collections.abc import Sequence

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from scheduler.actions.allocate import allocate
 from scheduler.actions.backfill import Backfill
+from scheduler.actions.catch_up import catch_up, waited_too_long
 from scheduler.actions.consolidate import consolidate
 from scheduler.actions.fair_reclaim import fair_reclaim
 from scheduler.actions.grow import grow
@@ -184,11 +185,26 @@ class Round:
         is_worn = workload.id in plan.worn  # what keeps it back keeps nobody else
         mark = plan.mark()
         refusal = attempt(plan, workload, self.evictable, self.settings, self.shortage)
+        if refusal is not None and self._catches_up(workload, refusal):
+            refusal = None
         is_too_long = bool(plan.reservations) and refusal is not None and refusal.reason is _RESERVED
         if (refusal is None or is_too_long) and (overtaken := refused.before(workload)) is not None:
             plan.rollback(mark)  # what an eviction set free beyond its need goes to the first in line, next round
             refusal, is_too_long = behind(overtaken, "no more"), False
         return Answer(refusal, shape, self._terms(workload, shape, is_too_long), not is_worn, is_too_long)
+
+    def _catches_up(self, workload: Workload, refusal: Refusal) -> bool:
+        """Whether the first in line of its team, long overtaken, gets room from those who came after it."""
+        plan, settings = self.plan, self.settings
+        if refusal.reason in PERMANENT or refusal.reason is _RESERVED or not self.refused.is_first(workload):
+            return False
+        if not waited_too_long(plan, workload, settings):
+            return False
+        mark, missing = plan.mark(), shortfall(plan, workload)
+        if catch_up(plan, workload, self.evictable(), settings) and shortfall(plan, workload) <= missing:
+            return True
+        plan.rollback(mark)
+        return False
 
     def _terms(self, workload: Workload, shape: str, is_too_long: bool) -> str:
         """Whom a refusal holds for: all that ask the same (""), or only those that reservations keep out as well.
@@ -225,6 +241,10 @@ class Refused:
         if not is_permanent and not may_be_overtaken:
             self._waiting[workload.team].append(workload)
 
+    def is_first(self, workload: Workload) -> bool:
+        """Whether nobody of its team waits before it."""
+        return not self._waiting[workload.team]
+
     def before(self, workload: Workload) -> Workload | None:
         """Who of its team waits and asks no more than this one, if any."""
         return next((other for other in self._waiting[workload.team] if asks_no_more(other, workload)), None)
@@ -239,7 +259,7 @@ def attempt(
         return impossible
     if shortage.covers(plan, workload):
         return why(plan, workload)
-    begin_turn(plan, workload, [flavor.pool for flavor in flavors(plan, workload) if flavor is not None])
+    begin_turn(plan, workload, [f.pool for f in flavors(plan, workload) if f is not None], settings)
     if allocate(plan, workload):
         return None
     kept_from = kept_out(plan, workload)

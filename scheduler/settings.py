@@ -33,6 +33,9 @@ class Settings:
     gang_timeout_seconds: float = 300.0  # a gang that is not all Running by then goes back to the queue
     wait_refresh_seconds: float = 60.0  # a waiting message with other numbers is rewritten no sooner,
     wait_refresh_fraction: float = 0.25  # nor before the wait has grown by this part: writes grow with log(wait)
+    # A team's first in line that waits so long takes the places of what was queued after it (actions/catch_up.py),
+    overtaken_seconds: float = 86_400.0
+    overtaken_waits: float = 2.0  # and so many times the median wait of its team's running work
     restart_seconds: float = 60.0  # what stopping and starting again costs a victim beside the lost work
     rejoin_seconds: float = 10.0  # and for each worker of a gang beyond the first: all wait for the last to be back
     outage_seconds: float = 86_400.0  # what a service loses, which has no work to save: so much of its GPUs' time

@@ -89,14 +89,20 @@ def _illegal(world: Snapshot, by: Workload, victim: Workload, reason: EvictReaso
     if reason == EvictReason.PREEMPTED:
         if victim.team != by.team:
             return f"it is of team {victim.team}, which only a reclaim may ask"
-        if victim.priority >= by.priority:
-            return f"its priority {victim.priority} is not below {by.priority}"
+        if victim.priority >= by.priority and not _overtook(world, by, victim, settings):
+            return f"its priority {victim.priority} is not below {by.priority}, and it did not overtake it long ago"
         return ""
     if reason == EvictReason.CONSOLIDATED:
         return "" if is_movable(victim) else "it saves no checkpoints or is a service, so it may not be moved"
     if reason == EvictReason.FAIR_SHARE:
         return _not_borrowed(world, by, victim, settings)
     return _not_owed(world, by, victim)
+
+
+def _overtook(world: Snapshot, by: Workload, victim: Workload, settings: Settings) -> bool:
+    """Whether the victim was queued after the claimant, with no more priority, and that one waits for too long."""
+    is_before = by.queued_at < victim.queued_at and by.priority == victim.priority
+    return is_before and world.at - by.queued_at > settings.overtaken_seconds
 
 
 def _not_borrowed(world: Snapshot, by: Workload, victim: Workload, settings: Settings) -> str:

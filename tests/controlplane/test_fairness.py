@@ -29,9 +29,15 @@ def write(path: Path, *lines: str) -> Path:
     return path
 
 
-def world(jobs: list[HeliosJob], until: float, settings: Settings = Settings(), nominal: int = 2) -> Outcome:  # noqa: B008
+def world(
+    jobs: list[HeliosJob],
+    until: float,
+    settings: Settings = Settings(),  # noqa: B008
+    nominal: int = 2,
+    gpus: int = 4,
+) -> Outcome:
     """Two teams of `nominal` GPUs each on four."""
-    node = Node("a", "gpu", "gpu", 4, 16_000, 64_000, 64_000)
+    node = Node("a", "gpu", "gpu", gpus, 16_000, 64_000, 64_000)
     quotas = [Quota(team, "gpu", nominal * 1000) for team in ("blue", "red")]
     return Sharing([node], [Team("blue"), Team("red")], quotas, settings).run(jobs, until, lambda part: None)
 
@@ -99,11 +105,26 @@ def test_a_team_has_what_it_owns_while_its_own_first_in_line_waits_to_borrow() -
     assert (seen.waits["red"], seen.unfair) == ([0.0, 30.0], set())
 
 
+@pytest.mark.parametrize(("patience", "starts"), [(DAY, True), (30 * DAY, False)])
+def test_a_gang_that_its_own_team_overtakes_on_and_on_starts_once_it_waited_for_a_day(
+    patience: float, starts: bool
+) -> None:
+    """Blue holds one more than it owns, and red's jobs of one GPU come so that its two are never free at once."""
+    small = [HeliosJob("red", 3600.0 * hour, 1, 7200.0) for hour in range(60)]
+    jobs = [HeliosJob("blue", 0.0, 3, 9 * DAY), *small, HeliosJob("red", 5000.0, 2, 600.0)]
+    jobs.sort(key=lambda job: job.at)
+    seen = world(jobs, 2.5 * DAY, Settings(overtaken_seconds=patience), gpus=5)
+    longest = max(seen.waits["red"])
+    assert (DAY < longest < DAY + 7200.0) is starts
+    assert seen.evictions.get("Preempted", 0) <= 2
+    assert seen.unfair == set()
+
+
 _jobs = st.builds(
     HeliosJob,
     team=st.sampled_from(["blue", "red"]),
     at=st.sampled_from([0.0, 60.0, 1000.0, 2000.0, 4000.0]),
-    gpus=st.sampled_from([1, 1, 1, 3, 4]),
+    gpus=st.sampled_from([1, 1, 1, 2, 3, 4]),
     seconds=st.sampled_from([30_000.0, 3000.0, 300.0]),
 )
 
@@ -111,7 +132,6 @@ _jobs = st.builds(
 @given(st.lists(_jobs, min_size=4, max_size=12).map(lambda jobs: sorted(jobs, key=lambda job: job.at)))
 @settings(max_examples=60, deadline=None)
 def test_nobody_waits_for_what_its_team_owns_while_another_borrows(jobs: list[HeliosJob]) -> None:
-    """Jobs of one GPU, or of more than their team owns: two GPUs are not always to be had back in whole jobs."""
     assert world(jobs, 2 * 3600.0).unfair == set()
 
 

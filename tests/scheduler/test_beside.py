@@ -54,6 +54,22 @@ def test_a_head_that_stays_within_what_its_team_owns_is_not_delayed() -> None:
     assert reasons(decisions)["s"] is Reason.RESERVED_FOR_LARGER_JOB
 
 
+@pytest.mark.parametrize(("since", "starts"), [(99_909, True), (99_910, False)])
+def test_its_own_team_waits_for_such_a_head_only_as_long_as_borrowers_may_take_to_leave(
+    since: int, starts: bool
+) -> None:
+    """Red owns two more, of which green's job of three can give none: nobody gives up more than it borrows."""
+    text = f"""
+        at 100000
+        node a 5 gpus
+        team green nominal 2   team red nominal 3
+        r1 red training 1 running a firm started 98000 since 98000
+        g1 green training 3 running a started 99000 since 99000
+        big red training 2 since {since} pending   s red training 1 pending
+    """
+    assert moves(schedule(parse(text), RULES)) == ([place("s", "a")] if starts else [])
+
+
 def test_who_is_owed_takes_it_back_from_a_borrower_past_the_planned_start() -> None:
     text = """
         at 100000

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from scheduler.decision import Wait
 from scheduler.schedule import schedule
@@ -13,7 +14,7 @@ from scheduler.snapshot import Snapshot
 from scheduler.workload import Phase
 from tests.strategies import worlds
 
-RULES = Settings()
+RULES = st.sampled_from([Settings(), Settings(overtaken_seconds=50.0, overtaken_waits=0.0)])  # who waits catches up
 PERIOD = 1.0  # s between rounds: within all of them nobody's minimum run time or rest ends
 QUIET = 10  # rounds without a write once it is at rest
 few_or_all = pytest.mark.parametrize("examples", [100, pytest.param(10_000, marks=pytest.mark.nightly)])
@@ -24,9 +25,9 @@ def test_from_any_state_rounds_come_to_rest_while_the_cluster_does_nothing(examp
     """All that was decided is still to be done: within 3 + the number of waiting gangs rounds, then nothing more."""
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(worlds())
-    def rests(world: Snapshot) -> None:
-        _comes_to_rest(world, lambda now: now)
+    @given(worlds(), RULES)
+    def rests(world: Snapshot, rules: Settings) -> None:
+        _comes_to_rest(world, rules, lambda now: now)
 
     rests()
 
@@ -36,19 +37,19 @@ def test_from_any_state_rounds_come_to_rest_while_the_cluster_obeys(examples: in
     """Between rounds all that leaves has left, and all that has a place runs: in as many rounds, and nothing more."""
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(worlds())
-    def rests(world: Snapshot) -> None:
-        _comes_to_rest(world, obeyed)
+    @given(worlds(), RULES)
+    def rests(world: Snapshot, rules: Settings) -> None:
+        _comes_to_rest(world, rules, obeyed)
 
     rests()
 
 
-def _comes_to_rest(world: Snapshot, meanwhile: Callable[[Snapshot], Snapshot]) -> None:
+def _comes_to_rest(world: Snapshot, rules: Settings, meanwhile: Callable[[Snapshot], Snapshot]) -> None:
     waited: set[str] = set()
     rounds = 0
     while True:
         waited |= {w.id for w in world.workloads.values() if w.is_waiting}  # those made to leave wait from then on
-        decisions = schedule(world, RULES)
+        decisions = schedule(world, rules)
         after = world.after(decisions)
         then = meanwhile(after)
         if all(isinstance(decision, Wait) for decision in decisions) and then.workloads == after.workloads:
@@ -57,7 +58,7 @@ def _comes_to_rest(world: Snapshot, meanwhile: Callable[[Snapshot], Snapshot]) -
         assert rounds <= 3 + len(waited), f"still deciding: {decisions}"
         world = then.replace(at=then.at + PERIOD)
     for later in range(1, QUIET + 1):
-        assert schedule(after.replace(at=after.at + later * PERIOD), RULES) == ()
+        assert schedule(after.replace(at=after.at + later * PERIOD), rules) == ()
 
 
 def obeyed(world: Snapshot) -> Snapshot:

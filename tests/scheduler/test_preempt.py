@@ -2,7 +2,10 @@
 
 import pytest
 
+from scheduler.actions.preempt import preempt
 from scheduler.decision import Evict, EvictReason, Reason
+from scheduler.evictable import Evictable
+from scheduler.plan import Plan
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
 from tests.worlds import evict, facts, moves, parse, place, reasons
@@ -75,6 +78,32 @@ def test_a_claimant_that_would_not_fit_anyway_makes_nobody_leave() -> None:
     decisions = schedule(world, Settings())
     assert moves(decisions) == []
     assert reasons(decisions) == {"high": Reason.WAITING_FOR_CAPACITY}
+
+
+def test_a_borrower_gives_back_before_anybody_of_the_own_team_leaves_though_an_elastic_gang_is_asked_first() -> None:
+    """The gang's worker is too small to help, so what others may do is looked at; but nobody leaves meanwhile."""
+    world = parse("""
+        node a 2 gpus   node b 2 gpus   node c 1 gpus   team red nominal 5   team blue nominal 0
+        low red training 2 running a   job blue training 2 running b   gang red training share 0.5 x 1..2 running c
+        high red training 2 priority 100 pending
+    """)
+    assert moves(schedule(world, Settings())) == [
+        evict("job", EvictReason.RECLAIMED, "high"),
+        place("high", "b", after=("job",)),
+    ]
+
+
+@pytest.mark.parametrize(("gpus", "most"), [(50, 51), (40, 41), (30, 33)])
+def test_a_search_tries_few_more_victims_than_have_to_leave(gpus: int, most: int) -> None:
+    """Told by changes of the plan: each tried one leaves and is brought back, those needed leave again; all is undone
+    and then decided.
+    """
+    small = [f"x{i} red training 1 running a started 90000" for i in range(64)]
+    lines = ["node a 64 gpus   team red nominal 64", *small, f"high red training {gpus} priority 100 pending"]
+    world = parse("\n".join(lines))
+    plan = Plan(world)
+    assert preempt(plan, world.workloads["high"], Evictable(plan, Settings()), Settings())
+    assert plan.swaps <= 2 * (2 * most + gpus) + gpus + 1
 
 
 def test_two_claimants_do_not_share_a_victim() -> None:

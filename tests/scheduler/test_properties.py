@@ -178,7 +178,9 @@ def _leaves_legally(before: Snapshot, decision: Evict, held: Usage, tree: Tree) 
     assert before.at - victim.started_at >= RULES.min_runtime_seconds
     if decision.reason is EvictReason.PREEMPTED:
         assert victim.team == claimant.team
-        assert victim.priority < claimant.priority
+        waited = before.at - claimant.queued_at
+        is_overtaken = claimant.queued_at < victim.queued_at and waited > RULES.overtaken_seconds
+        assert victim.priority < claimant.priority or (is_overtaken and victim.priority == claimant.priority)
     elif decision.reason is EvictReason.CONSOLIDATED:
         assert victim.kind is not Kind.INFERENCE
         assert victim.checkpoint_interval is not None

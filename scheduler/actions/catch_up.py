@@ -1,0 +1,58 @@
+"""Catch up: a team's first in line, overtaken for too long, takes the places of its team's work that came after it.
+
+Smaller work of its team may start past a large gang, on what the team owns, for as long as there is such work; without
+this the gang would never start (reliability.md P12, L3). What was queued after the claimant is not above it in class
+or priority, and so stood behind it in line: it gives back a turn that it had early.
+"""
+
+import numpy as np
+
+from scheduler.decision import EvictReason
+from scheduler.evictable import Evictable, recent_preemptors
+from scheduler.ledger import QUEUED, RUNS, STARTED, TEAM
+from scheduler.plan import Plan
+from scheduler.precedence import classes, standing_of
+from scheduler.reservation import length_text
+from scheduler.settings import Settings
+from scheduler.victims import Terms, make_room, search
+from scheduler.workload import Workload
+
+
+def waited_too_long(plan: Plan, claimant: Workload, settings: Settings) -> bool:
+    """Whether the claimant waits so long, and so much longer than its team's running work did, that it may catch up.
+
+    Where everybody waits for days, one that waits for days is not overtaken more than others.
+    """
+    waited = plan.snapshot.at - claimant.queued_at
+    if waited <= settings.overtaken_seconds:
+        return False
+    ledger = plan.ledger
+    of_team = ledger.ints[:, TEAM] == ledger.team_number.get(claimant.team, -1)
+    theirs = ledger.times[of_team & ledger.flags[:, RUNS]]
+    usual = float(np.median(theirs[:, STARTED] - theirs[:, QUEUED])) if len(theirs) else 0.0
+    return waited > settings.overtaken_waits * usual
+
+
+def catch_up(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings) -> bool:
+    """Place a claimant by making work of its team leave that was queued after it; whether it could."""
+    at, theirs = plan.snapshot.at, evictable.of_team(claimant.team)
+    is_later = evictable.queued[theirs] > claimant.queued_at
+    numbers = theirs[is_later & (evictable.priority[theirs] <= claimant.priority)]
+    if not numbers.size:
+        return False
+
+    def may_take(victim: Workload) -> bool:
+        if recent_preemptors(victim, at, settings):
+            return False  # it may leave so often within a day; that is for teams that take back what they own
+        mine, its = classes(standing_of([claimant, victim]), at, settings).tolist()
+        return bool(mine <= its)
+
+    def message(_victim: Workload) -> str:
+        waited = length_text(at - claimant.queued_at)
+        return f"Makes room for {claimant.team}/{claimant.name}, which was queued before it and waits for {waited}."
+
+    def may_shrink(gang: Workload) -> bool:
+        return gang.team == claimant.team and gang.priority <= claimant.priority
+
+    terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink)
+    return make_room(search(plan, claimant, evictable, numbers, terms, settings))
