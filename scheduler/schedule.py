@@ -196,9 +196,9 @@ class Round:
     def _catches_up(self, workload: Workload, refusal: Refusal) -> bool:
         """Whether the first in line of its team, long overtaken, gets room from those who came after it."""
         plan, settings = self.plan, self.settings
-        if refusal.reason in PERMANENT or refusal.reason is _RESERVED or not self.refused.is_first(workload):
+        if refusal.reason in PERMANENT or refusal.reason is _RESERVED or not waited_too_long(plan, workload, settings):
             return False
-        if not waited_too_long(plan, workload, settings):
+        if not self.refused.is_first(plan, workload):
             return False
         mark, missing = plan.mark(), shortfall(plan, workload)
         if catch_up(plan, workload, self.evictable(), settings) and shortfall(plan, workload) <= missing:
@@ -241,9 +241,11 @@ class Refused:
         if not is_permanent and not may_be_overtaken:
             self._waiting[workload.team].append(workload)
 
-    def is_first(self, workload: Workload) -> bool:
-        """Whether nobody of its team waits before it."""
-        return not self._waiting[workload.team]
+    def is_first(self, plan: Plan, workload: Workload) -> bool:
+        """Whether nobody of its team waits before it for the same pools."""
+        mine = {flavor and flavor.pool for flavor in flavors(plan, workload)}
+        others = (flavor for other in self._waiting[workload.team] for flavor in flavors(plan, other))
+        return not any((flavor and flavor.pool) in mine for flavor in others)
 
     def before(self, workload: Workload) -> Workload | None:
         """Who of its team waits and asks no more than this one, if any."""

@@ -21,10 +21,11 @@ from scheduler.workload import Workload
 def waited_too_long(plan: Plan, claimant: Workload, settings: Settings) -> bool:
     """Whether the claimant waits so long, and so much longer than its team's running work did, that it may catch up.
 
-    Where everybody waits for days, one that waits for days is not overtaken more than others.
+    Where everybody waits for days, one that waits for days is not overtaken more than others. What runs already, and
+    only wants more, is not overtaken.
     """
     waited = plan.snapshot.at - claimant.queued_at
-    if waited <= settings.overtaken_seconds:
+    if waited <= settings.overtaken_seconds or claimant.placement:
         return False
     ledger = plan.ledger
     of_team = ledger.ints[:, TEAM] == ledger.team_number.get(claimant.team, -1)

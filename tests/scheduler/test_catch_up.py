@@ -90,6 +90,29 @@ def test_no_more_leave_than_must_and_the_cheapest() -> None:
     assert sorted(move[1] for move in moves(schedule(parse(text), RULES)) if move[0] == "evict") == ["s2", "s3"]
 
 
+def test_a_service_that_runs_for_long_makes_nobody_leave_for_one_more_replica() -> None:
+    world = parse("""
+        at 200000
+        node a 2 gpus
+        team red nominal 2
+        web red inference 1 x 2 running a:0 started 1000 since 900
+        s1 red inference 1 running a started 150000 since 149000
+    """)
+    assert moves(schedule(world, RULES)) == []
+
+
+def test_who_waits_before_it_for_gpus_of_another_pool_does_not_keep_it_from_that() -> None:
+    text = (
+        OVERTAKEN.format(since=100_000).replace("big red training 2", "big red training 2 models gpu")
+        + """
+        node b 2 gpus model h100   quota red pool h100 nominal 2
+        x blue training 2 running b firm started 1000   team blue nominal 2 pool h100
+        old red training 2 models h100 since 90000 pending
+    """
+    )
+    assert [move[1] for move in moves(schedule(parse(text), RULES)) if move[0] == "place"] == ["big"]
+
+
 def test_only_the_first_in_line_of_its_team_catches_up() -> None:
     """`new` goes before it, as it held less so far, finds nobody to ask, and waits."""
     world = parse(OVERTAKEN.format(since=100_000) + "   new red training 2 cpu 1 since 199000 pending")
