@@ -263,10 +263,11 @@ def test_no_round_starts_what_delays_a_head(world: Snapshot, seconds: list[float
 def takes_its_own(world: Snapshot) -> bool:
     """Whether something starts that its team owns while another team borrows: it may delay a head (test_beside.py)."""
     started = [d for d in schedule(world, RULES) if isinstance(d, Place)]
-    usage = Plan(world.after(schedule(world, RULES))).usage
+    before, usage = Plan(world).usage, Plan(world.after(schedule(world, RULES))).usage
     pots = usage.tree.pots
     places = {(world.workloads[d.workload].team, usage.pool_of[a.node]) for d in started for a in d.workers}
-    return any(pots[where].nominal >= usage.total[LATER][where] > 0 for where in places)
+    lent = [where for where in places if before.borrowers(where[1]) or usage.borrowers(where[1])]
+    return any(pots[where].nominal >= usage.total[LATER][where] > 0 for where in lent)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -84,7 +84,7 @@ def test_a_borrower_gives_back_before_anybody_of_the_own_team_leaves_though_an_e
     """The gang's worker is too small to help, so what others may do is looked at; but nobody leaves meanwhile."""
     world = parse("""
         node a 2 gpus   node b 2 gpus   node c 1 gpus   team red nominal 5   team blue nominal 0
-        low red training 2 running a   job blue training 2 running b   gang red training share 0.5 x 1..2 running c
+        low red training 2 running a   job blue training 2 running b   gang red training share 0.5 x 1..2 firm running c
         high red training 2 priority 100 pending
     """)
     assert moves(schedule(world, Settings())) == [
