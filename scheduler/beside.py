@@ -7,10 +7,11 @@ claimant delays any head, and none delays one of another team that stays within 
 own team overtakes in this way catches up in the end (actions/catch_up.py).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
+from scheduler.fit import flavors
 from scheduler.plan import Free, Plan, free_of
 from scheduler.reservation import Reservation
 from scheduler.settings import Settings
@@ -20,14 +21,15 @@ from scheduler.workload import Workload, least
 BINDS = "-"  # in `terms`
 
 
-def begin_turn(plan: Plan, workload: Workload, pools: Iterable[str], settings: Settings) -> None:
-    """Settle for the claimant's whole turn which heads it may delay; pools: where it may run.
+def begin_turn(plan: Plan, workload: Workload, settings: Settings) -> None:
+    """Settle for the claimant's whole turn which heads it may delay.
 
     Else a search for victims would change the answer while it goes on.
     """
     heads: list[str] = []
     if plan.reservations:
-        own = {p for p in pools if plan.usage.borrowers(p) and _owns(plan, workload, p)}
+        pools = (flavor.pool for flavor in flavors(plan, workload) if flavor is not None)
+        own = {pool for pool in pools if _owns(plan, workload, pool) and plan.usage.borrowers(pool)}
         over = ((plan.workload(kept.workload.id), kept.start.pool) for kept in plan.reservations)
         heads = [h.id for h, pool in over if pool in own and not _is_firm(plan, workload, h, pool, settings)]
     plan.may_delay = workload.id, frozenset(heads)

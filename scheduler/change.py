@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from scheduler.ledger import under_quotas
 from scheduler.snapshot import Snapshot
 from scheduler.team import Quota
 from scheduler.workload import Ask, Gang, Level, Phase, Topology, Workload
@@ -78,7 +79,7 @@ def changed(snapshot: Snapshot, uid: str, change: Change) -> Snapshot:
     """The world in which the change was made for this workload."""
     match change.kind:
         case ChangeKind.NOMINAL | ChangeKind.BORROWING:
-            return replace(snapshot, quotas=_with_quota(snapshot.quotas, change))
+            return under_quotas(snapshot, _with_quota(snapshot.quotas, change))
         case ChangeKind.STOP:
             return _without(snapshot, snapshot.workloads[change.target])
         case _:

@@ -69,12 +69,18 @@ def flavors(plan: Plan, workload: Workload) -> list[Flavor | None]:
     fitting = known[2]
     if len(fitting) < 2:
         return [*fitting]
+    need = workload.need_milli(least(workload))
+    ranked = plan.ranked.get(workload.id)  # most times nothing has changed since it was asked last
+    if ranked is not None and ranked[0] is known and ranked[1] == (plan.usage.state, need):
+        return [*ranked[2]]
     order: list[tuple[tuple[bool, int, int, str], Flavor]] = []
     for flavor in fitting:
         room = plan.usage.within_nominal(workload.team, flavor.pool, LATER)
         rank = ask.models.index(flavor.model) if ask.models else 0
-        order.append(((room < workload.need_milli(least(workload)), rank, flavor.gpu_memory, flavor.pool), flavor))
-    return [flavor for _, flavor in sorted(order, key=lambda pair: pair[0])]
+        order.append(((room < need, rank, flavor.gpu_memory, flavor.pool), flavor))
+    best = [flavor for _, flavor in sorted(order, key=lambda pair: pair[0])]
+    plan.ranked[workload.id] = known, (plan.usage.state, need), best
+    return [*best]
 
 
 def _of_all_roles(plan: Plan, workload: Workload) -> list[Flavor]:

@@ -5,6 +5,7 @@ whole columns. Everything here follows from the snapshot; in which order it was 
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from scheduler.line import Line
 from scheduler.quota import Tree, Usage
 from scheduler.slots import Slotted
-from scheduler.snapshot import Bools, Ints, Inventory, Pair, Snapshot
+from scheduler.snapshot import Bools, Ints, Inventory, Kept, Pair, Snapshot
+from scheduler.team import Quota
 from scheduler.workload import ACTIVE, Kind, Phase, Workload, can_shrink
 
 Floats = NDArray[np.float64]
@@ -100,6 +102,16 @@ class Ledger(Slotted):
                 other.usage.count(old, -1)
             if new is not None:
                 other.usage.count(new)
+        return other
+
+    def under(self, tree: Tree) -> "Ledger":
+        """That of the same work under other quotas, for the same pools."""
+        other = self._copied()
+        for name in _DICTS:
+            setattr(other, name, dict(getattr(self, name)))
+        other.line = self.line.copy()
+        other.tree, other.usage = tree, Usage(tree, self.usage.pool_of)
+        other.usage.count_all(self.holding.values())
         return other
 
     def on_nodes(self, nodes: Iterable[int]) -> list[Workload]:
@@ -225,6 +237,15 @@ def ledger_of(snapshot: Snapshot) -> Ledger:
         known = known.after(kept.pairs, snapshot.inventory)
     kept.now_is(known, snapshot)
     return known
+
+
+def under_quotas(snapshot: Snapshot, quotas: tuple[Quota, ...]) -> Snapshot:
+    """The same world under other quotas; what is held and what waits need not be counted again."""
+    ledger, other = ledger_of(snapshot), replace(snapshot, quotas=quotas, kept=Kept())
+    tree = Tree(other)
+    if tree.pools == ledger.tree.pools:  # rows tell pools by their numbers
+        other.kept.now_is(ledger.under(tree), other)
+    return other
 
 
 def is_in_line(workload: Workload) -> bool:

@@ -49,6 +49,7 @@ class Plan:
         self.usage = self.ledger.usage.copy()
         self.reserved: dict[str, Workload] = {}  # hold places that are not free yet
         self.leaving: dict[str, Workload] = {}  # have workers that are being stopped
+        self._awaited: set[str] | None = None  # nodes on which some of `reserved` have places, once asked
         self.spent = _spent(snapshot, self.usage.tree)  # by team: the budget that lets nothing of it start
         self.worn: frozenset[str] = frozenset()  # preempted so often that they start within nominal only
         self.entitled: dict[tuple[str, str], int] | None = None  # by team and pool, once somebody asked (fairshare)
@@ -58,6 +59,8 @@ class Plan:
         self.chooser: Chooser | None = None  # of places for single workers and replicas; None: best fit
         # By workload, once somebody asked: the flavors that do for it, as long as it asks so (fit).
         self.options: dict[str, tuple[Ask, tuple[Role, ...], list[Flavor]]] = {}
+        # The same, best first, for a state of `usage` and what it needs.
+        self.ranked: dict[str, tuple[object, tuple[int, int], list[Flavor]]] = {}
         self.reservations: list[Reservation] = []  # planned starts of heads that wait too long
         self.beside: dict[tuple[int, tuple[str, ...]], Free] = {}  # what is free beside them, until the plan changes
         self.may_delay: tuple[str, frozenset[str]] = ("", frozenset())  # whose turn it is, and those heads (beside)
@@ -167,9 +170,11 @@ class Plan:
             kept.count(old, -1)
             kept.count(new)
         self.view[new.id] = new
-        self.reserved.pop(new.id, None)
+        was_reserved = self.reserved.pop(new.id, None) is not None
         self.leaving.pop(new.id, None)
         self._sort_in(new)
+        if was_reserved or new.id in self.reserved:
+            self._awaited = None
         index = self.inventory.index
         names = {a.node for a in old.placement} | {a.node for a in new.placement}
         for node in sorted(index[name] for name in names if name in index):
@@ -224,6 +229,10 @@ class Plan:
         if not self.reserved or not self.leaving:
             return 0, 0
         name = self.inventory.nodes[node].name
+        if self._awaited is None:
+            self._awaited = {a.node for w in self.reserved.values() for a in w.placement}
+        if name not in self._awaited:
+            return 0, 0
         waiters = [w for w in self.reserved.values() if any(a.node == name for a in w.placement)]
         leavers = [w for w in self.leaving.values() if any(w.id not in r.after for r in waiters)]
         gpu = np.zeros((2, self.inventory.nodes[node].gpus), dtype=np.int64)

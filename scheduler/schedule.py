@@ -261,7 +261,7 @@ def attempt(
         return impossible
     if shortage.covers(plan, workload):
         return why(plan, workload)
-    begin_turn(plan, workload, [f.pool for f in flavors(plan, workload) if f is not None], settings)
+    begin_turn(plan, workload, settings)
     if allocate(plan, workload):
         return None
     kept_from = kept_out(plan, workload)

@@ -18,7 +18,7 @@ AT = 100_000.0
 # How many worlds in a row have which theme.
 _PARTS = {
     "room": 1, "quota": 3, "tree": 2, "firm": 1, "shares": 2, "share memory": 2, "models": 4, "device memory": 2,
-    "topology": 5, "reserved": 2, "cores": 3, "host memory": 2, "fleet": 2, "gates": 4, "lent": 1, "behind": 2,
+    "topology": 5, "reserved": 2, "cores": 3, "host memory": 2, "fleet": 2, "gates": 5, "lent": 1, "behind": 2,
     "fragments": 3,
 }  # fmt: skip
 THEMES = tuple(theme for theme, parts in _PARTS.items() for _ in range(parts))

@@ -11,13 +11,14 @@ from scheduler.decision import Decision, Evict, Place, Shrink, Wait
 from scheduler.ends import Ends
 from scheduler.evictable import Evictable
 from scheduler.history import LEVELS, History
-from scheduler.ledger import END, Ledger, ledger_of
+from scheduler.ledger import END, Ledger, ledger_of, under_quotas
 from scheduler.line import ATTAINED, CLASS_OF, FAILURES, NEED, PRIORITY, REASON, SEQ, SHAPE, TEAM
 from scheduler.plan import Plan
 from scheduler.schedule import decide, schedule
 from scheduler.scope import News, Scope, news
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
+from scheduler.team import Quota
 from scheduler.workload import Gang, Kind, Phase, Workload
 from tests.scheduler.oracle import moved_on
 from tests.strategies import worlds
@@ -104,6 +105,19 @@ def test_a_ledger_kept_by_difference_is_the_one_counted_anew(world: Snapshot, ro
         assert counted(ledger_of(world)) == counted(Ledger(afresh(world)))
         ended = [w.id for w in world.workloads.values() if w.phase is Phase.RUNNING][:2]
         world = world.replace(gone=ended)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds(), st.sampled_from([0, 1000, 7000]), st.booleans())
+def test_a_ledger_under_other_quotas_is_the_one_counted_anew(world: Snapshot, nominal: int, is_new_pool: bool) -> None:
+    quotas = tuple(replace(q, nominal=nominal, borrowing=None) for q in world.quotas)
+    if is_new_pool:  # pools are told apart by numbers, which are others then
+        quotas += (Quota("t1", "a-pool-without-nodes", nominal),)
+    before = counted(ledger_of(world))
+    other = under_quotas(world, quotas)
+    assert counted(ledger_of(other)) == counted(Ledger(afresh(other)))
+    assert repr(schedule(other, RULES)) == repr(schedule(afresh(other), RULES))
+    assert counted(ledger_of(world)) == before
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
