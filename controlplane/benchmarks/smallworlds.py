@@ -18,7 +18,7 @@ AT = 100_000.0
 # How many worlds in a row have which theme.
 _PARTS = {
     "room": 1, "quota": 3, "tree": 2, "firm": 1, "shares": 2, "share memory": 2, "models": 4, "device memory": 2,
-    "topology": 5, "reserved": 2, "cores": 3, "host memory": 2, "fleet": 2, "gates": 5, "lent": 1, "behind": 2,
+    "topology": 5, "reserved": 2, "cores": 3, "host memory": 2, "fleet": 2, "gates": 4, "lent": 1, "behind": 2,
     "fragments": 3,
 }  # fmt: skip
 THEMES = tuple(theme for theme, parts in _PARTS.items() for _ in range(parts))
@@ -62,7 +62,7 @@ def world(seed: int) -> Snapshot:
         _waiting(draw, theme, number) for number in range(draw.of(1, 2) if theme == "topology" else draw.of(1, 2, 3, 4))
     ]
     use = [Use(q.team, q.pool, draw.of(0, 1000, 5000)) for q in quotas if draw.chance(0.3)]
-    budgets = [Budget(TEAMS[0], "month", 100.0, 120.0, AT + 1000)] if theme == "gates" else []
+    budgets = [Budget(team, "month", 100.0, 120.0, AT + 1000) for team in TEAMS[:2]] if theme == "gates" else []
     return Snapshot.build(AT, nodes, teams, quotas, [*running, *reserved, *waiting], use, budgets)
 
 
