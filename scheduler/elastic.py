@@ -20,6 +20,11 @@ Ranks = dict[str, set[int]]  # ranks that leave, by workload
 MayShrink = Callable[[Workload], bool]  # asked again before each worker, of the gang as it would be
 
 
+def may_shrink_for(claimant: Workload) -> Callable[[Workload], bool]:
+    """Which elastic gangs give workers to a claimant of their own team: those of no higher priority."""
+    return lambda gang: gang.team == claimant.team and gang.priority <= claimant.priority
+
+
 class Lent:
     """Workers beyond their gangs' minimum, given to one claimant on a plan; nothing of it is decided yet."""
 

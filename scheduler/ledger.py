@@ -6,7 +6,7 @@ whole columns. Everything here follows from the snapshot; in which order it was 
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,9 +93,7 @@ class Ledger(Slotted):
     def after(self, pairs: Iterable[Pair], inventory: Inventory) -> "Ledger":
         """That of the snapshot with these workloads exchanged: (before or None, after or None)."""
         other, changes = self._copied(), list(pairs)
-        for name in _DICTS:
-            setattr(other, name, dict(getattr(self, name)))
-        other.line, other.usage = self.line.copy(), self.usage.copy()
+        other.usage = self.usage.copy()
         other._change(changes, inventory)
         for old, new in changes:
             if old is not None:
@@ -104,12 +102,17 @@ class Ledger(Slotted):
                 other.usage.count(new)
         return other
 
-    def under(self, tree: Tree) -> "Ledger":
-        """That of the same work under other quotas, for the same pools."""
-        other = self._copied()
+    def _copied(self) -> Self:
+        """Another with rows, a line and dicts of its own; what is held is shared."""
+        other = super()._copied()
         for name in _DICTS:
             setattr(other, name, dict(getattr(self, name)))
         other.line = self.line.copy()
+        return other
+
+    def under(self, tree: Tree) -> "Ledger":
+        """That of the same work under other quotas, for the same pools."""
+        other = self._copied()
         other.tree, other.usage = tree, Usage(tree, self.usage.pool_of)
         other.usage.count_all(self.holding.values())
         return other

@@ -49,7 +49,6 @@ class Plan:
         self.usage = self.ledger.usage.copy()
         self.reserved: dict[str, Workload] = {}  # hold places that are not free yet
         self.leaving: dict[str, Workload] = {}  # have workers that are being stopped
-        self._awaited: set[str] | None = None  # nodes on which some of `reserved` have places, once asked
         self.spent = _spent(snapshot, self.usage.tree)  # by team: the budget that lets nothing of it start
         self.worn: frozenset[str] = frozenset()  # preempted so often that they start within nominal only
         self.entitled: dict[tuple[str, str], int] | None = None  # by team and pool, once somebody asked (fairshare)
@@ -170,11 +169,9 @@ class Plan:
             kept.count(old, -1)
             kept.count(new)
         self.view[new.id] = new
-        was_reserved = self.reserved.pop(new.id, None) is not None
+        self.reserved.pop(new.id, None)
         self.leaving.pop(new.id, None)
         self._sort_in(new)
-        if was_reserved or new.id in self.reserved:
-            self._awaited = None
         index = self.inventory.index
         names = {a.node for a in old.placement} | {a.node for a in new.placement}
         for node in sorted(index[name] for name in names if name in index):
@@ -229,10 +226,6 @@ class Plan:
         if not self.reserved or not self.leaving:
             return 0, 0
         name = self.inventory.nodes[node].name
-        if self._awaited is None:
-            self._awaited = {a.node for w in self.reserved.values() for a in w.placement}
-        if name not in self._awaited:
-            return 0, 0
         waiters = [w for w in self.reserved.values() if any(a.node == name for a in w.placement)]
         leavers = [w for w in self.leaving.values() if any(w.id not in r.after for r in waiters)]
         gpu = np.zeros((2, self.inventory.nodes[node].gpus), dtype=np.int64)

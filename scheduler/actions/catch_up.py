@@ -8,6 +8,7 @@ or priority, and so stood behind it in line: it gives back a turn that it had ea
 import numpy as np
 
 from scheduler.decision import EvictReason
+from scheduler.elastic import may_shrink_for
 from scheduler.evictable import Evictable, recent_preemptors
 from scheduler.ledger import QUEUED, RUNS, STARTED, TEAM
 from scheduler.plan import Plan
@@ -52,8 +53,5 @@ def catch_up(plan: Plan, claimant: Workload, evictable: Evictable, settings: Set
         waited = length_text(at - claimant.queued_at)
         return f"Makes room for {claimant.team}/{claimant.name}, which was queued before it and waits for {waited}."
 
-    def may_shrink(gang: Workload) -> bool:
-        return gang.team == claimant.team and gang.priority <= claimant.priority
-
-    terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink)
+    terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant))
     return make_room(search(plan, claimant, evictable, numbers, terms, settings))

@@ -1,6 +1,7 @@
 """Preempt: work of higher priority takes the place of its own team's lower work."""
 
 from scheduler.decision import EvictReason
+from scheduler.elastic import may_shrink_for
 from scheduler.evictable import Evictable
 from scheduler.plan import Plan
 from scheduler.settings import Settings
@@ -27,9 +28,6 @@ def preempt(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
             f"(priority {claimant.priority}, this one has {victim.priority})."
         )
 
-    def may_shrink(gang: Workload) -> bool:
-        return gang.team == claimant.team and gang.priority <= claimant.priority
-
     lower = numbers[evictable.priority[numbers] < claimant.priority]
-    terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink, may_evict)
+    terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant), may_evict)
     return make_room(search(plan, claimant, evictable, lower, terms, settings))

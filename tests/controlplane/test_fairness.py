@@ -36,7 +36,7 @@ def world(
     nominal: int = 2,
     gpus: int = 4,
 ) -> Outcome:
-    """Two teams of `nominal` GPUs each on four."""
+    """Two teams that own `nominal` GPUs each, on one node of `gpus`."""
     node = Node("a", "gpu", "gpu", gpus, 16_000, 64_000, 64_000)
     quotas = [Quota(team, "gpu", nominal * 1000) for team in ("blue", "red")]
     return Sharing([node], [Team("blue"), Team("red")], quotas, settings).run(jobs, until, lambda part: None)

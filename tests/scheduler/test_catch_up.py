@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, event, given, settings
 from scheduler.decision import Evict, EvictReason, Place
 from scheduler.schedule import schedule
 from scheduler.settings import Settings
+from scheduler.snapshot import Snapshot
 from tests.strategies import worlds
 from tests.worlds import evict, facts, moves, parse, place
 
@@ -124,11 +125,11 @@ def test_only_the_first_in_line_of_its_team_catches_up() -> None:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(worlds())
-def test_who_leaves_for_equal_priority_was_queued_after_its_claimant(world: object) -> None:
+def test_who_leaves_for_equal_priority_was_queued_after_its_claimant(world: Snapshot) -> None:
     rules = replace(RULES, overtaken_seconds=50.0, overtaken_waits=0.0)
-    decisions = schedule(world, rules)  # type: ignore[arg-type]
+    decisions = schedule(world, rules)
     placed = {d.workload for d in decisions if isinstance(d, Place)}
-    known = world.workloads  # type: ignore[attr-defined]
+    known = world.workloads
     for found in decisions:
         if isinstance(found, Evict) and found.reason is PREEMPTED:
             victim, claimant = known[found.workload], known[found.by]
