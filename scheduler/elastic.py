@@ -20,7 +20,7 @@ Ranks = dict[str, set[int]]  # ranks that leave, by workload
 MayShrink = Callable[[Workload], bool]  # asked again before each worker, of the gang as it would be
 
 
-def may_shrink_for(claimant: Workload) -> Callable[[Workload], bool]:
+def may_shrink_for(claimant: Workload) -> MayShrink:
     """Which elastic gangs give workers to a claimant of their own team: those of no higher priority."""
     return lambda gang: gang.team == claimant.team and gang.priority <= claimant.priority
 
