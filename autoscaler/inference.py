@@ -2,7 +2,7 @@
 
 Rises are taken at once, from load before latency suffers, and by half as much again when it does. Falls wait for five
 quiet minutes. What is not known never makes a service smaller.
-Source: design notes, algorithms.md 5.2; the bounds, steps and windows are stabilize.py's.
+Source: docs/algorithms.md#services; the bounds, steps and windows are those of stabilize.py.
 """
 
 import math

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Settings:
     """Settings of `scale`; times are cluster-clock seconds, parts are 0..1."""
 
-    target_part: float = 0.8  # of the objective: where p95 may be at the predicted load (algorithms.md 5.2)
+    target_part: float = 0.8  # of the objective: where p95 may be at the predicted load
     emergency_part: float = 0.9  # of the objective: p95 beyond it means too few replicas now
     emergency_step: float = 0.5  # of the replicas, added at once then
     down_part: float = 0.7  # of the objective: where p95 must still be with fewer replicas

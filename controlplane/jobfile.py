@@ -1,4 +1,4 @@
-"""The job file as one table: every field with its shape, its default and a sentence (product.md 4.4).
+"""The job file as one table: every field with its shape, its default and a sentence (docs/job-file.md).
 
 Reading, the REST schema and the documentation of a field come from here. Rules between fields are in spec.py.
 """
@@ -17,7 +17,7 @@ IMAGE = (
     r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*"  # path
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"  # tag, digest
 )
-# Variables that decide which GPUs a container sees or what runs inside it (reliability.md 6.3).
+# Variables that decide which GPUs a container sees or what runs inside it (docs/kubernetes.md#a-pod).
 RESERVED_ENV = re.compile(
     r"NVIDIA_.*|CUDA_VISIBLE_DEVICES|CUDA_MPS_.*|CUDA_DEVICE_.*|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES"
     r"|HIP_VISIBLE_DEVICES|LD_(PRELOAD|AUDIT|LIBRARY_PATH)|KUBERNETES_.*|WEFT_.*",

@@ -273,7 +273,7 @@ LOOPS = tuple(env.list("WEFT_LOOPS", default=[]))  # those that this worker runs
 WORKER_METRICS_PORT = env.int("WEFT_WORKER_METRICS_PORT", default=0)  # 0: none
 WORKER_METRICS_ADDRESS = env.str("WEFT_WORKER_METRICS_ADDRESS", "127.0.0.1")
 
-# --- Celery: a message is only a hint, truth is in the database (reliability.md 0.1) ----------
+# --- Celery: a message is only a hint, truth is in the database (docs/promises.md, L2) --------
 REDIS_URL = env.str("REDIS_URL", "")
 CELERY_BROKER_URL = REDIS_URL or "memory://"
 CELERY_TASK_IGNORE_RESULT = True

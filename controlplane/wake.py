@@ -1,6 +1,6 @@
 """Wake a loop after the current transaction, instead of polling faster.
 
-A wake-up is a hint: it may be lost or doubled, and every loop also runs by its period (reliability.md 0.1). In the
+A wake-up is a hint: it may be lost or doubled, and every loop also runs by its period (L2 of docs/promises.md). In the
 embedded mode it sets an event of this process. In production every worker process gets it, since only one of them
 holds the loop's lease and the sender does not know which: the others look at the lease and go on waiting.
 """

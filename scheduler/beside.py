@@ -2,9 +2,9 @@
 
 What a team owns is its own before anybody borrows it. So a claimant that stays within what its team owns, while
 another team has borrowed some of that, starts past the planned start of a head that would borrow itself: to keep the
-room for that head would lend it on for as long as the head waits (issue 6, unfair waits). Where nobody else borrows no
-claimant delays any head, and none delays one of another team that stays within what that team owns. A gang that its
-own team overtakes in this way catches up in the end (actions/catch_up.py).
+room for that head would lend it on for as long as the head waits. Where no other team borrows, no claimant delays
+any head, and none delays one of another team that stays within what that team owns. A gang that its own team overtakes
+in this way catches up in the end (actions/catch_up.py).
 """
 
 from collections.abc import Iterator
@@ -89,7 +89,7 @@ def keeping_out(plan: Plan, workload: Workload, options: list[Flavor | None]) ->
 
 
 def shortfall(plan: Plan, workload: Workload) -> int:
-    """What reservations that the workload may not delay lack at their planned start: 0 as long as nobody delays them.
+    """What reservations that the workload may not delay lack at their planned start: 0 as long as nothing delays them.
 
     Thousandths and MiB together: only good to tell whether it grew.
     """

@@ -9,7 +9,7 @@ def cost(workload: Workload, at: float, settings: Settings) -> float:
 
     A gang that loses one worker loses all, so all its GPUs count, and it is back only when its last worker is: each
     further worker adds `rejoin_seconds`. A service has no work to save; it loses availability, which is dearer.
-    Source: issue 6, item 5; algorithms.md 8.2, step 7.
+    Source: our own (docs/making-room.md#what-leaving-costs).
     """
     lost = settings.outage_seconds if workload.kind is Kind.INFERENCE else unsaved_seconds(workload, at)
     breakage = settings.rejoin_seconds * max(0, len(workload.placement) - 1)

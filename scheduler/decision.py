@@ -7,7 +7,7 @@ from scheduler.workload import Assignment
 
 
 class Reason(StrEnum):
-    """Why a workload waits, in the order of precedence: the first that holds is given (product.md 4.3)."""
+    """Why a workload waits: the first of these that holds is given (docs/explanations.md#reasons)."""
 
     MISCONFIGURED = "Misconfigured"
     SUSPENDED = "Suspended"

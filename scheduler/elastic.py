@@ -2,7 +2,7 @@
 
 To shrink is no preemption: the gang goes on with its other workers, loses no attempt and may be asked at any time,
 also if it may not be preempted; what it holds beyond its minimum is room that it was lent. Its lowest rank stays
-always, for the gang meets there. Source: DRAGON's ScaleDown (design/algorithms.md 1.3, 3.2).
+always, for the gang meets there. Source: DRAGON's scale-down (docs/algorithms.md#making-room).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -56,7 +56,7 @@ class Lent:
         return bool(self._order) and self.fits()
 
     def prune(self, but: Iterable[str] = ()) -> None:
-        """Give back every worker without whom the claimant fits as well, those taken last first."""
+        """Give back every worker without which the claimant fits as well, those taken last first."""
         spared = set(but)
         for uid, rank in reversed(self._order):
             if uid not in spared:

@@ -5,7 +5,8 @@ is divided between those that want more by weighted water-filling, where past bo
 a team's part of the weights and U' its part of what is to be borrowed, its weight is max(W' + k (W' - U'), 0)
 (KAI's time-based fair share). U' counts decayed use beyond nominal only: what a team owns it may use without being
 worse off for it later, and what it left unused it may borrow for that. The same at each level of the tree of teams.
-Source: max-min fairness with weights (Bertsekas & Gallagher, Data Networks, 6.5.2); algorithms.md 8.1.
+Source: max-min fairness with weights (Bertsekas & Gallagher, Data Networks, 6.5.2);
+docs/algorithms.md#quota-and-entitlement.
 """
 
 from collections.abc import Sequence
@@ -88,7 +89,7 @@ def _corrected(sides: Sequence[Side], more: Sequence[int], over: int, correction
 def entitled(plan: Plan, settings: Settings) -> dict[tuple[str, str], int]:
     """What each team's subtree is entitled to in each pool, milli-GPU; the same throughout a round.
 
-    Who is placed or has to leave meanwhile wants no more and no less, so it is computed once for a plan.
+    What is placed or has to leave meanwhile wants no more and no less, so it is computed once for a plan.
     """
     if plan.entitled is None:
         demand = _demand(plan)
@@ -160,7 +161,7 @@ def _demand(plan: Plan) -> dict[str, Pool]:
 
 
 def _wanted(plan: Plan) -> dict[Want, int]:
-    """Milli-GPU that those want more whom nothing but room and quota keeps from starting, and those made to leave."""
+    """Milli-GPU wanted by work that only room and quota keep from starting, and by what is made to leave."""
     at, known, ledger = plan.snapshot.at, plan.usage.tree.paths, plan.ledger
     wants, changed = dict(ledger.wants), set(plan.changed())
 
@@ -219,7 +220,7 @@ class Above(NamedTuple):
 
 
 def above(plan: Plan, settings: Settings, pool: str) -> Above:
-    """Who is above its entitlement in a pool; the same object as long as nothing held changes."""
+    """The teams above their entitlement in a pool; the same object as long as nothing held changes."""
     known = plan.above.get(pool)
     if known is None or known[0] != plan.usage.state:
         share, total, tree = entitled(plan, settings), plan.usage.total[LATER], plan.usage.tree

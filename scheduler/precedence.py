@@ -1,15 +1,15 @@
-"""Who goes before whom within a team: a fixed comparison of values.
+"""The order of work within a team: a fixed comparison of values.
 
 The claimants of a team are compared by these five values, in this order; the first that differs decides:
 
 1. class: services, then notebooks, then trainings whose deadline is near, then other trainings;
 2. priority with ageing: one point more for each `ageing_seconds` waited, at most `ageing_most`, the higher first;
 3. attained service: the bucket of the GPU-seconds that it held so far, the lower first (2D-LAS, Tiresias NSDI'19);
-4. failures of its own, the fewer first: work that keeps failing lets others try (reliability.md P15);
+4. failures of its own, the fewer first: work that keeps failing lets others try (docs/promises.md, P15);
 5. the order of submission, never a time, which ties.
 
-Buckets grow geometrically, so that little more service changes no place. Ageing is compared before service, so who got
-much and then waits an hour more than the others goes first again.
+Buckets grow geometrically, so that little more service changes no place. Ageing is compared before service, so work
+that got much and then waits an hour more than the others goes first again.
 """
 
 from collections.abc import Sequence

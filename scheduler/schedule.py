@@ -44,7 +44,7 @@ _RESERVED = Reason.RESERVED_FOR_LARGER_JOB
 
 
 def schedule(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
-    """Decide who runs where, who has to leave, and why the others wait.
+    """Decide which work runs where, which has to leave, and why the rest waits.
 
     A function of its input: the same snapshot gives the same decisions, byte for byte, and a
     snapshot in which nothing can change gives none.
@@ -66,7 +66,7 @@ def decide(snapshot: Snapshot, settings: Settings) -> tuple[tuple[Decision, ...]
     # 4. Those that were given places earlier but cannot use them yet have a reason as well.
     having = ((workload, awaiting(plan, workload)) for workload in reserved)
     news += [(w, refusal) for w, refusal in having if is_news(w, refusal, snapshot.at, settings)]
-    # 5. What nobody waits for lets elastic gangs grow again.
+    # 5. Room that nothing waits for lets elastic gangs grow again.
     if len(plan.log) < settings.most_changes and snapshot.scope is None:
         grow(plan, refused, settings)
     # A service may be refused more replicas and then have to leave: that says enough.
@@ -78,15 +78,15 @@ def decide(snapshot: Snapshot, settings: Settings) -> tuple[tuple[Decision, ...]
 def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:
     """Try each claimant in order on the plan; None = it was placed.
 
-    Whoever asks what an earlier one of its team was refused waits behind it without a search of its own:
-    that keeps weak first-come-first-served order (reliability.md S14), and a round with thousands waiting fast.
-    Who comes after `most_changes` is left to the next round, which sees the same order.
+    A claimant that asks what an earlier one of its team was refused waits behind it without a search of its own:
+    that keeps weak first-come-first-served order (docs/promises.md, S14), and a round with thousands waiting fast.
+    What comes after `most_changes` is left to the next round, which sees the same order.
     """
     return take_turns(Round(plan, settings), passes=False)
 
 
 def take_turns(turns: "Round", *, passes: bool) -> Iterator[tuple[Workload, Refusal | None]]:
-    """Those who have a turn. With `passes` the others are passed over, and `turns.passing` knows what they are told."""
+    """The claimants that have a turn. With `passes` the others are passed over, and `turns.passing` knows what they are told."""
     plan, settings = turns.plan, turns.settings
     yield from ((workload, None) for workload in turns.begin())
     turns.passing = Passing(plan, settings) if passes else None
@@ -97,25 +97,25 @@ def take_turns(turns: "Round", *, passes: bool) -> Iterator[tuple[Workload, Refu
 
 
 class Answer(NamedTuple):
-    """What a claimant is told when its turn comes: None = it was placed; and for whom else that holds."""
+    """What a claimant is told when its turn comes: None = it was placed; and for which others that holds."""
 
     refusal: Refusal | None
     shape: str
     terms: str = ""  # if it only holds for those on which reservations weigh alike (reservation.terms)
-    is_kept: bool = False  # it was tried, so that others who ask the same need not be
+    is_kept: bool = False  # it was tried, so others that ask the same need not be
     may_be_overtaken: bool = False
 
 
 class Round:
-    """A round under way: the plan so far, who was refused on it, who may be made to leave."""
+    """A round under way: the plan so far, what was refused on it, what may be made to leave."""
 
     def __init__(self, plan: Plan, settings: Settings, evictable: Callable[[], Evictable] | None = None) -> None:
         self.plan = plan
         self.settings = settings
         self.refused = Refused()
         self.shortage = Shortage()
-        self.passing: Passing | None = None  # who has no turn of its own; None: everybody has
-        self._apart: frozenset[str] = frozenset()  # who is refused for itself, or keeps nobody else back
+        self.passing: Passing | None = None  # what has no turn of its own; None: everything has
+        self._apart: frozenset[str] = frozenset()  # refused for itself, or keeps nothing else back
         self.evictable = evictable or cache(lambda: Evictable(plan, settings))
         self._backfill = Backfill(plan, settings)
         plan.chooser = chooser_of(plan.snapshot, settings)
@@ -194,7 +194,7 @@ class Round:
         return Answer(refusal, shape, self._terms(workload, shape, is_too_long), not is_worn, is_too_long)
 
     def _catches_up(self, workload: Workload, refusal: Refusal) -> bool:
-        """Whether the first in line of its team, long overtaken, gets room from those who came after it."""
+        """Whether the first in line of its team, long overtaken, gets room from what came after it."""
         plan, settings = self.plan, self.settings
         if refusal.reason in PERMANENT or refusal.reason is _RESERVED or not waited_too_long(plan, workload, settings):
             return False
@@ -207,10 +207,10 @@ class Round:
         return False
 
     def _terms(self, workload: Workload, shape: str, is_too_long: bool) -> str:
-        """Whom a refusal holds for: all that ask the same (""), or only those that reservations keep out as well.
+        """What a refusal holds for: all that asks the same (""), or only what reservations keep out as well.
 
-        Who is short may start where who is as large, but longer, may not. What does not fit at all, nobody's end in
-        time makes fit.
+        Short work may start where work as large, but longer, may not. What does not fit at all does not fit however
+        soon it would end.
         """
         if not is_too_long:
             return ""
@@ -219,12 +219,12 @@ class Round:
 
 
 def _starts_again(plan: Plan, moved: Workload) -> bool:
-    """Give a workload that consolidation moved the place that was kept for it, before anybody else's turn."""
+    """Give a workload that consolidation moved the place that was kept for it, before any other turn."""
     return permanent(plan, moved) is None and allocate(plan, moved)
 
 
 class Refused:
-    """Who was refused in this round: the first of each shape, and what those behind it are told."""
+    """The claimants that were refused in this round: the first of each shape, and what those behind it are told."""
 
     def __init__(self) -> None:
         self.by_shape: dict[str, tuple[int, Refusal]] = {}  # its priority, what the others are told
@@ -232,7 +232,7 @@ class Refused:
         self._waiting: defaultdict[str, list[Workload]] = defaultdict(list)
 
     def add(self, workload: Workload, shape: str, refusal: Refusal, *, may_be_overtaken: bool = False) -> None:
-        """Remember a refusal. A permanent one is told to each; it keeps nobody behind.
+        """Remember a refusal. A permanent one is told to each; it keeps no other behind.
 
         may_be_overtaken: it is only too long to start before a reservation, so shorter work may go first.
         """
@@ -242,13 +242,13 @@ class Refused:
             self._waiting[workload.team].append(workload)
 
     def is_first(self, plan: Plan, workload: Workload) -> bool:
-        """Whether nobody of its team waits before it for the same pools."""
+        """Whether no other work of its team waits before it for the same pools."""
         mine = {flavor and flavor.pool for flavor in flavors(plan, workload)}
         others = (flavor for other in self._waiting[workload.team] for flavor in flavors(plan, other))
         return not any((flavor and flavor.pool) in mine for flavor in others)
 
     def before(self, workload: Workload) -> Workload | None:
-        """Who of its team waits and asks no more than this one, if any."""
+        """The workload of its team that waits and asks no more than this one, if any."""
         return next((other for other in self._waiting[workload.team] if asks_no_more(other, workload)), None)
 
 
@@ -266,7 +266,7 @@ def attempt(
         return None
     kept_from = kept_out(plan, workload)
     if kept_from is not None:
-        return kept_from  # nobody leaves for what only has to wait for its turn
+        return kept_from  # nothing leaves for what only has to wait for its turn
     mark, missing, tried = plan.mark(), shortfall(plan, workload), evictable().tried
     if _make_room(plan, workload, evictable, settings):
         if shortfall(plan, workload) <= missing:
@@ -281,7 +281,7 @@ def attempt(
 
 def _make_room(plan: Plan, workload: Workload, evictable: Callable[[], Evictable], settings: Settings) -> bool:
     """Place one claimant where others give way; whether it could."""
-    for may_evict in (False, True):  # nobody leaves while elastic gangs can make the room
+    for may_evict in (False, True):  # nothing leaves while elastic gangs can make the room
         if not may_evict and not evictable().elastic:
             continue
         if any(take(plan, workload, evictable(), settings, may_evict) for take in (reclaim, fair_reclaim, preempt)):

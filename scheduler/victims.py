@@ -1,7 +1,7 @@
-"""Who has to leave so that a claimant fits: the cheapest workloads that may be asked, and none too many.
+"""What has to leave so that a claimant fits: the cheapest workloads that may be asked, and none too many.
 
 Tried on the plan itself between a mark and a rollback; a set is taken only if the claimant then fits whole,
-and only after every victim was found to be needed (reliability.md S8, S9).
+and only after every victim was found to be needed (docs/promises.md, S8 and S9).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ class Terms:
     message: Callable[[Workload], str]
     may_shrink: Callable[[Workload], bool] = lambda gang: False  # the same before each worker of an elastic gang
     may_evict: bool = True
-    is_for_quota: bool = True  # whether who leaves frees quota for the claimant, wherever it runs
+    is_for_quota: bool = True  # whether what leaves frees quota for the claimant, wherever it runs
     may_all: Callable[[list[Workload]], bool] = lambda victims: True  # whether they may leave together
     settle: Callable[[list[Workload]], bool] = lambda victims: True  # whether all is well with these victims gone
 
@@ -53,7 +53,7 @@ def search(
     plan: Plan, claimant: Workload, evictable: Evictable, numbers: Ints, terms: Terms, settings: Settings
 ) -> Search:
     """A search among these candidates, less those that the plan or the past forbids."""
-    # No ping-pong: who made the claimant leave is not made to leave for it (reliability.md S10).
+    # No ping-pong: what made the claimant leave is not made to leave for it (S10).
     spared = set(recent_preemptors(claimant, plan.snapshot.at, settings))
     found = evictable.present(plan, np.sort(numbers), spared) if terms.may_evict else numbers[:0]
     return Search(plan, claimant, evictable, found, terms, settings)
@@ -106,7 +106,7 @@ def _evict(task: Search, start: int, lent: Lent | None) -> bool:
 
 
 def _decide(task: Search, start: int, lent: Lent | None, victims: list[Workload]) -> bool:
-    """Decide, on the plan as it was at the start, who gives room; and place the claimant there."""
+    """Decide, on the plan as it was at the start, what gives room; and place the claimant there."""
     plan, claimant, terms = task.plan, task.claimant, task.terms
     plan.rollback(start)
     after = [v.id for v in victims]
@@ -189,7 +189,7 @@ def _node_sets(task: Search, free: Free, flavor: Flavor | None, order: Ints) -> 
 
 
 def _evict_until_fits(task: Search, scenario: list[Workload]) -> list[tuple[Workload, Workload]]:
-    """Evict on the plan until the claimant fits; who left and how each was before, or nobody if it never does."""
+    """Evict on the plan until the claimant fits; what left and how each was before, or nothing if it never does."""
     plan, claimant, terms = task.plan, task.claimant, task.terms
     victims: list[tuple[Workload, Workload]] = []
     next_look = 1
@@ -206,7 +206,7 @@ def _evict_until_fits(task: Search, scenario: list[Workload]) -> list[tuple[Work
 
 
 def _needed(task: Search, victims: list[tuple[Workload, Workload]]) -> list[Workload]:
-    """Leave out, the dearest first, each victim without whom the claimant fits as well."""
+    """Leave out, the dearest first, each victim without which the claimant fits as well."""
     plan, claimant, terms = task.plan, task.claimant, task.terms
     needed: list[Workload] = []
     for victim, before in reversed(victims):

@@ -15,7 +15,7 @@ class Kind(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where a workload is in its life (product.md 4.3)."""
+    """Where a workload is in its life; TRANSITIONS has the steps between."""
 
     SUBMITTED = "Submitted"
     QUEUED = "Queued"
@@ -101,7 +101,7 @@ class Ask:
 
     @property
     def on_device(self) -> tuple[int, int]:
-        """Milli-GPU and MiB that one worker takes of each device it holds; a whole one is nobody else's anyway."""
+        """Milli-GPU and MiB that one worker takes of each device it holds; a whole one is shared with nothing."""
         return (self.share.guarantee, self.share.memory) if self.share else (WHOLE, 0)
 
     @property
@@ -132,7 +132,7 @@ class Role:
     count: int = 1
 
 
-MAIN_ROLE = "worker"  # of those whom `Workload.ask` and `Workload.gang` describe
+MAIN_ROLE = "worker"  # of those that `Workload.ask` and `Workload.gang` describe
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A cluster whose answers get lost, repeated, reordered and late: a fake at the port, for tests of those who use it."""
+"""A cluster whose answers get lost, repeated, reordered and late: a fake at the port, for tests of the code that uses it."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from controlplane.cluster.port import Cluster, ClusterUnreachable, LogLine, Note
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How likely each fault is, per call. Faults are those of reliability.md section 4 (F2-F4, F8, F9)."""
+    """How likely each fault is, per call. They are F2, F3, F4, F8 and F9 of docs/promises.md."""
 
     unreachable: float = 0.05  # the call never arrives
     answer_lost: float = 0.05  # it takes effect, and raises all the same

@@ -34,7 +34,7 @@ TESTS = ("tests/gpushare", "tests/museum/test_decisions.py") + tuple(
     for name in ("consolidate", "elastic", "fairshare", "gangs", "placement", "plan", "preempt", "quota", "reasons",
                  "reclaim", "services")
 )  # fmt: skip
-LEAST = 85.0  # percent of mutants noticed, in each file (reliability.md P23)
+LEAST = 85.0  # percent of mutants noticed, in each file (docs/promises.md, P23)
 SLOWER, GRACE = 10.0, 5.0  # a mutant runs too long at so many times its tests' time, and so many seconds
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {

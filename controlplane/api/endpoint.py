@@ -1,7 +1,7 @@
 """What every endpoint declares, in one decorator: who may call it, its query parameters, its body and its answer.
 
-A view method without it fails at import, so nothing is open by forgetting; the OpenAPI document comes from the same
-words (reliability.md 6.1, SEC-1 and SEC-22).
+A view method without it fails at import, so nothing is open by forgetting (docs/security.md, 8.1.1); the OpenAPI
+document comes from the same words.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""JSON read strictly, before any view sees it (reliability.md section 5)."""
+"""JSON read strictly, before any view sees it (docs/rest.md#what-is-refused)."""
 
 import json
 import re

@@ -1,6 +1,6 @@
-"""A proxy before the API server that loses, repeats, delays and garbles what goes through it (reliability.md 4).
+"""A proxy before the API server that loses, repeats, delays and garbles what goes through it (docs/promises.md#faults).
 
-It speaks plain HTTP to whoever is under test and holds the token itself.
+It speaks plain HTTP to the program under test and holds the token itself.
 """
 
 import asyncio
@@ -185,7 +185,7 @@ class Proxy:
 
 @contextmanager
 def proxy(server: TestCluster, token: str) -> Iterator[Proxy]:
-    """A proxy for the time of a `with` block; whoever uses it has the rights of this token."""
+    """A proxy for the time of a `with` block; what uses it has the rights of this token."""
     one = Proxy(server, token)
     one.start()
     try:

@@ -1,4 +1,4 @@
-"""`weft`: the command line for people and for CI. HTTP only; exit codes of product.md 4.2.
+"""`weft`: the command line for people and for CI. HTTP only; exit codes: docs/cli.md#exit-codes.
 
 Answers go to stdout, everything else to stderr. Nothing heavy is imported here: `weft --help` starts with typer alone.
 """

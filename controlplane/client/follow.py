@@ -180,7 +180,7 @@ def has_failed(workload: Workload, until: str) -> bool:
 
 
 def exit_code(workload: Workload) -> int:
-    """Return the exit code for a workload that was waited for (product.md 4.2)."""
+    """Return the exit code for a workload that was waited for (docs/cli.md#exit-codes)."""
     return {"Failed": 3, "Rejected": 5, "Expired": 5, "Stopped": 6}.get(workload.phase, 0)
 
 

@@ -16,10 +16,10 @@ _UNITS = {COMPUTE: "milli-GPU", MEMORY: "MiB"}
 def s1_capacity(state: State) -> tuple[Violation, ...]:
     """No device and no node holds more than it has, nor will it.
 
-    A reservation overlaps the victims that are still leaving, so the sum over Reserved + Bound + Releasing of
-    reliability.md falls into two halves: what is bound or leaving fits now, and what is bound or reserved fits
-    later. A device that holds a whole-GPU worker is at 1000 milli and so can hold nobody else. A third half
-    counts the pods that the cluster itself has: two pods on one device is what a tenant would feel.
+    A reservation overlaps the victims that are still leaving, so there are two sums: what is bound or leaving fits
+    now, and what is bound or reserved fits later. A device that holds a whole-GPU worker is at 1000 milli, so nothing
+    else fits on it. A third sum counts the pods that the cluster itself has: two pods on one device is what a tenant
+    would feel.
 
     Capacity is that of the hardware: a device that is lost under its worker is S6's matter, not over-commit.
     """

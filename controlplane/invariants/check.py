@@ -33,7 +33,7 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {**ALWAYS, **ASKING_AGAIN}
 
 
 def check(state: State) -> tuple[Violation, ...]:
-    """Every broken invariant of a state, by the order of their names in reliability.md."""
+    """Every broken invariant of a state, in the order of their names in docs/promises.md."""
     return check_these(state, INVARIANTS)
 
 

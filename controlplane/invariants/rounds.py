@@ -14,7 +14,7 @@ KEPT_OUT = frozenset({Reason.RESERVED_FOR_LARGER_JOB.value, Reason.BEHIND_HIGHER
 
 
 def s14_order(state: State) -> tuple[Violation, ...]:
-    """Nobody overtakes an earlier one of its own kind that asks no more.
+    """No workload overtakes an earlier one of its own kind that asks no more.
 
     The weak first come, first served that is always decidable: within one team, kind, deadline and priority, with
     equal attained service and failures, the same constraints and the same history of evictions, neither in back-off
@@ -73,7 +73,7 @@ def _component_wise(i: Ask, j: Ask) -> bool:
     return all(mine <= theirs for mine, theirs in pairs)
 
 
-SETTLES_WITHIN = 3  # rounds; reliability.md P6
+SETTLES_WITHIN = 3  # rounds
 
 
 def s17_idempotence(state: State) -> tuple[Violation, ...]:

@@ -15,7 +15,7 @@ def s4_gang(state: State) -> tuple[Violation, ...]:
     """The workers of one attempt have places for at least `min` of them, or for none.
 
     None: an attempt that broke, whose last workers are being stopped. A service is no gang: its replicas come and
-    go one by one, and how many there must be is S11's.
+    go one by one, and how many there must be is for the autoscaler to say.
     In the cluster a training may have some but fewer than `min` pods while they start and stop or while the news
     of an ended one is under way, but not longer than the gang timeout.
     """

@@ -22,7 +22,7 @@ GONE = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE})  # such a
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken invariant: its name (S1..), whose fault shows, and a sentence with the numbers."""
+    """One broken invariant: its name in docs/promises.md, what it was seen on, and a sentence with the numbers."""
 
     name: str
     subject: str

@@ -44,7 +44,7 @@ LONGEST_ROUND_SECONDS = 120.0  # a round that is not over by then hangs: its lea
 RENEW_SECONDS = 2.0
 YOUNG = 0.1  # of the lease's time: a round begins with most of it before it, and nearly all are over by then
 STANDBY_SECONDS = 1.0  # another process holds the lease: look again so soon, as that one may be gone
-MISSED_PERIODS = 3  # a thread that has not come round for so long is stuck (reliability.md L8)
+MISSED_PERIODS = 3  # a thread that has not come round for so long is stuck (docs/promises.md, L8)
 LEAST_PATIENCE_SECONDS = 30.0
 
 log = structlog.get_logger(__name__)

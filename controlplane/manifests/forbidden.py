@@ -1,7 +1,7 @@
 """What must never get into a team's namespace, as manifests: the corpus that the fences are tried with.
 
 Each attempt is sound but for the one thing that is forbidden, and most are sent by our own scheduler's account, so that
-it is the fences inside the API server that refuse it, not a missing right or a mistake (reliability.md 6.3).
+it is the fences inside the API server that refuse it, not a missing right or a mistake (docs/kubernetes.md#fences).
 """
 
 import copy
@@ -139,7 +139,7 @@ def _pods(site: Site) -> Iterator[Attempt]:
 
 
 def _of_others(site: Site) -> Iterator[Attempt]:
-    """The team's pods made or changed by who is not the scheduler, with every right there is."""
+    """The team's pods made or changed by an account other than the scheduler's, with every right there is."""
     where = f"/api/v1/namespaces/{names.namespace(TEAM, site.prefix)}/pods"
     pod = f"{where}/{EXISTING}-1-0"
     changes: tuple[tuple[str, Json], ...] = (

@@ -1,7 +1,7 @@
 """The admission policy's rules for pods of teams: what the builder never makes, the API server never takes.
 
-They repeat `cluster.kubernetes.pods` in CEL, and reliability.md 6.3 is where both come from. PodSecurity checks much of
-it as well; the rules here hold at level `baseline` too, and for what PodSecurity does not know of.
+They repeat `cluster.kubernetes.pods` in CEL; both follow docs/kubernetes.md#a-pod. PodSecurity checks much of it as
+well; the rules here hold at level `baseline` too, and for what PodSecurity does not know of.
 """
 
 import json

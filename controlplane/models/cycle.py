@@ -4,7 +4,7 @@ from django.db import models
 
 
 class Lease(models.Model):
-    """Who may run a loop. epoch grows with each change of holder and fences every write (reliability.md 0.2)."""
+    """The process that may run a loop. epoch grows with each change of holder and fences every write (S7)."""
 
     name = models.CharField(max_length=40, primary_key=True)
     holder = models.CharField(max_length=120, blank=True)
@@ -16,7 +16,7 @@ class Lease(models.Model):
 
 
 class Heartbeat(models.Model):
-    """How one loop fares, whoever runs it: the last round that was complete, and what failed since."""
+    """How one loop fares, in whichever process it runs: the last round that was complete, and what failed since."""
 
     loop = models.CharField(max_length=40, primary_key=True)
     at = models.DateTimeField(null=True, help_text="Database clock of the last complete round")

@@ -1,4 +1,6 @@
-"""Where a webhook may be: which URLs are taken, and to which addresses we connect (reliability.md 6.1, SEC-14).
+"""Where a webhook may be: which URLs are taken, and to which addresses we connect.
+
+The rules are in docs/notifications.md#where-a-webhook-may-go.
 
 A name is resolved by us, once, and the connection goes to an address that was looked at: whoever owns the name cannot
 answer with another one in between. Every address of a name must be allowed, not just one of them.

@@ -1,7 +1,8 @@
-"""Database roles of their own for web and worker, with what each needs; who installs owns the tables.
+"""Database roles of their own for web and worker, with what each needs; the user that installs owns the tables.
 
-Neither may change tables or triggers, nor what is append-only. Web may not speak for the loops; a worker knows nobody's
-session, token or second step. Postgres only (reliability.md, SEC-20).
+Neither may change tables or triggers, nor what is append-only. Web may not speak for the loops; a worker knows no
+session, token or second step. Postgres only. See
+docs/production.md#database-users.
 """
 
 from collections.abc import Collection, Iterator, Mapping

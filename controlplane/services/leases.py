@@ -1,6 +1,6 @@
-"""Who may run a loop: a row with a holder, an epoch and an expiry by the database's clock.
+"""Which process may run a loop: a row with a holder, an epoch and an expiry by the database's clock.
 
-A lock is not a fence (reliability.md 0.2): a holder that was paused does not know that it lost its lease. So every
+A lock is not a fence (docs/promises.md, S7): a holder that was paused does not know that it lost its lease. So every
 transaction of a loop checks its epoch first, in the same transaction, and the row stays locked until that ends.
 """
 

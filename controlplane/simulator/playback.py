@@ -33,7 +33,7 @@ from scheduler.team import Use
 from scheduler.workload import ACTIVE, LEAVING, Ask, Kind, Phase, Workload
 
 GRACE_MOST = 60.0  # s: most work has saved itself long before its grace ends
-DEADLOCK = 300.0  # s (algorithms.md 6.0)
+DEADLOCK = 300.0  # s; our assumption (docs/algorithms.md#reference-policies)
 SLOT, NET = 5.0, 60.0  # s
 USE_STEP = 600.0  # s between two counts of decayed use, whose half-life is days
 ENOUGH, GROWTH = 50, 0.3  # as queries/demand.py: least submissions, and more of them before a new count

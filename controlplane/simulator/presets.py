@@ -14,7 +14,7 @@ from scheduler.team import Quota, Team
 
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z: where the simulated clock starts
 
-Document = Mapping[str, Any]  # a job file (product.md 4.4), with `simulated` for what only the simulated cluster knows
+Document = Mapping[str, Any]  # docs/job-file.md, and `simulated` for what only the simulated cluster knows
 
 
 class PresetError(Exception):

@@ -2,7 +2,7 @@
 
 The planned start is the earliest time at which the head's least gang fits as running work is expected to end. Should
 estimates be wrong and the end pass by, the room for others closes: a reservation is as old as the head's wait, so
-after the longest run on its places nothing that the head needs is given away any more (reliability.md P12, L3).
+after the longest run on its places nothing that the head needs is given away any more (docs/promises.md, L3).
 """
 
 from bisect import bisect_left

@@ -1,7 +1,7 @@
 """Catch up: a team's first in line, overtaken for too long, takes the places of its team's work that came after it.
 
 Smaller work of its team may start past a large gang, on what the team owns, for as long as there is such work; without
-this the gang would never start (reliability.md P12, L3). What was queued after the claimant is not above it in class
+this the gang would never start (docs/promises.md, L3). What was queued after the claimant is not above it in class
 or priority, and so stood behind it in line: it gives back a turn that it had early.
 """
 

@@ -1,4 +1,4 @@
-"""Faults F2 to F9 of reliability.md, between the adapter and a real API server."""
+"""Faults F2 to F9 of docs/promises.md, between the adapter and a real API server."""
 
 import time
 from collections.abc import Iterator

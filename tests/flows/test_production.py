@@ -133,7 +133,7 @@ def test_a_stopped_worker_gives_its_leases_back_at_once(production: Production, 
 
 
 def test_nothing_but_json_tasks_with_no_arguments_goes_through_the_broker() -> None:
-    """A message is a hint: it names a loop and carries nothing that could be forged (reliability.md SEC-5)."""
+    """A message is a hint: it names a loop and carries nothing that could be forged (L2)."""
     from controlplane import tasks
     from controlplane.celery import app
 

@@ -1,4 +1,4 @@
-"""From any start state the rounds come to rest and then decide nothing (reliability.md P6, L1)."""
+"""From any start state the rounds come to rest and then decide nothing (L1)."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What must not matter: names, scale, time itself, what is over (reliability.md section 3, metamorphic relations)."""
+"""What must not matter: names, scale, time itself, what is over (V1 to V6 of docs/promises.md)."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ examples = settings(max_examples=60, deadline=None, suppress_health_check=list(H
 
 
 def codes(decisions: tuple[Decision, ...]) -> list[tuple[str, str]]:
-    """Who waits for which reason."""
+    """Which workload waits for which reason."""
     return [(d.workload, d.reason.value) for d in decisions if isinstance(d, Wait)]
 
 

@@ -1,4 +1,4 @@
-"""What holds in every world (reliability.md section 3): S1, S3, S4, S6, S8, S9, S14, S17, S18."""
+"""What holds in every world: S1, S3, S4, S6, S8, S9, S14, S17, S18."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations

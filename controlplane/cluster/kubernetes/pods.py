@@ -1,7 +1,8 @@
 """A worker as a Kubernetes pod, built by allow-list: only what is named here gets into a tenant's pod.
 
-What a pod may hold is reliability.md 6.3; PodSecurity (level `restricted`, or `baseline` for a run as root) and our
-admission policy check the same inside the API server. Plain JSON, since typed models cost too much by the thousand.
+What a pod may hold is said in docs/kubernetes.md#a-pod (S15). PodSecurity (level `restricted`, or `baseline` for a run
+as root) and our admission policy check the same inside the API server. Plain JSON, since typed models cost too much by
+the thousand.
 """
 
 from collections.abc import Iterable, Mapping

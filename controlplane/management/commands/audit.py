@@ -18,8 +18,8 @@ class Command(BaseCommand):
     """Look at one moment of the database; it may be in use."""
 
     help = (
-        "Check the invariants of reliability (S1..S18) on the database, or, with `log`, that no row of the audit log "
-        "was changed, removed, inserted or reordered; exit 1 and name what is broken."
+        "Check the invariants S1 to S18 of docs/promises.md on the database, or, with `log`, that no row of the audit "
+        "log was changed, removed, inserted or reordered; exit 1 and name what is broken."
     )
     requires_system_checks: list[str] = []
 

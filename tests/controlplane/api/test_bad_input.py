@@ -1,4 +1,4 @@
-"""The corpus of reliability.md section 5: each bad input is a 4xx that names the field, and leaves nothing behind."""
+"""A corpus of bad input: each is a 4xx that names the field, and leaves nothing behind."""
 
 import json
 import time

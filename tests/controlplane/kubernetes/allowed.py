@@ -1,4 +1,4 @@
-"""What a tenant's pod may hold (reliability.md 6.3), said a second time and independently of the builder.
+"""What a tenant's pod may hold (S15, docs/kubernetes.md#a-pod), said a second time and independently of the builder.
 
 Everything is an allow-list of paths with a check each: what is not named here is a violation.
 """

@@ -1,4 +1,4 @@
-"""Where webhooks may go (reliability.md 6.1, SEC-14): nowhere but public addresses, and those an operator allows."""
+"""Where webhooks may go: nowhere but public addresses, and those an operator allows."""
 
 import ssl
 from collections.abc import Iterator
