@@ -1,8 +1,8 @@
 """The smallest changes that would start a waiting workload now, each found by search and tested in a trial round.
 
 It starts *now* if the very next round decides its `Place`: on free room, or as soon as that work has left which the
-round makes leave for it, which leaves already, or which the change stops. A change is applied alone, to a copy; nothing else
-happens meanwhile. docs/explanations.md#remedies lists the changes.
+round makes leave for it, which leaves already, or which the change stops. A change is applied alone, to a copy; nothing
+else happens meanwhile. docs/explanations.md#remedies lists the changes.
 
 A ladder (scheduler.ladders) that is short for its cost is tested rung by rung, the smallest change first. Of a long
 one, the search tests what probes well on the plan of the unchanged round, then the smaller changes, the nearest first.

@@ -86,7 +86,7 @@ def outcomes(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
 
 
 def take_turns(turns: "Round", *, passes: bool) -> Iterator[tuple[Workload, Refusal | None]]:
-    """The claimants that have a turn. With `passes` the others are passed over, and `turns.passing` knows what they are told."""
+    """The claimants that have a turn. With `passes`, `turns.passing` knows what the others, passed over, are told."""
     plan, settings = turns.plan, turns.settings
     yield from ((workload, None) for workload in turns.begin())
     turns.passing = Passing(plan, settings) if passes else None

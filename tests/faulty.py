@@ -1,4 +1,4 @@
-"""A cluster whose answers get lost, repeated, reordered and late: a fake at the port, for tests of the code that uses it."""
+"""A cluster whose answers get lost, repeated, reordered and late: a fake at the port, to test the code above it."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace

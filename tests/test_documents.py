@@ -46,7 +46,7 @@ def broken_link(document: Path, target: str) -> bool:
 
 
 def unknown_document(file: str, name: str, anchor: str) -> bool:
-    """Whether text names a document that is neither in the repository, in docs/ nor beside the file; or no heading of it."""
+    """Whether text names a document that is neither at the root, in docs/ nor beside the file; or no heading of it."""
     places = [folder / name for folder in (ROOT, ROOT / "docs", (ROOT / file).parent)]
     found = [place.resolve() for place in places if place.resolve() in {path.resolve() for path in DOCUMENTS}]
     return not found or bool(anchor) and not any(anchor in anchors(path) for path in found)
