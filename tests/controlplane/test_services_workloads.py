@@ -341,10 +341,18 @@ def test_what_has_ended_cannot_be_patched(world):
     )
 
 
+def test_these_tests_run_on_the_database_that_was_asked_for(world, pytestconfig):
+    asked_for = {"sqlite": "sqlite", "postgres": "postgresql"}[pytestconfig.getoption("--database")]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT version()" if asked_for == "postgresql" else "SELECT sqlite_version()")
+        (version,) = cursor.fetchone()
+    assert connection.vendor == asked_for
+    assert version.startswith("PostgreSQL " if asked_for == "postgresql" else "3.")
+
+
 def test_a_presets_job_keeps_the_uid_it_was_given(world):
     import uuid
 
     uid = uuid.UUID(int=7)
     (made,) = submission.submit_all([Submission(job("job"), actor="preset", at=START, uid=uid)])
     assert Workload.objects.get().pk == uid == made.pk
-    assert connection.vendor in ("sqlite", "postgresql")
