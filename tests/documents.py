@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+DATA = {*(".webp", ".png", ".svg", ".ico", ".woff2"), *(".json", ".jsonl", ".csv", ".gz", ".zst", ".npz", ".sqlite3")}
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 _FENCE = re.compile(r"^( *)(```|~~~).*?^\1\2", re.M | re.S)
 _CODE = re.compile(r"`[^`\n]*`")
@@ -15,13 +16,13 @@ _LINK = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)\)")
 
 @functools.cache
 def tracked() -> tuple[Path, ...]:
-    """The text files that we wrote, those included that git does not know yet; vendored files are not ours."""
+    """The files that we wrote, those included that git does not know yet; neither vendored files nor data."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return tuple(
         ROOT / name
         for name in listed.split("\0")
-        if name and (ROOT / name).is_file() and "/vendor/" not in name and not name.endswith((".webp", ".png", ".svg"))
+        if name and (ROOT / name).is_file() and "/vendor/" not in name and Path(name).suffix not in DATA
     )
 
 

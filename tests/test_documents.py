@@ -32,7 +32,7 @@ def texts() -> Iterator[tuple[str, int, str]]:
     """File, number and text of each line of ours but of this file, which names what must not be named."""
     for path in tracked():
         if path.resolve() != Path(__file__).resolve():
-            for number, line in enumerate(path.read_text().splitlines(), 1):
+            for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
                 yield str(path.relative_to(ROOT)), number, line
 
 
