@@ -102,10 +102,11 @@ def _command(text: str) -> str:
     return f"{short.get(program, program)} {rest}"
 
 
-def run(steps: Sequence[Step], folder: Path, env: dict[str, str], password: str) -> list[Done]:
-    """Run the commands of one document in one shell, in this folder; all of them, whatever fails."""
-    told = folder.with_name(f"{folder.name}-steps")
-    told.mkdir()
+def run(steps: Sequence[Step], folder: Path, told: Path, env: dict[str, str], password: str) -> list[Done]:
+    """Run the commands of one document in one shell, in this folder; all of them, whatever fails.
+
+    told: an empty folder for what each of them says.
+    """
     (told / "password").write_text(password + "\n")
     for number, step in enumerate(steps):
         (told / f"{number}.sh").write_text(step.text + "\n")

@@ -7,12 +7,10 @@ import os
 import pty
 import sys
 
-ANSWERS = {b"sername": b"mel\n", b"assword": b""}
-
 
 def main() -> int:
     """Answer each question once; return the command's exit code."""
-    answers = {**ANSWERS, b"assword": sys.stdin.buffer.readline()}
+    answers = {b"User name": b"mel\n", b"Password": sys.stdin.buffer.readline()}
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606

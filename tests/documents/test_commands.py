@@ -67,6 +67,11 @@ def found(file: str) -> list[Command]:
     return commands(file)
 
 
+def steps_of(file: str) -> list[rules.Step]:
+    """What the shell of a document runs: no servers, and nothing of rules.NOT_RUN."""
+    return [rules.step(one) for one in found(file) if not rules.not_run(one) and not rules.server(one)]
+
+
 EVERY = [command for file in documents() for command in found(file)]
 SERVERS = {rules.plain(one): ready for one in EVERY if (ready := rules.server(one))}
 
@@ -130,21 +135,22 @@ def environ(weft: Weft, folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", [file for file in documents() if found(file)])
+@pytest.mark.parametrize("file", [file for file in documents() if steps_of(file)])
 def test_the_commands_of_a_document_run(
-    file: str, weft: Weft, folder: Path, environ: dict[str, str], request: pytest.FixtureRequest
+    file: str, weft: Weft, folder: Path, environ: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    home = folder.with_name(file.replace("/", "-") + "-home")
+    steps = steps_of(file)
+    home, told = tmp_path / "home", tmp_path / "told"
     home.mkdir()
+    told.mkdir()
     env = {**environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
     if file not in rules.SIGN_IN:
         user = "admin" if file in rules.ADMINS else "mel"
         env |= {"WEFT_URL": weft.url, "WEFT_TOKEN": weft.token(user)}
     if any("provisioner" in one.text for one in found(file)):
         env["KUBECONFIG"] = request.getfixturevalue("kubeconfig")
-    steps = [rules.step(one) for one in found(file) if not rules.not_run(one) and not rules.server(one)]
 
-    done = session.run(steps, folder, env, weft.password)
+    done = session.run(steps, folder, told, env, weft.password)
 
     failed = [str(one) for one in done if one.code != 0]
     assert not failed, f"{len(failed)} of {len(done)} commands failed:\n" + "\n".join(failed)
