@@ -115,9 +115,11 @@ def run(steps: Sequence[Step], folder: Path, told: Path, env: dict[str, str], pa
         ["bash", "-c", script], cwd=folder, env={**env, "STEPS": str(told)}, start_new_session=True
     )
     try:
-        process.wait(SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(SECONDS)
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # what has not ended, and what a command left behind
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     codes = (told / "codes").read_text().split() if (told / "codes").exists() else []
     code = dict(zip(map(int, codes[::2]), map(int, codes[1::2]), strict=True))

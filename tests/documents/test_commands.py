@@ -68,8 +68,18 @@ def found(file: str) -> list[Command]:
 
 
 def steps_of(file: str) -> list[rules.Step]:
-    """What the shell of a document runs: no servers, and nothing of rules.NOT_RUN."""
-    return [rules.step(one) for one in found(file) if not rules.not_run(one) and not rules.server(one)]
+    """What the shell of a document runs: no servers, nothing of rules.NOT_RUN.
+
+    A `manage.py` command takes seconds and does the same in each shell, so the first document that has it runs it.
+    """
+    before = [one for other in documents()[: documents().index(file)] for one in found(other)]
+    steps: list[rules.Step] = []
+    for one in found(file):
+        text = rules.plain(one)
+        is_again = "manage.py" in text and text in map(rules.plain, [*before, *(step.command for step in steps)])
+        if not is_again and not rules.not_run(one) and not rules.server(one):
+            steps.append(rules.step(one))
+    return steps
 
 
 EVERY = [command for file in documents() for command in found(file)]
