@@ -52,9 +52,9 @@ benchmark: ## measure one thing (NAME=start|replay|page|test-cluster|..., ARGS="
 	@scripts/setup server
 	@exec $(PY) manage.py benchmark $(NAME) $(ARGS)
 
-figures: ## print all measured figures; measure again what is stale
+figures: ## print the stored figures (MEASURE=1: measure older and missing ones; NAME=start: that one)
 	@scripts/setup server
-	@exec $(PY) manage.py figures $(ARGS)
+	@exec $(PY) -m controlplane.benchmarks $(NAME) $(if $(MEASURE),--measure) $(ARGS)
 
 nightly: setup ## the tests that are too long for CI, and whether tests notice planted bugs
 	$(PY) -m pytest -m nightly --timeout=3600

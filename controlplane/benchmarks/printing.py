@@ -2,8 +2,10 @@
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -12,6 +14,7 @@ from rich.table import Table
 from controlplane.benchmarks import figure
 from controlplane.benchmarks.figure import Figure
 from controlplane.benchmarks.record import Record
+from controlplane.benchmarks.store import MET, goal
 
 LINE_SECONDS = 10.0  # between two plain lines, where no terminal could redraw one
 
@@ -40,32 +43,46 @@ def progress_on(name: str, *, quiet: bool = False) -> Iterator[figure.Progress]:
         yield _plain(name)
 
 
-def table(records: Sequence[Record]) -> None:
-    """Print figures with their goals, and where, when and on what they were measured."""
-    shown = Table()
-    for column in ("figure", "value", "goal", "met", "commit", "date"):
-        shown.add_column(column, justify="right" if column in ("value", "goal") else "left", no_wrap=column == "figure")
-    for record in records:
-        for one in record.figures:
-            goal = _goal(one)
-            met = {True: "yes", False: "NO", None: ""}[one.met]
-            stale = " (stale)" if record.is_stale else ""
-            shown.add_row(one.name, f"{one.value:g} {one.unit}", goal, met, record.commit + stale, record.date[:16])
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(shown)
-    for record in records:
-        seeds = ", ".join(map(str, record.seeds))
-        console.print(f"{record.benchmark}: {record.machine}; load average {record.load:.2f} before; seeds {seeds}")
-        for note in record.notes:
-            console.print(f"  {note}", highlight=False)
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A run to print, and what is to be said of its age; neither, if nothing was measured."""
+
+    record: Record | None
+    remark: str = ""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the figures are of the code as it is now."""
+        return self.record is not None and not self.remark
 
 
-def _goal(one: Figure) -> str:
-    if one.goal is None:
-        return ""
-    if one.most is not None:
-        return f"{one.goal:g} to {one.most:g} {one.unit}"
-    return f"{'>=' if one.higher_is_better else '<='} {one.goal:g} {one.unit}"
+def table(found: Mapping[str, Shown], out: TextIO) -> None:
+    """Print figures by benchmark with their goals, and where, when and on what they were measured."""
+    rows = Table()
+    for column in ("figure", "value", "goal", "met", "commit", "date", "load", ""):
+        right = column in ("value", "goal", "load")
+        rows.add_column(column, justify="right" if right else "left", no_wrap=column != "")
+    for name, one in found.items():
+        record = one.record
+        if record is None:
+            rows.add_row(name, *[""] * 6, one.remark)
+            continue
+        when = record.date[:16].replace("T", " ")
+        of_run = (record.commit, when, f"{record.load:.2f}", one.remark)
+        for each in record.figures:
+            rows.add_row(each.name, f"{each.value:g} {each.unit}", goal(each), MET[each.met], *of_run)
+    console = Console(file=out, width=None if out.isatty() else 180, highlight=False)
+    console.print(rows)
+    for name, one in found.items():
+        if one.record is not None:
+            _print_run(name, one.record, console)
+
+
+def _print_run(name: str, record: Record, console: Console) -> None:
+    seeds = ", ".join(map(str, record.seeds))
+    console.print(f"{name}: {record.machine}; load average {record.load:.2f} before; seeds {seeds}", markup=False)
+    for note in record.notes:
+        console.print(f"  {note}", markup=False)
 
 
 def _plain(name: str) -> figure.Progress:

@@ -1,22 +1,20 @@
-import json
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import grimp
 import pytest
-from django.core.management import call_command
 
-from controlplane.benchmarks import record
-from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Result
+from controlplane.benchmarks import tree
+from controlplane.benchmarks.figure import BenchmarkError, Figure, Options
 from controlplane.benchmarks.printing import object_of
-from controlplane.benchmarks.registry import BENCHMARKS
+from controlplane.benchmarks.registry import BENCHMARKS, HERE, SERVER
+from tests.servers import ROOT
 
 FIGURES = (Figure("x.wall_seconds", 12.5, "s", 10.0), Figure("x.rate", 5.0, "1/s", 4.0, higher_is_better=True))
-
-
-@pytest.fixture(autouse=True)
-def _folder(settings: Any, tmp_path: Path) -> None:
-    settings.DATA_DIR = tmp_path
+PACKAGES = ("gpushare", "scheduler", "autoscaler", "controlplane", "frontend", "weft")
+# What starts processes of ours runs all of the server in them, whatever it imports itself.
+STARTERS = {"controlplane.benchmarks.processes", "controlplane.testbed.compose"}
+SHAPE = "controlplane.benchmarks.figure"  # what a figure is, not how it is measured
 
 
 def test_names_of_benchmarks_stay() -> None:
@@ -42,44 +40,46 @@ def test_a_figure_prints_as_one_object() -> None:
     }  # fmt: skip
 
 
-def test_kept_figures_come_back_with_their_commit_date_and_machine() -> None:
-    kept = record.keep("x", Result(FIGURES, ("a note",)), (1, 2), 0.5)
-
-    assert record.kept("x") == kept
-    assert kept.figures == FIGURES
-    assert kept.date and kept.machine
-
-
-def test_a_part_of_a_benchmark_is_not_kept() -> None:
-    record.keep("x", Result(FIGURES), (0,), 0.5, is_whole=False)
-
-    assert record.kept("x") is None
-
-
-def test_figures_of_other_code_are_stale() -> None:
-    record.keep("x", Result(FIGURES), (0,), 0.5)
-    path = next(Path(record._folder()).glob("x.json"))
-    stored = json.loads(path.read_text())
-    path.write_text(json.dumps({**stored, "code": "of-long-ago"}))
-    kept = record.kept("x")
-
-    assert kept is not None and kept.is_stale
-
-
-def test_figures_prints_what_is_kept_with_commit_and_date() -> None:
-    kept = record.keep("replay", Result((Figure("replay.wall_seconds", 9.0, "s", 600.0),)), (0,), 0.1)
-    out = StringIO()
-    with pytest.raises(SystemExit) as end:
-        call_command("figures", kept=True, json=True, stdout=out)
-
-    assert end.value.code == 0
-    assert [json.loads(line) for line in out.getvalue().splitlines()] == [
-        {**object_of(kept.figures[0]), "commit": kept.commit, "date": kept.date}
-    ]
-
-
 def test_an_absent_trace_stops_the_benchmark_with_the_fix(settings: Any, tmp_path: Path) -> None:
     settings.WEFT_DATA = tmp_path / "nowhere"
 
     with pytest.raises(BenchmarkError, match="Set WEFT_DATA to the folder"):
         BENCHMARKS["replay"](Options(tmp_path / "nowhere"), lambda part, text: None)
+
+
+@pytest.fixture(scope="module")
+def imports() -> grimp.ImportGraph:
+    return grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_names_all_that_it_imports_and_runs(imports: grimp.ImportGraph, name: str) -> None:
+    benchmark = BENCHMARKS[name]
+    own = {f"controlplane.benchmarks.{module}" for module in benchmark.modules}
+    reached = own.union(*(imports.find_upstream_modules(module) for module in own)) - {SHAPE}
+    paths = {path_of(module) for module in reached if not (ROOT / module.replace(".", "/")).is_dir()}
+
+    forgotten = {
+        path
+        for path in paths
+        if path not in {f"{HERE}/{module}.py" for module in benchmark.modules}
+        and (path.startswith(HERE) or not any(tree.is_in(path, folder) for folder in benchmark.folders))
+    }
+    assert not forgotten, f"the line of {name} in {HERE}/registry.py does not name {sorted(forgotten)}"
+    if reached & STARTERS:
+        assert set(benchmark.folders) >= set(SERVER)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_what_a_benchmark_names_is_there(name: str) -> None:
+    benchmark = BENCHMARKS[name]
+
+    for module in benchmark.modules:
+        assert (ROOT / HERE / f"{module}.py").is_file()
+    assert f"def {benchmark.function}(" in (ROOT / HERE / f"{benchmark.modules[0]}.py").read_text()
+    for folder in benchmark.folders:
+        assert list((ROOT / folder.removesuffix("/*")).glob("*.py")), folder
+
+
+def path_of(module: str) -> str:
+    return module.replace(".", "/") + ".py"

@@ -1,0 +1,200 @@
+"""Every command of README.md and docs/ does what it says, or stands in rules.NOT_RUN with the reason.
+
+A new command in a document is run from then on. If it cannot be, its failure names file and line.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import httpx
+import pytest
+
+from controlplane.benchmarks.registry import BENCHMARKS
+from controlplane.testbed import binaries
+from controlplane.testbed.kubernetes import TestCluster
+from tests.documents import rules, session
+from tests.documents.reading import Command, blocks, commands, documents
+from tests.documents.session import Weft
+from tests.servers import ROOT, MissingError, environment, free_port, needs
+
+JOB = """\
+type: training
+name: {name}
+team: nlp
+image: example/fit:1
+resources: {{gpus: 1}}
+expected_duration: 1m
+"""
+SERVICE = """\
+type: inference
+name: answers
+team: nlp
+image: example/chat:1
+resources: {gpus: 1}
+replicas: {min: 1, max: 2}
+"""
+FILES = {
+    "job.yaml": JOB.format(name="fit"),
+    "service.yaml": SERVICE,
+    "pipeline.yaml": JOB.format(name="prepare") + "---\n" + JOB.format(name="train") + "after: [prepare]\n",
+    "my.csv": "submit_s,duration_s,num_gpus,vc\n" + "".join(f"{60 * n},600,1,a\n" for n in range(50)),
+}
+# A training that cannot start: its team owns 16 GPUs of this kind, and may borrow none. Asking less is a remedy.
+WAITING = {
+    "type": "training",
+    "name": "waits",
+    "team": "vision",
+    "image": "example/train:1",
+    "resources": {"gpus": 4, "gpu_model": "L40S"},
+    "workers": {"count": 5},
+    "priority_class": "high",
+}
+
+
+def shown_files() -> dict[str, str]:
+    """The files that docs/policies.md shows: of several in one block each begins with its name in a comment."""
+    settings, others = blocks((ROOT / "docs/policies.md").read_text(), "yaml")
+    named = re.findall(r"^# (\w+\.yaml)\b.*\n((?:[^#\n].*\n)+)", others, re.MULTILINE)
+    return {"settings.yaml": settings, **dict(named)}
+
+
+@cache
+def found(file: str) -> list[Command]:
+    return commands(file)
+
+
+def steps_of(file: str) -> list[rules.Step]:
+    """What the shell of a document runs: no servers, nothing of rules.NOT_RUN.
+
+    A `manage.py` command takes seconds and does the same in each shell, so the first document that has it runs it.
+    """
+    before = [one for other in documents()[: documents().index(file)] for one in found(other)]
+    steps: list[rules.Step] = []
+    for one in found(file):
+        text = rules.plain(one)
+        is_again = "manage.py" in text and text in map(rules.plain, [*before, *(step.command for step in steps)])
+        if not is_again and not rules.not_run(one) and not rules.server(one):
+            steps.append(rules.step(one))
+    return steps
+
+
+EVERY = [command for file in documents() for command in found(file)]
+SERVERS = {rules.plain(one): ready for one in EVERY if (ready := rules.server(one))}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the documents' commands run: with the files they speak of."""
+    folder = tmp_path_factory.mktemp("documents") / "work"
+    folder.mkdir()
+    for name, text in {**FILES, **shown_files()}.items():
+        (folder / name).write_text(text)
+    for name in (".venv", "manage.py"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def weft(folder: Path) -> Iterator[Weft]:
+    """The Weft of the README's first command."""
+    home, port = folder.with_name("weft"), str(free_port())
+    # A quiet cluster, so that what is submitted starts at once, and a quick clock, so that it has soon ended.
+    env = environment(home, PORT=port, SPEED="600", LOAD="0.1")
+    with session.serving(rules.FIRST, SERVERS[rules.FIRST], folder.with_name("up.log"), env):
+        yield Weft(f"http://127.0.0.1:{port}", home, env)
+
+
+@pytest.fixture
+def kubeconfig(kubernetes: TestCluster) -> str:
+    """Of the admin of a real Kubernetes."""
+    if shutil.which("kubectl") is None:
+        needs("kubectl", "Install it (Debian: apt-get install kubernetes-client).")
+    return str(kubernetes.kubeconfig())
+
+
+@pytest.fixture(scope="module")
+def environ(weft: Weft, folder: Path) -> dict[str, str]:
+    """The shell's variables: where Weft is, and what stands for the placeholders."""
+    with httpx.Client(
+        timeout=60, base_url=f"{weft.url}/api/v1", headers={"Authorization": f"Bearer {weft.token('admin')}"}
+    ) as http:
+        http.patch("/teams/vision/quotas/l40s", json={"borrowing_limit_milli": 0}).raise_for_status()
+        answer = http.post("/workloads", json=WAITING)
+        answer.raise_for_status()
+        explained = http.get(f"/workloads/{answer.json()['uid']}/explanation").json()
+    (folder / "token-file").write_text(weft.token("mel"))
+    head = weft.rows("select number, digest from controlplane_auditentry order by number desc limit 1")
+    cycle = weft.rows("select max(id) from controlplane_cycle where loop = 'schedule'")
+    return {
+        **weft.env,
+        "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}",
+        "SHELL": "/bin/bash",
+        "ADDRESS": weft.url,
+        "FILES": str(folder),
+        "SPARE": str(folder.with_name("spare")),
+        "CI_JOB_ID": "7",
+        "WAITING": "vision/waits",
+        "KIND": explained["remedies"][0]["kind"],
+        "CYCLE": str(cycle[0][0]),
+        "HEAD": ":".join(map(str, head[0])) if head else "",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", [file for file in documents() if steps_of(file)])
+def test_the_commands_of_a_document_run(
+    file: str, weft: Weft, folder: Path, environ: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    steps = steps_of(file)
+    home, told = tmp_path / "home", tmp_path / "told"
+    home.mkdir()
+    told.mkdir()
+    env = {**environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+    if file not in rules.SIGN_IN:
+        user = "admin" if file in rules.ADMINS else "mel"
+        env |= {"WEFT_URL": weft.url, "WEFT_TOKEN": weft.token(user)}
+    if any("provisioner" in one.text for one in found(file)):
+        env["KUBECONFIG"] = request.getfixturevalue("kubeconfig")
+
+    done = session.run(steps, folder, told, env, weft.password)
+
+    failed = [str(one) for one in done if one.code != 0]
+    assert not failed, f"{len(failed)} of {len(done)} commands failed:\n" + "\n".join(failed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [text for text in SERVERS if text != rules.FIRST])
+def test_a_server_of_the_documents_runs_until_ctrl_c(text: str, weft: Weft, folder: Path, tmp_path: Path) -> None:
+    env = environment(tmp_path, PORT=str(free_port()), FILES=str(folder))
+    if text.startswith("make test-cluster"):
+        try:
+            binaries.find()
+        except MissingError as missing:
+            needs(missing.name, missing.how)
+    elif text.startswith("manage.py export"):
+        env["WEFT_HOME"] = str(weft.home)
+
+    with session.serving(rules.fill(text), SERVERS[text], tmp_path / "log", env):
+        pass
+
+
+def test_only_a_few_commands_are_not_run_each_with_its_reason() -> None:
+    assert len(rules.NOT_RUN) <= rules.MOST_NOT_RUN
+    used = {pattern for pattern in rules.NOT_RUN for one in EVERY if re.fullmatch(pattern, rules.plain(one))}
+    assert used == set(rules.NOT_RUN), "no document has these any more"
+
+
+def test_every_benchmark_that_a_document_names_is_there() -> None:
+    named = {
+        (name, one.where)
+        for one in EVERY
+        for names in re.findall(r"NAME=(\S+)|manage\.py benchmark ([a-z-]+)", rules.plain(one))
+        for name in names
+        if name
+    }
+    assert named
+    assert [one for one in named if one[0] not in BENCHMARKS] == []
