@@ -18,7 +18,7 @@ from controlplane.simulator.openb import DAY
 from controlplane.simulator.traces import NodeRow, OpenbRow, PhillyRow
 from gpushare.gpu import WHOLE
 
-OWN_CLASS, OWN_SHAPE, OWN_GROUP = 200, 20, 10
+OWN_CLASS, OWN_SHAPE, OWN_GROUP = 150, 20, 10
 OWN_SIZE = 50  # of Philly's jobs, for a class of those with so many GPUs
 GAP = 900.0  # s between two jobs of one crowd, at most
 QUIET_PART = 0.01  # of openb's pods that come in its first three quarters
