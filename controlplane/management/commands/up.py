@@ -26,6 +26,7 @@ from controlplane.simulator import catalogue
 from controlplane.simulator.presets import Preset, PresetError
 
 HOST, PORT = "127.0.0.1", 8000
+MODEL_NOTE = " (how to run the trace itself: docs/traces.md)"
 LONGEST_ANSWER = 2  # seconds that open requests get when we stop
 LAST_ROUND = 1.5  # seconds that the round in progress gets; cut short, it is as if it never was
 
@@ -123,19 +124,12 @@ class Command(BaseCommand):
 Weft runs at   {address}   (Ctrl-C stops it)
 
   simulated    {preset.identity}: {size}, at most {speed:g} times as fast as real time
-  work         {catalogue.told(preset.name)}{self._instead(preset)}
+  work         {catalogue.told(preset.name)}{MODEL_NOTE if preset.name.endswith(catalogue.MODEL) else ""}
   sign in      {users} (admin, team admin, member, viewer); password of all: {home.password()}
   CLI          .venv/bin/weft login {address} --username mel
   data         {settings.DATA_DIR}
   start afresh make reset
 """
-
-    def _instead(self, preset: Preset) -> str:
-        """With a model: which files would be used if they were there."""
-        files = catalogue.FILES.get(preset.name.removesuffix(catalogue.MODEL), ())
-        if preset.name in catalogue.FILES or not files:
-            return ""
-        return f" (TRACE={preset.name.removesuffix(catalogue.MODEL)} uses {' and '.join(files)} in WEFT_DATA if there)"
 
     def _say(self, text: str) -> None:
         self.stdout.write(text)
