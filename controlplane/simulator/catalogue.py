@@ -62,14 +62,14 @@ def again(identity: str, data: Path) -> Preset:
 
 def told(name: str) -> str:
     """What the world of this name runs, in a few words: for pages and the terminal."""
-    if name == "demo":
-        return "demo"
     if name.startswith("replay-"):
         return f"trace file {Path(PHILLY_FILE).name}"
     if name in FILES:
         return f"trace file {Path(FILES[name][0]).name}"
     after = AFTER.get(name.removesuffix(MODEL))
-    return f"model after {after}" if after else f"trace file {Path(name).name}"
+    if after:
+        return f"model after {after}"
+    return f"trace file {Path(name).name}" if Path(name).is_absolute() else name
 
 
 def name_of(identity: str) -> str:

@@ -3,7 +3,8 @@
 A class describes many jobs of one kind by a few statistics, all of them shares and means of at least `LEAST` jobs:
 
 - `count` jobs come in `crowds`; `lengths` says how many jobs a crowd has;
-- `days` says when crowds begin, in days from the beginning of the trace; the hour and the weekday have shares apart;
+- `days` says when crowds begin, in days from the beginning of the trace, and `long_days`, counted by their jobs, when
+  crowds of `LONG` jobs and more do; the hour and the weekday have shares apart;
 - `gaps` is the mean time between two jobs of one crowd, seconds;
 - `seconds` is how long jobs run, `long_seconds` how long those of crowds of `LONG` jobs and more do;
 - `alike` is how much the jobs of one crowd agree: the correlation of the running times' normal scores.
@@ -24,7 +25,7 @@ Floats = NDArray[np.float64]
 Curve = Sequence[Sequence[float]]
 
 LEAST = 10  # values behind each number of a curve
-LONG = 10  # jobs of a crowd whose running times are told apart
+LONG = 10  # jobs of a crowd whose days and running times are told apart
 FINE = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 1.0)  # where values are cut
 COARSE = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 DAY, HOUR = 86_400.0, 3600.0
@@ -42,6 +43,7 @@ class Class:
     gaps: Curve
     days: Curve
     seconds: Curve
+    long_days: Curve = ()
     long_seconds: Curve = ()
 
     @classmethod
@@ -69,7 +71,8 @@ def curve_of(values: Floats, cuts: Sequence[float] = FINE) -> list[list[float]]:
     """The curve of these values; empty for none, one mean for fewer than two slices' worth."""
     if not len(values):
         return []
-    ordered, made, begin = np.sort(values), [], 0
+    ordered, begin = np.sort(values), 0
+    made: list[list[float]] = []
     for cut in cuts:
         end = round(cut * len(ordered))
         if cut < 1 and (end - begin < LEAST or len(ordered) - end < LEAST):
@@ -108,8 +111,9 @@ def class_of(parts: Sequence[tuple[Floats, Floats]], gap: float) -> Class:
         alike=_rounded(_alike(of, lengths, seconds)),
         lengths=curve_of(lengths.astype(np.float64)),
         gaps=curve_of((last - first)[several] / (lengths[several] - 1), COARSE),
-        days=curve_of(first / DAY, COARSE),
+        days=curve_of((first[lengths < LONG] if tell_apart else first) / DAY, COARSE),
         seconds=curve_of(seconds[~is_long] if tell_apart else seconds),
+        long_days=curve_of(first[of[is_long]] / DAY) if tell_apart else [],
         long_seconds=curve_of(seconds[is_long]) if tell_apart else [],
     )
 
@@ -139,7 +143,9 @@ def drawn(kind: Class, count: int, rhythm: Rhythm, rng: np.random.Generator) -> 
     """When `count` jobs of this kind come, and how long they run; whole seconds, not in order."""
     lengths = _lengths(kind, count, rng)
     of = np.repeat(np.arange(len(lengths)), lengths)
-    begins = _begins(kind, len(lengths), rhythm, rng)
+    begins = _begins(kind.days, len(lengths), rhythm, rng)
+    if kind.long_days:
+        begins = np.where(lengths < LONG, begins, _begins(kind.long_days, len(lengths), rhythm, rng))
     gaps = value_at(kind.gaps, rng.permutation(_middles(len(lengths)))) if kind.gaps else np.zeros(len(lengths))
     steps = rng.exponential(gaps[of])
     starts = np.cumsum(lengths) - lengths
@@ -167,7 +173,7 @@ def _lengths(kind: Class, count: int, rng: np.random.Generator) -> NDArray[np.in
     """How many jobs each crowd has: as the curve says, `count` in all."""
     crowds = max(1, round(count * kind.crowds / kind.count))
     wanted = rng.permutation(value_at(kind.lengths, _middles(crowds)))
-    whole = np.maximum(1, np.rint(wanted * count / wanted.sum())).astype(np.int64)
+    whole: NDArray[np.int64] = np.maximum(1, np.rint(wanted * count / wanted.sum())).astype(np.int64)
     while (over := int(whole.sum()) - count) > 0:
         largest = np.argsort(-whole, kind="stable")[: min(over, int((whole > 1).sum()))]
         whole[largest] -= 1
@@ -175,15 +181,16 @@ def _lengths(kind: Class, count: int, rng: np.random.Generator) -> NDArray[np.in
     return whole
 
 
-def _begins(kind: Class, crowds: int, rhythm: Rhythm, rng: np.random.Generator) -> Floats:
+def _begins(curve: Curve, crowds: int, rhythm: Rhythm, rng: np.random.Generator) -> Floats:
     """When each crowd begins: a day by the curve and the weekday's share, and an hour by its share."""
-    offered = np.floor(value_at(kind.days, rng.random((crowds, CANDIDATES)).ravel())).reshape(crowds, CANDIDATES)
+    offered = np.floor(value_at(curve, rng.random((crowds, CANDIDATES)).ravel())).reshape(crowds, CANDIDATES)
     weight = np.array(rhythm.weekdays)[(offered % 7).astype(np.int64)]
     share = np.cumsum(weight, axis=1)
     chosen = (share < rng.random((crowds, 1)) * share[:, -1:]).sum(axis=1)
     days = offered[np.arange(crowds), chosen]
     hours = np.array(rhythm.hours)
-    return days * DAY + rng.choice(24, crowds, p=hours / hours.sum()) * HOUR + rng.random(crowds) * HOUR
+    found: Floats = days * DAY + rng.choice(24, crowds, p=hours / hours.sum()) * HOUR + rng.random(crowds) * HOUR
+    return found
 
 
 def _places(values: Floats) -> Floats:
@@ -194,7 +201,8 @@ def _places(values: Floats) -> Floats:
 
 
 def _middles(count: int) -> Floats:
-    return (np.arange(count) + 0.5) / count
+    middles: Floats = (np.arange(count) + 0.5) / count
+    return middles
 
 
 def _normal(places: Floats) -> Floats:

@@ -147,7 +147,7 @@ def test_no_number_of_a_curve_is_about_fewer_values_than_ten(values: crowds.Floa
 @settings(max_examples=40, deadline=None)
 def test_as_many_jobs_are_drawn_as_asked_for(count: int, seed: int) -> None:
     kind = crowds.Class(
-        1000, 200, 0.5, [[0.9, 2], [1, 40]], [[1, 60]], [[0.5, 2], [1, 9]], [[0.5, 9], [1, 800]], [[1, 30]]
+        1000, 200, 0.5, [[0.9, 2], [1, 40]], [[1, 60]], [[0.5, 2], [1, 9]], [[0.5, 9], [1, 800]], [[1, 5]], [[1, 30]]
     )
     rhythm = crowds.Rhythm([1 / 24] * 24, [1 / 7] * 7)
     at, seconds = crowds.drawn(kind, count, rhythm, np.random.default_rng(seed))
