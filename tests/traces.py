@@ -13,5 +13,5 @@ def needed(name: str) -> Path:
     """The folder with the trace files; skip the test if it needs `name`'s and they are absent, or fail it in CI."""
     for file in catalogue.FILES.get(name, ()):
         if not (DATA / file).is_file():
-            needs(f"the trace file {file}", "Set WEFT_DATA to the folder that holds it; it is not part of Weft.")
+            needs(f"the trace file {file}", "Set WEFT_DATA to the folder that holds it; Weft does not ship it.")
     return DATA

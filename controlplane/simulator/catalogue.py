@@ -166,9 +166,8 @@ def _own(path: Path, load: float, seed: int) -> Preset:
     if not any(row.gpus for row in rows):
         raise PresetError(f"{path} asks for no GPU in any row. Give at least one row a GPU.")
     if isinstance(rows[0], PhillyRow):
-        return _philly(str(path), cast(list[PhillyRow], rows), load, seed)
-    pods = cast(list[OpenbRow], rows)
-    return _openb(str(path), pods, load, seed, openb.own_machines(pods))
+        return _philly(str(path), rows, load, seed)
+    return _openb(str(path), rows, load, seed, openb.own_machines(rows))
 
 
 def _read_philly(path: Path) -> list[PhillyRow]:

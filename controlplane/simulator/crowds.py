@@ -210,7 +210,8 @@ def _normal(places: Floats) -> Floats:
     tail = np.minimum(places, 1 - places)
     t = np.sqrt(-2 * np.log(tail))
     value = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
-    return np.where(places < 0.5, -value, value)
+    found: Floats = np.where(places < 0.5, -value, value)
+    return found
 
 
 def _rounded(value: float) -> float:

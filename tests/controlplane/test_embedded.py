@@ -251,9 +251,13 @@ def test_loading_a_preset_makes_teams_quotas_and_one_person_of_each_role() -> No
 
 
 def worlds() -> list[pytest.param]:
-    """The demo on five seeds; models and trace files on one, and on five in nightly."""
+    """The demo on five seeds; models and trace files on the first one, and on all five in nightly."""
+
+    def marks(name: str, seed: int) -> list[pytest.MarkDecorator]:
+        return [] if name == "demo" else [pytest.mark.nightly if seed else pytest.mark.nightly_too]
+
     return [
-        pytest.param(name, seed, id=f"{name}-{seed}", marks=[pytest.mark.nightly] if seed and name != "demo" else [])
+        pytest.param(name, seed, id=f"{name}-{seed}", marks=marks(name, seed))
         for name in catalogue.NAMES
         for seed in range(5)
     ]
