@@ -41,7 +41,7 @@ def load(trace: str = "", *, load: float = DEFAULT_LOAD, seed: int = 0, data: Pa
         return _demo(load, seed)
     if name in NAMES:
         return _exactly(name, load, seed, data)
-    return _own(Path(name), load, seed)
+    return _own(Path(trace).expanduser(), load, seed)
 
 
 def named(trace: str, data: Path) -> str:
@@ -166,8 +166,8 @@ def _own(path: Path, load: float, seed: int) -> Preset:
     if not any(row.gpus for row in rows):
         raise PresetError(f"{path} asks for no GPU in any row. Give at least one row a GPU.")
     if isinstance(rows[0], PhillyRow):
-        return _philly(str(path), rows, load, seed)
-    return _openb(str(path), rows, load, seed, openb.own_machines(rows))
+        return _philly(str(path.resolve()), rows, load, seed)
+    return _openb(str(path.resolve()), rows, load, seed, openb.own_machines(rows))
 
 
 def _read_philly(path: Path) -> list[PhillyRow]:
