@@ -57,7 +57,7 @@ figures: ## print the stored figures (MEASURE=1: measure older and missing ones;
 	@exec $(PY) -m controlplane.benchmarks $(NAME) $(if $(MEASURE),--measure) $(ARGS)
 
 nightly: setup ## the tests that are too long for CI, and whether tests notice planted bugs
-	$(PY) -m pytest -m nightly --timeout=3600
+	$(PY) -m pytest -m "nightly or nightly_too" --timeout=3600
 	$(PY) -m tests.mutation
 	$(PY) scripts/advisories.py
 

@@ -21,7 +21,7 @@ SHOWN_AT = (
 ABOUT = {
     "source": "Stored rounds replay your own cluster's work; a trace starts from an empty cluster.",
     "cycles": "So many of the newest rounds.",
-    "trace": "philly and openb need the traces in WEFT_DATA.",
+    "trace": "philly and openb are the files in WEFT_DATA where these are, else models after them.",
     "hours": "Of the cluster's clock.",
     "policy": "Who decides in the other replay.",
     "settings": "Settings that differ, one a line.",
@@ -49,7 +49,7 @@ def fields(values: Mapping[str, str], policies: Sequence[str], errors: Iterable[
             faults[at] = f"{faults[at]} {error.message}" if at in faults else error.message
     options: dict[str, tuple[tuple[str, str], ...]] = {
         "source": (("history", "stored rounds"), ("trace", "a trace")),
-        "trace": tuple((name, name) for name in lab.TRACES),
+        "trace": tuple((name, name if name == work else f"{name}: {work}") for name, work in lab.traces()),
         "policy": tuple((name, name) for name in (KEEP, *policies)),
     }
 

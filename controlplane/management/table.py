@@ -13,7 +13,7 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     episode = found["episode"]
     gpus = episode["gpus"]
     there = f"{gpus['before']} GPUs" + (f" -> {gpus['after']}" if gpus["after"] != gpus["before"] else "")
-    yield f"{episode['name']}: {episode['jobs']} jobs in {episode['hours']:g} h on {there}"
+    yield f"{episode['work'] or episode['name']}: {episode['jobs']} jobs in {episode['hours']:g} h on {there}"
     for change in found["changes"]:
         yield f"  {Change(**change)}"
     if found["quotas_changed"]:

@@ -26,6 +26,7 @@ from django.db.models.functions import Cast, Floor
 
 from controlplane.models import ClusterState, Event, Node, Notice, TeamSample, Usage, Workload
 from controlplane.queries import teams
+from controlplane.simulator import catalogue
 from gpushare.gpu import WHOLE
 from scheduler.decision import Reason
 from scheduler.workload import WAITING, Phase
@@ -50,6 +51,11 @@ class Clock:
     paused: bool
     preset: str
     observed_at: datetime | None
+
+    @property
+    def work(self) -> str:
+        """What the simulated cluster runs, in a few words: the demo, a trace file, or a model after one."""
+        return catalogue.told(catalogue.name_of(self.preset))
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,11 @@ class Asked:
     overrides: Overrides = field(default_factory=Overrides)
 
 
+def traces() -> list[tuple[str, str]]:
+    """The traces by name, and what each means here: its file, or the model after it."""
+    return [(name, catalogue.told(catalogue.named(name, settings.WEFT_DATA))) for name in TRACES]
+
+
 class CannotBeAnsweredError(Exception):
     """The what-if cannot be: all faults, by field."""
 
@@ -114,6 +119,7 @@ def answer(asked: Asked, progress: Progress = lambda part, text: None) -> dict[s
     return {
         "episode": {
             "name": episode.name,
+            "work": "" if asked.trace is None else catalogue.told(episode.name),
             "jobs": len(episode.jobs),
             "hours": round((episode.end - episode.start) / 3600, 2),
             "gpus": {"before": episode.gpus, "after": other.gpus},

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from controlplane.simulator import openb, traces
+from controlplane.simulator import catalogue, openb
 from scheduler.snapshot import Node
 
 FAKE = ("kwok.x-k8s.io/node", "fake")  # the annotation by which KWOK knows its nodes
@@ -22,9 +22,10 @@ def named(*names: str, gpus: int = 8) -> tuple[Node, ...]:
     return tuple(_machine(name, gpus, i) for i, name in enumerate(names))
 
 
-def of_openb(data: Path) -> tuple[Node, ...]:
-    """The 1,213 GPU machines of Alibaba's openb trace. Raises PresetError if `data` has none."""
-    return openb.nodes(traces.read_nodes(data / "openb" / "nodes_gpu.csv"))
+def of_openb(data: Path) -> tuple[tuple[Node, ...], str]:
+    """The 1,213 GPU machines of Alibaba's openb trace, or of the model after it, and which. Raises PresetError."""
+    machines, source = catalogue.openb_machines(data)
+    return openb.nodes(machines), source
 
 
 def manifest(node: Node, port: int = 0) -> dict[str, Any]:

@@ -1,4 +1,3 @@
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -23,9 +22,9 @@ from controlplane.simulator.presets import START, Preset
 from controlplane.simulator.profiles import PROFILES
 from controlplane.spec import parse
 from controlplane.wake import Bell
+from tests import traces
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
-DATA = Path(os.environ.get("WEFT_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 
 
 class Until:
@@ -252,13 +251,16 @@ def test_loading_a_preset_makes_teams_quotas_and_one_person_of_each_role() -> No
 
 
 def worlds() -> list[pytest.param]:
-    """The demo on five seeds; the traces too, where their files are."""
-    found = [pytest.param("demo", seed, id=f"demo-{seed}") for seed in range(5)]
-    if (DATA / catalogue.PHILLY_FILE).is_file():
-        found += [pytest.param("philly", seed, id=f"philly-{seed}", marks=pytest.mark.nightly) for seed in range(5)]
-    if (DATA / catalogue.OPENB_FILE).is_file():
-        found += [pytest.param("openb", seed, id=f"openb-{seed}", marks=pytest.mark.nightly) for seed in range(5)]
-    return found
+    """The demo on five seeds; models and trace files on the first one, and on all five in nightly."""
+
+    def marks(name: str, seed: int) -> list[pytest.MarkDecorator]:
+        return [] if name == "demo" else [pytest.mark.nightly if seed else pytest.mark.nightly_too]
+
+    return [
+        pytest.param(name, seed, id=f"{name}-{seed}", marks=marks(name, seed))
+        for name in catalogue.NAMES
+        for seed in range(5)
+    ]
 
 
 def shown() -> set[str]:
@@ -276,7 +278,8 @@ def shown() -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), worlds())
 def test_two_minutes_show_a_gang_a_preemption_a_reclaim_and_three_reasons(name: str, seed: int) -> None:
-    preset = catalogue.load(name, seed=seed, data=DATA)
+    traces.needed(name)
+    preset = catalogue.load(name, seed=seed, data=traces.DATA)
     driver = drive(preset, contain=False)
     wanted = {"evicted: Preempted", "evicted: Reclaimed", "three reasons", "a gang"}
 

@@ -221,12 +221,6 @@ def test_a_bad_file_is_one_sentence_with_the_place_and_the_fix(text: str, says: 
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("trace", ["philly", "openb"])
-def test_an_absent_trace_is_one_sentence_with_the_fix(trace: str, tmp_path: Path) -> None:
-    with pytest.raises(PresetError, match=r"Set WEFT_DATA to the folder"):
-        catalogue.load(trace, data=tmp_path)
-
-
 def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(PresetError, match=r"There is no file .*absent\.csv"):
         catalogue.load(str(tmp_path / "absent.csv"), data=tmp_path)

@@ -276,6 +276,23 @@ def test_what_the_service_refuses_is_shown(world: World, visit: Visit) -> None:
     assert "cannot be suspended" in answer.content.decode()
 
 
+@pytest.mark.parametrize(
+    ("identity", "says"),
+    [
+        ("demo load=1.2 seed=0", "Simulated cluster "),
+        ("philly-model load=1.2 seed=0", "Simulated: model after Microsoft&#x27;s Philly "),
+        ("openb load=1.2 seed=0", "Simulated: trace file pods_default.csv "),
+        ("/data/my <trace>.csv load=1 seed=3", "Simulated: trace file my &lt;trace&gt;.csv "),
+    ],
+)
+def test_every_page_says_which_work_the_simulated_cluster_runs(
+    identity: str, says: str, world: World, visit: Visit
+) -> None:
+    ClusterState.objects.update(preset=identity)
+
+    assert says in visit("admin").get("/").content.decode()
+
+
 def test_only_a_platform_admin_pauses_the_clock(world: World, visit: Visit) -> None:
     assert visit("ada").post("/pace", {"paused": "1"}).status_code == 403
     assert "Pause" not in visit("ada").get("/").content.decode()

@@ -28,12 +28,25 @@ def test_openb_has_each_machine_of_its_list(tmp_path: Path) -> None:
     rows = "sn,cpu_milli,memory_mib,gpu,model\nx,64000,262144,2,P100\ny,96000,393216,8,V100M32\n"
     (tmp_path / "openb" / "nodes_gpu.csv").write_text(rows)
 
-    x, y = (manifest(node) for node in of_openb(tmp_path))
+    nodes, source = of_openb(tmp_path)
+    x, y = (manifest(node) for node in nodes)
 
+    assert source == "trace file nodes_gpu.csv"
     assert x["metadata"]["labels"]["nvidia.com/gpu.product"] == "P100"
     assert y["status"]["capacity"] == {"cpu": "96000m", "memory": "393216Mi", "pods": "256", "nvidia.com/gpu": "8"}
 
 
-def test_openb_without_its_list_says_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(PresetError, match="nodes_gpu.csv"):
+def test_openb_without_its_list_is_the_model_and_says_so(tmp_path: Path) -> None:
+    nodes, source = of_openb(tmp_path)
+
+    assert source == "model after Alibaba's openb"
+    assert (len(nodes), sum(node.gpus for node in nodes)) == (1213, 6212)
+    assert nodes == of_openb(tmp_path)[0]
+
+
+def test_a_list_that_cannot_be_read_is_named_and_no_model_stands_in_for_it(tmp_path: Path) -> None:
+    (tmp_path / "openb").mkdir()
+    (tmp_path / "openb" / "nodes_gpu.csv").write_text("sn,gpu\nx,1\n")
+
+    with pytest.raises(PresetError, match=r"nodes_gpu\.csv has no column cpu_milli"):
         of_openb(tmp_path)

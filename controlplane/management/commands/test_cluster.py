@@ -48,13 +48,13 @@ class Command(BaseCommand):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _leave)
         try:
-            machines = _machines(options["nodes"])
+            machines, source = _machines(options["nodes"])
             tier = "baseline" if options["scheduler"] else "sim"
             with _folder() as folder:
                 programs = binaries.find(self._say)
-                self._say(f"starting Kubernetes {binaries.kubernetes_version()} with {len(machines)} nodes ...")
+                self._say(f"starting Kubernetes {binaries.kubernetes_version()} with {len(machines)} nodes{source} ...")
                 with test_cluster(folder, nodes=machines, tier=tier) as cluster:
-                    self._say(_greeting(cluster, machines, programs["kwok"].parent))
+                    self._say(_greeting(cluster, machines, source, programs["kwok"].parent))
                     while True:
                         cluster.check()
                         time.sleep(CHECK_SECONDS)
@@ -67,13 +67,14 @@ class Command(BaseCommand):
         self.stdout.flush()  # also into a pipe
 
 
-def _machines(asked: str) -> Sequence[Node]:
-    """The nodes that NODES names. Raises PresetError."""
+def _machines(asked: str) -> tuple[Sequence[Node], str]:
+    """The nodes that NODES names, and what to say of where they are from. Raises PresetError."""
     if asked == "openb":
-        return of_openb(settings.WEFT_DATA)
+        machines, source = of_openb(settings.WEFT_DATA)
+        return machines, f" ({source})"
     if not asked.isdigit() or int(asked) > MOST_NODES:
         raise PresetError(f"NODES is {asked}. Set it to a number up to {MOST_NODES}, or to openb.")
-    return fleet(int(asked))
+    return fleet(int(asked)), ""
 
 
 @contextmanager
@@ -94,13 +95,13 @@ def _folder() -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _greeting(cluster: TestCluster, machines: Sequence[Node], programs: Path) -> str:
+def _greeting(cluster: TestCluster, machines: Sequence[Node], source: str, programs: Path) -> str:
     gpus = sum(machine.gpus for machine in machines)
     use = f"KUBECONFIG={cluster.kubeconfig()}"
     return f"""
 Kubernetes runs at   {cluster.url}   (Ctrl-C ends it with all that is in it)
 
-  nodes        {len(machines)} nodes, {gpus} GPUs; they are played by KWOK, and no container really runs
+  nodes        {len(machines)} nodes, {gpus} GPUs{source}; they are played by KWOK, and no container really runs
   Weft         set CLUSTER=kubernetes {use}
                for each of its processes (web, worker, beat, or `manage.py loops`)
   permissions  .venv/bin/python manage.py manifests | kubectl apply --server-side -f -

@@ -26,6 +26,7 @@ from controlplane.simulator import catalogue
 from controlplane.simulator.presets import Preset, PresetError
 
 HOST, PORT = "127.0.0.1", 8000
+MODEL_NOTE = " (how to run the trace itself: docs/traces.md)"
 LONGEST_ANSWER = 2  # seconds that open requests get when we stop
 LAST_ROUND = 1.5  # seconds that the round in progress gets; cut short, it is as if it never was
 
@@ -38,7 +39,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Options; what is not given stays as the database has it."""
-        parser.add_argument("--trace", help="philly, openb, or a CSV file with the columns of one of them")
+        parser.add_argument(
+            "--trace", help="philly, openb (the files in WEFT_DATA, else models after them), or a CSV file like them"
+        )
         parser.add_argument("--load", type=float, help="offered GPU work over what the cluster has (1.2)")
         parser.add_argument("--speed", type=float, help="cluster seconds per second, at most")
         parser.add_argument("--seed", type=int, help="another seed, another day (0)")
@@ -69,7 +72,8 @@ class Command(BaseCommand):
         world = presets.loaded()
         if world is None:
             preset = chosen(options)
-            self._say(f"Weft: loading {preset.name}: {len(preset.nodes)} nodes, {preset.gpus} GPUs ...")
+            size = f"{len(preset.nodes)} nodes, {preset.gpus} GPUs"
+            self._say(f"Weft: loading {catalogue.told(preset.name)}: {size} ...")
             presets.load(preset=preset, password=home.password(), speed=options["speed"] or preset.pace.speed)
             return preset
         require_same(world.preset, options)
@@ -120,6 +124,7 @@ class Command(BaseCommand):
 Weft runs at   {address}   (Ctrl-C stops it)
 
   simulated    {preset.identity}: {size}, at most {speed:g} times as fast as real time
+  work         {catalogue.told(preset.name)}{MODEL_NOTE if preset.name.endswith(catalogue.MODEL) else ""}
   sign in      {users} (admin, team admin, member, viewer); password of all: {home.password()}
   CLI          .venv/bin/weft login {address} --username mel
   data         {settings.DATA_DIR}
@@ -183,18 +188,17 @@ def chosen(options: dict[str, Any]) -> Preset:
 def require_same(identity: str, options: dict[str, Any]) -> None:
     """Raise PresetError if the options name another world than the database's."""
     name, load, seed = identity.rsplit(" ", 2)
-    trace = options["trace"]
-    if trace and trace not in ("demo", "philly", "openb"):
-        trace = os.path.realpath(os.path.expanduser(trace))
+    wanted = name if options["trace"] is None else catalogue.named(options["trace"], settings.WEFT_DATA)
     asked = [
-        trace is not None and trace != name,
+        wanted != name,
         options["load"] is not None and f"load={options['load']:g}" != load,
         options["seed"] is not None and f"seed={options['seed']}" != seed,
     ]
     if any(asked):
+        means = f" TRACE={options['trace']} means {catalogue.told(wanted)} here." if wanted != name else ""
         raise PresetError(
-            f"The data in {settings.DATA_DIR} belong to another world ({identity}). Delete them with `make reset`, or "
-            "run `make up` without TRACE, LOAD and seed to go on with it."
+            f"The data in {settings.DATA_DIR} belong to another world ({identity}: {catalogue.told(name)}).{means} "
+            "Delete them with `make reset`, or run `make up` without TRACE, LOAD and seed to go on with it."
         )
 
 
