@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from controlplane.cluster import draws
 from controlplane.cluster.entities import Attempt, Entity, Machine, Pod, Service, Volume
 from controlplane.cluster.port import PodPhase, PodSpec
+from controlplane.cluster.serving.history import Followed
 from controlplane.cluster.work import Profiles, Work, read
 from gpushare.gpu import WHOLE
 from scheduler.snapshot import Node
@@ -39,6 +40,7 @@ class World:
     def __init__(self, conditions: Conditions, profiles: Profiles) -> None:
         self.conditions = conditions
         self.profiles = profiles
+        self.runs: dict[str, tuple[int, Followed]] = {}  # what is known of services' requests: (attempt, run)
         self.clear()
 
     def clear(self) -> None:
