@@ -70,7 +70,8 @@ def _known(world: World, service: Service, work: Work, until: float) -> Followed
         return known[1]
     assert work.rate is not None  # noqa: S101 - checked by the callers
     profile, since = work.service, service.history[0].at
-    traffic = Drawn(work.rate, profile.sizes, since, group(work.rate.base, profile.service_seconds))
+    together = group(work.rate.base, profile.service_seconds) if profile.batch == 1 else 1
+    traffic = Drawn(work.rate, profile.sizes, since, together)
     setup = Setup(profile.batch, profile.growth or 0.0, objective=work.objective)
     state = State.of(service.point) if service.point else State.begin(_first(service.history))
     followed = Followed.begin(traffic, setup, state, [Minute(*minute) for minute in service.minutes])

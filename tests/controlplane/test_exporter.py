@@ -18,6 +18,7 @@ from scheduler.workload import Kind
 from tests import servers
 from tests.contract.drive import NODES, SimulatedDrive, gang, pod, run
 
+
 @pytest.fixture
 def drive() -> SimulatedDrive:
     return SimulatedDrive(SimulatedCluster(NODES, profiles=PROFILES))
