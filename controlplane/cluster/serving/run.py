@@ -73,7 +73,7 @@ class Flights:
     def and_(self, other: "Flights") -> "Flights":
         """Both."""
         pairs = zip(self._parts(), other._parts(), strict=True)
-        return Flights(*(np.concatenate(pair) for pair in pairs))  # type: ignore[arg-type]
+        return Flights(*(np.concatenate(pair) for pair in pairs))
 
     def plain(self) -> list[list[Any]]:
         """As lists."""
@@ -265,9 +265,14 @@ class Run:
     ) -> int:  # fmt: skip
         """The same without numba: lists are faster there than arrays."""
         state, setup = self.state, self.setup
-        lists = [array.tolist() for array in (at, size, hold, state.free, state.owner, seconds, began, ended, by)]
-        begun = serve(*lists[:3], 0, until, *lists[3:6], setup.batch, setup.growth, patience, *lists[6:])  # type: ignore[arg-type]
-        state.free[:], state.owner[:], began[:], ended[:], by[:] = lists[3], lists[4], *lists[6:]
+        lists: list[Any] = [array.tolist() for array in (at, size, hold, state.free, state.owner, seconds)]
+        told: list[Any] = [array.tolist() for array in (began, ended, by)]
+        begun = serve(
+            lists[0], lists[1], lists[2], 0, until, lists[3], lists[4], lists[5], setup.batch, setup.growth, patience,
+            told[0], told[1], told[2],
+        )  # fmt: skip
+        state.free[:], state.owner[:] = lists[3], lists[4]
+        began[:], ended[:], by[:] = told
         return begun
 
     def _hold(self, at: Floats, count: Ints, until: float) -> int:
