@@ -51,7 +51,7 @@ NOTEBOOKS = (
 )
 SERVICES = (
     ServiceProfile(
-        "chat-like", service_seconds=0.06, parallel=8, sizes=Sizes("tokens", 0.9, 120), load=0.3, memory=28_000
+        "chat-like", service_seconds=0.05, parallel=8, sizes=Sizes("tokens", 0.5, 120), load=0.3, memory=28_000
     ),
     ServiceProfile(
         "vision-like", service_seconds=0.03, parallel=2, sizes=Sizes("lognormal", 0.2), load=0.35, memory=9_000

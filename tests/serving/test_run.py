@@ -129,3 +129,9 @@ def test_a_window_counts_the_requests_that_ended_in_it() -> None:
 def test_what_cannot_be_is_refused(make: Callable[[], object], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         make()
+
+
+def test_the_example_of_the_documentation_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (servers.ROOT / "docs" / "services.md").read_text()
+    exec(text.split("```python")[1].split("```")[0], {})  # our own page
+    assert "failed=0" in capsys.readouterr().out
