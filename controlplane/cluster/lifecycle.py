@@ -325,7 +325,7 @@ class Lifecycle:
     def _note_capacity(self, attempt: Attempt) -> None:
         """A service's capacity has changed; before its first replica ran, nobody knows its address."""
         work, world = attempt.work, self.world
-        if work is None or work.kind != Kind.INFERENCE:
+        if work is None or work.kind != Kind.INFERENCE or not world.conditions.has_requests:
             return
         service = world.services.get(attempt.workload)
         now = speed.capacity(world, attempt.pods.values(), work)

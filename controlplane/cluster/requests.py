@@ -51,7 +51,7 @@ def new_attempt(world: World, service: Service, attempt: int) -> None:
     if followed is not None:
         state = followed.run.state.copy()
         state.index = -1  # its place among the new requests is not known yet
-        service.point, service.minutes = state.plain(), _plain(followed)
+        service.point, service.minutes = state.plain(), _minutes(followed, state.at)
     service.attempt = attempt
     world.runs.pop(service.key, None)
 
@@ -93,7 +93,7 @@ def _keep(world: World, service: Service, work: Work, at: float) -> None:
     state = next((s for s in followed.states if s.at == at), None)
     if state is None:  # it came from a state that was kept after that
         return
-    service.point, service.minutes = state.plain(), _plain(followed)
+    service.point, service.minutes = state.plain(), _minutes(followed, state.at)
     first, *rest = service.history
     old = [number for number, capacity in enumerate(rest) if capacity.at < at]
     # The first stays: it says since when there is a service at all. So does the newest before the state.
@@ -101,5 +101,6 @@ def _keep(world: World, service: Service, work: Work, at: float) -> None:
     world.keep(service)
 
 
-def _plain(followed: Followed) -> list[list[float | None]]:
-    return [[m.at, m.requests, m.p95_seconds, m.over, m.replicas] for m in followed.minutes]
+def _minutes(followed: Followed, until: float) -> list[list[float | None]]:
+    """The minutes up to a kept state; a reader finds the later ones itself."""
+    return [[m.at, m.requests, m.p95_seconds, m.over, m.replicas] for m in followed.minutes if m.at <= until]

@@ -24,6 +24,7 @@ class Conditions:
     """The circumstances of a simulated cluster. Seconds are the cluster's.
 
     node_mtbf_seconds: mean time between failures of one node (None: nodes do not fail by themselves).
+    has_requests: False where nobody looks at services, so that their requests need not be simulated.
     Ended pods are forgotten once they are older than keep_seconds and not among the newest keep_ended.
     """
 
@@ -32,6 +33,7 @@ class Conditions:
     node_repair_seconds: float = 1800.0
     keep_seconds: float = 3600.0
     keep_ended: int = 2000
+    has_requests: bool = True
 
 
 class World:

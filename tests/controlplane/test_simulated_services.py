@@ -25,7 +25,8 @@ FILE = {
 def told(world: SimulatedCluster) -> tuple[object, ...]:
     """All that is to be seen of the service."""
     answered = {uid: vars_of(totals) for uid, totals in world.answered(["s"]).items()}
-    return world.services(["s"]), answered, world.gpus(), world.logs("s", 1, 0, 50, None)
+    logs = [world.logs("s", attempt, 0, 50, None) for attempt in (1, 2)]
+    return world.services(["s"]), answered, world.gpus(), logs
 
 
 def vars_of(totals: object) -> list[object]:
@@ -69,8 +70,8 @@ def test_a_cluster_that_was_restarted_goes_on_with_the_same_requests(tmp_path: P
         files.append(ClusterStore(tmp_path / "cluster.sqlite3"))
         return cluster(files[-1])
 
-    kept = live(cluster(files[0]), restarted, looks=False, step=300.0)
-    alone = live(cluster(), lambda world: world, looks=True, step=300.0)
+    kept = live(cluster(files[0]), restarted, looks=True, step=300.0)
+    alone = live(cluster(), lambda world: world, looks=False, step=300.0)
     assert told(kept) == told(alone)
     files[-1].close()
 
@@ -84,6 +85,8 @@ def test_two_instances_of_one_cluster_see_the_same_requests(tmp_path: Path) -> N
         return world
 
     live(writer, both_agree, looks=False, step=300.0)
+    stores.append(ClusterStore(tmp_path / "cluster.sqlite3"))
+    assert told(cluster(stores[-1])) == told(writer)
     for store in stores:
         store.close()
 
