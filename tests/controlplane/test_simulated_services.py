@@ -84,7 +84,7 @@ def test_two_instances_of_one_cluster_see_the_same_requests(tmp_path: Path) -> N
         assert told(world) == told(reader)
         return world
 
-    live(writer, both_agree, looks=False, step=300.0)
+    live(writer, both_agree, looks=False, step=60.0)
     stores.append(ClusterStore(tmp_path / "cluster.sqlite3"))
     assert told(cluster(stores[-1])) == told(writer)
     for store in stores:
