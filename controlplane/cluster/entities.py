@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
-from controlplane.cluster.load import Capacity
 from controlplane.cluster.port import PodPhase, PodSpec
+from controlplane.cluster.serving.history import Capacity
 from controlplane.cluster.work import Work
 from controlplane.members import companions
 from scheduler.snapshot import Node
@@ -29,8 +29,8 @@ class Row:
 
     @classmethod
     def of(cls, body: str) -> Self:
-        """The entity that `body` wrote."""
-        return cls(**dict(zip(_kept(cls), json.loads(body), strict=True)))
+        """The entity that `body` wrote; what an older version did not write yet has its default."""
+        return cls(**dict(zip(_kept(cls), json.loads(body), strict=False)))
 
 
 @dataclass(slots=True)
@@ -192,7 +192,10 @@ class Volume(Row):
 
 @dataclass(slots=True)
 class Service(Row):
-    """What served a service's requests when, lately."""
+    """What served a service's requests when, lately: since `point`, a state of its requests a few minutes ago.
+
+    The first of history says since when there is a service; minutes are for logs. See controlplane/cluster/requests.py.
+    """
 
     TABLE: ClassVar[str] = "service"
 
@@ -200,10 +203,12 @@ class Service(Row):
     attempt: int  # whose job file says what load comes in
     spec: dict[str, Any]
     history: list[Capacity] = field(default_factory=list)
+    point: list[Any] | None = None
+    minutes: list[Any] = field(default_factory=list)
     work: Work | None = field(default=None, compare=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
-        self.history = [c if isinstance(c, Capacity) else Capacity(*c) for c in self.history]
+        self.history = [c if isinstance(c, Capacity) else Capacity.of(c) for c in self.history]
 
     @property
     def key(self) -> str:

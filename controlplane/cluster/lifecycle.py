@@ -7,8 +7,9 @@ Nothing happens at the very moment of a command: the soonest event is a second l
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from controlplane.cluster import draws, physics, speed
+from controlplane.cluster import draws, physics, requests, speed
 from controlplane.cluster.entities import Attempt, Machine, Pod, Service, Volume
 from controlplane.cluster.port import PodPhase, PodSpec, pod_name
 from controlplane.cluster.work import Work
@@ -18,7 +19,6 @@ from gpushare.gpu import WHOLE
 from scheduler.workload import Kind
 
 END_SECONDS = 2.0  # from the signal to the end of a process that has nothing to save
-HISTORY_SECONDS = 600.0  # of a service's capacity: longer than any window of metrics
 PEER_EXIT, LOST_EXIT, KILLED_EXIT = 1, 1, 137
 
 
@@ -32,7 +32,7 @@ class Lifecycle:
 
     def advance(self, to: float) -> None:
         """Let happen all that comes due up to this time, in its order."""
-        world = self.world
+        world, since = self.world, self.world.now
         while (row := world.pop(to)) is not None:
             due = getattr(row, "due", None)
             world.now = max(world.now, due or world.now)
@@ -44,6 +44,7 @@ class Lifecycle:
                 case Attempt():
                     self._attempt_due(row)
         world.now = max(world.now, to)
+        requests.keep_points(world, since)
         world.forget()
 
     def _fail_or_repair(self, machine: Machine) -> None:
@@ -324,22 +325,28 @@ class Lifecycle:
     def _note_capacity(self, attempt: Attempt) -> None:
         """A service's capacity has changed; before its first replica ran, nobody knows its address."""
         work, world = attempt.work, self.world
-        if work is None or work.kind != Kind.INFERENCE:
+        if work is None or work.kind != Kind.INFERENCE or not world.conditions.has_requests:
             return
         service = world.services.get(attempt.workload)
         now = speed.capacity(world, attempt.pods.values(), work)
         if service is None or service.attempt < attempt.attempt:
             if not now.replicas:
                 return
-            history = service.history if service is not None else []
-            service = Service(attempt.workload, attempt.attempt, attempt.spec, history, work)
-            world.services[service.key] = service
+            if service is None:
+                service = Service(attempt.workload, attempt.attempt, attempt.spec)
+                world.services[service.key] = service
+            else:
+                requests.new_attempt(world, service, attempt.attempt)
+            service.spec, service.work = attempt.spec, work
         elif service.attempt > attempt.attempt:
             return  # an old attempt's pods are leaving
-        history = [c for c in service.history if c.at < now.at]
-        old = [i for i, c in enumerate(history) if c.at <= now.at - HISTORY_SECONDS]
-        # The first stays: it says since when there is a service at all.
-        service.history = [*history[:1], *history[max(1, old[-1]) if old else 1 :], now]
+        gone = {name for name, _ in service.history[-1].each} if service.history else set()
+        gone -= {name for name, _ in now.each}
+        # Of those that stopped serving, a pod that was not told to end has broken down with what it had begun.
+        lost = {name for name in gone if name not in world.pods or world.pods[name].stopped_at is None}
+        same = [c for c in service.history if c.at == now.at]
+        lost.update(name for c in same for name in c.lost)
+        service.history = [*(c for c in service.history if c.at < now.at), replace(now, lost=tuple(sorted(lost)))]
         world.keep(service)
 
 

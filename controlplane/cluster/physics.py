@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controlplane.cluster import draws
+from controlplane.cluster.serving.traffic import Sizes
 from gpushare.gpu import WHOLE
 from scheduler.workload import Kind, Level
 
@@ -84,16 +85,31 @@ class NotebookProfile:
 class ServiceProfile:
     """A model behind an address; its people sized it, so numbers are of the share and model that a replica asks for.
 
-    service_seconds: of one request; parallel: requests at once in one replica. load: requests that come by and by, as
-    a part of what the most replicas can answer, for services that say nothing of their rate.
+    service_seconds: of one request; parallel: requests at once in one replica. growth: None, they do not disturb each
+    other; else they are one batch, which each request but the first makes longer by this part. sizes: how requests
+    differ. load: requests that come by and by, as a part of what the most replicas can answer, for services that say
+    nothing of their rate.
     """
 
     name: str
     service_seconds: float = 0.05
     parallel: int = 4
+    growth: float | None = None
+    sizes: Sizes = Sizes()
     load: float = 0.35
     memory: int = 16_000
     speed: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def batch(self) -> int:
+        """Requests that a replica serves together."""
+        return 1 if self.growth is None else self.parallel
+
+    @property
+    def most_per_second(self) -> float:
+        """Requests that one replica can answer, whose sizes are all the mean."""
+        longer = 0.0 if self.growth is None else self.growth * (self.parallel - 1)
+        return self.parallel / (self.service_seconds * (1 + longer))
 
     def seconds_on(self, model: str, reference: str, part: float) -> float:
         """Of one request on a device of this model with this many times the compute that was asked for."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from controlplane.cluster import draws, load, physics, speed
+from controlplane.cluster import draws, physics, requests, speed
 from controlplane.cluster.entities import Attempt, Pod
 from controlplane.cluster.port import LogLine, PodPhase
 from controlplane.cluster.telemetry import notebook_duty, steps_done
@@ -88,15 +88,12 @@ def _notebook(world: World, work: Work, pod: Pod, end: float, tail: int) -> Iter
 
 def _service(world: World, work: Work, pod: Pod, end: float, tail: int) -> Iterator[LogLine]:
     service = world.services.get(pod.workload)
-    if service is None or work.rate is None:
-        return
-    for at in _times(pod.started_at or end, end, EVERY_SECONDS, tail):
-        serving = [c for c in service.history if c.at <= at and c.servers]
-        if serving:
-            latency = load.p95_seconds(work.rate.at(at), serving[-1])
-            yield LogLine(
-                at, pod.rank, f"{work.rate.at(at) / serving[-1].replicas:.0f} requests/s, p95 {latency:.3f} s"
-            )
+    followed = requests.follow(world, service) if service is not None else None
+    minutes = [] if followed is None else [m for m in followed.minutes if (pod.started_at or end) < m.at <= end]
+    for minute in minutes[-tail:]:
+        if minute.replicas and minute.p95_seconds is not None:
+            each = minute.requests / minute.replicas / EVERY_SECONDS
+            yield LogLine(minute.at, pod.rank, f"{each:.1f} requests/s, p95 {minute.p95_seconds:.3f} s")
 
 
 def _times(start: float, end: float, every: float, tail: int) -> list[float]:

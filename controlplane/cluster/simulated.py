@@ -14,7 +14,6 @@ from typing import Protocol
 from controlplane.cluster import podlogs, telemetry
 from controlplane.cluster.entities import Entity, Machine, Pod
 from controlplane.cluster.lifecycle import Lifecycle
-from controlplane.cluster.load import Answered
 from controlplane.cluster.port import (
     GpuUse,
     LogLine,
@@ -28,6 +27,7 @@ from controlplane.cluster.port import (
     TrainingUse,
     pod_name,
 )
+from controlplane.cluster.serving.outcomes import Totals
 from controlplane.cluster.work import Profiles
 from controlplane.cluster.world import START, Conditions, World
 from scheduler.snapshot import Node
@@ -208,9 +208,9 @@ class SimulatedCluster:
         pod = self._read().pods[pod_name(workload, attempt, rank)]
         return pod.cpu_milli, pod.memory
 
-    def answered(self, since: float, bounds: Sequence[float]) -> dict[str, Answered]:
-        """What became of each service's requests since then: how many were answered within each bound, seconds."""
-        return telemetry.answered(self._read(), since, bounds)
+    def answered(self, workloads: Iterable[str]) -> dict[str, Totals]:
+        """What became of all requests of these services since each began."""
+        return telemetry.answered(self._read(), workloads)
 
     @property
     def overcommits(self) -> int:
@@ -280,6 +280,7 @@ class SimulatedCluster:
             world.dirty.clear()
         except BaseException:
             world.clear()  # what is in memory is not what is kept: read it all again
+            world.runs.clear()
             self._version = 0
             raise
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from controlplane.cluster import physics
 from controlplane.cluster.entities import Attempt, Pod
-from controlplane.cluster.load import Capacity
 from controlplane.cluster.physics import Layout, TrainingProfile
 from controlplane.cluster.port import PodPhase
+from controlplane.cluster.serving.history import Capacity
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
 from controlplane.members import companions
@@ -72,11 +72,11 @@ def part_of(world: World, pod: Pod, work: Work) -> float:
 
 def capacity(world: World, pods: Iterable[Pod], work: Work) -> Capacity:
     """What a service's running replicas can serve from now on."""
-    serving = [p for p in pods if p.phase == PodPhase.RUNNING and p.stopped_at is None]
+    serving = sorted((p for p in pods if p.phase == PodPhase.RUNNING and p.stopped_at is None), key=lambda p: p.name)
     profile = work.service
-    each = [_request_seconds(world, pod, work) for pod in serving]
-    mean = sum(each) / len(each) if each else profile.service_seconds
-    return Capacity(world.now, len(serving), len(serving) * profile.parallel, mean)
+    each = tuple((pod.name, _request_seconds(world, pod, work)) for pod in serving)
+    mean = sum(seconds for _, seconds in each) / len(each) if each else profile.service_seconds
+    return Capacity(world.now, len(serving), len(serving) * profile.parallel, mean, each)
 
 
 def level_of(nodes: list[Node], devices: int) -> Level:

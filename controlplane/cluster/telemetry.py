@@ -3,9 +3,10 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from controlplane.cluster import draws, load, physics, speed
+from controlplane.cluster import draws, physics, requests, speed
 from controlplane.cluster.entities import Attempt, Pod
 from controlplane.cluster.port import GpuUse, PodPhase, PodUse, ServiceUse, TrainingUse
+from controlplane.cluster.serving.outcomes import Totals
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
 from gpushare.gpu import WHOLE
@@ -54,35 +55,27 @@ def training(world: World, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:
 
 
 def services(world: World, workloads: Iterable[str]) -> tuple[ServiceUse, ...]:
-    """Load and latency of these services over the last minute."""
+    """Load and latency of these services over the last minute: of the requests that ended in it."""
     out = []
     for uid in workloads:
         service = world.services.get(uid)
-        if service is None or service.work is None or service.work.rate is None:
-            continue
-        seen = load.window(service.work.rate, service.history, world.now, WINDOW_SECONDS, service.work.objective)
-        out.append(
-            ServiceUse(
-                uid,
-                world.now,
-                WINDOW_SECONDS,
-                round(seen.requests_per_second, 3),
-                seen.p95_seconds,
-                round(seen.over),
-                seen.requests,
-                seen.queue,
-            )  # fmt: skip
-        )
+        followed = requests.follow(world, service) if service is not None else None
+        if followed is not None:
+            seen = followed.run.window(WINDOW_SECONDS)
+            per_second = round(seen.requests / WINDOW_SECONDS, 3)
+            out.append(
+                ServiceUse(
+                    uid, world.now, WINDOW_SECONDS, per_second, seen.p95_seconds, seen.over, seen.requests, seen.queue
+                )
+            )
     return tuple(out)
 
 
-def answered(world: World, since: float, bounds: Sequence[float]) -> dict[str, load.Answered]:
-    """What became of the requests that each service's replicas took since then; bounds are seconds."""
-    return {
-        uid: load.answered(service.work.rate, service.history, since, world.now, bounds)
-        for uid, service in world.services.items()
-        if service.work is not None and service.work.rate is not None
-    }
+def answered(world: World, workloads: Iterable[str]) -> dict[str, Totals]:
+    """What became of all requests of these services since each began."""
+    known = {uid: world.services[uid] for uid in workloads if uid in world.services}
+    runs = {uid: requests.follow(world, service) for uid, service in known.items()}
+    return {uid: followed.run.state.totals for uid, followed in runs.items() if followed is not None}
 
 
 def pods(world: World, workloads: Sequence[str]) -> tuple[PodUse, ...]:
@@ -163,9 +156,8 @@ def _serving(world: World) -> set[str]:
 
 
 def _service_duty(world: World, uid: str) -> float:
-    service = world.services[uid]
-    rate = service.work.rate.at(world.now) if service.work and service.work.rate else 0.0
-    return min(1.0, rate / service.history[-1].rate)
+    followed = requests.follow(world, world.services[uid])
+    return followed.run.window(WINDOW_SECONDS).duty if followed is not None else 0.0
 
 
 def _duty(world: World, pod: Pod, loads: dict[str, float], computing: dict[tuple[str, int], float]) -> float:

@@ -12,8 +12,8 @@ The key `simulated` of a job file (presets and tests only; the API refuses it) m
     checkpoint       seconds to write a checkpoint; else the profile's
     reference_model  GPU model on which duration holds; else the first of resources.gpu_model, else the cluster's
                      most common one
-    rate             of requests to a service: {base, amplitude, period, burst, burst_part, rollout}; see load.Rate.
-                     Else a day's curve with bursts that replicas.max can answer nearly always
+    rate             of requests to a service: {base, amplitude, period, burst, burst_part, rollout, noise}, see
+                     serving/traffic.Rate. Else a day's curve with bursts that replicas.max can answer nearly always
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,6 @@ from typing import Any
 
 from controlplane import quantities
 from controlplane.cluster import draws
-from controlplane.cluster.load import Rate
 from controlplane.cluster.physics import (
     GENERIC,
     NotebookProfile,
@@ -30,6 +29,7 @@ from controlplane.cluster.physics import (
     ServiceProfile,
     TrainingProfile,
 )
+from controlplane.cluster.serving.traffic import Rate
 from scheduler.workload import Kind
 
 Profiles = Mapping[Kind, Sequence[Profile]]
@@ -103,7 +103,7 @@ def read(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) -> Wo
     if isinstance(profile, ServiceProfile):
         objective = _part(spec, "objective")
         work["objective"] = seconds(objective.get("p95_latency", objective.get("p95_seconds")))
-        most = int(_part(spec, "replicas").get("max") or 1) * profile.parallel / profile.service_seconds
+        most = int(_part(spec, "replicas").get("max") or 1) * profile.most_per_second
         work["rate"] = Rate.read(uid, seed, profile.load * most, _part(truth, "rate"))
     return Work(**work)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from controlplane.cluster import draws
 from controlplane.cluster.entities import Attempt, Entity, Machine, Pod, Service, Volume
 from controlplane.cluster.port import PodPhase, PodSpec
+from controlplane.cluster.serving.history import Followed
 from controlplane.cluster.work import Profiles, Work, read
 from gpushare.gpu import WHOLE
 from scheduler.snapshot import Node
@@ -23,6 +24,7 @@ class Conditions:
     """The circumstances of a simulated cluster. Seconds are the cluster's.
 
     node_mtbf_seconds: mean time between failures of one node (None: nodes do not fail by themselves).
+    has_requests: False where nobody looks at services, so that their requests need not be simulated.
     Ended pods are forgotten once they are older than keep_seconds and not among the newest keep_ended.
     """
 
@@ -31,6 +33,7 @@ class Conditions:
     node_repair_seconds: float = 1800.0
     keep_seconds: float = 3600.0
     keep_ended: int = 2000
+    has_requests: bool = True
 
 
 class World:
@@ -39,6 +42,7 @@ class World:
     def __init__(self, conditions: Conditions, profiles: Profiles) -> None:
         self.conditions = conditions
         self.profiles = profiles
+        self.runs: dict[str, tuple[int, Followed]] = {}  # what is known of services' requests: (attempt, run)
         self.clear()
 
     def clear(self) -> None:

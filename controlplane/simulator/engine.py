@@ -122,7 +122,7 @@ class Runner:
         self.parts = parts or Parts()
         self.rng = np.random.default_rng(seed)
         self.mix = Mix(self.rng, self.world.largest_gang)
-        self.cluster = SimulatedCluster(self.world.nodes, Conditions(seed=seed))
+        self.cluster = SimulatedCluster(self.world.nodes, Conditions(seed=seed, has_requests=False))
         self.line = BadLine(self.cluster, self.rng, self.world.odds)
         quotas_ = quotas(self.world.nodes)
         self.book = self.parts.book(Snapshot.build(START, self.world.nodes, TEAMS, quotas_, ()))

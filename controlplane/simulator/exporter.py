@@ -1,7 +1,8 @@
 """What exporters on a simulated cluster's nodes would say: DCGM, cAdvisor, Istio and the programs themselves.
 
-One page for all of them, in Prometheus' own format and with the labels of docs/metrics.md. Counters begin when the
-exporter does and grow with the simulated clock: a rate is per second of that clock only where it runs at speed 1.
+One page for all of them, in Prometheus' own format and with the labels of docs/metrics.md. Counters grow with the
+simulated clock: a rate is per second of that clock only where it runs at speed 1. Those of requests begin with their
+service, the others with the exporter.
 """
 
 from collections import defaultdict
@@ -10,10 +11,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from controlplane.cluster.port import PodPhase, PodSeen, PodUse, TrainingUse
+from controlplane.cluster.serving.outcomes import BOUNDS
 from controlplane.cluster.simulated import SimulatedCluster
 
-# Istio's own, in milliseconds: what a service's latencies are counted by where nobody configured anything.
-BOUNDS = (0.5, 1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000)
+MILLISECONDS = tuple(round(1000 * bound, 1) for bound in BOUNDS)
 PERIODS = 10.0  # per second: in which the kernel gives out CPU time
 MIB = 1_048_576
 
@@ -28,7 +29,6 @@ class Exporter:
         self._cluster = cluster
         self._at = cluster.now()
         self._counts: dict[str, dict[Labels, float]] = defaultdict(lambda: defaultdict(float))
-        self._within: dict[str, list[float]] = {}
 
     def collect(self) -> Iterator[Metric]:
         """Every series at the cluster's time."""
@@ -43,7 +43,7 @@ class Exporter:
         jobs = [use for use in self._cluster.training(uids) if (use.workload, use.attempt) in live]
         yield from self._programs(jobs, now - since)
         yield from self._checkpoints({(use.workload, use.attempt) for use in jobs}, running)
-        yield from self._services({pod.workload for pod in running}, since)
+        yield from self._services({pod.workload for pod in running})
 
     def _devices(self, alone: Iterable[PodSeen]) -> Iterator[Metric]:
         """As the DCGM exporter: one series a device, with the name of the pod that has the whole of it."""
@@ -108,27 +108,24 @@ class Exporter:
                 part.add_metric(labels, pod.progress or 0.0)
         yield from (at, part)
 
-    def _services(self, live: set[str], since: float) -> Iterator[Metric]:
-        """As Istio's proxies at the replicas, and a queue as the program's own."""
+    def _services(self, live: set[str]) -> Iterator[Metric]:
+        """As Istio's proxies at the replicas, and a queue as the program's own; refused requests reach no replica.
+
+        Proxies count from their own start on, so these counters do not begin with the exporter.
+        """
         took = HistogramMetricFamily("istio_request_duration_milliseconds", "Request durations.", labels=_SERVICE)
+        requests = CounterMetricFamily("istio_requests", "Requests.", labels=_SERVICE)
         queue = GaugeMetricFamily("weft_service_queue", "Requests that wait.", labels=("workload",))
-        counted: list[Labels] = []
-        self._within = {uid: within for uid, within in self._within.items() if uid in live}
-        answered = self._cluster.answered(since, [bound / 1000 for bound in BOUNDS])
-        for uid in sorted(live & answered.keys()):
-            labels = ("destination", uid, "200")
-            counted.append(labels)
-            self._add("istio_requests", labels, answered[uid].requests)
-            within = self._within.setdefault(uid, [0.0] * len(BOUNDS))
-            for number, more in enumerate(answered[uid].within):
-                within[number] += more
-            buckets = [(str(float(bound)), count) for bound, count in zip(BOUNDS, within, strict=True)]
-            total = self._counts["istio_requests"][labels]
-            took.add_metric(labels, [*buckets, ("+Inf", total)], sum_value=None)
+        answered = self._cluster.answered(live)
+        for uid in sorted(answered):
+            totals, labels = answered[uid], ("destination", uid, "200")
+            requests.add_metric(labels, totals.answered)
+            requests.add_metric(("destination", uid, "0"), totals.failed)
+            buckets = [(str(float(bound)), count) for bound, count in zip(MILLISECONDS, totals.within, strict=True)]
+            took.add_metric(labels, [*buckets, ("+Inf", totals.answered)], sum_value=None)
         for use in self._cluster.services(dict.fromkeys(live)):
             queue.add_metric((use.workload,), use.queue or 0)
-        yield self._counter("istio_requests", "Requests.", _SERVICE, counted)
-        yield from (took, queue)
+        yield from (requests, took, queue)
 
     def _add(self, name: str, labels: Labels, more: float) -> None:
         self._counts[name][labels] += more

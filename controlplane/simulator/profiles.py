@@ -6,6 +6,7 @@ against step_seconds), how much CPU its input needs, how fast it is on which GPU
 """
 
 from controlplane.cluster.physics import NotebookProfile, Profile, ServiceProfile, TrainingProfile
+from controlplane.cluster.serving.traffic import Sizes
 from controlplane.cluster.work import Profiles
 from scheduler.workload import Kind
 
@@ -49,11 +50,20 @@ NOTEBOOKS = (
     NotebookProfile("notebook-tuning", busy=0.7, active_part=0.35, session_seconds=10_800.0, memory=7_000),
 )
 SERVICES = (
-    ServiceProfile("chat-like", service_seconds=0.06, parallel=8, load=0.3, memory=28_000),
-    ServiceProfile("vision-like", service_seconds=0.03, parallel=2, load=0.35, memory=9_000),
-    ServiceProfile("ranker-like", service_seconds=0.02, parallel=1, load=0.45, memory=6_000),
-    ServiceProfile("speech-like-service", service_seconds=0.06, parallel=4, load=0.4, memory=14_000),
-)
+    ServiceProfile(
+        "chat-like", service_seconds=0.05, parallel=8, sizes=Sizes("tokens", 0.5, 120), load=0.3, memory=28_000
+    ),
+    ServiceProfile(
+        "vision-like", service_seconds=0.03, parallel=2, sizes=Sizes("lognormal", 0.2), load=0.35, memory=9_000
+    ),
+    ServiceProfile(
+        "ranker-like", service_seconds=0.02, parallel=1, sizes=Sizes("lognormal", 0.5), load=0.45, memory=6_000
+    ),
+    ServiceProfile(
+        "speech-like-service", service_seconds=0.04, parallel=4, growth=0.2, sizes=Sizes("lognormal", 0.4), load=0.4,
+        memory=14_000,
+    ),
+)  # fmt: skip
 PROFILES: Profiles = {Kind.TRAINING: TRAININGS, Kind.NOTEBOOK: NOTEBOOKS, Kind.INFERENCE: SERVICES}
 
 

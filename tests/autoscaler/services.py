@@ -2,27 +2,37 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from autoscaler.decision import Scale
 from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
-from autoscaler.queueing import Replica
 from autoscaler.scale import scale
 from autoscaler.settings import Settings
+from controlplane.cluster.serving.run import Replica, Run, Setup, State
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Ask, Gang, Kind, Phase, Workload
+from tests.serving.streams import constant
 
 AT = 1_767_225_600.0 + 86_400.0
 OBJECTIVE = Objective(p95_seconds=0.25, availability=0.99)
-REPLICA = Replica(seconds=0.05, at_once=4)  # what a replica can really do: 80 requests/s at most
 SERVICE = Workload(
     id="s", name="chat", team="nlp", kind=Kind.INFERENCE, ask=Ask(gpus=1), gang=Gang(2, 1, 8), phase=Phase.RUNNING
 )
 
 
+@cache
+def p95_seconds(rate: float, replicas: int) -> float | None:
+    """What such replicas do at such a rate for long, request by request; each does 80 requests/s at most."""
+    run = Run(constant(rate), Setup(), State.begin(0.0))
+    run.change(0.0, [Replica(str(number), 4, 0.05) for number in range(replicas)])
+    run.to(60.0)
+    return run.window(30.0).p95_seconds
+
+
 def sample(at: float, rate: float | None, replicas: int = 2, p95: float | None = -1.0, queue: int = 0) -> Sample:
     """One sample of a quarter of a minute; p95 -1 is what such replicas do at such a rate."""
     if p95 is not None and p95 < 0:
-        p95 = None if rate is None else min(REPLICA.p95_seconds(rate, replicas), 30.0)
+        p95 = None if rate is None else p95_seconds(float(f"{rate:.3g}"), replicas)
     return Sample(at, 15.0, replicas, rate, p95, queue=queue)
 
 

@@ -45,6 +45,7 @@ def test_a_decision_stays_within_bounds_and_steps(
     assert wanted <= clamped + max(SETTINGS.up_count, math.ceil(current * SETTINGS.up_part))
 
 
+@settings(deadline=None)  # the first example compiles the simulator
 @given(histories(), st.integers(1, 10), st.integers(0, 19))
 def test_a_window_with_something_unknown_never_makes_a_service_smaller(
     history: list[Sample], current: int, unknown: int
@@ -59,15 +60,15 @@ def test_a_window_with_something_unknown_never_makes_a_service_smaller(
 @settings(deadline=None, max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     level=st.floats(20, 500),
-    noise=st.lists(st.floats(-0.08, 0.08), min_size=100, max_size=100),
+    noise=st.lists(st.integers(-8, 8), min_size=100, max_size=100),
     start=st.integers(1, 10),
 )
-def test_noise_around_a_steady_load_does_not_flap(level: float, noise: list[float], start: int) -> None:
+def test_noise_around_a_steady_load_does_not_flap(level: float, noise: list[int], start: int) -> None:
     """A model may err once; what it learnt from that holds for an hour, so a fall is taken back at most once."""
     current, changed_at, history, changes = start, None, [], []
     for i, part in enumerate(noise * 2):  # 50 minutes
         at = AT + 15.0 * i
-        history = [*history[-240:], sample(at, level * (1 + part), current)]
+        history = [*history[-240:], sample(at, level * (1 + part / 100), current)]
         decision = decide(history, current, changed_at, at=at, gang=Gang(current, 1, 12))
         if decision is not None:
             changes.append((i, decision.workers - current))

@@ -15,7 +15,7 @@ def test_a_service_within_its_objective_keeps_its_replicas() -> None:
 
 
 def test_more_load_gets_more_replicas_before_latency_suffers() -> None:
-    samples = (*steady(40.0, until=AT - 15), sample(AT, 151.5))  # p95 is 0.21 s: no emergency yet
+    samples = (*steady(40.0, until=AT - 15), sample(AT, 151.5, p95=0.21))  # no emergency yet
     decision = decide(samples)
     assert decision is not None
     assert decision.workers == 3

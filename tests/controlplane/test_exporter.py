@@ -8,44 +8,15 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from controlplane.cluster.load import Capacity, Rate, answered, window
 from controlplane.cluster.simulated import SimulatedCluster
-from controlplane.simulator.exporter import BOUNDS, Exporter
+from controlplane.simulator.exporter import MILLISECONDS, Exporter
 from controlplane.simulator.profiles import PROFILES
 from scheduler.workload import Kind
 from tests import servers
 from tests.contract.drive import NODES, SimulatedDrive, gang, pod, run
-
-RATE = Rate("key", 40.0)
-HISTORY = [Capacity(0.0, 1, 4, 0.08), Capacity(400.0, 0, 0, 0.08), Capacity(500.0, 3, 12, 0.05)]
-
-
-@given(st.lists(st.integers(1, 1500), min_size=2, max_size=6, unique=True))
-@settings(max_examples=50)
-def test_requests_add_up_wherever_time_is_cut(cuts: list[int]) -> None:
-    cuts.sort()
-    bounds = (0.05, 0.1, 1.0)
-    parts = [answered(RATE, HISTORY, a, b, bounds) for a, b in zip(cuts, cuts[1:], strict=False)]
-    whole = answered(RATE, HISTORY, cuts[0], cuts[-1], bounds)
-    assert sum(part.requests for part in parts) == pytest.approx(whole.requests)
-    assert [sum(part.within[n] for part in parts) for n in range(3)] == pytest.approx(list(whole.within), rel=0.05)
-    assert list(whole.within) == sorted(whole.within)
-    assert all(0 <= count <= whole.requests + 1e-6 for count in whole.within)
-
-
-def test_requests_are_those_of_the_window() -> None:
-    seen, told = window(RATE, HISTORY, 300.0, 60.0, 0.1), answered(RATE, HISTORY, 240.0, 300.0, (0.1,))
-    assert told.requests == pytest.approx(seen.requests, abs=1)
-    assert told.requests - told.within[0] == pytest.approx(seen.over, rel=0.01, abs=1)
-
-
-def test_nobody_answers_where_nothing_serves() -> None:
-    assert answered(RATE, HISTORY, 400.0, 500.0, (1.0,)).requests == 0
 
 
 @pytest.fixture
@@ -88,7 +59,7 @@ def test_buckets_end_in_all_requests_that_were_answered(drive: SimulatedDrive) -
         if sample.name == "istio_request_duration_milliseconds_bucket"
     }
     total = samples.pop("+Inf")
-    assert [float(le) for le in samples] == list(BOUNDS)
+    assert [float(le) for le in samples] == list(MILLISECONDS)
     assert list(samples.values()) == sorted(samples.values())
     assert page.get_sample_value("istio_requests_total", labels) == total
     (use,) = drive.cluster.services({"s": None})

@@ -3,9 +3,9 @@
 import pytest
 
 from controlplane.cluster import physics
-from controlplane.cluster.load import Capacity, Rate, over_part, p95_seconds, window
 from controlplane.cluster.physics import Layout, TrainingProfile
 from controlplane.cluster.port import PodPhase
+from controlplane.cluster.serving.traffic import Rate
 from controlplane.cluster.simulated import START
 from controlplane.simulator.profiles import PROFILES, named, names
 from scheduler.workload import Kind, Level
@@ -207,17 +207,6 @@ def test_replicas_of_a_new_attempt_serve_the_same_address() -> None:
     assert use.over_objective == 0
 
 
-def test_latency_grows_with_load_and_falls_with_replicas() -> None:
-    one, two = Capacity(0.0, 1, 4, 0.05), Capacity(0.0, 2, 8, 0.05)
-    latencies = [p95_seconds(rate, one) for rate in (1, 40, 60, 70, 78)]
-    assert latencies == sorted(latencies)
-    assert latencies[0] == 0.05
-    assert p95_seconds(78, two) < latencies[-1]
-    assert over_part(78, one, 0.0, 0.1) > over_part(78, two, 0.0, 0.1)
-    assert over_part(1, one, 0.0, 0.04) == 1.0
-    assert over_part(1, one, 0.0, None) == 0.0
-
-
 def test_requests_come_in_waves_and_bursts() -> None:
     rate = Rate("k", 100.0, amplitude=0.5, burst=3.0, burst_part=0.05)
     day = [rate.at(START + 60 * i) for i in range(1440)]
@@ -225,11 +214,6 @@ def test_requests_come_in_waves_and_bursts() -> None:
     assert max(day) > 250
     assert min(day) < 60
     assert Rate("other", 100.0).at(START) != Rate("k", 100.0).at(START)
-
-
-def test_a_window_before_anybody_asked_is_empty() -> None:
-    empty = window(Rate("k", 100.0), (), START, 60.0, 0.2)
-    assert (empty.requests, empty.p95_seconds) == (0, None)
 
 
 def test_logs_tell_the_story_of_a_job() -> None:

@@ -1,0 +1,384 @@
+"""One service, request by request: a queue first come first served at one gateway, and replicas that take from it.
+
+A request goes to the slot that has been idle longest, or, when all are in use, to the one that is idle first. A client
+that waits longer than its patience leaves. A replica that is taken away ends what it has begun; one that is lost fails
+it. Where no replica is there, requests are refused, unless the gateway holds them (as an activator does).
+
+Nothing depends on how often or by how much time is moved on: `to(a); to(b)` is `to(b)`. `State` is all that is needed
+to go on from a moment; the requests that wait are known by the number of the first of them.
+"""
+
+import math
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from controlplane.cluster.serving.loops import GAVE_UP, HAS_NUMBA, serve
+from controlplane.cluster.serving.outcomes import KEEP_SECONDS, Outcomes, Recent, Totals, Window, percentile
+from controlplane.cluster.serving.traffic import BLOCK_SECONDS, Block, Floats, Ints, Traffic
+
+PATIENCE = 30.0  # seconds until a client gives up
+REFUSED, LOST = -2, -3  # instead of a replica, beside loops.GAVE_UP
+POOL = "*"  # all replicas together, where groups of requests are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica: requests (or batches) at once, seconds of a request of mean size."""
+
+    name: str
+    slots: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What holds for a service for good.
+
+    batch: requests that one slot takes together, at most; growth: part by which each of them but the first makes the
+    step longer. patience: seconds, None is for ever. objective: seconds within which a request is on time. holds:
+    whether requests wait where no replica is there.
+    """
+
+    batch: int = 1
+    growth: float = 0.0
+    patience: float | None = PATIENCE
+    objective: float | None = None
+    holds: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise ValueError(f"batch: {self.batch} requests at once. Use 1 or more.")
+        if self.growth < 0:
+            raise ValueError(f"growth: {self.growth} would make large batches faster. Use 0 or more.")
+
+
+@dataclass(slots=True, eq=False)
+class Flights:
+    """Requests that are being served. by: index of the replica, or -1 when it only ends what it has begun."""
+
+    arrived: Floats = field(default_factory=lambda: np.empty(0))
+    began: Floats = field(default_factory=lambda: np.empty(0))
+    ends: Floats = field(default_factory=lambda: np.empty(0))
+    by: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    count: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def pick(self, those: "np.typing.NDArray[np.bool_]") -> "Flights":
+        """Some of them."""
+        return Flights(self.arrived[those], self.began[those], self.ends[those], self.by[those], self.count[those])
+
+    def and_(self, other: "Flights") -> "Flights":
+        """Both."""
+        pairs = zip(self._parts(), other._parts(), strict=True)
+        return Flights(*(np.concatenate(pair) for pair in pairs))
+
+    def plain(self) -> list[list[Any]]:
+        """As lists."""
+        return [part.tolist() for part in self._parts()]
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.arrived, self.began, self.ends, self.by, self.count)
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """A service at a moment, before anything of that moment has happened.
+
+    block, index: of the first request that has not been begun. free, owner: the heap of slots (see loops.serve).
+    totals: since the service began.
+    """
+
+    at: float
+    block: int
+    index: int = 0
+    replicas: tuple[Replica, ...] = ()
+    free: Floats = field(default_factory=lambda: np.empty(0))
+    owner: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    flights: Flights = field(default_factory=Flights)
+    totals: Totals = field(default_factory=Totals)
+
+    @staticmethod
+    def begin(at: float) -> "State":
+        """Nothing runs, and nothing has come."""
+        return State(at, math.floor(at / BLOCK_SECONDS))
+
+    def copy(self) -> "State":
+        """One that does not change with this one; arrays of requests are never written to."""
+        totals = replace(self.totals, within=list(self.totals.within))
+        return replace(self, free=self.free.copy(), owner=self.owner.copy(), totals=totals)
+
+    def plain(self) -> list[Any]:
+        """As JSON."""
+        totals = [self.totals.answered, self.totals.refused, self.totals.failed, self.totals.within]
+        replicas = [[r.name, r.slots, r.seconds] for r in self.replicas]
+        slots = [self.free.tolist(), self.owner.tolist()]
+        return [self.at, self.block, self.index, replicas, *slots, self.flights.plain(), totals]
+
+    @staticmethod
+    def of(plain: Sequence[Any]) -> "State":
+        """The state that `plain` told."""
+        at, block, index, replicas, free, owner, flights, totals = plain
+        arrived, began, ends, by, count = flights
+        return State(
+            at, block, index, tuple(Replica(*r) for r in replicas), np.array(free, float), np.array(owner, np.int64),
+            Flights(
+                np.array(arrived, float), np.array(began, float), np.array(ends, float), np.array(by, np.int64),
+                np.array(count, np.int64),
+            ),
+            Totals(*totals),
+        )  # fmt: skip
+
+
+class Run:
+    """A service that goes on from a state."""
+
+    def __init__(self, traffic: Traffic, setup: Setup, state: State) -> None:
+        self.traffic, self.setup, self.state = traffic, setup, state.copy()
+        self._recent = Recent()
+        self._blocks: dict[int, Block] = {}
+        self._slots: deque[tuple[float, int]] = deque([(state.at, len(state.free))])  # from when on how many
+        self._busy: deque[tuple[Floats, Floats]] = deque()  # began, ended of what was served lately
+        if len(self.state.flights.ends):
+            self._busy.append((self.state.flights.began, self.state.flights.ends))
+
+    # --- time --------------------------------------------------------------------------------
+
+    def to(self, until: float) -> None:
+        """Let happen all that comes before `until`."""
+        state = self.state
+        while state.at < until:
+            edge = (math.floor(state.at / BLOCK_SECONDS) + 1) * BLOCK_SECONDS
+            self._step(min(edge, until))
+
+    def change(self, at: float, replicas: Sequence[Replica], lost: Collection[str] = ()) -> None:
+        """From `at` on these replicas serve. Those of `lost` fail what they have begun; the others end it."""
+        self.to(at)
+        state = self.state
+        replicas = tuple(replicas)
+        if self.traffic.group > 1:
+            replicas, lost = self._pooled(replicas), ()
+        known = {replica.name: number for number, replica in enumerate(state.replicas)}
+        number_of = {known[r.name]: number for number, r in enumerate(replicas) if r.name in known}
+        failed = np.isin(state.flights.by, [known[name] for name in lost if name in known])
+        self._emit(state.flights.pick(failed), ended=at, by=LOST)
+        kept = state.flights.pick(~failed)
+        kept.by = np.array([number_of.get(int(by), -1) for by in kept.by], dtype=np.int64)
+        state.flights = kept
+        slots: list[tuple[float, int]] = []
+        for number, replica in enumerate(replicas):
+            before = known.get(replica.name, -1)
+            free = sorted(state.free[state.owner == before].tolist()) if before >= 0 else []
+            free += [at] * (replica.slots - len(free))
+            slots += [(when, number) for when in free[: replica.slots]]
+        slots.sort()
+        state.replicas = replicas
+        state.free = np.array([when for when, _ in slots], float)
+        state.owner = np.array([number for _, number in slots], dtype=np.int64)
+        if self._slots[-1][0] == at:
+            self._slots.pop()
+        self._slots.append((at, len(slots)))
+
+    def skip(self, to: float) -> None:
+        """Nothing comes until then; what waits is forgotten. For times in which the service has no replica."""
+        state = self.state
+        state.at, state.block = to, self._number(to)
+        state.index = int(np.searchsorted(self._block(state.block).at, to))
+        self._forget()
+
+    # --- what is seen ------------------------------------------------------------------------
+
+    def window(self, seconds: float) -> Window:
+        """The last seconds, at most KEEP_SECONDS; what was before this run began is not known."""
+        now, since = self.state.at, self.state.at - seconds
+        ended = self._recent.between(since, now)
+        good = ended.is_answered
+        requests = int(ended.count.sum())
+        in_time = good if self.setup.objective is None else good & (ended.latency <= self.setup.objective)
+        return Window(
+            requests=requests,
+            over=requests - int(ended.count[in_time].sum()),
+            failed=requests - int(ended.count[good].sum()),
+            p95_seconds=percentile(ended.latency[good], ended.count[good], 0.95),
+            arrived=self._arrived(since, now),
+            queue=self.waiting,
+            duty=self._duty(since, now),
+        )
+
+    @property
+    def waiting(self) -> int:
+        """Requests that have come and have not been begun."""
+        state = self.state
+        total = 0
+        for number in range(state.block, self._number(state.at) + 1):
+            block = self._block(number)
+            last = int(np.searchsorted(block.at, state.at))
+            total += int(block.count[state.index if number == state.block else 0 : last].sum())
+        return total
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """What ended lately, one by one."""
+        return self._recent.between(self.state.at - KEEP_SECONDS, self.state.at)
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _step(self, until: float) -> None:
+        """To a time in the same block."""
+        state = self.state
+        at, size, hold, count = self._waiting_and_coming(until)
+        serves = len(state.free) > 0
+        begun = self._serve(at, size, hold, count, until) if serves else self._hold(at, count, until)
+        self._pass(begun, until)
+        done = state.flights.ends < until
+        self._emit(state.flights.pick(done))
+        state.flights = state.flights.pick(~done)
+        state.at = until
+        self._forget()
+
+    def _serve(self, at: Floats, size: Floats, hold: Floats, count: Ints, until: float) -> int:
+        state, setup = self.state, self.setup
+        seconds = np.array([replica.seconds for replica in state.replicas])
+        patience = math.inf if setup.patience is None else setup.patience
+        began, ended, by = np.empty(len(at)), np.empty(len(at)), np.empty(len(at), dtype=np.int64)
+        if HAS_NUMBA:
+            begun = serve(
+                at, size, hold, 0, until, state.free, state.owner, seconds, setup.batch, setup.growth, patience, began,
+                ended, by,
+            )  # fmt: skip
+        else:
+            begun = self._interpreted(at, size, hold, until, seconds, patience, began, ended, by)
+        gave_up = by[:begun] == GAVE_UP
+        taken = Flights(at[:begun], began[:begun], ended[:begun], by[:begun], count[:begun])
+        self._emit(taken.pick(gave_up), by=GAVE_UP)
+        served = taken.pick(~gave_up)
+        if len(served.ends):
+            self._busy.append((served.began, served.ends))
+        state.flights = state.flights.and_(served)
+        return begun
+
+    def _interpreted(
+        self, at: Floats, size: Floats, hold: Floats, until: float, seconds: Floats, patience: float, began: Floats,
+        ended: Floats, by: Ints,
+    ) -> int:  # fmt: skip
+        """The same without numba: lists are faster there than arrays."""
+        state, setup = self.state, self.setup
+        lists: list[Any] = [array.tolist() for array in (at, size, hold, state.free, state.owner, seconds)]
+        told: list[Any] = [array.tolist() for array in (began, ended, by)]
+        begun = serve(
+            lists[0], lists[1], lists[2], 0, until, lists[3], lists[4], lists[5], setup.batch, setup.growth, patience,
+            told[0], told[1], told[2],
+        )  # fmt: skip
+        state.free[:], state.owner[:] = lists[3], lists[4]
+        began[:], ended[:], by[:] = told
+        return begun
+
+    def _hold(self, at: Floats, count: Ints, until: float) -> int:
+        """No replica is there: requests are refused at once, or wait until their clients give up."""
+        patience = math.inf if self.setup.patience is None else self.setup.patience
+        ends = at + patience if self.setup.holds else np.maximum(at, self.state.at)
+        begun = int(np.searchsorted(ends, until))
+        none = np.full(begun, -1, dtype=np.int64)
+        self._emit(Flights(at[:begun], ends[:begun], ends[:begun], none, count[:begun]), by=REFUSED)
+        return begun
+
+    def _emit(self, flights: Flights, ended: float | None = None, by: int | None = None) -> None:
+        """Count these requests as ended."""
+        if not len(flights.ends):
+            return
+        ends = flights.ends if ended is None else np.full(len(flights.ends), ended)
+        answered = np.full(len(ends), by is None)
+        taken = np.full(len(ends), by != REFUSED)
+        outcomes = Outcomes(ends, ends - flights.arrived, flights.count, answered, taken)
+        self.state.totals.add(outcomes)
+        self._recent.add(outcomes, self.state.at)
+
+    def _pooled(self, replicas: Sequence[Replica]) -> tuple[Replica, ...]:
+        """All replicas as one, whose slots serve groups; capacity stays what it was."""
+        slots = sum(replica.slots for replica in replicas)
+        if not slots:
+            return ()
+        per_second = sum(replica.slots / replica.seconds for replica in replicas)
+        together = max(1, round(slots / self.traffic.group))
+        return (Replica(POOL, together, together * self.traffic.group / per_second),)
+
+    # --- requests by number ------------------------------------------------------------------
+
+    def _number(self, at: float) -> int:
+        return math.floor(at / BLOCK_SECONDS)
+
+    def _block(self, number: int) -> Block:
+        if number not in self._blocks:
+            self._blocks[number] = self.traffic.block(number)
+        return self._blocks[number]
+
+    def _waiting_and_coming(self, until: float) -> tuple[Floats, Floats, Floats, Ints]:
+        """The requests from the first that waits on that come before `until`, in order."""
+        state = self.state
+        numbers = range(state.block, self._number(state.at) + 1)
+        blocks = [self._block(number) for number in numbers]
+        if state.index == 0 and len(blocks) == 1 and state.at == state.block * BLOCK_SECONDS:
+            first, rest = blocks[0], []
+        else:
+            first, rest = _after(blocks[0], state.index), blocks[1:]
+        last = int(np.searchsorted((rest[-1] if rest else first).at, until))
+        parts = [first, *rest]
+        parts[-1] = _up_to(parts[-1], last)
+        if len(parts) == 1:
+            return parts[0].at, parts[0].size, parts[0].hold, parts[0].count
+        return (
+            np.concatenate([part.at for part in parts]),
+            np.concatenate([part.size for part in parts]),
+            np.concatenate([part.hold for part in parts]),
+            np.concatenate([part.count for part in parts]),
+        )
+
+    def _pass(self, begun: int, until: float) -> None:
+        """So many requests do not wait any more."""
+        state = self.state
+        state.index += begun
+        newest = self._number(until)
+        while state.block < newest and state.index >= len(self._block(state.block).at):
+            state.index -= len(self._block(state.block).at)
+            state.block += 1
+
+    # --- memory ------------------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        old = self.state.at - KEEP_SECONDS
+        first = min(self.state.block, self._number(old))
+        for number in [n for n in self._blocks if n < first]:
+            del self._blocks[number]
+        while self._busy and self._busy[0][1].max() < old:
+            self._busy.popleft()
+        while len(self._slots) > 1 and self._slots[1][0] <= old:
+            self._slots.popleft()
+
+    def _arrived(self, since: float, until: float) -> int:
+        total = 0
+        for number in range(self._number(since), self._number(until) + 1):
+            block = self._block(number)
+            first, last = np.searchsorted(block.at, [since, until])
+            total += int(block.count[first:last].sum())
+        return total
+
+    def _duty(self, since: float, until: float) -> float:
+        there = 0.0
+        ends = [at for at, _ in list(self._slots)[1:]] + [until]
+        for (at, slots), end in zip(self._slots, ends, strict=True):
+            there += slots * max(0.0, min(end, until) - max(at, since))
+        worked = sum(
+            float(np.maximum(0.0, np.minimum(ended, until) - np.maximum(began, since)).sum())
+            for began, ended in self._busy
+        )
+        return min(1.0, worked / there) if there else 0.0
+
+
+def _after(block: Block, first: int) -> Block:
+    return Block(block.at[first:], block.size[first:], block.hold[first:], block.count[first:])
+
+
+def _up_to(block: Block, last: int) -> Block:
+    return Block(block.at[:last], block.size[:last], block.hold[:last], block.count[:last])
