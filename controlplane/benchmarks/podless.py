@@ -9,10 +9,9 @@ import heapq
 import itertools
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from controlplane import wake
 from controlplane.cluster.port import LogLine, Note, Observation, PodPhase, PodSeen, PodSpec
 from controlplane.simulator.presets import Pool, Preset
 from gpushare.gpu import WHOLE
@@ -96,6 +95,7 @@ class Podless:
         self._lock = threading.Lock()
         self._changes: list[PodSeen] = []  # in order: a cursor is a number of them
         self._known: set[str] = set()
+        self._listeners: list[Callable[[], None]] = []
         self._ends: list[tuple[float, int, PodSeen]] = []
         self._ties = itertools.count()
         self._clock = threading.Thread(target=self._tick, name="podless", daemon=True)
@@ -114,6 +114,14 @@ class Podless:
             nodes = self._nodes if is_full else ()
             return Observation(self.now(), str(len(self._changes)), is_full, tuple(pods.values()), nodes)
 
+    def on_news(self, tell: Callable[[], None]) -> None:
+        """Have it called after each change."""
+        self._listeners.append(tell)
+
+    def _ring(self) -> None:
+        for tell in self._listeners:
+            tell()
+
     def start(self, pods: Sequence[PodSpec]) -> None:
         """Run these from now on."""
         now = self.now()
@@ -127,7 +135,7 @@ class Podless:
                 over = replace(seen, phase=PodPhase.SUCCEEDED, ended_at=end, exit_code=0)
                 self._changes.append(seen)
                 heapq.heappush(self._ends, (end, next(self._ties), over))
-        wake.bells["observe"].set()
+        self._ring()
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
         """End these now."""
@@ -138,7 +146,7 @@ class Podless:
             self._ends = [entry for entry in self._ends if entry not in gone]
             heapq.heapify(self._ends)
             self._changes += (replace(seen, phase=PodPhase.GONE, ended_at=self.now()) for _, _, seen in gone)
-        wake.bells["observe"].set()
+        self._ring()
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         """Nothing to do."""
@@ -172,7 +180,7 @@ class Podless:
                 ended = list(self._due())
                 self._changes += ended
             if ended:
-                wake.bells["observe"].set()
+                self._ring()
             time.sleep(_QUANTUM)
 
     def _due(self) -> Iterator[PodSeen]:

@@ -123,6 +123,11 @@ class Book:
 
     # --- what others read --------------------------------------------------------------------
 
+    @property
+    def number(self) -> int:
+        """Of the newest change: it grows with each change that an observation shows, and with nothing else."""
+        return self._number
+
     def since(self, number: int | None) -> Page:
         """What changed after this number; everything for None or one that is too old or unknown."""
         with self._lock:
