@@ -24,6 +24,7 @@ from controlplane.benchmarks import (
     start,
     streams,
     testcluster,
+    turnaround,
     watching,
 )
 from controlplane.benchmarks.figure import Options, Progress, Result
@@ -48,6 +49,7 @@ BENCHMARKS: Mapping[str, Callable[[Options, Progress], Result]] = {
     "kubernetes-resync": watching.resync,
     "watch": watching.watch,
     "test-cluster": testcluster.run,
+    "turnaround": turnaround.run,
     "fairness": fairness.run,
     "openb": openb.run,
     "backfill": backfill.run,

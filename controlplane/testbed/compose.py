@@ -12,7 +12,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,12 +114,18 @@ class Installation:
 
 
 @contextmanager
-def prepared(folder: Path, variables: Mapping[str, str] = {}, extra: Mapping[str, str] = {}) -> Iterator[Installation]:
+def prepared(
+    folder: Path,
+    variables: Mapping[str, str] = {},
+    extra: Mapping[str, str] = {},
+    database_options: Mapping[str, str] = DURABLE,
+) -> Iterator[Installation]:
     """The compose file's parts, servers running and `install` not yet run.
 
-    variables: those of an .env file; extra: what an override file adds to the environment of our own services.
+    variables: those of an .env file; extra: what an override file adds to the environment of our own services;
+    database_options: Postgres' own, none for one as it comes.
     """
-    with postgres.prepared(DURABLE) as server:
+    with postgres.prepared(database_options) as server:
         ports = {name: free_port() for name in ("web", "redis", "prometheus", "worker-1", "worker-2")}
         database = f"{server.url.rpartition('/')[0]}/weft"
         _secrets(folder / "secrets", database, ports["redis"])
@@ -141,12 +147,21 @@ def prepared(folder: Path, variables: Mapping[str, str] = {}, extra: Mapping[str
             made.end()
 
 
-def up(made: Installation, *, prepare: Callable[[], None] = lambda: None, seconds: float = 90.0) -> None:
-    """Install, start web, workers, beats and Prometheus as the file says, and wait until all loops turn."""
+def up(
+    made: Installation,
+    *,
+    prepare: Callable[[], None] = lambda: None,
+    seconds: float = 90.0,
+    without: Collection[str] = (),
+) -> None:
+    """Install, start web, workers, beats and Prometheus as the file says, and wait until all loops turn.
+
+    without: parts that are not started.
+    """
     made.run("install")
     prepare()
     for name in made.parts:
-        if name not in ("install", "postgres", "redis"):
+        if name not in ("install", "postgres", "redis", *without):
             made.start(name)
     wait_until(made.answers, "every loop", seconds)
 

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from controlplane.benchmarks import authorization, fuzz, largeworld, podless, roundload, stopping
+from controlplane.benchmarks import authorization, fuzz, largeworld, podless, roundload, stopping, turnaround
 from controlplane.benchmarks.site import SPARE_GPUS
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import wiring
@@ -101,6 +101,14 @@ def prepare_site(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"submitted": count}
 
 
+def prepare_turnaround(options: Mapping[str, Any]) -> dict[str, Any]:
+    """One team that owns all machines; nothing is submitted here."""
+    User.objects.all().delete()  # the preset brings its own people
+    presets.load(preset=turnaround.preset(), password=settings.ADMIN_PASSWORD, speed=1.0)
+    presets.forget_world(now=time.time())
+    return {"teams": 1}
+
+
 def _steady(number: int) -> dict[str, object]:
     return {
         "type": "training",
@@ -127,6 +135,7 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "admission-worker": work,
     "admission-submit": submit,
     "site-prepare": prepare_site,
+    "turnaround-prepare": prepare_turnaround,
     "authorization": authorization.trial,
     "fuzz-prepare": fuzz.prepare,
     "fencing-worker": stop_now_and_then,
