@@ -218,7 +218,7 @@ class Bench:
 
 
 def handovers(courses: Iterable[Course], since: float) -> list[Step]:
-    """Those of GPUs that became free from then on. Raises BenchmarkError where two pods ran on one GPU."""
+    """Those to pods that run from then on. Raises BenchmarkError where two pods were on one GPU."""
     by_place: dict[tuple[str, str], list[Course]] = defaultdict(list)
     for course in courses:
         if course.bound_at is not None and course.running_at is not None:
@@ -229,7 +229,7 @@ def handovers(courses: Iterable[Course], since: float) -> list[Step]:
         for before, after in zip(there, there[1:], strict=False):
             if before.ended_at is None or before.ended_at > _bound_at(after):
                 raise BenchmarkError(f"Two pods were on {' '.join(place)} at a time.")
-            if before.ended_at >= since and after.running_at is not None:
+            if after.running_at is not None and after.running_at >= since:
                 found.append(Step(_bound_at(after) - before.ended_at, after.running_at - before.ended_at))
     return found
 

@@ -108,13 +108,17 @@ class KubernetesCluster:
     def _watching(self) -> Mirror:
         with self._lock:
             if self._mirror is None:
-                self._watches = Api(self._access, in_flight=8, name="kubernetes-mirror")
+                self._watches = self._api_to_watch()
                 self._mirror = Mirror(
                     self._watches, self._book, clock=self._clock, page=self._page, tell=self._tell_news
                 )
                 self._mirror.start()
         self._mirror.wait(FIRST_LIST_SECONDS)
         return self._mirror
+
+    def _api_to_watch(self) -> Api:
+        """For the mirror: an event loop of its own."""
+        return Api(self._access, in_flight=8, name="kubernetes-mirror")
 
     def _dismiss_ghosts(self) -> None:
         """Have the pods of lost nodes end when their node comes back: they have been given up."""

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from controlplane.benchmarks import authorization, fuzz, largeworld, podless, roundload, stopping, turnaround
+from controlplane.benchmarks import authorization, fuzz, largeworld, podless, roundload, stopping, turnaround, watched
 from controlplane.benchmarks.site import SPARE_GPUS
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import wiring
@@ -60,10 +60,10 @@ def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def work(options: Mapping[str, Any]) -> NoReturn:
-    """A worker as in production, but for its machines."""
-    cluster = podless.Podless(podless.preset().nodes)
+    """A worker as in production, but for the API server that it watches and commands."""
+    cluster = watched.WatchedCluster(podless.preset().nodes)
     wiring.use(lambda: Wiring(cluster, Unmeasured(), wiring.holder()))
-    current_app.start(["worker", "--pool", "threads", "--concurrency", "1", "--without-gossip", "--without-mingle"])
+    current_app.start(["worker", "--pool", "threads", "--concurrency", "2", "--without-gossip", "--without-mingle"])
 
 
 def submit(options: Mapping[str, Any]) -> dict[str, Any]:
