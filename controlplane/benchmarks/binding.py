@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import psycopg
+from django.conf import settings
 
 from controlplane.benchmarks import bindload, processes, rights
 from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
@@ -33,6 +34,8 @@ from controlplane.testbed.stages import NEVER
 
 NODES, GANGS, REPEAT, SUBMISSIONS = 1200, 2000, 5, 200
 GIVE_UP_SECONDS = 300.0
+PREPARED = settings.PREPARED_WORKLOADS  # production's own default
+UNBOUND = "/api/v1/pods?limit=1&fieldSelector=spec.nodeName="
 POLL_SECONDS = 0.5  # the server looks through all pods for the answer: more often, and it is part of the load
 DECISIONS = "SELECT sum(took_ms), count(*) FROM controlplane_cycle WHERE loop = 'schedule'"
 
@@ -109,7 +112,7 @@ def _baseline(nodes: int, gangs: int, tell: Callable[[str], None]) -> float:
         cluster.start("scheduler")
         cluster.wait_for(lambda: _bound(cluster) > 0, "the first bind")
         first, began = _bound(cluster), time.monotonic()
-        return (total - first) / (_all_bound(cluster) - began)
+        return (total - first) / (_all_bound(cluster, total) - began)
 
 
 def _plain_namespaces(cluster: TestCluster) -> None:
@@ -135,10 +138,10 @@ def _bound(cluster: TestCluster) -> int:
     return len(cluster.request("GET", "/api/v1/pods?fieldSelector=spec.nodeName!=")["items"])
 
 
-def _all_bound(cluster: TestCluster) -> float:
-    """When no pod waits any more, by the monotonic clock."""
+def _all_bound(cluster: TestCluster, total: int) -> float:
+    """When all pods are there and none waits any more, by the monotonic clock."""
     deadline = time.monotonic() + GIVE_UP_SECONDS
-    while cluster.request("GET", "/api/v1/pods?limit=1&fieldSelector=spec.nodeName=")["items"]:
+    while _count(cluster) < total or cluster.request("GET", UNBOUND)["items"]:
         if time.monotonic() > deadline:
             raise BenchmarkError(f"Not all pods were bound after {GIVE_UP_SECONDS:g} s.")
         time.sleep(POLL_SECONDS)
@@ -152,17 +155,18 @@ def _ours(nodes: int, gangs: int, tell: Callable[[str], None]) -> Ours:
     total = gangs * bindload.GANG
     with _cluster(nodes, "sim") as cluster, ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-binding-")))
-        env = _servers(stack, folder, cluster) | {"WEFT_PREPARED_WORKLOADS": str(gangs)}
+        env = _servers(stack, folder, cluster)
         tell("ours: making pods")
         processes.run(env, "trial_binding", "prepare", "--nodes", str(nodes), "--count", str(gangs))
         with _talking(env, folder, "worker") as worker:
-            cluster.wait_for(lambda: _count(cluster) >= total, "the prepared pods", GIVE_UP_SECONDS)
+            prepared = min(gangs, PREPARED) * bindload.GANG
+            cluster.wait_for(lambda: _count(cluster) >= prepared, "the prepared pods", GIVE_UP_SECONDS)
             _check(worker, folder)
             tell("ours: binding")
             time.sleep(2.0)  # what the pods' making left to do is not counted
             began = time.monotonic()
             _say(worker)
-            seconds = _all_bound(cluster) - began
+            seconds = _all_bound(cluster, total) - began
             _say(worker)
             _check(worker, folder, is_over=True)
             found = json.loads(worker.stdout.readlines()[-1]) if worker.stdout else {}

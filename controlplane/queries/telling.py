@@ -1,7 +1,10 @@
 """What the cluster is told beside commands: the pods of what waits next, and why each workload is where it is."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
+from uuid import UUID
 
 from controlplane import members
 from controlplane.cluster.port import Note, PodSpec
@@ -17,20 +20,31 @@ COMING_UP = (Phase.RESERVED, Phase.ADMITTED, Phase.STARTING, Phase.SCALING, Phas
 AT_ONCE, BESIDE_COMMANDS = 500, 25  # events looked at in one round
 
 
-def waiting(at: float, limit: int) -> tuple[PodSpec, ...]:
+@dataclass
+class Upcoming:
+    """The pods of what waits, kept from one look to the next: a row is read again when its version is new."""
+
+    pods: dict[UUID, tuple[int, tuple[PodSpec, ...]]] = field(default_factory=dict)  # uid -> version, pods
+
+
+def waiting(at: float, limit: int, kept: Upcoming) -> tuple[PodSpec, ...]:
     """The pods of the first `limit` queued workloads, by priority and age, as their next attempt will have them.
 
     Gangs whose size is decided only when they are placed are left out: a worker knows how many it has as peers.
     """
     fixed = Workload.objects.filter(phase=Phase.QUEUED.value, intent="", workers_min=1, workers_max=1)
     gangs = Workload.objects.filter(phase=Phase.QUEUED.value, intent="", kind=Kind.TRAINING.value)
-    queued = (fixed | gangs).order_by("-priority", "seq").select_related("team")
-    pods: list[PodSpec] = []
-    for row in queued[:limit]:
-        is_fixed = row.workers_min == row.workers_max == row.workers
-        if is_fixed and (row.not_before is None or row.not_before <= at):
-            pods += (_pod(row, rank) for rank in range(members.companions(row.spec) + row.workers))
-    return tuple(pods)
+    queued = fixed | gangs
+    heads = list(queued.order_by("-priority", "seq").values_list("uid", "version", "not_before")[:limit])
+    known = {uid: kept.pods[uid] for uid, version, _ in heads if kept.pods.get(uid, (None,))[0] == version}
+    news = [uid for uid, _, _ in heads if uid not in known]
+    for first in range(0, len(news), AT_ONCE):
+        # One that was placed meanwhile is not among them.
+        for row in queued.filter(uid__in=news[first : first + AT_ONCE]).select_related("team"):
+            known[row.pk] = row.version, _pods(row)
+    kept.pods = known
+    ready = (known[uid][1] for uid, _, later in heads if uid in known and (later is None or later <= at))
+    return tuple(chain.from_iterable(ready))
 
 
 def starting() -> frozenset[str]:
@@ -58,6 +72,12 @@ def notes(after: int, limit: int = AT_ONCE) -> tuple[int, tuple[Note, ...]]:
 def last() -> int:
     """The newest event's number; 0 before the first."""
     return Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
+
+
+def _pods(row: Workload) -> tuple[PodSpec, ...]:
+    if not row.workers_min == row.workers_max == row.workers:
+        return ()
+    return tuple(_pod(row, rank) for rank in range(members.companions(row.spec) + row.workers))
 
 
 def _pod(row: Workload, rank: int) -> PodSpec:

@@ -7,6 +7,7 @@ import pytest
 from controlplane.loops import tell
 from controlplane.models import Action
 from controlplane.queries import telling
+from controlplane.services.workloads import patch
 from scheduler.decision import Reason, Wait
 from tests.controlplane.state import World
 
@@ -49,6 +50,16 @@ def test_the_head_of_the_queue_comes_first_and_no_more_than_the_setting_says(wor
     assert prepared(world) == [f"{urgent.pk}-1-0"]
     settings.PREPARED_WORKLOADS = 0
     assert prepared(world) == []
+
+
+def test_what_was_changed_while_it_waits_has_the_pods_that_it_asks_for_now(world):
+    job = world.submit("job", workers=2)
+    other = world.submit("other")
+    assert prepared(world) == [f"{job.pk}-1-0", f"{job.pk}-1-1", f"{other.pk}-1-0"]
+    job.refresh_from_db()
+    patch(workload=job, changes={"workers": {"count": 3}}, version=job.version, actor="ann")
+    assert prepared(world) == [*(f"{job.pk}-1-{rank}" for rank in range(3)), f"{other.pk}-1-0"]
+    assert [pod.size for pod in world.cluster.prepared] == [3, 3, 3, 1]
 
 
 def test_a_gang_whose_size_is_open_has_no_pods_before_it_is_placed(world):
