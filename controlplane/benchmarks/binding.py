@@ -6,6 +6,12 @@ kube-scheduler. Ours are the production loops on a durable Postgres with quotas 
 decide, so it counts decisions, commits and binds. Ours have the account, rights and fences of production (rights.py);
 kube-scheduler has its own account, and no fences. Its clock starts with its first bind, so its start is not held
 against it.
+
+Settings are production's, its number of prepared workloads too: the pods of those behind are made while the clock runs,
+where kube-scheduler finds all of them made. Two things differ in the runs beside kube-scheduler. The loops that decide
+start once the others have prepared what they will, as kube-scheduler is started with all pods there; and the loops run
+without Celery's consumer, as they are in one process and need nobody's hints. The single jobs have the compose file's
+worker and its broker.
 """
 
 import json
@@ -26,7 +32,7 @@ from controlplane.benchmarks import bindload, processes, rights
 from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
 from controlplane.cluster.kubernetes import names, pods, services
 from controlplane.cluster.port import PodSpec
-from controlplane.testbed import binaries, postgres
+from controlplane.testbed import binaries, compose, postgres
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.processes import running, wait_for
 from controlplane.testbed.redis import redis_server
@@ -181,8 +187,8 @@ def _singles(nodes: int, count: int) -> list[float]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-binding-")))
         env = _servers(stack, folder, cluster) | {"REDIS_URL": stack.enter_context(redis_server())}
         processes.run(env, "trial_binding", "prepare", "--nodes", str(nodes), "--count", "0")
-        worker = ["-m", "celery", "-A", "controlplane.celery", "worker", "--pool", "threads", "--concurrency", "1"]
-        stack.enter_context(running([processes.manage()[0], *worker], log=folder / "worker.log", env=env))
+        worker = [processes.manage()[0], "-m", *compose.services()["worker"]["command"].split()]
+        stack.enter_context(running(worker, log=folder / "worker.log", env=env))
         submitter = stack.enter_context(_talking(env, folder, "submit"))
         with psycopg.connect(env["DATABASE_URL"], autocommit=True) as database:
             observed = "SELECT count(*) FROM controlplane_node"
@@ -209,9 +215,9 @@ def _servers(stack: ExitStack, folder: Path, cluster: TestCluster) -> dict[str, 
     process = stack.enter_context(running(server.command, log=server.log, user=server.user))
     wait_for(process, server.answers, "Postgres", server.log)
     url = postgres.create_database(server.url, "weft")
-    env = processes.production(folder, DATABASE_URL=url, CLUSTER="kubernetes", PROMETHEUS_URL="")
+    env = processes.production(folder, DATABASE_URL=url, CLUSTER="kubernetes")
     kubeconfig = rights.scheduler(cluster, bindload.TEAM_NAMES)
-    return env | {"WEFT_KUBECONFIG": str(kubeconfig), "WEFT_LOG_LEVEL": "WARNING"}
+    return env | {"WEFT_KUBECONFIG": str(kubeconfig)}
 
 
 def _talking(env: dict[str, str], folder: Path, name: str) -> "subprocess.Popen[str]":

@@ -117,7 +117,6 @@ def _installation(folder: Path, progress: Progress) -> Iterator["Bench"]:
             folder / "site",
             {"CLUSTER": "kubernetes"},
             {"WEFT_KUBECONFIG": str(rights.scheduler(cluster, [TEAM]))},
-            database_options={},
         ) as made,
     ):
         progress(0.05, "starting the installation")

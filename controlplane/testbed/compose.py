@@ -28,7 +28,9 @@ from controlplane.testbed.redis import find_redis
 
 FILE = ROOT / "docker-compose.yml"
 OURS = ("install", "web", "worker", "beat")
-DURABLE = {"fsync": "off"}  # a process is killed, not the machine; what was committed stays
+# For tests, in which processes are killed and not the machine: what was committed stays. Benchmarks have Postgres as it
+# comes.
+KILLED_ONLY = {"fsync": "off"}
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 
 
@@ -118,12 +120,12 @@ def prepared(
     folder: Path,
     variables: Mapping[str, str] = {},
     extra: Mapping[str, str] = {},
-    database_options: Mapping[str, str] = DURABLE,
+    database_options: Mapping[str, str] = {},
 ) -> Iterator[Installation]:
     """The compose file's parts, servers running and `install` not yet run.
 
     variables: those of an .env file; extra: what an override file adds to the environment of our own services;
-    database_options: Postgres' own, none for one as it comes.
+    database_options: Postgres' own that are not as they come.
     """
     with postgres.prepared(database_options) as server:
         ports = {name: free_port() for name in ("web", "redis", "prometheus", "worker-1", "worker-2")}

@@ -22,6 +22,7 @@ from controlplane.services import presets, submission
 from controlplane.services.submission import Submission
 from controlplane.simulator.presets import Pool, Preset
 from controlplane.spec import parse
+from controlplane.testbed import compose
 from gpushare.gpu import WHOLE
 from scheduler.team import Quota, Team
 
@@ -63,7 +64,8 @@ def work(options: Mapping[str, Any]) -> NoReturn:
     """A worker as in production, but for the API server that it watches and commands."""
     cluster = watched.WatchedCluster(podless.preset().nodes)
     wiring.use(lambda: Wiring(cluster, Unmeasured(), wiring.holder()))
-    current_app.start(["worker", "--pool", "threads", "--concurrency", "2", "--without-gossip", "--without-mingle"])
+    _, _, arguments = compose.services()["worker"]["command"].partition(" controlplane.celery ")
+    current_app.start(arguments.split())
 
 
 def submit(options: Mapping[str, Any]) -> dict[str, Any]:
