@@ -79,6 +79,7 @@ class Turning:
 
     came_round_at: float = field(default_factory=time.monotonic)
     began_at: float | None = None  # of the round in progress
+    took: float = 0.0  # seconds, the last round
     failures: int = 0  # in a row
     is_standby: bool = False  # another process runs this loop
 
@@ -160,9 +161,19 @@ class LoopThread:
             self._round()
             if self.turning.failures:
                 self._stop.wait(min(BACKOFF_SECONDS * 2 ** (self.turning.failures - 1), MOST_BACKOFF_SECONDS))
-            elif not self._stop.wait(STANDBY_REST_SECONDS if self.turning.is_standby else REST_SECONDS):
+            elif not self._stop.wait(self._rest()):
                 self._bell.wait(STANDBY_SECONDS if self.turning.is_standby else self.period)
         self._leave()
+
+    def _rest(self) -> float:
+        """Seconds before the next round at the earliest.
+
+        News may come without end while much is bound: then the loop that hears them works half of the time, so that
+        its rounds have more to read and leave the process to those that act.
+        """
+        if self.turning.is_standby:
+            return STANDBY_REST_SECONDS
+        return max(REST_SECONDS, self.turning.took) if self.name == LISTENER else REST_SECONDS
 
     def _round(self) -> None:
         turning, began = self.turning, time.monotonic()
@@ -186,7 +197,8 @@ class LoopThread:
             _reconnect()
             self._tell_failure(f"{type(error).__name__}: {error}")
         turning.began_at, turning.came_round_at = None, time.monotonic()
-        self._tell(self.name, result, turning.came_round_at - began)
+        turning.took = turning.came_round_at - began
+        self._tell(self.name, result, turning.took)
 
     def _listen(self, cluster: Cluster) -> None:
         """Have the cluster's news ring, if this is the loop that reads them; before the round reads."""

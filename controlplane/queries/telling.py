@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from scheduler.workload import Ask, Kind, Phase
 TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused")
 WARNINGS = ("Evicted", "Expired", "StartRefused")
 COMING_UP = (Phase.RESERVED, Phase.ADMITTED, Phase.STARTING, Phase.SCALING, Phase.DEGRADED)
+MOST_PODS = 10_000  # of all that are made ahead; a team's namespace may have twice as many
 AT_ONCE, BESIDE_COMMANDS = 500, 25  # events looked at in one round
 
 
@@ -27,10 +27,11 @@ class Upcoming:
     pods: dict[UUID, tuple[int, tuple[PodSpec, ...]]] = field(default_factory=dict)  # uid -> version, pods
 
 
-def waiting(at: float, limit: int, kept: Upcoming) -> tuple[PodSpec, ...]:
+def waiting(at: float, limit: int, kept: Upcoming, most_pods: int = MOST_PODS) -> tuple[PodSpec, ...]:
     """The pods of the first `limit` queued workloads, by priority and age, as their next attempt will have them.
 
-    Gangs whose size is decided only when they are placed are left out: a worker knows how many it has as peers.
+    Whole gangs only, as far as `most_pods` go. Gangs whose size is decided only when they are placed are left out: a
+    worker knows how many it has as peers.
     """
     fixed = Workload.objects.filter(phase=Phase.QUEUED.value, intent="", workers_min=1, workers_max=1)
     gangs = Workload.objects.filter(phase=Phase.QUEUED.value, intent="", kind=Kind.TRAINING.value)
@@ -43,8 +44,14 @@ def waiting(at: float, limit: int, kept: Upcoming) -> tuple[PodSpec, ...]:
         for row in queued.filter(uid__in=news[first : first + AT_ONCE]).select_related("team"):
             known[row.pk] = row.version, _pods(row)
     kept.pods = known
-    ready = (known[uid][1] for uid, _, later in heads if uid in known and (later is None or later <= at))
-    return tuple(chain.from_iterable(ready))
+    pods: list[PodSpec] = []
+    for uid, _, later in heads:
+        _, gang = known.get(uid, (0, ()))
+        if later is None or later <= at:
+            if len(pods) + len(gang) > most_pods:
+                break
+            pods += gang
+    return tuple(pods)
 
 
 def starting() -> frozenset[str]:

@@ -62,6 +62,17 @@ def test_what_was_changed_while_it_waits_has_the_pods_that_it_asks_for_now(world
     assert [pod.size for pod in world.cluster.prepared] == [3, 3, 3, 1]
 
 
+def test_no_more_pods_are_made_ahead_than_a_cluster_bears_and_no_part_of_a_gang(world):
+    small, large, late = world.submit("small"), world.submit("large", workers=3), world.submit("late")
+    counts = {
+        most: [pod.workload for pod in telling.waiting(world.cluster.at, 10, telling.Upcoming(), most)]
+        for most in (3, 4, 5)
+    }
+    assert counts[3] == [str(small.pk)]
+    assert counts[4] == [str(small.pk), *[str(large.pk)] * 3]
+    assert counts[5] == [*counts[4], str(late.pk)]
+
+
 def test_a_gang_whose_size_is_open_has_no_pods_before_it_is_placed(world):
     world.submit("elastic", workers={"count": 2, "min": 1, "max": 4})
     assert prepared(world) == []
