@@ -148,7 +148,7 @@ class Bench:
         """Fill the cluster, have so many wait, and let them run one after the other."""
         full_at = self._fill(waiting)
         tell("handing over")
-        wait_until(lambda: self._free() >= FREE, f"{FREE} free GPUs", GIVE_UP_SECONDS)
+        wait_until(lambda: self._waiting() == 0 and self._free() >= FREE, f"{FREE} free GPUs", GIVE_UP_SECONDS)
         found = handovers(self._watch.seen(), full_at)
         if len(found) < waiting:
             raise BenchmarkError(f"{len(found)} hand-overs of {waiting} were seen. Run it again on a quieter machine.")
@@ -170,6 +170,9 @@ class Bench:
                 list(pool.map(self._submit, [time.monotonic()] * max(0, min(lacking, 2 * REQUESTS_AT_ONCE))))
                 time.sleep(POLL_SECONDS)
         raise BenchmarkError(f"The cluster was not full after {GIVE_UP_SECONDS:g} s. Run it on a quieter machine.")
+
+    def _waiting(self) -> int:
+        return len(self._asked) - sum(course.running_at is not None for course in self._watch.seen())
 
     def _free(self) -> int:
         """GPUs on which nothing runs."""
