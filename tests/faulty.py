@@ -51,6 +51,9 @@ class FaultyCluster:
         self._last = found
         return self._garbled(found)
 
+    def on_news(self, tell: Callable[[], None]) -> None:
+        self.cluster.on_news(tell)
+
     def start(self, pods: Sequence[PodSpec]) -> None:
         self._command(lambda: self.cluster.start(pods))
 

@@ -6,6 +6,12 @@ kube-scheduler. Ours are the production loops on a durable Postgres with quotas 
 decide, so it counts decisions, commits and binds. Ours have the account, rights and fences of production (rights.py);
 kube-scheduler has its own account, and no fences. Its clock starts with its first bind, so its start is not held
 against it.
+
+Settings are production's, its number of prepared workloads too: the pods of those behind are made while the clock runs,
+where kube-scheduler finds all of them made. Two things differ in the runs beside kube-scheduler. The loops that decide
+start once the others have prepared what they will, as kube-scheduler is started with all pods there; and the loops run
+without Celery's consumer, as they are in one process and need nobody's hints. The single jobs have the compose file's
+worker and its broker.
 """
 
 import json
@@ -20,12 +26,13 @@ from functools import partial
 from pathlib import Path
 
 import psycopg
+from django.conf import settings
 
 from controlplane.benchmarks import bindload, processes, rights
 from controlplane.benchmarks.figure import BenchmarkError, Figure, Options, Progress, Result
 from controlplane.cluster.kubernetes import names, pods, services
 from controlplane.cluster.port import PodSpec
-from controlplane.testbed import binaries, postgres
+from controlplane.testbed import binaries, compose, postgres
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.processes import running, wait_for
 from controlplane.testbed.redis import redis_server
@@ -33,6 +40,8 @@ from controlplane.testbed.stages import NEVER
 
 NODES, GANGS, REPEAT, SUBMISSIONS = 1200, 2000, 5, 200
 GIVE_UP_SECONDS = 300.0
+PREPARED = settings.PREPARED_WORKLOADS  # production's own default
+UNBOUND = "/api/v1/pods?limit=1&fieldSelector=spec.nodeName="
 POLL_SECONDS = 0.5  # the server looks through all pods for the answer: more often, and it is part of the load
 DECISIONS = "SELECT sum(took_ms), count(*) FROM controlplane_cycle WHERE loop = 'schedule'"
 
@@ -109,7 +118,7 @@ def _baseline(nodes: int, gangs: int, tell: Callable[[str], None]) -> float:
         cluster.start("scheduler")
         cluster.wait_for(lambda: _bound(cluster) > 0, "the first bind")
         first, began = _bound(cluster), time.monotonic()
-        return (total - first) / (_all_bound(cluster) - began)
+        return (total - first) / (_all_bound(cluster, total) - began)
 
 
 def _plain_namespaces(cluster: TestCluster) -> None:
@@ -135,10 +144,10 @@ def _bound(cluster: TestCluster) -> int:
     return len(cluster.request("GET", "/api/v1/pods?fieldSelector=spec.nodeName!=")["items"])
 
 
-def _all_bound(cluster: TestCluster) -> float:
-    """When no pod waits any more, by the monotonic clock."""
+def _all_bound(cluster: TestCluster, total: int) -> float:
+    """When all pods are there and none waits any more, by the monotonic clock."""
     deadline = time.monotonic() + GIVE_UP_SECONDS
-    while cluster.request("GET", "/api/v1/pods?limit=1&fieldSelector=spec.nodeName=")["items"]:
+    while _count(cluster) < total or cluster.request("GET", UNBOUND)["items"]:
         if time.monotonic() > deadline:
             raise BenchmarkError(f"Not all pods were bound after {GIVE_UP_SECONDS:g} s.")
         time.sleep(POLL_SECONDS)
@@ -152,17 +161,18 @@ def _ours(nodes: int, gangs: int, tell: Callable[[str], None]) -> Ours:
     total = gangs * bindload.GANG
     with _cluster(nodes, "sim") as cluster, ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-binding-")))
-        env = _servers(stack, folder, cluster) | {"WEFT_PREPARED_WORKLOADS": str(gangs)}
+        env = _servers(stack, folder, cluster)
         tell("ours: making pods")
         processes.run(env, "trial_binding", "prepare", "--nodes", str(nodes), "--count", str(gangs))
         with _talking(env, folder, "worker") as worker:
-            cluster.wait_for(lambda: _count(cluster) >= total, "the prepared pods", GIVE_UP_SECONDS)
+            prepared = min(gangs, PREPARED) * bindload.GANG
+            cluster.wait_for(lambda: _count(cluster) >= prepared, "the prepared pods", GIVE_UP_SECONDS)
             _check(worker, folder)
             tell("ours: binding")
             time.sleep(2.0)  # what the pods' making left to do is not counted
             began = time.monotonic()
             _say(worker)
-            seconds = _all_bound(cluster) - began
+            seconds = _all_bound(cluster, total) - began
             _say(worker)
             _check(worker, folder, is_over=True)
             found = json.loads(worker.stdout.readlines()[-1]) if worker.stdout else {}
@@ -177,8 +187,8 @@ def _singles(nodes: int, count: int) -> list[float]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-binding-")))
         env = _servers(stack, folder, cluster) | {"REDIS_URL": stack.enter_context(redis_server())}
         processes.run(env, "trial_binding", "prepare", "--nodes", str(nodes), "--count", "0")
-        worker = ["-m", "celery", "-A", "controlplane.celery", "worker", "--pool", "threads", "--concurrency", "1"]
-        stack.enter_context(running([processes.manage()[0], *worker], log=folder / "worker.log", env=env))
+        worker = [processes.manage()[0], "-m", *compose.services()["worker"]["command"].split()]
+        stack.enter_context(running(worker, log=folder / "worker.log", env=env))
         submitter = stack.enter_context(_talking(env, folder, "submit"))
         with psycopg.connect(env["DATABASE_URL"], autocommit=True) as database:
             observed = "SELECT count(*) FROM controlplane_node"
@@ -205,9 +215,9 @@ def _servers(stack: ExitStack, folder: Path, cluster: TestCluster) -> dict[str, 
     process = stack.enter_context(running(server.command, log=server.log, user=server.user))
     wait_for(process, server.answers, "Postgres", server.log)
     url = postgres.create_database(server.url, "weft")
-    env = processes.production(folder, DATABASE_URL=url, CLUSTER="kubernetes", PROMETHEUS_URL="")
+    env = processes.production(folder, DATABASE_URL=url, CLUSTER="kubernetes")
     kubeconfig = rights.scheduler(cluster, bindload.TEAM_NAMES)
-    return env | {"WEFT_KUBECONFIG": str(kubeconfig), "WEFT_LOG_LEVEL": "WARNING"}
+    return env | {"WEFT_KUBECONFIG": str(kubeconfig)}
 
 
 def _talking(env: dict[str, str], folder: Path, name: str) -> "subprocess.Popen[str]":

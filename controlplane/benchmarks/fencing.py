@@ -2,6 +2,9 @@
 
 A trigger in the database is the judge: each write of a loop (its events, its commands done) is compared with the
 holder of that loop's lease at that moment, and the session says who writes. Pods are judged by the placements.
+
+The workers are not as production starts them: their leases last two seconds, so that there is time for 200 stops, and
+they log warnings only, since their logs tell who stopped itself.
 """
 
 import itertools

@@ -2,6 +2,9 @@
 
 Schemathesis asks a served Weft over HTTP with all its checks on: no server error, answers as documented in status,
 type, headers and body, wrong data refused, right data taken, nothing used after it was deleted, no sign-in passed by.
+
+It is no measure of speed: the limits on requests are lifted, as they have tests of their own, no loop runs, and what-if
+is off, whose replays would take most of the time.
 """
 
 import json

@@ -1,19 +1,15 @@
-"""Kueue's generator shape, and a cluster without pods: what is admitted runs for its own time and is finished.
+"""Kueue's generator shape, and clusters without machines: what is placed runs, and ends when it is told to.
 
 Kueue measures its scheduler so (test/performance/scheduler): 5 cohorts of 6 queues with 20 units each, borrowing up to
 100; in each queue 350 small (1 unit, 0.2 s), 100 medium (5 units, 0.5 s) and 50 large (20 units, 1 s) workloads, one
 every 0.1, 0.5 and 1.2 s. A unit is one GPU here. Quota alone decides, so all 600 are in one node.
 """
 
-import heapq
-import itertools
-import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from controlplane import wake
-from controlplane.cluster.port import LogLine, Note, Observation, PodPhase, PodSeen, PodSpec
+from controlplane.cluster.port import LogLine, Note, Observation, PodPhase, PodSeen, PodSpec, pod_name
 from controlplane.simulator.presets import Pool, Preset
 from gpushare.gpu import WHOLE
 from scheduler.snapshot import Node
@@ -22,7 +18,6 @@ from scheduler.team import Quota, Team
 COHORTS, QUEUES, NOMINAL, BORROWING = 5, 6, 20, 100
 POOL = Pool("units", "unit")
 RUN_FOR = "run-for"  # label: how long the workload runs, in seconds
-_QUANTUM = 0.02  # ends are told in steps of this many seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +82,15 @@ def _document(shape: Shape, team: str, number: int) -> dict[str, object]:
 
 
 class Podless:
-    """The `Cluster` port without machines. Shared by all threads of one process; nothing of it survives the process."""
+    """The `Cluster` port without machines, for one thread: what it does can be observed at once."""
 
     commands_at_once = 1
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = tuple(nodes)
-        self._lock = threading.Lock()
         self._changes: list[PodSeen] = []  # in order: a cursor is a number of them
         self._known: set[str] = set()
-        self._ends: list[tuple[float, int, PodSeen]] = []
-        self._ties = itertools.count()
-        self._clock = threading.Thread(target=self._tick, name="podless", daemon=True)
-        self._clock.start()
+        self._running: dict[str, PodSeen] = {}
 
     def now(self) -> float:
         """Real time."""
@@ -107,38 +98,30 @@ class Podless:
 
     def observe(self, cursor: str | None) -> Observation:
         """Changes since cursor; everything for one that is not ours."""
-        with self._lock:
-            after = int(cursor) if cursor and cursor.isdigit() else -1
-            is_full = not 0 <= after <= len(self._changes)
-            pods = {pod.name: pod for pod in self._changes[0 if is_full else after :]}
-            nodes = self._nodes if is_full else ()
-            return Observation(self.now(), str(len(self._changes)), is_full, tuple(pods.values()), nodes)
+        after = int(cursor) if cursor and cursor.isdigit() else -1
+        is_full = not 0 <= after <= len(self._changes)
+        pods = {pod.name: pod for pod in self._changes[0 if is_full else after :]}
+        nodes = self._nodes if is_full else ()
+        return Observation(self.now(), str(len(self._changes)), is_full, tuple(pods.values()), nodes)
+
+    def on_news(self, tell: Callable[[], None]) -> None:
+        """Nothing to tell: who commands it is the one that observes it."""
 
     def start(self, pods: Sequence[PodSpec]) -> None:
         """Run these from now on."""
         now = self.now()
-        with self._lock:
-            for pod in pods:
-                if pod.name in self._known:
-                    continue
+        for pod in pods:
+            if pod.name not in self._known:
                 self._known.add(pod.name)
                 seen = PodSeen(pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, PodPhase.RUNNING, now)
-                end = now + _run_for(pod)
-                over = replace(seen, phase=PodPhase.SUCCEEDED, ended_at=end, exit_code=0)
+                self._running[pod.name] = seen
                 self._changes.append(seen)
-                heapq.heappush(self._ends, (end, next(self._ties), over))
-        wake.bells["observe"].set()
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
         """End these now."""
-        with self._lock:
-            gone = [
-                e for e in self._ends if (e[2].workload, e[2].attempt) == (workload, attempt) and e[2].rank in ranks
-            ]
-            self._ends = [entry for entry in self._ends if entry not in gone]
-            heapq.heapify(self._ends)
-            self._changes += (replace(seen, phase=PodPhase.GONE, ended_at=self.now()) for _, _, seen in gone)
-        wake.bells["observe"].set()
+        for rank in ranks:
+            if seen := self._running.pop(pod_name(workload, attempt, rank), None):
+                self._changes.append(replace(seen, phase=PodPhase.GONE, ended_at=self.now()))
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         """Nothing to do."""
@@ -160,27 +143,7 @@ class Podless:
 
     def finish(self, workloads: Collection[str]) -> None:
         """End all pods of these well, now."""
-        with self._lock:
-            over = [entry for entry in self._ends if entry[2].workload in workloads]
-            self._ends = [entry for entry in self._ends if entry[2].workload not in workloads]
-            heapq.heapify(self._ends)
-            self._changes += (replace(seen, ended_at=self.now()) for _, _, seen in over)
-
-    def _tick(self) -> None:
-        while True:
-            with self._lock:
-                ended = list(self._due())
-                self._changes += ended
-            if ended:
-                wake.bells["observe"].set()
-            time.sleep(_QUANTUM)
-
-    def _due(self) -> Iterator[PodSeen]:
-        now = self.now()
-        while self._ends and self._ends[0][0] <= now:
-            yield heapq.heappop(self._ends)[2]
-
-
-def _run_for(pod: PodSpec) -> float:
-    labels = pod.spec.get("labels")
-    return float(labels[RUN_FOR]) if isinstance(labels, dict) else 0.0
+        for name in [name for name, seen in self._running.items() if seen.workload in workloads]:
+            seen = self._running.pop(name)
+            over = replace(seen, phase=PodPhase.SUCCEEDED, ended_at=self.now(), exit_code=0)
+            self._changes.append(over)

@@ -57,6 +57,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "recovery": Benchmark(("recovery", "site", "rights", "processes"), SERVER),
     "manifests": Benchmark(("manifests",), ADAPTER),
     "kubernetes-resync": Benchmark(("watching", "faults", "rights"), ADAPTER, "resync"),
+    "turnaround": Benchmark(("turnaround", "podwatch", "rights", "processes"), SERVER),
     "watch": Benchmark(("watching", "faults", "rights"), ADAPTER, "watch"),
     "test-cluster": Benchmark(("testcluster",), (*SIMULATION, "controlplane/testbed")),
     "fairness": Benchmark(("fairness",), SIMULATION),

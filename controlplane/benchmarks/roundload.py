@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import connection
 
 from controlplane import tuning
-from controlplane.benchmarks.podless import RUN_FOR, Podless
+from controlplane.benchmarks.podless import Podless
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import actuate, observe, schedule
 from controlplane.loops.wiring import Wiring
@@ -34,7 +34,6 @@ STEP_SECONDS = 60.0  # of the cluster's clock between two rounds, so that what r
 POOL = Pool("a100", "A100")
 # GPUs of a worker (0: half of one), workers, part of the submissions
 SIZES = ((1, 1, 0.46), (0, 1, 0.14), (2, 1, 0.2), (4, 1, 0.1), (8, 1, 0.06), (1, 4, 0.03), (8, 2, 0.01))
-LONG = "1000000000"  # seconds: until it is told to end
 
 
 def preset(nodes: int) -> Preset:
@@ -72,7 +71,6 @@ class Load:
                 "priority_class": self._random.choice(("low", "normal", "high")),
                 "resources": {"cpu": 2, "memory": "8Gi", **asked},
                 "workers": {"count": workers},
-                "labels": {RUN_FOR: LONG},
             }
         )
 

@@ -5,6 +5,7 @@ A cluster without pods (podless.py): what is placed runs at once, and ends when 
 1 % of the running work ends and as much arrives. Before each event one workload of one GPU ends and the cluster comes
 to rest again; then one of one GPU arrives, which is placed or told why not. The rounds are the production loop's own;
 what prepares them is not timed. The core's own time is that of deciding once more on the same input, from scratch.
+Settings are production's; the loops take turns in one thread, so that a round's time is its own.
 """
 
 import statistics

@@ -7,7 +7,7 @@ waits, and somebody who submits.
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,15 +66,21 @@ class Site:
 
 
 @contextmanager
-def site(folder: Path, *, running: int, waiting: int) -> Iterator[Site]:
-    """A site with so many workloads running and waiting. Raises MissingError or BenchmarkError."""
+def site(folder: Path, *, running: int, waiting: int, database_options: Mapping[str, str] = {}) -> Iterator[Site]:
+    """A site with so many workloads running and waiting. Raises MissingError or BenchmarkError.
+
+    database_options: those of Postgres' settings that are not as they come.
+    """
     nodes = (running + SPARE_GPUS + 7) // 8
     for part in ("cluster", "site"):
         (folder / part).mkdir()
     with (
         test_cluster(folder / "cluster", nodes=nodes) as cluster,
         compose.prepared(
-            folder / "site", {"CLUSTER": "kubernetes"}, {"WEFT_KUBECONFIG": str(rights.scheduler(cluster, TEAMS))}
+            folder / "site",
+            {"CLUSTER": "kubernetes"},
+            {"WEFT_KUBECONFIG": str(rights.scheduler(cluster, TEAMS))},
+            database_options,
         ) as made,
     ):
         compose.up(made, prepare=lambda: _load(made, running, waiting))

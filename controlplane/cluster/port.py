@@ -4,7 +4,7 @@ Times are seconds of the cluster's clock (Unix time; the simulated cluster has a
 Every command is idempotent: a pod's name says which worker of which attempt it is.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -122,6 +122,13 @@ class Cluster(Protocol):
 
     def observe(self, cursor: str | None) -> Observation:
         """Changes since cursor; everything for None or a cursor that is too old."""
+
+    def on_news(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called, from any thread, each time that `observe` has more to show than before.
+
+        Best effort, as whoever listens asks by a period too. `tell` must return at once and never raise: the thread
+        that keeps up with the cluster calls it. It is called after the change is there to be observed.
+        """
 
     def start(self, pods: Sequence[PodSpec]) -> None:
         """Create these pods; those that exist already are left alone."""

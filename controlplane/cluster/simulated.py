@@ -6,7 +6,7 @@ thread; with a store, any number of instances, in one process or in several, are
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -86,6 +86,7 @@ class SimulatedCluster:
         self._life = Lifecycle(self._world)
         self._store = store
         self._version = 0
+        self._listeners: tuple[Callable[[], None], ...] = ()
         with self._writing():
             if not self._world.machines:
                 self._world.put_nodes(nodes)
@@ -129,6 +130,10 @@ class SimulatedCluster:
             elif isinstance(row, Machine) and not is_full:
                 gone.append(row.key)
         return Observation(world.now, str(world.revision), is_full, tuple(pods), tuple(nodes), tuple(gone))
+
+    def on_news(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called after each change that is made through this instance; never of another's in the file."""
+        self._listeners = (*self._listeners, tell)
 
     def start(self, pods: Sequence[PodSpec]) -> None:
         """Create these pods; those that exist already are left alone.
@@ -264,7 +269,16 @@ class SimulatedCluster:
 
     @contextmanager
     def _writing(self) -> Iterator[World]:
-        """One change of the world: kept as a whole, or, if it raises, not at all."""
+        """One change of the world: kept as a whole, or, if it raises, not at all. Listeners are told afterwards."""
+        before = self._world.revision
+        with self._kept_whole() as world:
+            yield world
+        if self._world.revision != before:
+            for tell in self._listeners:
+                tell()
+
+    @contextmanager
+    def _kept_whole(self) -> Iterator[World]:
         world, store = self._world, self._store
         if store is None:
             yield world

@@ -19,7 +19,8 @@ def run_once(wiring: Wiring) -> Report:
 
 def _tell(wiring: Wiring, lease: HeldLease) -> int:
     kept = wiring.kept
-    pods = telling.waiting(wiring.cluster.now(), settings.PREPARED_WORKLOADS)
+    upcoming: telling.Upcoming = kept.setdefault("upcoming", telling.Upcoming())
+    pods = telling.waiting(wiring.cluster.now(), settings.PREPARED_WORKLOADS, upcoming)
     wiring.cluster.prepare(pods, starting=telling.starting())
     if "told" not in kept:
         kept["told"] = telling.last()  # what was decided before this process came is not told again

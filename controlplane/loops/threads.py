@@ -1,4 +1,4 @@
-"""The loops of a production process: one thread each, woken by hints and by their periods.
+"""The loops of a production process: one thread each, woken by hints, by what the cluster tells, and by their periods.
 
 A thread has its own wiring, database connection and lease, so a loop never runs twice at once in a process, and no
 loop waits for another. A round that fails is logged and tried again soon; a round that takes long has its lease
@@ -14,6 +14,7 @@ import structlog
 from django.db import close_old_connections, connection
 
 from controlplane import tuning, wake
+from controlplane.cluster.port import Cluster
 from controlplane.loops import (
     account,
     actuate,
@@ -37,7 +38,9 @@ PERIODS = {
     "observe": 5, "schedule": 5, "actuate": 5, "tell": 5, "scale": 15, "account": 60, "audit": 60, "foresee": 15,
     "notify": 5,
 }  # fmt: skip
-REST_SECONDS = 0.05  # after a round, so that hints that come in a burst are answered by one round
+# After a round, so that what comes in a burst is answered by one round. Not before it: what comes alone is answered at
+# once.
+REST_SECONDS = 0.05
 STANDBY_REST_SECONDS = 0.25  # the same for who holds no lease: hints are for the holder, but one may be its good-bye
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 5.0  # after a failure
 LONGEST_ROUND_SECONDS = 120.0  # a round that is not over by then hangs: its lease is not renewed any more
@@ -46,6 +49,8 @@ YOUNG = 0.1  # of the lease's time: a round begins with most of it before it, an
 STANDBY_SECONDS = 1.0  # another process holds the lease: look again so soon, as that one may be gone
 MISSED_PERIODS = 3  # a thread that has not come round for so long is stuck (docs/promises.md, L8)
 LEAST_PATIENCE_SECONDS = 30.0
+
+LISTENER = "observe"  # the loop that the cluster's own news wake
 
 log = structlog.get_logger(__name__)
 
@@ -74,6 +79,7 @@ class Turning:
 
     came_round_at: float = field(default_factory=time.monotonic)
     began_at: float | None = None  # of the round in progress
+    took: float = 0.0  # seconds, the last round
     failures: int = 0  # in a row
     is_standby: bool = False  # another process runs this loop
 
@@ -82,15 +88,21 @@ class LoopThread:
     """Runs one loop until it is told to stop, then gives its lease back."""
 
     def __init__(
-        self, name: str, run_once: Callable[[Wiring], Report], tell: Callable[[str, str, float], None] | None = None
+        self,
+        name: str,
+        run_once: Callable[[Wiring], Report],
+        tell: Callable[[str, str, float], None] | None = None,
+        period: float | None = None,
     ) -> None:
         self.name = name
+        self.period = PERIODS[name] if period is None else period
         self.turning = Turning()
         self.lease: leases.Lease | None = None
         self._run_once = run_once
         self._tell = tell or (lambda loop, result, seconds: None)
         self._stop = threading.Event()
         self._bell = wake.bells[name]
+        self._heard: Cluster | None = None  # whose news ring the bell
         self._thread = threading.Thread(target=self._run, name=f"loop-{name}", daemon=True)
         self._renewal: threading.Thread | None = None
 
@@ -111,7 +123,7 @@ class LoopThread:
     @property
     def is_turning(self) -> bool:
         """Whether rounds come and go. One that fails counts: a restart would not mend the database."""
-        patience = max(MISSED_PERIODS * PERIODS[self.name], LEAST_PATIENCE_SECONDS)
+        patience = max(MISSED_PERIODS * self.period, LEAST_PATIENCE_SECONDS)
         if self.turning.began_at is not None:
             patience = max(patience, LONGEST_ROUND_SECONDS)
         return self._thread.is_alive() and time.monotonic() - self.turning.came_round_at < patience
@@ -149,9 +161,19 @@ class LoopThread:
             self._round()
             if self.turning.failures:
                 self._stop.wait(min(BACKOFF_SECONDS * 2 ** (self.turning.failures - 1), MOST_BACKOFF_SECONDS))
-            elif not self._stop.wait(STANDBY_REST_SECONDS if self.turning.is_standby else REST_SECONDS):
-                self._bell.wait(STANDBY_SECONDS if self.turning.is_standby else PERIODS[self.name])
+            elif not self._stop.wait(self._rest()):
+                self._bell.wait(STANDBY_SECONDS if self.turning.is_standby else self.period)
         self._leave()
+
+    def _rest(self) -> float:
+        """Seconds before the next round at the earliest.
+
+        News may come without end while much is bound: then the loop that hears them works half of the time, so that
+        its rounds have more to read and leave the process to those that act.
+        """
+        if self.turning.is_standby:
+            return STANDBY_REST_SECONDS
+        return max(REST_SECONDS, self.turning.took) if self.name == LISTENER else REST_SECONDS
 
     def _round(self) -> None:
         turning, began = self.turning, time.monotonic()
@@ -159,7 +181,10 @@ class LoopThread:
         try:
             wired = wiring.of(self.name)
             self.lease = leases.of(wired, self.name)
+            self._listen(wired.cluster)
             report = self._run_once(wired)
+            if turning.is_standby and not report.is_standby:
+                self._bell.set()  # news that came meanwhile were still left to the other one
             turning.is_standby = report.is_standby
             if not report.is_standby:
                 heartbeats.beat(loop=self.name, holder=wired.holder, took=report.took, error=report.skipped)
@@ -172,7 +197,19 @@ class LoopThread:
             _reconnect()
             self._tell_failure(f"{type(error).__name__}: {error}")
         turning.began_at, turning.came_round_at = None, time.monotonic()
-        self._tell(self.name, result, turning.came_round_at - began)
+        turning.took = turning.came_round_at - began
+        self._tell(self.name, result, turning.took)
+
+    def _listen(self, cluster: Cluster) -> None:
+        """Have the cluster's news ring, if this is the loop that reads them; before the round reads."""
+        if self.name == LISTENER and self._heard is not cluster:
+            self._heard = cluster
+            cluster.on_news(self._hear)
+
+    def _hear(self) -> None:
+        """The cluster has news: ring, but for another process's loop, or for what this thread itself has done."""
+        if not self.turning.is_standby and threading.get_ident() != self._thread.ident:
+            self._bell.set()
 
     def _tell_failure(self, error: str) -> None:
         try:

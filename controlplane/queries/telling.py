@@ -1,7 +1,9 @@
 """What the cluster is told beside commands: the pods of what waits next, and why each workload is where it is."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from controlplane import members
 from controlplane.cluster.port import Note, PodSpec
@@ -14,22 +16,41 @@ from scheduler.workload import Ask, Kind, Phase
 TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused")
 WARNINGS = ("Evicted", "Expired", "StartRefused")
 COMING_UP = (Phase.RESERVED, Phase.ADMITTED, Phase.STARTING, Phase.SCALING, Phase.DEGRADED)
+MOST_PODS = 10_000  # of all that are made ahead; a team's namespace may have twice as many
 AT_ONCE, BESIDE_COMMANDS = 500, 25  # events looked at in one round
 
 
-def waiting(at: float, limit: int) -> tuple[PodSpec, ...]:
+@dataclass
+class Upcoming:
+    """The pods of what waits, kept from one look to the next: a row is read again when its version is new."""
+
+    pods: dict[UUID, tuple[int, tuple[PodSpec, ...]]] = field(default_factory=dict)  # uid -> version, pods
+
+
+def waiting(at: float, limit: int, kept: Upcoming, most_pods: int = MOST_PODS) -> tuple[PodSpec, ...]:
     """The pods of the first `limit` queued workloads, by priority and age, as their next attempt will have them.
 
-    Gangs whose size is decided only when they are placed are left out: a worker knows how many it has as peers.
+    Whole gangs only, as far as `most_pods` go. Gangs whose size is decided only when they are placed are left out: a
+    worker knows how many it has as peers.
     """
     fixed = Workload.objects.filter(phase=Phase.QUEUED.value, intent="", workers_min=1, workers_max=1)
     gangs = Workload.objects.filter(phase=Phase.QUEUED.value, intent="", kind=Kind.TRAINING.value)
-    queued = (fixed | gangs).order_by("-priority", "seq").select_related("team")
+    queued = fixed | gangs
+    heads = list(queued.order_by("-priority", "seq").values_list("uid", "version", "not_before")[:limit])
+    known = {uid: kept.pods[uid] for uid, version, _ in heads if kept.pods.get(uid, (None,))[0] == version}
+    news = [uid for uid, _, _ in heads if uid not in known]
+    for first in range(0, len(news), AT_ONCE):
+        # One that was placed meanwhile is not among them.
+        for row in queued.filter(uid__in=news[first : first + AT_ONCE]).select_related("team"):
+            known[row.pk] = row.version, _pods(row)
+    kept.pods = known
     pods: list[PodSpec] = []
-    for row in queued[:limit]:
-        is_fixed = row.workers_min == row.workers_max == row.workers
-        if is_fixed and (row.not_before is None or row.not_before <= at):
-            pods += (_pod(row, rank) for rank in range(members.companions(row.spec) + row.workers))
+    for uid, _, later in heads:
+        _, gang = known.get(uid, (0, ()))
+        if later is None or later <= at:
+            if len(pods) + len(gang) > most_pods:
+                break
+            pods += gang
     return tuple(pods)
 
 
@@ -58,6 +79,12 @@ def notes(after: int, limit: int = AT_ONCE) -> tuple[int, tuple[Note, ...]]:
 def last() -> int:
     """The newest event's number; 0 before the first."""
     return Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
+
+
+def _pods(row: Workload) -> tuple[PodSpec, ...]:
+    if not row.workers_min == row.workers_max == row.workers:
+        return ()
+    return tuple(_pod(row, rank) for rank in range(members.companions(row.spec) + row.workers))
 
 
 def _pod(row: Workload, rank: int) -> PodSpec:

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +28,9 @@ from controlplane.testbed.redis import find_redis
 
 FILE = ROOT / "docker-compose.yml"
 OURS = ("install", "web", "worker", "beat")
-DURABLE = {"fsync": "off"}  # a process is killed, not the machine; what was committed stays
+# For tests, in which processes are killed and not the machine: what was committed stays. Benchmarks have Postgres as it
+# comes.
+KILLED_ONLY = {"fsync": "off"}
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 
 
@@ -114,12 +116,18 @@ class Installation:
 
 
 @contextmanager
-def prepared(folder: Path, variables: Mapping[str, str] = {}, extra: Mapping[str, str] = {}) -> Iterator[Installation]:
+def prepared(
+    folder: Path,
+    variables: Mapping[str, str] = {},
+    extra: Mapping[str, str] = {},
+    database_options: Mapping[str, str] = {},
+) -> Iterator[Installation]:
     """The compose file's parts, servers running and `install` not yet run.
 
-    variables: those of an .env file; extra: what an override file adds to the environment of our own services.
+    variables: those of an .env file; extra: what an override file adds to the environment of our own services;
+    database_options: Postgres' own that are not as they come.
     """
-    with postgres.prepared(DURABLE) as server:
+    with postgres.prepared(database_options) as server:
         ports = {name: free_port() for name in ("web", "redis", "prometheus", "worker-1", "worker-2")}
         database = f"{server.url.rpartition('/')[0]}/weft"
         _secrets(folder / "secrets", database, ports["redis"])
@@ -141,12 +149,21 @@ def prepared(folder: Path, variables: Mapping[str, str] = {}, extra: Mapping[str
             made.end()
 
 
-def up(made: Installation, *, prepare: Callable[[], None] = lambda: None, seconds: float = 90.0) -> None:
-    """Install, start web, workers, beats and Prometheus as the file says, and wait until all loops turn."""
+def up(
+    made: Installation,
+    *,
+    prepare: Callable[[], None] = lambda: None,
+    seconds: float = 90.0,
+    without: Collection[str] = (),
+) -> None:
+    """Install, start web, workers, beats and Prometheus as the file says, and wait until all loops turn.
+
+    without: parts that are not started.
+    """
     made.run("install")
     prepare()
     for name in made.parts:
-        if name not in ("install", "postgres", "redis"):
+        if name not in ("install", "postgres", "redis", *without):
             made.start(name)
     wait_until(made.answers, "every loop", seconds)
 

@@ -10,6 +10,7 @@ API = "kwok.x-k8s.io/v1alpha1"
 
 START_AFTER = "kwok.weft.dev/start-after"
 RUN_FOR = "kwok.weft.dev/run-for"
+RUN_FOR_LABEL = "run-for"  # of the job file: what comes through Weft says it so
 FAIL_AFTER = "kwok.weft.dev/fail-after"
 EXIT_CODE = "kwok.weft.dev/exit-code"
 REASON = "kwok.weft.dev/reason"

@@ -1,7 +1,7 @@
 """Small worlds in the database, and a cluster whose pods do what a test says."""
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -48,6 +48,7 @@ class PodCluster:
     prepared: list[PodSpec] = field(default_factory=list)
     starting: set[str] = field(default_factory=set)
     told: list[Note] = field(default_factory=list)
+    listeners: list[Callable[[], None]] = field(default_factory=list)
 
     def now(self) -> float:
         return self.at
@@ -63,6 +64,9 @@ class PodCluster:
         gone = tuple(n for n, s in self.nodes_changed.items() if s > since and n not in self.nodes)
         pods = tuple(self.pods[n] for n in names if n in self.pods)
         return Observation(self.at, cursor_now, False, pods, nodes, gone)
+
+    def on_news(self, tell: Callable[[], None]) -> None:
+        self.listeners.append(tell)
 
     def start(self, pods: Sequence[PodSpec]) -> None:
         self._answer()
@@ -115,12 +119,14 @@ class PodCluster:
         del self.nodes[name]
         self.serial += 1
         self.nodes_changed[name] = self.serial
+        self._ring()
         self.pods = {n: p for n, p in self.pods.items() if p.node != name}
 
     def change(self, name: str, **columns: Any) -> None:
         self.nodes[name] = replace(self.nodes[name], **columns)
         self.serial += 1
         self.nodes_changed[name] = self.serial
+        self._ring()
 
     def forget(self, workload: Workload) -> None:
         """Its pods vanish without a trace."""
@@ -130,6 +136,11 @@ class PodCluster:
         self.serial += 1
         self.pods[name] = pod
         self.log.append((self.serial, name))
+        self._ring()
+
+    def _ring(self) -> None:
+        for tell in self.listeners:
+            tell()
 
     def _answer(self) -> None:
         if not self.answers:

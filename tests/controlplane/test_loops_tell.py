@@ -7,6 +7,7 @@ import pytest
 from controlplane.loops import tell
 from controlplane.models import Action
 from controlplane.queries import telling
+from controlplane.services.workloads import patch
 from scheduler.decision import Reason, Wait
 from tests.controlplane.state import World
 
@@ -49,6 +50,27 @@ def test_the_head_of_the_queue_comes_first_and_no_more_than_the_setting_says(wor
     assert prepared(world) == [f"{urgent.pk}-1-0"]
     settings.PREPARED_WORKLOADS = 0
     assert prepared(world) == []
+
+
+def test_what_was_changed_while_it_waits_has_the_pods_that_it_asks_for_now(world):
+    job = world.submit("job", workers=2)
+    other = world.submit("other")
+    assert prepared(world) == [f"{job.pk}-1-0", f"{job.pk}-1-1", f"{other.pk}-1-0"]
+    job.refresh_from_db()
+    patch(workload=job, changes={"workers": {"count": 3}}, version=job.version, actor="ann")
+    assert prepared(world) == [*(f"{job.pk}-1-{rank}" for rank in range(3)), f"{other.pk}-1-0"]
+    assert [pod.size for pod in world.cluster.prepared] == [3, 3, 3, 1]
+
+
+def test_no_more_pods_are_made_ahead_than_a_cluster_bears_and_no_part_of_a_gang(world):
+    small, large, late = world.submit("small"), world.submit("large", workers=3), world.submit("late")
+    counts = {
+        most: [pod.workload for pod in telling.waiting(world.cluster.at, 10, telling.Upcoming(), most)]
+        for most in (3, 4, 5)
+    }
+    assert counts[3] == [str(small.pk)]
+    assert counts[4] == [str(small.pk), *[str(large.pk)] * 3]
+    assert counts[5] == [*counts[4], str(late.pk)]
 
 
 def test_a_gang_whose_size_is_open_has_no_pods_before_it_is_placed(world):

@@ -32,7 +32,7 @@ JOB = {
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[compose.Installation]:
     try:
-        with compose.prepared(tmp_path_factory.mktemp("compose")) as made:
+        with compose.prepared(tmp_path_factory.mktemp("compose"), database_options=compose.KILLED_ONLY) as made:
             compose.up(made)
             yield made
     except MissingError as missing:

@@ -16,6 +16,7 @@ import pytest
 from controlplane.testbed.api import ApiError
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import named
+from controlplane.testbed.stages import RUN_FOR_LABEL
 from tests.servers import ROOT, or_skip, wait_until
 from tests.testbed.pods import PODS, pod
 
@@ -79,6 +80,17 @@ def test_a_pod_succeeds_after_its_run_time(kubernetes: TestCluster) -> None:
     ended = status["containerStatuses"][0]["state"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (0, "Completed")
     assert seconds(ended["finishedAt"]) - seconds(ended["startedAt"]) == pytest.approx(2, abs=1)
+
+
+def test_a_label_says_the_run_time_of_what_comes_through_weft_and_the_annotation_wins(kubernetes: TestCluster) -> None:
+    for name, annotations in (("short", {}), ("long", {"run_for": "600"})):
+        labelled = pod(name, **annotations)
+        labelled["metadata"]["labels"] = {RUN_FOR_LABEL: "1"}
+        kubernetes.request("POST", PODS, labelled)
+
+    wait_for_phase(kubernetes, "short", "Succeeded")
+
+    assert phase(kubernetes, "long") == "Running"
 
 
 def test_a_running_pod_ends_when_it_is_told_to(kubernetes: TestCluster) -> None:

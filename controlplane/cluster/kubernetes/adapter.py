@@ -49,6 +49,7 @@ class KubernetesCluster:
         self._access = access
         self._book = Book(lost_after)
         self._mirror: Mirror | None = None
+        self._listeners: tuple[Callable[[], None], ...] = ()
         self._placing = Placing(self._calls, self._book.worker, prefix)
         self._unwanted: dict[str, float] = {}  # pods that were prepared: since when nobody asks for them
         self._asked: dict[str, float] = {}  # ghosts that were told to leave, and unwanted pods: when, monotonic
@@ -88,6 +89,18 @@ class KubernetesCluster:
         self._dismiss_ghosts()
         return Observation(at, f"{self._id}:{page.number}", page.is_full, page.pods, page.nodes, page.gone_nodes)
 
+    def on_news(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called by the mirror's thread after each change of pods of ours on nodes, or of nodes.
+
+        It begins with the watching, so a process that does not observe hears nothing.
+        """
+        with self._lock:
+            self._listeners = (*self._listeners, tell)
+
+    def _tell_news(self) -> None:
+        for tell in self._listeners:
+            tell()
+
     def _number(self, cursor: str | None) -> int | None:
         who, _, number = (cursor or "").partition(":")
         return int(number) if who == self._id and number.isdigit() else None
@@ -95,11 +108,17 @@ class KubernetesCluster:
     def _watching(self) -> Mirror:
         with self._lock:
             if self._mirror is None:
-                self._watches = Api(self._access, in_flight=8, name="kubernetes-mirror")
-                self._mirror = Mirror(self._watches, self._book, clock=self._clock, page=self._page)
+                self._watches = self._api_to_watch()
+                self._mirror = Mirror(
+                    self._watches, self._book, clock=self._clock, page=self._page, tell=self._tell_news
+                )
                 self._mirror.start()
         self._mirror.wait(FIRST_LIST_SECONDS)
         return self._mirror
+
+    def _api_to_watch(self) -> Api:
+        """For the mirror: an event loop of its own."""
+        return Api(self._access, in_flight=8, name="kubernetes-mirror")
 
     def _dismiss_ghosts(self) -> None:
         """Have the pods of lost nodes end when their node comes back: they have been given up."""

@@ -50,6 +50,7 @@ class Book:
         self._keys: dict[str, Key] = {}  # of workers, by their name alone: it holds a uid
         self._of_workload: dict[str, set[str]] = {}
         self._on_node: dict[str, set[Key]] = {}
+        self._foreign_on: dict[str, set[Key]] = {}  # those of others among them
         self._machines: dict[str, Machine] = {}
         self._missing_since: dict[str, float] = {}  # nodes that pods name and nobody has
         self._ghosts: set[str] = set()  # workers given up with their node, whose pods are still there
@@ -122,6 +123,11 @@ class Book:
             self._forget(at)
 
     # --- what others read --------------------------------------------------------------------
+
+    @property
+    def number(self) -> int:
+        """Of the newest change: it grows with each change that an observation shows, and with nothing else."""
+        return self._number
 
     def since(self, number: int | None) -> Page:
         """What changed after this number; everything for None or one that is too old or unknown."""
@@ -256,13 +262,17 @@ class Book:
             self._of_workload.setdefault(pod.seen.workload, set()).add(pod.name)
         if node := _node_of(pod):
             self._on_node.setdefault(node, set()).add(key)
+            if isinstance(pod, Foreign):
+                self._foreign_on.setdefault(node, set()).add(key)
 
     def _unlink(self, key: Key, pod: Worker | Foreign | None) -> None:
         node = _node_of(pod)
         if node and node in self._on_node:
+            self._foreign_on.get(node, set()).discard(key)
             self._on_node[node].discard(key)
             if not self._on_node[node]:
                 del self._on_node[node]
+                self._foreign_on.pop(node, None)
                 self._missing_since.pop(node, None)
 
     def _put_node(self, name: str, machine: Machine) -> None:
@@ -292,6 +302,10 @@ class Book:
             return
         machine = self._machines.get(name)
         if machine is None:
+            return
+        if not (self._foreign_on.get(name) or machine.unknown_lost or self._ghosts):
+            # The usual case, at each change of each pod: nothing of what is ours changes what the node offers us.
+            self._note(("node", name), machine.node)
             return
         pods = [self._pods[key] for key in self._on_node.get(name, ())]
         workers = [p for p in pods if isinstance(p, Worker)]

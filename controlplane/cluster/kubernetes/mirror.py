@@ -8,6 +8,9 @@ and is ended by the server. How stale it can be, whatever happens to the watch:
 - 410 and any other error in a watch lead to a new list;
 - a watch may also be alive and leave things out. `check` compares names and versions with a list of the objects'
   metadata; the mirror does it by itself every CHECK_SECONDS, and whoever asks for everything has it done first.
+
+Whoever wants to know at once is told after each piece of the stream that changed what an observation shows (`tell`).
+Nothing is gathered here: the loop that is woken rests after each round, so a burst is two of its rounds.
 """
 
 import asyncio
@@ -67,8 +70,18 @@ class Feed:
 class Mirror:
     """Start it once; `book` is what it knows. Use it when `age` says that it is fit for use."""
 
-    def __init__(self, api: Api, book: Book, *, clock: Callable[[], float] = time.time, page: int = PAGE) -> None:
+    def __init__(
+        self,
+        api: Api,
+        book: Book,
+        *,
+        clock: Callable[[], float] = time.time,
+        page: int = PAGE,
+        tell: Callable[[], None] = lambda: None,
+    ) -> None:
         self.book = book
+        self._tell = tell
+        self._told = book.number
         self._page = page
         self._api = api
         self._clock = clock
@@ -116,6 +129,12 @@ class Mirror:
         except RefusedError as error:
             raise ClusterUnreachable(f"The API server refuses the list of pods: {error}") from error
 
+    def _tell_news(self) -> None:
+        """Tell of what has come into the book since the last time, if anything; in the mirror's thread."""
+        if self.book.number != self._told:
+            self._told = self.book.number
+            self._tell()
+
     # --- list and watch ----------------------------------------------------------------------
 
     async def _follow(self, feed: Feed) -> None:
@@ -156,6 +175,7 @@ class Mirror:
         feed.version = version
         feed.lists += 1
         feed.heard_at = time.monotonic()
+        self._tell_news()
 
     async def _pages(self, path: str, accept: str) -> AsyncIterator[Json]:
         """A list in parts, all of one moment; while one is taken apart here, the server writes the next."""
@@ -198,9 +218,11 @@ class Mirror:
                 error = refused(response.status, await response.read())
                 raise _GoneError(str(error)) if response.status == 410 else error
             feed.heard_at = time.monotonic()
-            async for line in _lines(response.content):
+            async for lines in _lines(response.content):
                 feed.heard_at = time.monotonic()
-                self._apply(feed, orjson.loads(line))
+                for line in lines:
+                    self._apply(feed, orjson.loads(line))
+                self._tell_news()
 
     def _apply(self, feed: Feed, event: Any) -> None:
         thing, now = event["object"], self._clock()
@@ -224,6 +246,7 @@ class Mirror:
             await asyncio.sleep(TICK_SECONDS)
             if self.age() < STALE_SECONDS:
                 self.book.tick(self._clock())
+                self._tell_news()
             if time.monotonic() - checked >= CHECK_SECONDS:
                 checked = time.monotonic()
                 try:
@@ -288,13 +311,12 @@ def _is_behind(key: tuple[str, str], listed: dict[tuple[str, str], int], known: 
     return known.get(key, -1) < listed[key]
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Whole lines of a stream, however it is cut. Raises ValueError for one without end."""
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[list[bytes]]:
+    """Whole lines of a stream, those that came together, however it is cut. Raises ValueError for one without end."""
     rest = b""
     async for chunk in content.iter_any():
         *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            if line:
-                yield line
+        if lines:
+            yield [line for line in lines if line]
         if len(rest) > LINE_LIMIT:
             raise ValueError("a line without end")

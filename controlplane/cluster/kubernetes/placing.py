@@ -20,6 +20,7 @@ from controlplane.cluster.port import PodSpec
 
 REMEMBERED = 50_000  # pods made by this process, which the mirror may not show yet
 IN_BACKGROUND = 8  # requests at once for what nobody waits for
+AHEAD_AT_ONCE = 1000  # pods made ahead in one call, about; the next call goes on, and meanwhile others have their turn
 TRIES = 2  # of a start whose prepared pod turns out to be gone
 ROLL_BACK_SECONDS = 1.0  # grace of workers that were bound a moment ago
 
@@ -161,11 +162,16 @@ class Placing:
     # --- before and after --------------------------------------------------------------------
 
     async def prepare(self, wanted: Sequence[PodSpec]) -> list[RefusedError]:
-        """Create what is missing, without a node; return what was refused. Raises ClusterUnreachable."""
-        missing = [pod for pod in wanted if self.find(pod.name) is None]
+        """Create what is missing, or the first of it, without a node; return what was refused.
+
+        Raises ClusterUnreachable.
+        """
         gangs: dict[str, list[PodSpec]] = {}
-        for pod in missing:
-            gangs.setdefault(pod.workload, []).append(pod)
+        count = 0
+        for pod in wanted:
+            if self.find(pod.name) is None and (count < AHEAD_AT_ONCE or pod.workload in gangs):
+                gangs.setdefault(pod.workload, []).append(pod)
+                count += 1
         results = await all_of((self._prepare(gang) for gang in gangs.values()), IN_BACKGROUND)
         _raise([r for r in results if not isinstance(r, RefusedError)])
         return [r for r in results if isinstance(r, RefusedError)]

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from controlplane.benchmarks import authorization, fuzz, largeworld, podless, roundload, stopping
+from controlplane.benchmarks import authorization, fuzz, largeworld, podless, roundload, stopping, turnaround, watched
 from controlplane.benchmarks.site import SPARE_GPUS
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import wiring
@@ -22,6 +22,7 @@ from controlplane.services import presets, submission
 from controlplane.services.submission import Submission
 from controlplane.simulator.presets import Pool, Preset
 from controlplane.spec import parse
+from controlplane.testbed import compose
 from gpushare.gpu import WHOLE
 from scheduler.team import Quota, Team
 
@@ -60,10 +61,11 @@ def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def work(options: Mapping[str, Any]) -> NoReturn:
-    """A worker as in production, but for its machines."""
-    cluster = podless.Podless(podless.preset().nodes)
+    """A worker as in production, but for the API server that it watches and commands."""
+    cluster = watched.WatchedCluster(podless.preset().nodes)
     wiring.use(lambda: Wiring(cluster, Unmeasured(), wiring.holder()))
-    current_app.start(["worker", "--pool", "threads", "--concurrency", "1", "--without-gossip", "--without-mingle"])
+    _, _, arguments = compose.services()["worker"]["command"].partition(" controlplane.celery ")
+    current_app.start(arguments.split())
 
 
 def submit(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,6 +103,14 @@ def prepare_site(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"submitted": count}
 
 
+def prepare_turnaround(options: Mapping[str, Any]) -> dict[str, Any]:
+    """One team that owns all machines; nothing is submitted here."""
+    User.objects.all().delete()  # the preset brings its own people
+    presets.load(preset=turnaround.preset(), password=settings.ADMIN_PASSWORD, speed=1.0)
+    presets.forget_world(now=time.time())
+    return {"teams": 1}
+
+
 def _steady(number: int) -> dict[str, object]:
     return {
         "type": "training",
@@ -127,6 +137,7 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "admission-worker": work,
     "admission-submit": submit,
     "site-prepare": prepare_site,
+    "turnaround-prepare": prepare_turnaround,
     "authorization": authorization.trial,
     "fuzz-prepare": fuzz.prepare,
     "fencing-worker": stop_now_and_then,
