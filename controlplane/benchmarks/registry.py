@@ -44,7 +44,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "authorization": Benchmark(("authorization", "processes", "tenants"), PAGES),
     "start": Benchmark(("start", "processes"), PAGES),
     "replay": Benchmark(("replay", "processes"), SERVER),
-    "requests": Benchmark(("requests",), ("gpushare", "scheduler", "controlplane/cluster", "controlplane/simulator")),
+    "requests": Benchmark(("requests",), (*SIMULATION, "controlplane/*", "controlplane/cluster")),
     "round": Benchmark(("rounds", "roundload", "podless", "processes"), SERVER),
     "page": Benchmark(("page", "processes"), PAGES),
     "page-large": Benchmark(("pagelarge", "largeworld", "processes"), PAGES),
