@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import shlex
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ import yaml
 
 from controlplane.testbed import postgres
 from controlplane.testbed.processes import ROOT, end, free_port, start, wait_for, wait_until
+from controlplane.testbed.prometheus import find_prometheus
 from controlplane.testbed.redis import find_redis
 
 FILE = ROOT / "docker-compose.yml"
@@ -115,7 +115,7 @@ class Installation:
 
 @contextmanager
 def prepared(folder: Path, variables: Mapping[str, str] = {}, extra: Mapping[str, str] = {}) -> Iterator[Installation]:
-    """The compose file's parts, servers running and `install` not yet run.
+    """The compose file's parts, servers running and `install` not yet run. Raises MissingError.
 
     variables: those of an .env file; extra: what an override file adds to the environment of our own services.
     """
@@ -193,8 +193,7 @@ def _part(name: str, said: Mapping[str, Any], folder: Path, ports: Mapping[str, 
     if name == "redis":
         command = [str(find_redis()), *command[1:], "--port", str(ports["redis"]), "--bind", "127.0.0.1"]
     if name == "prometheus":
-        binary = shutil.which("prometheus") or "/usr/bin/prometheus"
-        command = [binary, *command]
+        command = [str(find_prometheus()), *command]
         _scraping(folder, here, ports)
     return Part(name, tuple(command), env)
 
