@@ -1,6 +1,5 @@
 """Fixtures for all tests: databases, servers and a browser; see tests/servers.py for how they run."""
 
-import contextlib
 import itertools
 import os
 import sys
@@ -47,9 +46,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the programs of the Kubernetes test cluster before the first test: it takes longer than a test may."""
     if session.config.option.collectonly or not any(item.get_closest_marker("kubernetes") for item in session.items):
         return
-    # What is missing is told by the tests that need it.
-    with contextlib.suppress(servers.MissingError):
+    try:
         binaries.find(lambda text: sys.stderr.write(f"{text}\n"))
+    except servers.MissingError as missing:
+        sys.stderr.write(f"{missing}\n")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -169,6 +169,7 @@ def prometheus() -> Iterator[Prometheus]:
 @pytest.fixture(scope="session")
 def kubernetes_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
     """A real Kubernetes with KWOK's nodes a, b and c of 8 GPUs, one per test run; tests use `kubernetes`."""
+    binaries.find(build=False)  # it was tried when the tests had been collected
     folder = tmp_path_factory.mktemp("kubernetes")
     with test_cluster(folder, nodes=named("a", "b", "c")) as cluster:
         yield cluster

@@ -52,6 +52,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
         try:
             server = stack.enter_context(servers.postgres())
         except servers.MissingError as missing:
+            if servers.must_have_all():
+                pytest.exit(str(missing), returncode=1)
             early_config.stash[postgres_lacks] = missing
         else:
             early_config.stash[postgres_server] = server

@@ -119,6 +119,7 @@ def prepared(folder: Path, variables: Mapping[str, str] = {}, extra: Mapping[str
 
     variables: those of an .env file; extra: what an override file adds to the environment of our own services.
     """
+    find_redis(), find_prometheus()  # before anything starts
     with postgres.prepared(DURABLE) as server:
         ports = {name: free_port() for name in ("web", "redis", "prometheus", "worker-1", "worker-2")}
         database = f"{server.url.rpartition('/')[0]}/weft"

