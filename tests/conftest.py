@@ -3,7 +3,7 @@
 import itertools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +47,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly or not any(item.get_closest_marker("kubernetes") for item in session.items):
         return
     try:
-        binaries.find(lambda text: sys.stderr.write(f"{text}\n"))
+        binaries.find(lambda text: print(text, file=sys.stderr))
     except servers.MissingError as missing:
-        sys.stderr.write(f"{missing}\n")
+        print(missing, file=sys.stderr)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Skip what wants a program that this machine lacks. Where all is required, no test may skip: CI has run each."""
-    report: pytest.TestReport = yield
+    report = yield
     lacking = servers.lacking(call.excinfo.value) if call.excinfo else None
     if lacking is not None:
         report.user_properties.append(("missing", lacking.name))

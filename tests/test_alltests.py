@@ -147,6 +147,12 @@ def test_a_terminal_shows_a_bar_for_each_part(parts: list[tally.Part]) -> None:
 def test_without_a_terminal_a_line_comes_from_time_to_time(
     parts: list[tally.Part], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told: list[str] = []
+    told = ""
+
+    def is_told() -> bool:
+        nonlocal told
+        told += capfd.readouterr().out
+        return "1 of 1,201 done" in told
+
     with show.shown(parts, 0.0, every=0.01):
-        wait_until(lambda: bool(told.append(capfd.readouterr().out) or "of 1,201 done" in "".join(told)), "a line")
+        wait_until(is_told, "a line")

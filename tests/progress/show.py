@@ -89,4 +89,6 @@ def _doing(part: Part, now: float) -> Text:
         return Text(f"{part.test.rpartition('/')[2][:60]} {now - part.test_began:.0f} s", "dim")
     if part.ended:
         return Text(f"done after {(part.ended - part.began) / 60:.1f} min", "dim")
+    if part.began:
+        return Text("ends its servers" if part.done >= part.total else "", "dim")
     return Text("waits for a core" if part.total else "looks for its tests", "dim")
