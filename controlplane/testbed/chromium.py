@@ -31,7 +31,7 @@ pipeline(fs.createReadStream(from), zlib.createBrotliDecompress(), fs.createWrit
 """
 # The package's libraries are those of a newer system than some; the machine's fonts go before the package's one.
 START = """#!/bin/sh
-here=$(dirname "$0")
+here=${0%/*}
 export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" FONTCONFIG_FILE="$here/fonts.conf"
 exec "$here/headless_shell" "$@"
 """

@@ -13,7 +13,7 @@ from pathlib import Path
 from controlplane.testbed import golang
 from controlplane.testbed.processes import MissingError
 
-REQUIREMENTS = Path(__file__).resolve().parent / "node" / "requirements.txt"
+REQUIREMENTS = Path(__file__).resolve().parent / "npm.txt"
 
 
 @dataclass(frozen=True, slots=True)
