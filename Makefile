@@ -31,8 +31,10 @@ reset: ## delete the data of `make up` and start afresh
 	@scripts/setup server
 	@exec $(PY) manage.py reset
 
-test: setup ## run all tests, on SQLite and on Postgres
-	$(PY) scripts/alltests.py
+# WEFT_INSTALL=no: what tests need is taken into the cache only, no package of the system is installed.
+test: ## get what the tests need, and run all, on SQLite and on Postgres
+	@scripts/get
+	@$(PY) -m scripts.alltests
 
 check: lint ## what each commit has to pass: lint, and the core tests
 	$(PY) -m pytest -q tests/test_architecture.py $(CORE_TESTS)

@@ -1,22 +1,30 @@
 """All tests, as parts that the machine's cores take from one list; options are passed on to pytest.
 
-A part is a process of pytest with servers of its own. The longest stand first, so that the cores end about together.
-What a part printed follows when it has ended.
+`python -m scripts.alltests`. A part is a process of pytest with servers of its own. First each part says how many tests
+it has; then the longest begin first, so that the cores end about together. What failed is printed at once.
 """
 
+import contextlib
+import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Lock
+from typing import IO, Any
+
+from controlplane.testbed.processes import end
+from tests.progress import plugin, tally
+from tests.progress.show import Show, shown
 
 ROOT = Path(__file__).resolve().parents[1]
-SLOWEST = "--durations=15"  # CI's record says where its minutes went
+NO_TESTS = 5  # pytest's status if it found none: a selection by the caller's options may leave a part without
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,49 +48,105 @@ FOLDERS = sorted({one for part in (*LONG, *SHORT) for one in part.arguments if o
 PARTS = (*LONG, Part("all else", ("tests", *(f"--ignore={folder}" for folder in FOLDERS))), *SHORT)
 
 
-class Runs:
-    """Runs parts, several at once, and prints what each said as a whole."""
+class Run:
+    """One part's process: collects, waits for its turn, runs its tests, and tells of each."""
 
-    def __init__(self) -> None:
-        self._printing = Lock()
-        self._is_over = Event()
+    def __init__(self, part: Part, options: Sequence[str]) -> None:
+        self.part = part
+        self.heard = tally.Part(part.name)
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket, self._lines = _nothing()
+        self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  it is read after the process's end
+        self._is_over = False
 
-    def passed(self, part: Part) -> bool:
-        """Run this part to its end; whether all its tests passed."""
-        if self._is_over.is_set():
-            return False
-        began = time.monotonic()
-        self._say(f"{part.name}: begun")
-        with tempfile.TemporaryFile() as said:
-            command = [sys.executable, "-m", "pytest", SLOWEST, *part.arguments, *sys.argv[1:]]
-            status = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=subprocess.STDOUT).wait()
-            said.seek(0)
-            minutes = (time.monotonic() - began) / 60
-            self._say(f"{part.name}: exit status {status} after {minutes:.1f} minutes", said.read())
-        return status == 0
+    def collect(self, show: Show) -> None:
+        """Start the process and wait until it has found its tests."""
+        if self._is_over:
+            return
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", "pytest", "-p", plugin.__name__, f"{plugin.OPTION}={theirs.fileno()}"]
+        with theirs:
+            # A session of its own: of a Ctrl-C it hears from us, once, and ends its servers in peace.
+            self._process = subprocess.Popen(
+                [*command, *self.part.arguments, *self._options],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._socket, self._lines = ours, ours.makefile("rb")
+        self._hear(show, until="collected")
+
+    def finish(self, show: Show) -> int:
+        """Let it run its tests to the end; its exit status."""
+        process = self._process
+        if process is None:
+            return 0
+        self.heard.began = time.monotonic()
+        if not self._is_over:
+            with contextlib.suppress(OSError):  # it has ended: its status says why
+                self._socket.sendall(b"\n")
+        self._hear(show)
+        self._socket.close()
+        status = process.wait()
+        self.heard.ended = time.monotonic()
+        self.heard.test = ""
+        show.say(f"tests: {self.part.name}: ended with status {status}, {self.heard.done} of {self.heard.total} done")
+        if status not in (0, NO_TESTS) and not (status == 1 and self.heard.failed) and not self._is_over:
+            self._output.seek(0)
+            show.say(self._output.read().decode(errors="replace"))
+        return 0 if status == NO_TESTS else status
 
     def stop(self) -> None:
-        """Begin no further part. Who interrupts us tells pytest too, by the group; it ends its servers itself."""
-        self._is_over.set()
+        """End it: as Ctrl-C does, so that it ends its servers."""
+        self._is_over = True
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
 
-    def _say(self, line: str, before: bytes = b"") -> None:
-        with self._printing:
-            sys.stdout.buffer.write(before)
-            sys.stdout.buffer.write(f"tests: {line}\n".encode())
-            sys.stdout.buffer.flush()
+    def end(self) -> None:
+        """Leave no process behind, also if it was stopped before its turn."""
+        if self._process is not None:
+            end(self._process, signal.SIGINT)
+
+    def _hear(self, show: Show, until: str = "") -> None:
+        for told in self._lines:
+            said: dict[str, Any] = json.loads(told)
+            self.heard.hear(said, time.monotonic())
+            if said["event"] == "failed":
+                show.say(f"tests: FAILED {said['test']} ({self.part.name})\n{said['text']}")
+            if said["event"] == until:
+                return
 
 
-def main() -> int:
-    """Exit status: 0 if all passed."""
-    runs = Runs()
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as cores:
-        found = [cores.submit(runs.passed, part) for part in PARTS]
+def _nothing() -> tuple[socket.socket, Iterable[bytes]]:
+    return socket.socket(), ()
+
+
+def run(parts: Sequence[Part], options: Sequence[str], cores: int) -> int:
+    """Run the parts, so many at once, and print how it went; exit status 0 if all passed."""
+    runs = [Run(part, options) for part in parts]
+    heard = [one.heard for one in runs]
+    began = time.monotonic()
+    with shown(heard, began) as show, ThreadPoolExecutor(cores) as pool:
+        show.say(f"tests: {len(parts)} parts on {cores} cores: looking for their tests")
         try:
-            return not all([one.result() for one in found])
+            list(pool.map(lambda one: one.collect(show), runs))
+            show.say(f"tests: {tally.line(heard, time.monotonic(), began)}")
+            statuses = list(pool.map(lambda one: one.finish(show), runs))
         except KeyboardInterrupt:
-            runs.stop()
-            return not all([one.result() for one in found])
+            show.say("tests: stopping")
+            for one in runs:
+                one.stop()
+            statuses = [1]
+    for one in runs:
+        one.end()
+    for text in tally.summary(heard):
+        print(text)
+    return int(any(statuses) or not any(one.done for one in heard))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(PARTS, sys.argv[1:], len(os.sched_getaffinity(0))))

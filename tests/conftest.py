@@ -1,10 +1,9 @@
 """Fixtures for all tests: databases, servers and a browser; see tests/servers.py for how they run."""
 
-import contextlib
 import itertools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +46,23 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the programs of the Kubernetes test cluster before the first test: it takes longer than a test may."""
     if session.config.option.collectonly or not any(item.get_closest_marker("kubernetes") for item in session.items):
         return
-    # What is missing is told by the tests that need it.
-    with contextlib.suppress(servers.MissingError):
-        binaries.find(lambda text: sys.stderr.write(f"{text}\n"))
+    try:
+        binaries.find(lambda text: print(text, file=sys.stderr))
+    except servers.MissingError as missing:
+        print(missing, file=sys.stderr)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Turn every skip into a failure where everything is required: a green CI has run all tests."""
-    report: pytest.TestReport = yield
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Skip what wants a program that this machine lacks. Where all is required, no test may skip: CI has run each."""
+    report = yield
+    lacking = servers.lacking(call.excinfo.value) if call.excinfo else None
+    if lacking is not None:
+        report.user_properties.append(("missing", lacking.name))
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), (item.location[1] or 0) + 1, f"Skipped: {lacking}")
     if report.skipped and servers.must_have_all() and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped under WEFT_REQUIRE_ALL=1: {report.longrepr}"
@@ -86,7 +93,7 @@ def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
     if already is not None:
         yield already
         return
-    with servers.or_skip(servers.postgres()) as url:
+    with servers.postgres() as url:
         yield url
 
 
@@ -140,7 +147,7 @@ def postgres_database(postgres_url: str, _migrated_template: str) -> Iterator[st
 
 @pytest.fixture(scope="session")
 def _redis_server() -> Iterator[str]:
-    with servers.or_skip(servers.redis_server()) as url:
+    with servers.redis_server() as url:
         yield url
 
 
@@ -157,15 +164,16 @@ def redis_url(_redis_server: str) -> str:
 @pytest.fixture(scope="session")
 def prometheus() -> Iterator[Prometheus]:
     """A real Prometheus that scrapes one loopback port five times a second; a test serves there, and cleans up."""
-    with servers.or_skip(run_prometheus()) as one:
+    with run_prometheus() as one:
         yield one
 
 
 @pytest.fixture(scope="session")
 def kubernetes_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
     """A real Kubernetes with KWOK's nodes a, b and c of 8 GPUs, one per test run; tests use `kubernetes`."""
+    binaries.find(build=False)  # it was tried when the tests had been collected
     folder = tmp_path_factory.mktemp("kubernetes")
-    with servers.or_skip(test_cluster(folder, nodes=named("a", "b", "c"))) as cluster:
+    with test_cluster(folder, nodes=named("a", "b", "c")) as cluster:
         yield cluster
 
 
@@ -186,10 +194,7 @@ def identity(tmp_path: Path) -> Iterator[IdentityProvider]:
 @pytest.fixture(scope="session")
 def chromium() -> Path:
     """Path of the Chromium to drive."""
-    try:
-        return servers.find_chromium()
-    except servers.MissingError as missing:
-        servers.needs(missing.name, missing.how)
+    return servers.find_chromium()
 
 
 @pytest.fixture(scope="session")

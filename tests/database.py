@@ -14,6 +14,7 @@ import pytest
 from tests import servers
 
 postgres_server = pytest.StashKey[str]()
+postgres_lacks = pytest.StashKey[servers.MissingError]()
 _cleanup = pytest.StashKey[contextlib.ExitStack]()
 
 
@@ -48,9 +49,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
         WEFT_TEST_SQLITE=str(folder / "test.sqlite3"),
     )
     if options.database == "postgres":
-        server = _start_postgres(stack)
-        early_config.stash[postgres_server] = server
-        os.environ["DATABASE_URL"] = f"{server.rpartition('/')[0]}/weft"
+        try:
+            server = stack.enter_context(servers.postgres())
+        except servers.MissingError as missing:
+            if servers.must_have_all():
+                pytest.exit(str(missing), returncode=1)
+            early_config.stash[postgres_lacks] = missing
+        else:
+            early_config.stash[postgres_server] = server
+            os.environ["DATABASE_URL"] = f"{server.rpartition('/')[0]}/weft"
     yield
 
 
@@ -61,6 +68,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanted = [item for item in items if _is_for_postgres(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
     items[:] = wanted
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Where there is no Postgres, each test that was to run on it says so."""
+    missing = item.config.stash.get(postgres_lacks, None)
+    if missing is not None:
+        raise missing
 
 
 def _is_for_postgres(item: pytest.Item) -> bool:
@@ -78,10 +93,3 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Say which database this is, so that a log tells the two runs apart."""
     return f"database: {config.getoption('--database')}"
-
-
-def _start_postgres(stack: contextlib.ExitStack) -> str:
-    try:
-        return stack.enter_context(servers.postgres())
-    except servers.MissingError as missing:
-        pytest.exit(f"skipped the run on Postgres: {missing}", returncode=1 if servers.must_have_all() else 0)

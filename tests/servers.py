@@ -1,19 +1,15 @@
 """Real servers for the tests: started on a loopback port by controlplane.testbed, ended with the test run.
 
-The machine's own Postgres and Redis are used where there are any, else the ones that
-PyPI wheels of the `dev` requirements carry; neither needs root. What is absent makes a
-test skip with the name of what is missing, or fail under WEFT_REQUIRE_ALL=1.
+The machine's own programs are used where there are any, else those that wheels of the `dev` requirements
+carry or that `scripts/get` put into the cache; none needs root. What is absent raises MissingError, which
+tests/conftest.py turns into a skip with its name, or under WEFT_REQUIRE_ALL=1 into a failure.
 """
 
-import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn, TypeVar
-
-import pytest
 
 from controlplane.testbed import chromium
 from controlplane.testbed.postgres import create_database, drop_database, find_postgres, postgres
@@ -33,8 +29,6 @@ __all__ = [
     "running",
     "wait_until",
 ]
-
-Server = TypeVar("Server")
 
 ROOT = Path(__file__).resolve().parent.parent
 OUR_VARIABLES = (
@@ -57,23 +51,11 @@ def must_have_all() -> bool:
     return os.environ.get("WEFT_REQUIRE_ALL") == "1"
 
 
-def needs(name: str, how: str) -> NoReturn:
-    """Skip the test for want of `name`; fail it where everything is required."""
-    message = str(MissingError(name, how))
-    if must_have_all():
-        pytest.fail(message, pytrace=False)
-    pytest.skip(message)
-
-
-@contextlib.contextmanager
-def or_skip(server: contextlib.AbstractContextManager[Server]) -> Iterator[Server]:
-    """Run a server for a fixture; skip what uses it if the machine lacks it."""
-    with contextlib.ExitStack() as stack:
-        try:
-            running_server = stack.enter_context(server)
-        except MissingError as missing:
-            needs(missing.name, missing.how)
-        yield running_server
+def lacking(error: BaseException | None) -> MissingError | None:
+    """What an error says that the machine lacks, also where it only was the reason for another error."""
+    while error is not None and not isinstance(error, MissingError):
+        error = error.__cause__
+    return error
 
 
 # Django

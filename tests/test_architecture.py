@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.testbed import git
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("gpushare", "scheduler", "autoscaler", "controlplane", "frontend")
 MOST_LINES_IN_FILE = 400
@@ -26,7 +28,8 @@ def sources() -> Iterator[Path]:
 
 def tracked(*patterns: str) -> list[Path]:
     """Return the files git knows under the patterns; build products and virtual environments are not ours."""
-    listed = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
+    command = [git.find(), "ls-files", "-z", *patterns]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [ROOT / name for name in listed.stdout.split("\0") if name]
 
 

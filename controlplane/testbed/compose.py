@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import shlex
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -24,6 +23,7 @@ import yaml
 
 from controlplane.testbed import postgres
 from controlplane.testbed.processes import ROOT, end, free_port, start, wait_for, wait_until
+from controlplane.testbed.prometheus import find_prometheus
 from controlplane.testbed.redis import find_redis
 
 FILE = ROOT / "docker-compose.yml"
@@ -122,11 +122,12 @@ def prepared(
     extra: Mapping[str, str] = {},
     database_options: Mapping[str, str] = {},
 ) -> Iterator[Installation]:
-    """The compose file's parts, servers running and `install` not yet run.
+    """The compose file's parts, servers running and `install` not yet run. Raises MissingError.
 
     variables: those of an .env file; extra: what an override file adds to the environment of our own services;
     database_options: Postgres' own that are not as they come.
     """
+    find_redis(), find_prometheus()  # before anything starts
     with postgres.prepared(database_options) as server:
         ports = {name: free_port() for name in ("web", "redis", "prometheus", "worker-1", "worker-2")}
         database = f"{server.url.rpartition('/')[0]}/weft"
@@ -210,8 +211,7 @@ def _part(name: str, said: Mapping[str, Any], folder: Path, ports: Mapping[str, 
     if name == "redis":
         command = [str(find_redis()), *command[1:], "--port", str(ports["redis"]), "--bind", "127.0.0.1"]
     if name == "prometheus":
-        binary = shutil.which("prometheus") or "/usr/bin/prometheus"
-        command = [binary, *command]
+        command = [str(find_prometheus()), *command]
         _scraping(folder, here, ports)
     return Part(name, tuple(command), env)
 

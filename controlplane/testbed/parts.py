@@ -2,13 +2,20 @@
 
 import json
 import os
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
 from controlplane.testbed import nodes
-from controlplane.testbed.processes import MissingError, free_port
+from controlplane.testbed.processes import free_port
 
 # Each tier is what the ones before it have, and more.
 TIERS: Mapping[str, tuple[str, ...]] = {
@@ -114,7 +121,7 @@ def environment(part: str, layout: Layout) -> Mapping[str, str]:
 
 
 def write_files(layout: Layout) -> None:
-    """Write the keys, tokens and settings that the parts read. Raises MissingError without openssl."""
+    """Write the keys, tokens and settings that the parts read."""
     _certificates(layout.folder)
     (layout.folder / "tokens").write_text(f'{layout.token},admin,admin,"system:masters"\n')
     layout.admin.write_text(kubeconfig(layout, "admin", layout.token))
@@ -149,32 +156,38 @@ def kubeconfig(layout: Layout, user: str, token: str) -> str:
 
 def _certificates(folder: Path) -> None:
     """An authority, the API server's certificate from it, and the key that signs service accounts' tokens."""
-    new = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "3",
-    ]
-    authority = ["-subj", "/CN=weft test cluster", "-addext", "keyUsage=critical,keyCertSign,cRLSign"]
-    server = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-CA", "ca.crt"]
-    server += ["-CAkey", "ca.key", "-addext", "basicConstraints=critical,CA:FALSE"]
-    for arguments in (
-        [*new, *authority, "-keyout", "ca.key", "-out", "ca.crt"],
-        [*new, *server, "-keyout", "api.key", "-out", "api.crt"],
-        ["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "accounts.key"],
-    ):
-        try:
-            subprocess.run(arguments, cwd=folder, capture_output=True, check=True)
-        except FileNotFoundError as error:
-            raise MissingError("openssl", "install it (Debian: apt-get install openssl)") from error
-        except subprocess.CalledProcessError as error:
-            raise RuntimeError(f"{' '.join(arguments)}:\n{error.stderr.decode()}") from error
+    authority, server, accounts = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
+    name = _named("weft test cluster")
+    signs = x509.KeyUsage(
+        key_cert_sign=True, crl_sign=True, digital_signature=False, content_commitment=False, key_encipherment=False,
+        data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    own = _certificate(name, name, authority).add_extension(signs, critical=True)
+    own = own.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    here = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1")), x509.DNSName("localhost")])
+    theirs = _certificate(_named("127.0.0.1"), name, server).add_extension(here, critical=False)
+    theirs = theirs.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    for file, builder in (("ca.crt", own), ("api.crt", theirs)):
+        (folder / file).write_bytes(builder.sign(authority, hashes.SHA256()).public_bytes(Encoding.PEM))
+    for file, key in (("ca.key", authority), ("api.key", server), ("accounts.key", accounts)):
+        text = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+        (folder / file).write_bytes(text)
+        (folder / file).chmod(0o600)
+
+
+def _certificate(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    """A certificate for a few days, to be signed."""
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder(subject_name=subject, issuer_name=issuer, public_key=key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=3))
+    )
+
+
+def _named(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
 def _etcd(layout: Layout) -> dict[str, object]:

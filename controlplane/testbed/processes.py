@@ -24,9 +24,11 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl  # looked up here: after a fork
 # The kernel ends a child when the thread that forked it ends, so all are forked by one that lasts.
 _forker = ThreadPoolExecutor(1, thread_name_prefix="forker")
 
+HOW = "`scripts/get` gets it, or says why it cannot"
+
 
 class MissingError(Exception):
-    """Something the machine lacks, and how to get it."""
+    """Something the machine lacks, and how to get it. A test that raises it is skipped, and counted by this name."""
 
     def __init__(self, name: str, how: str) -> None:
         super().__init__(f"{name} is missing: {how}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import redis
 
-from controlplane.testbed.processes import MissingError, free_port, private_folder, running, wait_for
+from controlplane.testbed.processes import HOW, MissingError, free_port, private_folder, running, wait_for
 
 
 @contextlib.contextmanager
@@ -42,10 +42,7 @@ def find_redis() -> Path:
         inside = Path(package.origin).parent / "bin" / "redis-server"
         if inside.exists():
             return inside
-    raise MissingError(
-        "redis-server",
-        "install it (Debian: apt-get install redis-server), or use Python 3.11 or 3.12 with `make setup`",
-    )
+    raise MissingError("Redis", HOW)
 
 
 def _answers_redis(url: str) -> bool:

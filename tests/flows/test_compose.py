@@ -14,9 +14,8 @@ import redis
 
 from controlplane import liveness
 from controlplane.testbed import compose
-from controlplane.testbed.processes import MissingError, wait_until
+from controlplane.testbed.processes import wait_until
 from tests.flows.processes import eventually, signed_in
-from tests.servers import needs
 
 JOB = {
     "type": "training",
@@ -31,12 +30,9 @@ JOB = {
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[compose.Installation]:
-    try:
-        with compose.prepared(tmp_path_factory.mktemp("compose"), database_options=compose.KILLED_ONLY) as made:
-            compose.up(made)
-            yield made
-    except MissingError as missing:
-        needs(missing.name, missing.how)
+    with compose.prepared(tmp_path_factory.mktemp("compose"), database_options=compose.KILLED_ONLY) as made:
+        compose.up(made)
+        yield made
 
 
 def healthy(made: compose.Installation, part: str) -> bool:

@@ -7,7 +7,6 @@ import pytest
 from controlplane.benchmarks import fencing
 from controlplane.benchmarks.site import site
 from controlplane.testbed.compose import KILLED_ONLY
-from tests.servers import or_skip
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 
@@ -16,7 +15,7 @@ STOPS, IN_ROUND = 6, 2
 
 @pytest.fixture
 def seen(tmp_path: Path) -> fencing.Seen:
-    with or_skip(site(tmp_path, running=0, waiting=0, database_options=KILLED_ONLY)) as found:
+    with site(tmp_path, running=0, waiting=0, database_options=KILLED_ONLY) as found:
         return fencing.measure(found, tmp_path, STOPS, IN_ROUND, lambda part, text: None)
 
 

@@ -7,7 +7,6 @@ import pytest
 from controlplane.benchmarks import recovery
 from controlplane.benchmarks.site import site
 from controlplane.testbed.compose import KILLED_ONLY
-from tests.servers import or_skip
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 
@@ -18,7 +17,7 @@ SECONDS, CONVERGED_SECONDS = 60.0, 80.0
 
 @pytest.mark.timeout(900)
 def test_after_kill_9_of_each_process_nothing_is_lost_doubled_or_disturbed(tmp_path: Path) -> None:
-    with or_skip(site(tmp_path, running=40, waiting=10, database_options=KILLED_ONLY)) as found:
+    with site(tmp_path, running=40, waiting=10, database_options=KILLED_ONLY) as found:
         seen = recovery.measure(found, 1, STOPPED_SECONDS, lambda part, text: None)
     assert set(seen.seconds) == set(recovery.PARTS)
     assert (seen.lost, seen.twice, seen.disturbed) == (0, 0, 0)
@@ -31,7 +30,7 @@ def test_after_kill_9_of_each_process_nothing_is_lost_doubled_or_disturbed(tmp_p
 def test_all_of_ours_stopped_for_ten_minutes_disturbs_no_pod_and_is_made_up_for_in_half_a_minute(
     tmp_path: Path,
 ) -> None:
-    with or_skip(site(tmp_path, running=200, waiting=50, database_options=KILLED_ONLY)) as found:
+    with site(tmp_path, running=200, waiting=50, database_options=KILLED_ONLY) as found:
         seen = recovery.pause(found, LONG_SECONDS, lambda part, text: None)
     assert (seen.lost, seen.twice, seen.disturbed) == (0, 0, 0)
     assert seen.converged <= recovery.CONVERGED_SECONDS

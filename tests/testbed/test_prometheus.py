@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 from controlplane.testbed.prometheus import prometheus, scrape
-from tests.servers import or_skip, wait_until
+from tests.servers import wait_until
 
 pytestmark = pytest.mark.prometheus
 
@@ -23,7 +23,7 @@ def exporter() -> Iterator[str]:
 
 
 def test_prometheus_has_what_an_exporter_serves(tmp_path: Path, exporter: str) -> None:
-    with or_skip(prometheus(tmp_path, scrape({"tests": exporter}, 0.2))) as url:
+    with prometheus(tmp_path, scrape({"tests": exporter}, 0.2)) as url:
 
         def answer() -> list[str]:
             found = httpx.get(f"{url}/api/v1/query", params={"query": 'weft_answer{job="tests"}'}).json()
@@ -35,5 +35,5 @@ def test_prometheus_has_what_an_exporter_serves(tmp_path: Path, exporter: str) -
 def test_a_configuration_that_is_wrong_is_told_with_the_log(tmp_path: Path) -> None:
     wrong = {"scrape_configs": [{"job": "no such key"}]}
 
-    with pytest.raises(RuntimeError, match="field job not found"), or_skip(prometheus(tmp_path, wrong)):
+    with pytest.raises(RuntimeError, match="field job not found"), prometheus(tmp_path, wrong):
         pytest.fail("it started")

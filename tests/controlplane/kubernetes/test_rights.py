@@ -17,7 +17,6 @@ from controlplane.manifests import policy, system, teams
 from controlplane.manifests.site import Site, TeamSpace
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import named
-from tests import servers
 from tests.controlplane.kubernetes.fences import in_force
 from tests.controlplane.kubernetes.jobs import job, pod_of
 
@@ -29,7 +28,7 @@ Right = tuple[str, str]  # verb, resource with its part
 @pytest.fixture
 def audited(tmp_path: Path) -> Iterator[TestCluster]:
     """A cluster with our rights, policies and one team, which notes every request."""
-    with servers.or_skip(test_cluster(tmp_path, nodes=named("a", "b"), audit=True)) as cluster:
+    with test_cluster(tmp_path, nodes=named("a", "b"), audit=True) as cluster:
         cluster.apply([*system.system(SITE), *policy.policies(SITE), *teams.team(SITE, TeamSpace("nlp"))])
         in_force(cluster, TeamSpace("nlp"), SITE)
         yield cluster
