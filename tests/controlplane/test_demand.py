@@ -8,10 +8,11 @@ import pytest
 from controlplane.cycle import demand_of_text, demand_text, rebuild, unpack
 from controlplane.models import NodePool, Quota, Team
 from controlplane.policy import Policy, PolicyError
-from controlplane.queries.demand import ENOUGH, asked_of_late
+from controlplane.queries.demand import asked_of_late
 from controlplane.queries.snapshot import SnapshotKeeper, full
 from gpushare.gpu import Share
 from scheduler.demand import Demand, Shape
+from scheduler.placement.forecast import ENOUGH
 from scheduler.settings import Placement
 from scheduler.workload import Ask
 from tests.controlplane.state import World
