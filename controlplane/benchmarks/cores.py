@@ -14,17 +14,17 @@ Job = TypeVar("Job")
 Found = TypeVar("Found")
 
 
-def each(function: Callable[[Job], Found], jobs: Sequence[Job], processes: int) -> Iterator[tuple[int, Found]]:
+def each(function: Callable[[Job], Found], jobs: Sequence[Job], others: int) -> Iterator[tuple[int, Found]]:
     """What the function makes of each job, with the job's number, as they are done. Raises BenchmarkError.
 
-    With one process they are done here, in order. Function, jobs and what is found go from process to process; the
-    others have no database and no settings.
+    Without other processes they are done here, in order. Function, jobs and what is found go from process to process;
+    the others have no database and no settings.
     """
-    if processes <= 1:
+    if others < 1:
         yield from ((number, function(job)) for number, job in enumerate(jobs))
         return
     # Not forked: this process has threads by now, and what they hold would be held for ever in a copy.
-    with ProcessPoolExecutor(processes, get_context("spawn"), _begin) as pool:
+    with ProcessPoolExecutor(others, get_context("spawn"), _begin) as pool:
         number_of = {pool.submit(function, job): number for number, job in enumerate(jobs)}
         try:
             for done in as_completed(number_of):

@@ -58,7 +58,7 @@ def _sets(lists: Mapping[str, Sequence[Ask]], nodes: Sequence[Node]) -> dict[int
     found: dict[int, Counter[Models]] = {}
     for devices in sorted({_devices(ask) for ask in pods}):
         seen = Counter(ask.models for ask in pods if ask.models and _devices(ask) == devices)
-        each = Counter((node.model,) for node in nodes)
+        each: Counter[Models] = Counter((node.model,) for node in nodes)
         found[devices] = _feasible(seen, largest, devices) or _feasible(each, largest, devices)
     return found
 

@@ -164,14 +164,11 @@ def test_made_lists_bind_a_third_of_the_pods_with_gpus_and_are_always_the_same(d
 
 
 def test_jobs_are_done_by_other_processes_or_here():
-    assert dict(cores.each(len, ["a", "bb"], 1)) == {0: 1, 1: 2}
-    [(number, elsewhere)] = cores.each(process_of, ["job"], 2)
-    assert (number, os.getpid()) == (0, process_of("job"))
-    assert elsewhere != os.getpid()
-
-
-def process_of(_: str) -> int:
-    return os.getpid()
+    assert dict(cores.each(len, ["a", "bb"], 0)) == {0: 1, 1: 2}
+    assert dict(cores.each(os.path.realpath, ["/proc/self"], 0)) == {0: f"/proc/{os.getpid()}"}
+    [(number, process)] = cores.each(os.path.realpath, ["/proc/self"], 1)
+    assert (number, process.startswith("/proc/")) == (0, True)
+    assert process != f"/proc/{os.getpid()}"
 
 
 def test_a_run_gives_the_figures_and_a_line_for_each_list(data):
