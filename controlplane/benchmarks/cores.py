@@ -23,7 +23,7 @@ def each(function: Callable[[Job], Found], jobs: Sequence[Job], others: int) -> 
     if others < 1:
         yield from ((number, function(job)) for number, job in enumerate(jobs))
         return
-    # Not forked: this process has threads by now, and what they hold would be held for ever in a copy.
+    # Not forked: this process has threads by now, and a lock that one of them holds would stay locked in a copy.
     with ProcessPoolExecutor(others, get_context("spawn"), _begin) as pool:
         number_of = {pool.submit(function, job): number for number, job in enumerate(jobs)}
         try:

@@ -74,7 +74,7 @@ class Rounds:
         return [workload.id in placed for workload in came]
 
     def _take(self, at: float, came: Sequence[Workload]) -> News:
-        """The next snapshot, and who is to be tried on it (`SnapshotKeeper.take`)."""
+        """The next snapshot, and which workloads are to be tried on it (`SnapshotKeeper.take`)."""
         before, changed = self.snapshot, [*self._started, *came]
         told = news(before.workloads, changed, self._withdrawn)
         self.snapshot = before.replace(at=at, changed=changed, gone=self._withdrawn)
@@ -83,7 +83,7 @@ class Rounds:
             self.snapshot = replace(self.snapshot, demand=demand, choosers={})
             self._count_at = next_count(self._came)
         if told is None:
-            raise BenchmarkError("A round is about everybody, though nothing became free: mend podrounds.Rounds.")
+            raise BenchmarkError("A round tries all that waits, though nothing became free: mend podrounds.Rounds.")
         return told
 
 
@@ -117,7 +117,7 @@ def _running(workload: Workload, at: float) -> Workload:
 
 
 def _placed(decisions: Sequence[Decision]) -> list[str]:
-    """Who was placed, in the order of arrival. Raises BenchmarkError if anything else was decided than to place."""
+    """What was placed, by id, in the order of arrival. Raises BenchmarkError if anything else was decided than to place."""
     placed = [decision.workload for decision in decisions if isinstance(decision, Place) and not decision.after]
     others = sum(not isinstance(decision, Wait) for decision in decisions) - len(placed)
     if others or placed != sorted(placed):

@@ -109,7 +109,7 @@ def test_pods_that_share_a_call_go_where_they_go_one_by_one(data):
     assert ENOUGH < len(places[0]) < len(found.arrivals)
 
 
-def test_a_pod_that_finds_no_place_is_withdrawn_and_comes_back_to_nobody(data):
+def test_a_pod_that_finds_no_place_is_withdrawn(data):
     nodes, _ = parts_of(data)
     rounds, large = podrounds.Rounds(nodes), Ask(gpus=8, cpu_milli=1000, memory=1024)
     eights = sum(node.gpus == 8 for node in nodes)
