@@ -117,7 +117,7 @@ def _running(workload: Workload, at: float) -> Workload:
 
 
 def _placed(decisions: Sequence[Decision]) -> list[str]:
-    """What was placed, by id, in the order of arrival. Raises BenchmarkError if anything else was decided than to place."""
+    """What was placed, by id, in the order of arrival. Raises BenchmarkError on any other decision."""
     placed = [decision.workload for decision in decisions if isinstance(decision, Place) and not decision.after]
     others = sum(not isinstance(decision, Wait) for decision in decisions) - len(placed)
     if others or placed != sorted(placed):
