@@ -8,8 +8,6 @@ leaves, nothing moves, and a pod that does not fit is dropped.
 import csv
 import gzip
 import io
-import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,17 +18,12 @@ import numpy as np
 from controlplane.benchmarks.figure import BenchmarkError
 from gpushare.gpu import WHOLE, Share
 from gpushare.packing import Bools
-from scheduler.demand import Demand, demand_of
-from scheduler.placement import loops
-from scheduler.placement.fits import FirstFit
 from scheduler.placement.fleet import Kind, devices_of, empty_fleet, kinds_of, take, want_of
 from scheduler.placement.rows import BITS, Fleet, Want
-from scheduler.placement.worth import Worth
 from scheduler.snapshot import Inventory, Node
 from scheduler.workload import Ask
 
 OVERLOAD = 1.3  # arrived over the cluster's GPUs, where a run ends
-LEARN_FROM, LEARN_AGAIN = 50, 1.3  # pods seen before the first forecast, and growth until the next
 LARGE = 8  # GPUs of the pods whose failures are counted
 
 
@@ -54,18 +47,34 @@ class World:
         """Devices of all machines."""
         return sum(node.gpus for node in self.nodes)
 
+    @property
+    def capacity(self) -> int:
+        """Their milli-GPU."""
+        return WHOLE * self.gpus
+
 
 @dataclass(slots=True)
 class Filled:
-    """How one run went. Milli-GPU; large pods by when they arrived: (before 100 % load, in all)."""
+    """How one run went. Milli-GPU; large pods by when they arrived: [before 100 % load, in all]."""
 
+    capacity: int
+    load: int = 0  # arrived so far
     at_100: int = 0
     final: int = 0
     large: list[int] = field(default_factory=lambda: [0, 0])
     large_failed: list[int] = field(default_factory=lambda: [0, 0])
-    # Of each decision: on the clock, and of the processor, since other work on the machine makes decisions wait.
-    seconds: list[float] = field(default_factory=list)
-    cpu_seconds: list[float] = field(default_factory=list)
+
+    def count(self, ask: Ask, *, is_placed: bool) -> None:
+        """A pod arrived."""
+        is_early = self.load < self.capacity
+        self.load += ask.milli
+        if is_placed:
+            self.final += ask.milli
+            self.at_100 = self.final if is_early else self.at_100
+        if ask.gpus == LARGE:
+            for counts in (self.large,) if is_placed else (self.large, self.large_failed):
+                counts[0] += is_early
+                counts[1] += 1
 
 
 def read_nodes(path: Path) -> tuple[Node, ...]:
@@ -111,72 +120,20 @@ def fleet_of(nodes: Sequence[Node]) -> tuple[Fleet, tuple[Kind, ...]]:
     return fleet, kinds
 
 
-class Learning:
-    """Our own scorer, which knows of the pods only what it has seen: first fit at first, then by worth."""
-
-    def __init__(self, fleet: Fleet, kinds: Sequence[Kind], nodes: Sequence[Node]) -> None:
-        self._fleet, self._kinds = fleet, kinds
-        self._sizes = np.array([node.gpus for node in nodes], dtype=np.int64)
-        self._seen: Counter[Ask] = Counter()
-        self._next = float(LEARN_FROM)
-        self._scorer: Scorer = FirstFit()
-
-    def before(self, ask: Ask) -> None:
-        """A pod arrives: forecast anew if enough have come since the last time."""
-        if self._seen.total() >= self._next:
-            self._next = self._seen.total() * LEARN_AGAIN
-            demand = self.demand()
-            self._scorer = Worth(demand, self._kinds, self._fleet, self._sizes)
-        self._seen[ask] += 1
-
-    def demand(self) -> Demand:
-        """What was seen so far, and how much of it the cluster takes now."""
-        wants = {ask: want_of(ask, self._kinds) for ask in self._seen}
-        slots = {ask: int(loops.total_slots(self._fleet, *want)) for ask, want in wants.items()}
-        return demand_of(self._seen, slots)
-
-    def choose(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int] | None:
-        """The node and device for one pod, or None if it fits nowhere."""
-        return self._scorer.choose(fleet, want, allowed)
-
-    def score(self, want: Want, allowed: Bools) -> float | None:
-        """What `choose` goes by; 0 before the first forecast, None if the pod fits nowhere."""
-        if isinstance(self._scorer, Worth):
-            found = self._scorer.offer(self._fleet, want, allowed)
-            return None if found is None else found[2]
-        return 0.0
-
-
 def fill(world: World, scorer_of: Callable[[World, Fleet, tuple[Kind, ...]], Scorer]) -> Filled:
-    """Let all pods arrive and place them."""
+    """Let all pods arrive, each placed on any machine by a scorer alone."""
     fleet, kinds = fleet_of(world.nodes)
     scorer = scorer_of(world, fleet, kinds)
-    learns = scorer if isinstance(scorer, Learning) else None
     wants = {ask: want_of(ask, kinds) for ask in world.asks}
     everywhere = np.ones(len(world.nodes), dtype=np.bool_)
-    capacity, load, done = world.gpus * WHOLE, 0, Filled()
+    done = Filled(world.capacity)
     for ask in world.arrivals:
-        want, began, began_cpu = wants[ask], time.perf_counter(), time.thread_time()
-        if learns is not None:
-            learns.before(ask)
+        want = wants[ask]
         place = scorer.choose(fleet, want, everywhere)
-        done.seconds.append(time.perf_counter() - began)
-        done.cpu_seconds.append(time.thread_time() - began_cpu)
-        is_early, load = load < capacity, load + ask.milli
-        if ask.gpus == LARGE:
-            _count(done.large, is_early)
         if place is not None:
             take(fleet, place[0], devices_of(fleet, *place, want.numbers), want.numbers)
-            done.final += ask.milli
-            done.at_100 = done.final if is_early else done.at_100
-        elif ask.gpus == LARGE:
-            _count(done.large_failed, is_early)
+        done.count(ask, is_placed=place is not None)
     return done
-
-
-def _count(counts: list[int], is_early: bool) -> None:
-    counts[0] += is_early
-    counts[1] += 1
 
 
 def _ask(row: dict[str, str]) -> Ask:

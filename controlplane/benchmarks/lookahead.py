@@ -4,18 +4,27 @@ Apart from the figures: a pod that may wait is another problem than one that mus
 """
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from controlplane.benchmarks.arrivals import Learning, World, fleet_of
+from controlplane.benchmarks.arrivals import Scorer, World, fleet_of
 from gpushare.gpu import WHOLE
-from scheduler.placement.fleet import devices_of, take, want_of
+from gpushare.packing import Bools
+from scheduler.demand import Demand, demand_of
+from scheduler.placement import loops
+from scheduler.placement.fits import FirstFit
+from scheduler.placement.fleet import Kind, devices_of, take, want_of
+from scheduler.placement.rows import Fleet, Want
+from scheduler.placement.worth import Worth
+from scheduler.snapshot import Node
 from scheduler.workload import Ask
 
 SEEDS = 2  # of the list: each decision looks at all that waits
 WAITING = 50  # pods that wait at most
+LEARN_FROM, LEARN_AGAIN = 50, 1.3  # pods seen before the first forecast, and growth until the next
 SIZES = ((WHOLE - 1, "shares"), (WHOLE, "1 GPU"), (7 * WHOLE, "2 to 7 GPUs"), (64 * WHOLE, "8 GPUs"))
 
 
@@ -26,6 +35,42 @@ class Waited:
     at_100: float = 0.0
     final: float = 0.0
     waits: dict[str, list[int]] = field(default_factory=lambda: {name: [] for _, name in SIZES})
+
+
+class Learning:
+    """Our own scorer, which knows of the pods only what it has seen: first fit at first, then by worth."""
+
+    def __init__(self, fleet: Fleet, kinds: Sequence[Kind], nodes: Sequence[Node]) -> None:
+        self._fleet, self._kinds = fleet, kinds
+        self._sizes = np.array([node.gpus for node in nodes], dtype=np.int64)
+        self._seen: Counter[Ask] = Counter()
+        self._next = float(LEARN_FROM)
+        self._scorer: Scorer = FirstFit()
+
+    def before(self, ask: Ask) -> None:
+        """A pod arrives: forecast anew if enough have come since the last time."""
+        if self._seen.total() >= self._next:
+            self._next = self._seen.total() * LEARN_AGAIN
+            demand = self.demand()
+            self._scorer = Worth(demand, self._kinds, self._fleet, self._sizes)
+        self._seen[ask] += 1
+
+    def demand(self) -> Demand:
+        """What was seen so far, and how much of it the cluster takes now."""
+        wants = {ask: want_of(ask, self._kinds) for ask in self._seen}
+        slots = {ask: int(loops.total_slots(self._fleet, *want)) for ask, want in wants.items()}
+        return demand_of(self._seen, slots)
+
+    def choose(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int] | None:
+        """The node and device for one pod, or None if it fits nowhere."""
+        return self._scorer.choose(fleet, want, allowed)
+
+    def score(self, want: Want, allowed: Bools) -> float | None:
+        """What `choose` goes by; 0 before the first forecast, None if the pod fits nowhere."""
+        if isinstance(self._scorer, Worth):
+            found = self._scorer.offer(self._fleet, want, allowed)
+            return None if found is None else found[2]
+        return 0.0
 
 
 class Queue:

@@ -14,12 +14,13 @@ from controlplane.models import Quota as QuotaRow
 from controlplane.models import Team as TeamRow
 from controlplane.models import Workload as WorkloadRow
 from controlplane.queries import learning, shares
-from controlplane.queries.demand import asked_of_late, next_count, with_demand
+from controlplane.queries.demand import asked_of_late, with_demand
 from controlplane.rolevalues import roles_of
 from gpushare.gpu import Share
 from scheduler.decision import Decision
 from scheduler.demand import Demand
 from scheduler.history import History
+from scheduler.placement.forecast import next_count
 from scheduler.scope import News, news
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota, Team

@@ -1,14 +1,44 @@
 """From what was asked for of late to a demand: the frequent shapes, and how much of each the cluster takes now."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.demand import Demand, demand_of, sort_key
+from scheduler.demand import NO_DEMAND, Demand, as_counted, demand_of, sort_key
 from scheduler.snapshot import COMPUTE, MEMORY, Bools, Snapshot
-from scheduler.workload import Ask
+from scheduler.workload import Ask, Role
 
+LAST = 2000  # workloads counted
+ENOUGH = 50  # with GPUs: fewer tell nothing of what is to come
+GROWTH = 0.3  # as many more of those counted before it is counted again
 MOST_SHAPES = 200  # the most frequent; what is rarer hardly changes a forecast
+
+
+class Asked(NamedTuple):
+    """What one workload asked for: its workers, and their companions."""
+
+    ask: Ask
+    workers: int = 1
+    roles: tuple[Role, ...] = ()
+
+
+def demand_of_these(last: Iterable[Asked], snapshot: Snapshot) -> Demand:
+    """The demand of these workloads, the last `LAST` of all or fewer; empty until `ENOUGH` of them have GPUs."""
+    counts: Counter[Ask] = Counter()
+    with_gpus = 0
+    for ask, workers, roles in last:
+        counts[as_counted(ask)] += max(1, workers)
+        for role in roles:
+            counts[as_counted(role.ask)] += role.count
+        with_gpus += ask.milli > 0
+    return forecast(counts, snapshot) if with_gpus >= ENOUGH else NO_DEMAND
+
+
+def next_count(last: int) -> int:
+    """The number of the submission with which demand is worth counting again."""
+    return last + max(ENOUGH, round(GROWTH * min(last, LAST)))
 
 
 def forecast(counts: Mapping[Ask, int], snapshot: Snapshot) -> Demand:

@@ -5,13 +5,15 @@ import zlib
 
 import pytest
 
+from controlplane.benchmarks.podrounds import Rounds
 from controlplane.cycle import demand_of_text, demand_text, rebuild, unpack
 from controlplane.models import NodePool, Quota, Team
 from controlplane.policy import Policy, PolicyError
-from controlplane.queries.demand import ENOUGH, asked_of_late
+from controlplane.queries.demand import asked_of_late
 from controlplane.queries.snapshot import SnapshotKeeper, full
 from gpushare.gpu import Share
 from scheduler.demand import Demand, Shape
+from scheduler.placement.forecast import ENOUGH
 from scheduler.settings import Placement
 from scheduler.workload import Ask
 from tests.controlplane.state import World
@@ -45,6 +47,18 @@ def test_demand_is_known_once_enough_work_with_gpus_was_submitted(world):
     again = keeper.take(lease, world.cluster.at)
     assert again.changed.demand is None
     assert again.snapshot.demand == taken.snapshot.demand
+
+
+def test_the_benchmark_counts_demand_with_the_same_submissions_as_the_loop(world):
+    keeper, lease = SnapshotKeeper(), world.lease()
+    rounds = Rounds(keeper.take(lease, world.cluster.at).snapshot.inventory.nodes)
+    counted = []
+    for together in (ENOUGH - 1, 1, 1, ENOUGH - 2, 1, 1):
+        for number in range(together):
+            world.submit(f"job-{len(counted)}-{number}", gpus=1, workers=1)
+        rounds.place([Ask(gpus=1)] * together)
+        counted.append((keeper.take(lease, world.cluster.at).snapshot.demand.count, rounds.snapshot.demand.count))
+    assert counted == [(0, 0), (ENOUGH, ENOUGH), (ENOUGH, ENOUGH), (ENOUGH, ENOUGH)] + [(2 * ENOUGH, 2 * ENOUGH)] * 2
 
 
 def test_slots_are_places_that_are_free(world):
