@@ -65,7 +65,7 @@ def suite(folder: Path, name: str, text: str) -> Part:
 @pytest.fixture
 def printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[list[str]]:
     parts = [suite(tmp_path, "many", SUITE), suite(tmp_path, "broken", "import nothing_of_this_name")]
-    status = run(parts, (), cores=2)
+    status = run(parts, (), at_once=2)
     assert status == 1
     yield capfd.readouterr().out.splitlines()
 
@@ -88,17 +88,17 @@ def test_options_reach_each_part_and_one_without_tests_is_no_failure(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     parts = [suite(tmp_path, "many", SUITE), suite(tmp_path, "few", "def test_other(): pass")]
-    assert run(parts, ("-k", "good"), cores=1) == 0
+    assert run(parts, ("-k", "good"), at_once=1) == 0
     assert capfd.readouterr().out.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
-    assert run(parts[:1], ("-k", "nothing"), cores=1) == 1
-    assert run(parts[:1], ("--no-such-option",), cores=1) == 1
+    assert run(parts[:1], ("-k", "nothing"), at_once=1) == 1
+    assert run(parts[:1], ("--no-such-option",), at_once=1) == 1
     assert "unrecognized arguments: --no-such-option" in capfd.readouterr().out
 
 
 def test_ctrl_c_ends_the_parts_and_their_fixtures(tmp_path: Path) -> None:
     (tmp_path / "test_long.py").write_text(SLEEPER.format(folder=tmp_path))
     two = f"[Part(str(n), ({str(tmp_path / 'test_long.py')!r}, *{PLAIN!r})) for n in range(2)]"
-    script = f"from scripts.alltests import Part, run; raise SystemExit(run({two}, (), cores=1))"
+    script = f"from scripts.alltests import Part, run; raise SystemExit(run({two}, (), at_once=1))"
     process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     wait_until((tmp_path / "began").exists, "the test to run")
 

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.documents import ROOT, TEST, missing_tests
+from tests.references import ROOT, TEST, missing_tests
 
 STATES = ("holds", "partly", "not yet", "none")
 # The sections and requirements of ASVS 5.0 that the table must have, by their first two figures.

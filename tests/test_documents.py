@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.invariants.check import INVARIANTS
-from tests.documents import ROOT, TEST, anchors, functions, links, missing_tests, tracked
+from tests.references import ROOT, TEST, anchors, functions, links, missing_tests, tracked
 
 DOCUMENTS = [path for path in tracked() if path.suffix == ".md"]
 # A document named in text: `docs/cli.md`, `cli.md#exit-codes`; no part of an address on the web, no pattern.

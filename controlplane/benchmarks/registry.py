@@ -61,7 +61,10 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "watch": Benchmark(("watching", "faults", "rights"), ADAPTER, "watch"),
     "test-cluster": Benchmark(("testcluster",), (*SIMULATION, "controlplane/testbed")),
     "fairness": Benchmark(("fairness",), SIMULATION),
-    "openb": Benchmark(("openb", "arrivals", "lookahead", "rolegangs"), CORE),
+    "openb": Benchmark(
+        ("openb", "arrivals", "cores", "lookahead", "openblists", "podrounds", "rolegangs"),
+        (*SIMULATION, "controlplane/*"),
+    ),
     "backfill": Benchmark(("backfill",), SIMULATION),
     "explanations": Benchmark(("explanations", "eta", "everychange", "fullcluster", "smallworlds"), SIMULATION),
 }

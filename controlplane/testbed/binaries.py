@@ -22,6 +22,7 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
         "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
         "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
         "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+        "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     },
     "kwok": {"kwok": "sigs.k8s.io/kwok/cmd/kwok"},
 }

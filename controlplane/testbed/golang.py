@@ -41,7 +41,8 @@ class Programs:
     def folder(self) -> Path:
         """Where they are kept: version, machine and what else decides the programs, sources by their hashes."""
         texts = [(GO / module / name).read_text() for module in self.packages for name in ("go.mod", "go.sum")]
-        digest = hashlib.sha256("\n".join([*texts, *self.all_flags]).encode()).hexdigest()[:8]
+        packages = [package for built in self.packages.values() for package in built.values()]
+        digest = hashlib.sha256("\n".join([*texts, *packages, *self.all_flags]).encode()).hexdigest()[:8]
         return cache() / f"{self.name.lower()}-{self.version}-{platform.machine()}-{digest}"
 
 

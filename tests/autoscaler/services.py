@@ -11,7 +11,7 @@ from autoscaler.settings import Settings
 from controlplane.cluster.serving.run import Replica, Run, Setup, State
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Ask, Gang, Kind, Phase, Workload
-from tests.serving.streams import constant
+from tests.service_requests.streams import constant
 
 AT = 1_767_225_600.0 + 86_400.0
 OBJECTIVE = Objective(p95_seconds=0.25, availability=0.99)

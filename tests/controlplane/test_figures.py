@@ -100,12 +100,12 @@ def test_measuring_one_does_not_keep_the_next_from_being_stored(root: Path) -> N
 
 def test_figures_of_a_changed_tree_are_given_and_not_stored(root: Path) -> None:
     write(root, "README.md", "second")
-    write(root, "docs/new.md", "first")
+    write(root, "docs/new.txt", "first")
 
     done = run(root)
 
     assert done.record.figures == FIGURES
-    assert done.not_stored == "the tree has changes that are not committed: README.md, docs/new.md"
+    assert done.not_stored == "the tree has changes that are not committed: README.md, docs/new.txt"
     assert kept(root) is None
 
 

@@ -5,7 +5,6 @@ A new command in a document is run from then on. If it cannot be, its failure na
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,7 @@ from controlplane.testbed.kubernetes import TestCluster
 from tests.documents import rules, session
 from tests.documents.reading import Command, blocks, commands, documents
 from tests.documents.session import Weft
-from tests.servers import ROOT, MissingError, environment, free_port, needs
+from tests.servers import ROOT, environment, free_port
 
 JOB = """\
 type: training
@@ -111,8 +110,6 @@ def weft(folder: Path) -> Iterator[Weft]:
 @pytest.fixture
 def kubeconfig(kubernetes: TestCluster) -> str:
     """Of the admin of a real Kubernetes."""
-    if shutil.which("kubectl") is None:
-        needs("kubectl", "Install it (Debian: apt-get install kubernetes-client).")
     return str(kubernetes.kubeconfig())
 
 
@@ -159,6 +156,7 @@ def test_the_commands_of_a_document_run(
         env |= {"WEFT_URL": weft.url, "WEFT_TOKEN": weft.token(user)}
     if any("provisioner" in one.text for one in found(file)):
         env["KUBECONFIG"] = request.getfixturevalue("kubeconfig")
+        env["PATH"] = f"{binaries.find()['kubectl'].parent}:{env['PATH']}"
 
     done = session.run(steps, folder, told, env, weft.password)
 
@@ -171,10 +169,7 @@ def test_the_commands_of_a_document_run(
 def test_a_server_of_the_documents_runs_until_ctrl_c(text: str, weft: Weft, folder: Path, tmp_path: Path) -> None:
     env = environment(tmp_path, PORT=str(free_port()), FILES=str(folder))
     if text.startswith("make test-cluster"):
-        try:
-            binaries.find()
-        except MissingError as missing:
-            needs(missing.name, missing.how)
+        binaries.find()
     elif text.startswith("manage.py export"):
         env["WEFT_HOME"] = str(weft.home)
 

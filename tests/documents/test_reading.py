@@ -39,7 +39,7 @@ weft = 1
 
 
 def test_every_command_is_found_with_its_line() -> None:
-    assert [(one.line, one.text) for one in read(TEXT, "a.md")] == [
+    assert [(one.line, one.text) for one in read(TEXT, "README.md")] == [
         (1, "make up"),
         (1, "weft submit -f job.yaml --dry-run=server"),
         (7, "weft login https://weft.example    # signs in"),

@@ -32,7 +32,7 @@ MAIN = {
     "kwok": "sigs.k8s.io/kwok",
     "prometheus": "github.com/prometheus/prometheus",
 }
-EVERY_PROGRAM = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"}
+EVERY_PROGRAM = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"}
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def install_go(machine: Path, version: str = "1.99.0", then: str = ":") -> None:
-    # What follows the flags are the packages: four of them in one module, one in each other.
-    take = "$(case $PWD in */kubernetes) echo 4 ;; *) echo 1 ;; esac)"
+    # What follows the flags are the packages: five of them in one module, one in each other.
+    take = "$(case $PWD in */kubernetes) echo 5 ;; *) echo 1 ;; esac)"
     program = machine / "bin" / "go"
     program.write_text(GO.format(version=version, folder=machine, take=take, then=then))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controlplane.cluster.serving.run import Replica, Run, Setup, State
 from controlplane.cluster.serving.traffic import Drawn, Rate, Recorded, Sizes
 from tests import servers
-from tests.serving.streams import SETUPS, constant, played, running, told
+from tests.service_requests.streams import SETUPS, constant, played, running, told
 
 
 @pytest.mark.parametrize("setup", SETUPS)
@@ -29,7 +29,7 @@ def test_it_does_not_matter_where_time_is_cut_nor_whether_the_state_was_kept_in_
 
 
 def test_another_process_draws_the_same_requests() -> None:
-    script = "import json; from tests.serving.streams import told; print(json.dumps(told()))"
+    script = "import json; from tests.service_requests.streams import told; print(json.dumps(told()))"
     there = subprocess.run([sys.executable, "-c", script], cwd=servers.ROOT, capture_output=True, text=True, check=True)
     assert json.loads(there.stdout) == told()
 

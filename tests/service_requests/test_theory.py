@@ -7,8 +7,8 @@ import pytest
 
 from controlplane.cluster.serving.outcomes import percentile
 from controlplane.cluster.serving.traffic import Sizes, group
-from tests.serving import exact
-from tests.serving.streams import constant, latencies, p95_and_error, running
+from tests.service_requests import exact
+from tests.service_requests.streams import constant, latencies, p95_and_error, running
 
 Beyond = Callable[[float, float, int], Callable[[float], float]]
 SECONDS, SERVERS = 0.05, 32
