@@ -4,14 +4,15 @@ import os
 from pathlib import Path
 
 from controlplane.simulator import catalogue
-from tests.servers import ROOT, needs
+from controlplane.testbed.processes import MissingError
+from tests.servers import ROOT
 
 DATA = Path(os.environ.get("WEFT_DATA") or ROOT.parent / "shared" / "data")
 
 
 def needed(name: str) -> Path:
-    """The folder with the trace files; skip the test if it needs `name`'s and they are absent, or fail it in CI."""
+    """The folder with the trace files. Raises MissingError, which skips the test by name, or fails it in CI."""
     for file in catalogue.FILES.get(name, ()):
         if not (DATA / file).is_file():
-            needs(f"the trace file {file}", "Set WEFT_DATA to the folder that holds it; Weft does not ship it.")
+            raise MissingError(f"the trace file {file}", "Set WEFT_DATA to the folder that holds it; Weft does not ship it.")
     return DATA
