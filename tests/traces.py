@@ -14,5 +14,6 @@ def needed(name: str) -> Path:
     """The folder with the trace files. Raises MissingError, which skips the test by name, or fails it in CI."""
     for file in catalogue.FILES.get(name, ()):
         if not (DATA / file).is_file():
-            raise MissingError(f"the trace file {file}", "Set WEFT_DATA to the folder that holds it; Weft does not ship it.")
+            how = "Set WEFT_DATA to the folder that holds it; Weft does not ship it."
+            raise MissingError(f"the trace file {file}", how)
     return DATA
