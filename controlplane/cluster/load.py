@@ -34,6 +34,7 @@ class Rate:
     burst: float = 1.6
     burst_part: float = 0.02
     rollout: float = 0.0
+    peak: float | None = None  # hours from the beginning of a period to its most requests; None: drawn
 
     @staticmethod
     def read(uid: str, seed: int, base: float, given: Mapping[str, Any]) -> "Rate":
@@ -46,11 +47,13 @@ class Rate:
             burst=float(given.get("burst", 1.6)),
             burst_part=float(given.get("burst_part", 0.02)),
             rollout=float(given.get("rollout", 0.0)),
+            peak=None if given.get("peak") is None else float(given["peak"]),
         )
 
     def at(self, at: float) -> float:
         """Requests per second at this time."""
-        wave = 1.0 + self.amplitude * math.sin(2 * math.pi * (at / self.period + draws.uniform(self.key, "phase")))
+        phase = draws.uniform(self.key, "phase") if self.peak is None else 0.25 - self.peak * 3600.0 / self.period
+        wave = 1.0 + self.amplitude * math.sin(2 * math.pi * (at / self.period + phase))
         is_burst = draws.uniform(self.key, "burst", at // BURST_SECONDS) < self.burst_part
         noise = 1.0 + NOISE * draws.normal(self.key, "noise", at // NOISE_SECONDS)
         return max(0.0, self.base * wave * (self.burst if is_burst else 1.0) * noise)

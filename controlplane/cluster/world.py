@@ -31,6 +31,7 @@ class Conditions:
     node_repair_seconds: float = 1800.0
     keep_seconds: float = 3600.0
     keep_ended: int = 2000
+    start: float = START  # where the clock of a new cluster starts
 
 
 class World:
@@ -43,7 +44,7 @@ class World:
 
     def clear(self) -> None:
         """Forget everything."""
-        self.now = START
+        self.now = self.conditions.start
         self.revision = 0
         self.forgotten = 0  # the highest revision of what has been forgotten: older cursors are too old
         self.overcommits = 0

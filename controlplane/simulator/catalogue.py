@@ -5,6 +5,7 @@ from typing import cast
 
 from controlplane.simulator import demo, openb, philly, traces
 from controlplane.simulator.arrivals import Recorded, Repeated
+from controlplane.simulator.demand import Demand
 from controlplane.simulator.presets import Pace, Preset, PresetError
 from controlplane.simulator.traces import OpenbRow, PhillyRow
 
@@ -28,7 +29,7 @@ def load(trace: str = "", *, load: float = DEFAULT_LOAD, seed: int = 0, data: Pa
     if not 0.1 <= load <= 10:
         raise PresetError(f"LOAD is {load:g}. Use a number from 0.1 to 10; 1.2 offers a fifth more work than fits.")
     if trace in ("", "demo"):
-        return _demo(load, seed)
+        return demonstration(load, seed)
     if trace == "philly":
         return _philly("philly", _shared(data, PHILLY_FILE, trace), load, seed)
     if trace == "openb":
@@ -61,7 +62,8 @@ def replay(data: Path, jobs: int) -> Preset:
     )
 
 
-def _demo(load: float, seed: int) -> Preset:
+def demonstration(load: float, seed: int, start: float = demo.OPENING) -> Preset:
+    """The built-in demo, from this moment of the cluster's clock on."""
     nodes = demo.nodes()
     return Preset(
         name="demo",
@@ -71,7 +73,8 @@ def _demo(load: float, seed: int) -> Preset:
         pools=demo.POOLS,
         teams=demo.TEAMS,
         quotas=demo.quotas(),
-        arrivals=demo.Demand(sum(node.gpus for node in nodes), load, seed),
+        arrivals=Demand(sum(node.gpus for node in nodes), load, seed, start),
+        start=start,
     )
 
 
