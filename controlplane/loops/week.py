@@ -29,7 +29,8 @@ from controlplane.simulator.profiles import PROFILES
 AHEAD = Ahead(services=900.0, others=90.0)
 # A round every two minutes instead of every five seconds, and every minute in the hours that charts show finely: nobody
 # watches, and it takes minutes of processor time instead of hours.
-COARSE, FINE = Pace(slot=120.0, scale=120.0, net=120.0, account=120.0), Pace(slot=60.0, scale=60.0)
+FINE = Pace(slot=rows.MINUTE, scale=rows.MINUTE)
+COARSE = Pace(slot=rows.EVERY, scale=rows.EVERY, net=rows.EVERY, account=rows.EVERY)
 
 
 def simulate(until: float, progress: Callable[[float], None] = lambda _: None) -> Past:

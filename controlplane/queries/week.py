@@ -11,66 +11,22 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
-from uuid import NAMESPACE_OID, UUID, uuid5
 
 from django.db import models
 
-from controlplane.models import (
-    Cycle,
-    Dependency,
-    Event,
-    Node,
-    NodePool,
-    Placement,
-    PriorityClass,
-    ServiceWindow,
-    Team,
-    TeamSample,
-    TeamUse,
-    Usage,
-    User,
-    Workload,
-    WorkloadSample,
-)
+from controlplane.models import Cycle, Event, ServiceWindow, TeamSample, Usage, Workload, WorkloadSample
+from controlplane.models.past import MODELS, NAMED, is_workload, kept
 from controlplane.simulator.pastfile import Past, Table
 
 FINE = 6 * 3600.0  # s before the end in which samples are kept as they are: what the charts show at first
-MINUTE = 60.0  # s of a service that one window is about
+MINUTE, EVERY = 60.0, 120.0  # s that a window is about; s between two looks before that
 COARSE = 600.0  # s between two samples before that
 ROUNDS = 200  # stored rounds kept
-# In the order in which they may be written.
-MODELS: Mapping[str, type[models.Model]] = {
-    model.__name__: model
-    for model in (
-        Node, Workload, Dependency, Cycle, Placement, Event, Usage, TeamUse, TeamSample, ServiceWindow, WorkloadSample,
-    )
-}  # fmt: skip
-NAMED = (Team, PriorityClass, NodePool)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-def uid_of(world: str, team: str, name: str) -> UUID:
-    """The id of a workload that a preset's people submit: the same in each run of this world."""
-    return uuid5(NAMESPACE_OID, f"{world}/{team}/{name}")
-
-
-def kept(model: type[models.Model]) -> tuple[Any, ...]:
-    """The columns that the document has: not automatic keys, the database's clock, rounds' inputs and accounts."""
-    out = (models.AutoField, models.DateTimeField, models.BinaryField)
-    return tuple(
-        field
-        for field in model._meta.concrete_fields
-        if not isinstance(field, out) and not (field.is_relation and field.related_model is User)
-    )
-
-
-def is_workload(field: Any) -> bool:
-    """Whether a column names a workload."""
-    return isinstance(field, models.UUIDField) or (field.is_relation and field.related_model is Workload)
-
-
 def taken(world: str, since: float, until: float) -> Past:
-    """The past of this database's world. Workloads' ids have to follow from the world (`uid_of`)."""
+    """The past of this database's world. Workloads' ids have to follow from the world (`past.uid_of`)."""
     numbers = {str(uid): i for i, uid in enumerate(Workload.objects.order_by("seq").values_list("pk", flat=True))}
     rounds = list(Cycle.objects.order_by("-pk").values_list("pk", flat=True)[:ROUNDS])[::-1]
     rows = {model: _rows(model, until, rounds) for model in MODELS.values()}
@@ -92,15 +48,24 @@ def _rows(model: type[models.Model], until: float, rounds: list[int]) -> Iterabl
         return (row for row in found if row["at"] > until - FINE or row["at"] % COARSE == 0)
     if model is WorkloadSample:
         return found.filter(at__gt=until - FINE)
+    if model in (Event, Usage):
+        return _unnamed(found)
     if model is ServiceWindow:
         return _coarser(found.order_by("workload", "start"), until - FINE)
     return found
 
 
-def _coarser(windows: Iterable[dict[str, Any]], fine: float) -> Iterator[dict[str, Any]]:
-    """A service's windows before `fine` ten minutes at a time: the worst latency, and requests by the mean rate.
+def _unnamed(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Without the names of workloads, which follow from which one it is."""
+    names = dict(Workload.objects.values_list("pk", "name"))
+    for row in rows:
+        yield row | {"name": None} if names.get(row["workload"]) == row["name"] else row
 
-    Not every minute of those was looked at; the others had requests and failures like these.
+
+def _coarser(windows: Iterable[dict[str, Any]], fine: float) -> Iterator[dict[str, Any]]:
+    """A service's windows before `fine` ten minutes at a time: the worst latency, and the requests of all minutes.
+
+    Only one minute in each EVERY was looked at; the others had as many requests and failures.
     """
 
     def step(row: dict[str, Any]) -> tuple[Any, float]:
@@ -110,7 +75,7 @@ def _coarser(windows: Iterable[dict[str, Any]], fine: float) -> Iterator[dict[st
         rows = list(group)
         p95 = [row["p95_seconds"] for row in rows if row["p95_seconds"] is not None]
         rates = [row["requests_per_second"] or 0.0 for row in rows]
-        minutes = 1 if rows[0]["start"] >= fine else COARSE / MINUTE / len(rows)
+        minutes = 1 if rows[0]["start"] >= fine else EVERY / MINUTE
         yield {
             **rows[-1],
             "start": rows[0]["start"],

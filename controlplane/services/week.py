@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection, models, transaction
 
 from controlplane.models import Action, Cycle, Placement, Workload, bulk
-from controlplane.queries.week import MODELS, NAMED, is_workload, kept, uid_of
+from controlplane.models.past import MODELS, NAMED, is_workload, kept, uid_of
 from controlplane.services import arrivals, changes
 from controlplane.services.clock import database_now
 from controlplane.services.rows import BOUND
@@ -43,13 +43,21 @@ def load(*, past: Past, arrived: int, ahead: Ahead) -> None:
     uids = [uid_of(past.world, team, name) for team, name in zip(named["team_id"], named["name"], strict=True)]
     rounds: list[int] = []
     for title, model in MODELS.items():
-        _insert(model, past.tables[title], uids, rounds)
+        _insert(model, _named(past.tables[title], named["name"]), uids, rounds)
         if model is Cycle:
             rounds += Cycle.objects.order_by("pk").values_list("pk", flat=True)
     _start_again(past.until, ahead)
     _shorten_sessions(past.until, ahead.others)
     arrivals.skip(arrived)
     changes.touch(None)
+
+
+def _named(table: Table, names: Sequence[str]) -> Table:
+    """A table with the names of workloads that were left out."""
+    if "name" not in table or "workload" not in table:
+        return table
+    pairs = zip(table["name"], table["workload"], strict=True)
+    return {**table, "name": [names[number] if name is None else name for name, number in pairs]}
 
 
 def _insert(model: type[models.Model], table: Table, uids: Sequence[UUID], rounds: Sequence[int]) -> None:

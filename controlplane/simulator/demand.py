@@ -1,8 +1,8 @@
 """How much work arrives in the demo, and when: Poisson processes whose rates follow the hours of the week.
 
 The demo's LOAD is what is asked in the busiest hours over the cluster's GPUs; the mean over a week is MEAN times that
-(hours.py). Services that run from the start on are a part of it, at their least replicas. A trace's LOAD is another
-figure, its mean (arrivals.py).
+(hours.py). Services that run from the start on are a part of it, at the middle of their replicas. A trace's LOAD is
+another figure, its mean (arrivals.py).
 
 Each team has a process for each kind of submission. Its rate is constant within an hour, so an hour's submissions are
 a Poisson number of independent uniform moments, drawn from a seed of that hour's own: the process can be looked into
@@ -15,6 +15,7 @@ import heapq
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from statistics import NormalDist
 from typing import TypeVar
 
@@ -55,6 +56,10 @@ class Demand:
         yield from self.running()
         for _, _, arrival in self._submissions(self.start):
             yield arrival
+
+    def until(self, at: float) -> Iterator[Arrival]:
+        """Those up to this moment."""
+        return takewhile(lambda arrival: arrival.at <= at, self)
 
     def running(self) -> tuple[Arrival, ...]:
         """What is submitted at the start itself: the services, and what came in the hours before and still runs."""

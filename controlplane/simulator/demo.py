@@ -31,6 +31,7 @@ PEOPLE: Mapping[str, tuple[str, ...]] = {
 # Where the demo's clock starts: a Thursday at eleven, as the busiest hours begin. The week before it is its history.
 OPENING = START + 7 * DAY + 11 * HOUR
 IMAGE = "registry.example"
+LARGEST_NODE = 8  # GPUs
 # The model on which a running time is so long, where work may run on any: by their numbers of GPUs. So on average it
 # takes as long on this cluster as its job file says.
 SEEN_ON = ("A100", "A100", "L40S")
@@ -66,11 +67,11 @@ class Draw(Protocol):
 STREAMS = (
     Stream("train", 0.22, 30, gpus=(1, 1, 2), priorities=("low", "normal", "normal", "high")),
     Stream(
-        "gang", 0.42, 60, workers=(2, 2, 4, 8), gpus=(2,), models=("A100",), priorities=("normal", "normal", "high")
+        "gang", 0.42, 60, workers=(2, 2, 4, 8), gpus=(1, 2), models=("A100",), priorities=("normal", "normal", "high")
     ),
     Stream("sweep", 0.20, 40, copies=12, priorities=("low",)),
     Stream("explore", 0.04, 90),
-    Stream("pipeline", 0.12, 40, workers=(4,), gpus=(1, 2)),
+    Stream("pipeline", 0.12, 40, workers=(2,), gpus=(1, 2)),
 )
 SHARE = 0.25  # of a GPU: a notebook
 # One service each, from the start: (team, name, GPU share or 0 for whole GPUs, most replicas). Half of them are the
@@ -146,8 +147,8 @@ def gpu_seconds(stream: Stream, seconds: float) -> float:
 
 
 def serving_gpus() -> float:
-    """What the services ask at the least."""
-    return sum((share or 1.0) * (most // 2) for _, _, share, most in SERVICES)
+    """What the services ask on average: the middle between their least and most replicas."""
+    return sum((share or 1.0) * (most // 2 + most) / 2 for _, _, share, most in SERVICES)
 
 
 def services() -> tuple[tuple[Document, str], ...]:
@@ -188,7 +189,7 @@ def _shape(workers: int, gpus: int, models: tuple[str, ...], priority: str) -> d
     shape: dict[str, object] = {"resources": resources, "priority_class": priority}
     if workers > 1:
         shape["workers"] = {"count": workers, "min": workers, "max": workers}
-        shape["topology"] = {"require": "zone", "prefer": "rack"}
+        shape["topology"] = {"require": "zone", "prefer": "node" if workers * gpus <= LARGEST_NODE else "rack"}
     return shape
 
 
