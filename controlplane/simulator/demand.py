@@ -2,7 +2,7 @@
 
 The demo's LOAD is what is asked in the busiest hours over the cluster's GPUs; the mean over a week is MEAN times that
 (hours.py). Services that run from the start on are a part of it, with all their replicas. A trace's LOAD is
-another figure, its mean (arrivals.py).
+another figure, its mean (arrivals.py). A running time here is one in this cluster (demo.TAKES).
 
 Each team has a process for each kind of submission. Its rate is constant within an hour, so an hour's submissions are
 a Poisson number of independent uniform moments, drawn from a seed of that hour's own: the process can be looked into
@@ -37,8 +37,8 @@ from controlplane.simulator.presets import START, Arrival
 
 T = TypeVar("T")
 
-SPREAD = 0.7  # of the logarithm of running times: the middle two thirds lie within a factor of two
-SHORTEST, LONGEST = 120.0, 6 * HOUR  # running times, seconds
+SPREAD = 0.5  # of the logarithm of running times: the middle two thirds lie within a factor of 1.65
+SHORTEST, LONGEST = 120.0, 4 * HOUR  # running times, seconds
 PAST = LONGEST  # of arrivals before the start: what came earlier would have ended
 
 

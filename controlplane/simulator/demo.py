@@ -36,6 +36,9 @@ LARGEST_NODE = 8  # GPUs
 # The model on which a running time is so long, where work may run on any: by their numbers of GPUs. So on average it
 # takes as long on this cluster as its job file says.
 SEEN_ON = ("A100", "A100", "L40S")
+# A training takes so much longer in this cluster, on average, than on the placement that its running time is told for:
+# workers sit apart, and some start again after they had to leave. Seen in a simulated week at LOAD=1.2.
+TAKES = 1.1
 # Whoever trains on several workers has a program that hardly minds where they sit (controlplane/simulator/profiles.py).
 SPREAD_WELL = ("resnet-like-small", "resnet-like-large", "tabular-like")
 
@@ -70,7 +73,7 @@ class Draw(Protocol):
 STREAMS = (
     Stream("train", 0.22, 30, gpus=(1, 1, 2), priorities=("low", "normal", "normal", "high")),
     Stream(
-        "gang", 0.42, 60, workers=(2, 2, 4, 8), gpus=(1, 2), models=("A100",), priorities=("normal", "normal", "high")
+        "gang", 0.42, 45, workers=(2, 2, 4, 8), gpus=(1, 2), models=("A100",), priorities=("normal", "normal", "high")
     ),
     Stream("sweep", 0.20, 40, copies=12, priorities=("low",)),
     Stream("explore", 0.04, 90),
@@ -187,7 +190,7 @@ def _training(team: str, name: str, seconds: float, believed: float, seen_on: st
         "checkpoint": {"interval": "5m", "grace": "30s"},
         "expected_duration": f"{round(believed)}s",
         "retries": 1,
-        "simulated": {"duration": seconds, "reference_model": seen_on},
+        "simulated": {"duration": float(round(seconds / TAKES)), "reference_model": seen_on},
     }
 
 

@@ -25,6 +25,7 @@ def asked(demand: Demand, until: float) -> dict[int, float]:
             resources, workers = document["resources"], document.get("workers", {}).get("count", 1)
             gpus = resources.get("gpus") or resources["gpu_share"]["guarantee"]
             seconds = document["simulated"].get("duration", demo.TRIAL_SECONDS)
+            seconds *= demo.TAKES if document["type"] == "training" else 1.0
             hour = int((arrival.at - START) // HOUR)
             hours[hour] = hours.get(hour, 0.0) + gpus * workers * seconds / HOUR
     return hours
@@ -35,7 +36,7 @@ def test_the_mean_of_a_weeks_hours_is_seven_tenths_of_the_busiest() -> None:
 
     assert fmean(hours) == pytest.approx(MEAN)
     assert max(hours) == 1.0
-    assert max(hours[2 * 24 : 4 * 24]) == 0.8  # 2026-01-01 is a Thursday
+    assert max(hours[2 * 24 : 4 * 24]) == 0.9  # 2026-01-01 is a Thursday
 
 
 def test_on_average_each_hour_asks_load_times_its_part_services_included() -> None:
