@@ -218,7 +218,7 @@ def _notebook(team: str, name: str, seconds: float) -> Document:
             "memory": "16Gi",
             "gpu_model": ["L40S"],
         },
-        "idle": {"park_after": "30m"},
+        "idle": {"park_after": "2h"},  # most people come back before, and nobody resumes what was parked
         "simulated": {"duration": seconds},
     }
 
