@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from controlplane.cluster import podlogs, telemetry
-from controlplane.cluster.entities import Entity, Machine, Pod
+from controlplane.cluster.entities import Entity, Machine, Pod, Volume
 from controlplane.cluster.lifecycle import Lifecycle
 from controlplane.cluster.port import (
     GpuUse,
@@ -221,6 +221,12 @@ class SimulatedCluster:
     def overcommits(self) -> int:
         """How many pods were started where they did not fit. A right scheduler keeps it at 0."""
         return self._read().overcommits
+
+    def save(self, workload: str, done: float, at: float) -> None:
+        """Have a training's checkpoint, with this part of its work done, be there from before."""
+        with self._writing() as world:
+            world.volumes[workload] = Volume(workload, done, at)
+            world.keep(world.volumes[workload])
 
     def add_nodes(self, nodes: Sequence[Node]) -> None:
         """Add nodes, or change what is known of them."""

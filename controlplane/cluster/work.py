@@ -12,7 +12,7 @@ The key `simulated` of a job file (presets and tests only; the API refuses it) m
     checkpoint       seconds to write a checkpoint; else the profile's
     reference_model  GPU model on which duration holds; else the first of resources.gpu_model, else the cluster's
                      most common one
-    rate             of requests to a service: {base, amplitude, period, burst, burst_part, rollout, noise}, see
+    rate             of requests to a service: {base, amplitude, period, burst, burst_part, rollout, noise, peak}, see
                      serving/traffic.Rate. Else a day's curve with bursts that replicas.max can answer nearly always
 """
 

@@ -34,6 +34,7 @@ class Conditions:
     keep_seconds: float = 3600.0
     keep_ended: int = 2000
     has_requests: bool = True
+    start: float = START  # where the clock of a new cluster starts
 
 
 class World:
@@ -47,7 +48,7 @@ class World:
 
     def clear(self) -> None:
         """Forget everything."""
-        self.now = START
+        self.now = self.conditions.start
         self.revision = 0
         self.forgotten = 0  # the highest revision of what has been forgotten: older cursors are too old
         self.overcommits = 0

@@ -16,7 +16,7 @@ from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.cluster.store import ClusterStore
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.services.presets import loaded
-from controlplane.simulator.presets import Pace, Preset
+from controlplane.simulator.presets import START, Pace, Preset
 from controlplane.simulator.profiles import PROFILES
 from controlplane.wake import ASIDE
 
@@ -72,7 +72,7 @@ def simulated(preset: Preset | None = None, *, in_memory: bool = False) -> Wirin
     seed = preset.seed if preset else world.seed if world else 0
     cluster = SimulatedCluster(
         preset.nodes if preset else (),
-        Conditions(seed=seed),
+        Conditions(seed=seed, start=preset.start if preset else world.now if world else START),
         PROFILES,
         None if in_memory else ClusterStore(settings.SIMULATED_STORE),
     )

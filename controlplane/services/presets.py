@@ -8,7 +8,7 @@ from django.db import transaction
 
 from controlplane.models import ClusterState, Membership, NodePool, PriorityClass, Quota, Role, Team, Template, User
 from controlplane.services import changes, events
-from controlplane.simulator.presets import PRIORITY_CLASSES, START, Preset
+from controlplane.simulator.presets import PRIORITY_CLASSES, Preset
 
 COLOURS = 8
 # One person of each role; the platform admin is admin everywhere, the others in the first team that owns GPUs.
@@ -73,7 +73,9 @@ def loaded() -> ClusterState | None:
 def load(*, preset: Preset, password: str, speed: float) -> None:
     """Write all that the preset states, and the demo's users with this password."""
     ClusterState.objects.all().delete()
-    ClusterState.objects.create(preset=preset.identity, is_simulated=True, now=START, speed=speed, seed=preset.seed)
+    ClusterState.objects.create(
+        preset=preset.identity, is_simulated=True, now=preset.start, speed=speed, seed=preset.seed
+    )
     PriorityClass.objects.bulk_create(
         PriorityClass(name=c.name, value=c.value, preemptible=c.preemptible, is_default=c.is_default)
         for c in PRIORITY_CLASSES
@@ -101,7 +103,7 @@ def load(*, preset: Preset, password: str, speed: float) -> None:
     Template.objects.bulk_create(
         Template(name=name, about=about, kind=str(job["type"]), job=dict(job)) for name, about, job in TEMPLATES
     )
-    events.record(kind="PresetLoaded", actor="system", at=START, message=preset.identity)
+    events.record(kind="PresetLoaded", actor="system", at=preset.start, message=preset.identity)
     changes.touch(None)
 
 

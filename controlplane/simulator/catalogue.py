@@ -9,6 +9,7 @@ from typing import cast
 
 from controlplane.simulator import demo, openb, philly, tracemodels, traces
 from controlplane.simulator.arrivals import Recorded, Repeated
+from controlplane.simulator.demand import Demand
 from controlplane.simulator.presets import Pace, Preset, PresetError
 from controlplane.simulator.traces import NodeRow, OpenbRow, PhillyRow
 
@@ -38,7 +39,7 @@ def load(trace: str = "", *, load: float = DEFAULT_LOAD, seed: int = 0, data: Pa
         raise PresetError(f"LOAD is {load:g}. Use a number from 0.1 to 10; 1.2 offers a fifth more work than fits.")
     name = named(trace, data)
     if name == "demo":
-        return _demo(load, seed)
+        return demonstration(load, seed)
     if name in NAMES:
         return _exactly(name, load, seed, data)
     return _own(Path(trace).expanduser(), load, seed)
@@ -102,7 +103,8 @@ def replay(data: Path, jobs: int) -> Preset:
     )
 
 
-def _demo(load: float, seed: int) -> Preset:
+def demonstration(load: float, seed: int, start: float = demo.OPENING) -> Preset:
+    """The built-in demo, from this moment of the cluster's clock on."""
     nodes = demo.nodes()
     return Preset(
         name="demo",
@@ -112,7 +114,8 @@ def _demo(load: float, seed: int) -> Preset:
         pools=demo.POOLS,
         teams=demo.TEAMS,
         quotas=demo.quotas(),
-        arrivals=demo.Demand(sum(node.gpus for node in nodes), load, seed),
+        arrivals=Demand(sum(node.gpus for node in nodes), load, seed, start),
+        start=start,
     )
 
 

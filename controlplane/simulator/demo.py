@@ -1,26 +1,24 @@
-"""The built-in demo: 20 nodes, two GPU models, four teams, the three kinds of work. Everything in it is ours.
+"""The built-in demo: 20 nodes, two GPU models, four teams, and the job files of the three kinds of work.
 
-Work arrives by Poisson processes, one for each team and kind of submission, with rates that make the offered GPU load
-as asked (arrivals.py). The world has a past: it starts with what the same processes submitted in the hours before and
-what would still run. Nothing is scripted: preemption and reclaim come about because the load is above the cluster and
-the teams' demand varies by chance.
+Everything in it is ours. How much work arrives when is in demand.py.
 """
 
-import heapq
 import math
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
-from controlplane.simulator.presets import START, Arrival, Document, Pool
+from controlplane.simulator.hours import DAY, HOUR
+from controlplane.simulator.presets import START, Document, Pool
 from gpushare.gpu import WHOLE
 from scheduler.snapshot import Node
 from scheduler.team import Quota, Team
 
 A100 = Pool("a100", "A100", "3.67")
 L40S = Pool("l40s", "L40S", "1.90")
+T = TypeVar("T")
+
 POOLS = (A100, L40S)
 TEAMS = (Team("research"), Team("nlp", parent="research"), Team("vision", parent="research"), Team("product"))
 # GPUs that each team owns itself: (a100, l40s); 80 and 40 in all.
@@ -31,14 +29,26 @@ PEOPLE: Mapping[str, tuple[str, ...]] = {
     "vision": ("ines", "omar", "ci-vision"),
     "product": ("tom", "yuki", "ci-product"),
 }
-PAST = 6 * 3600.0  # seconds of arrivals before the start; the demo's work is shorter than that
-SPREAD = 0.7  # of the logarithm of running times: the middle two thirds lie within a factor of two
+# Where the demo's clock starts: a Thursday at eleven, as the busiest hours begin. The week before it is its history.
+OPENING = START + 7 * DAY + 11 * HOUR
 IMAGE = "registry.example"
+LARGEST_NODE = 8  # GPUs
+# The model on which a running time is so long, where work may run on any: by their numbers of GPUs. So on average it
+# takes as long on this cluster as its job file says.
+SEEN_ON = ("A100", "A100", "L40S")
+# A training takes so much longer in this cluster, on average, than on the placement that its running time is told for:
+# workers sit apart, and some start again after they had to leave. Seen in a simulated week at LOAD=1.2.
+TAKES = 1.1
+# Whoever trains on several workers has a program that hardly minds where they sit (controlplane/simulator/profiles.py).
+SPREAD_WELL = ("resnet-like-small", "resnet-like-large", "tabular-like")
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One kind of submission. part is its share of the offered GPU time, minutes the median running time."""
+    """One kind of submission.
+
+    part is its share of the GPU time that trainings, notebooks and pipelines ask, minutes the median running time.
+    """
 
     name: str
     part: float
@@ -50,14 +60,24 @@ class Stream:
     priorities: tuple[str, ...] = ("normal",)
 
 
+class Draw(Protocol):
+    """Where job files get their random numbers from."""
+
+    def one(self, of: Sequence[T]) -> T:
+        """One of these, each as likely."""
+
+    def between(self, low: float, high: float) -> float:
+        """A number from `low` to `high`, each as likely."""
+
+
 STREAMS = (
-    Stream("train", 0.22, 9, gpus=(1, 1, 2), priorities=("low", "normal", "normal", "high")),
+    Stream("train", 0.22, 30, gpus=(1, 1, 2), priorities=("low", "normal", "normal", "high")),
     Stream(
-        "gang", 0.42, 20, workers=(2, 2, 4, 8), gpus=(2, 4), models=("A100",), priorities=("normal", "normal", "high")
+        "gang", 0.42, 45, workers=(2, 2, 4, 8), gpus=(1, 2), models=("A100",), priorities=("normal", "normal", "high")
     ),
-    Stream("sweep", 0.20, 14, copies=12, priorities=("low",)),
-    Stream("explore", 0.04, 40),
-    Stream("pipeline", 0.12, 12, workers=(4,), gpus=(1, 2)),
+    Stream("sweep", 0.20, 40, copies=12, priorities=("low",)),
+    Stream("explore", 0.04, 90),
+    Stream("pipeline", 0.12, 40, workers=(2,), gpus=(1, 2)),
 )
 SHARE = 0.25  # of a GPU: a notebook
 # One service each, from the start: (team, name, GPU share or 0 for whole GPUs, most replicas). Half of them are the
@@ -68,10 +88,13 @@ SERVICES = (
     ("product", "ranker", 0.5, 6),
     ("product", "asr", 0.0, 4),
 )
-# A service gets its traffic step by step. One that a pipeline has just brought out gets so few requests per second that
-# one replica of any profile can answer them, most of the time.
+# A service gets its traffic step by step, and most of it in the afternoon. One that a pipeline has just brought out is
+# on trial, and gets so few requests per second that one replica of any profile can answer them, most of the time.
 ROLLOUT = 600.0
-NEW_RATE = {"base": 15.0, "rollout": ROLLOUT}
+RATE = {"peak": 14.0, "rollout": ROLLOUT}
+NEW_RATE = {**RATE, "base": 15.0}
+PREPARE_SECONDS, TRIAL_SECONDS = 300.0, 7200.0
+TRIAL_SHARE = 0.5  # of a GPU: one replica on trial
 
 
 def nodes() -> tuple[Node, ...]:
@@ -91,82 +114,6 @@ def quotas() -> tuple[Quota, ...]:
     )
 
 
-@dataclass(frozen=True)
-class Demand:
-    """The demo's arrivals, without end."""
-
-    gpus: int  # in the cluster
-    load: float
-    seed: int
-
-    def __iter__(self) -> Iterator[Arrival]:
-        """First the services and what runs already, then what arrives."""
-        for service in SERVICES:
-            yield Arrival(START, (_inference(*service),), PEOPLE[service[0]][-1])
-        for at, seconds, arrival in self._submissions():
-            if at >= START:
-                yield arrival
-            elif at + seconds > START:
-                rest = (at + seconds - START) / seconds
-                yield Arrival(START, tuple(_shortened(document, rest) for document in arrival.documents), arrival.actor)
-
-    def _submissions(self) -> Iterator[tuple[float, float, Arrival]]:
-        streams = [
-            _Process(team, stream, self._rate(team, stream), self.seed).submissions()
-            for team in NOMINAL
-            for stream in STREAMS
-        ]
-        return heapq.merge(*streams, key=lambda submission: submission[0])
-
-    def _rate(self, team: str, stream: Stream) -> float:
-        """Submissions per second."""
-        owned = sum(NOMINAL[team]) / sum(sum(pair) for pair in NOMINAL.values())
-        return owned * stream.part * self.load * self.gpus / _gpu_seconds(stream)
-
-
-@dataclass(frozen=True)
-class _Process:
-    """A Poisson process of one team's submissions of one kind, with random numbers of its own."""
-
-    team: str
-    stream: Stream
-    rate: float
-    seed: int
-
-    @cached_property
-    def _salt(self) -> list[int]:
-        return [self.seed, list(NOMINAL).index(self.team), STREAMS.index(self.stream)]
-
-    def submissions(self) -> Iterator[tuple[float, float, Arrival]]:
-        """(when, for how long, what), from before the start on."""
-        random, at, number = np.random.default_rng(self._salt), START - PAST, 0
-        while True:
-            at += float(random.exponential(1 / self.rate))
-            number += 1
-            seconds = _running_time(self.stream, random)
-            people = PEOPLE[self.team]
-            actor = people[int(random.integers(len(people)))]
-            documents = self._documents(number, seconds, random)
-            yield math.ceil(at), seconds, Arrival(math.ceil(at), documents, actor)
-
-    def _documents(self, number: int, seconds: float, random: np.random.Generator) -> tuple[Document, ...]:
-        stream = self.stream
-        workers = int(random.choice(stream.workers))
-        gpus = int(random.choice(stream.gpus))
-        priority = str(random.choice(stream.priorities))
-        believed = seconds * float(random.uniform(0.7, 2.0))  # people do not know it exactly
-        name = f"{stream.name}-{number}"
-        if stream.name == "explore":
-            return (_notebook(self.team, name, seconds),)
-        if stream.name == "pipeline":
-            return _pipeline(self.team, name, seconds, workers, gpus)
-        names = [name] if stream.copies == 1 else [f"{name}-{i}" for i in range(stream.copies)]
-        return tuple(
-            _training(self.team, copy, seconds, believed) | _shape(workers, gpus, stream.models, priority)
-            for copy in names
-        )
-
-
 def _node(pool: Pool, i: int, gpus: int, memory_gib: int, cores: int, ram_gib: int) -> Node:
     rack = i % 4
     return Node(
@@ -183,20 +130,57 @@ def _node(pool: Pool, i: int, gpus: int, memory_gib: int, cores: int, ram_gib: i
     )
 
 
-def _running_time(stream: Stream, random: np.random.Generator) -> float:
-    median = stream.minutes * 60
-    return float(round(min(max(random.lognormal(math.log(median), SPREAD), 90.0), PAST / 2)))
+def documents(stream: Stream, team: str, name: str, seconds: float, draw: Draw) -> tuple[Document, ...]:
+    """The job files of one submission of this running time, what varies between them drawn."""
+    workers, gpus, priority = draw.one(stream.workers), draw.one(stream.gpus), draw.one(stream.priorities)
+    believed = seconds * draw.between(0.7, 2.0)  # people do not know it exactly
+    if stream.name == "explore":
+        return (_notebook(team, name, seconds),)
+    if stream.name == "pipeline":
+        return _pipeline(team, name, seconds, workers, gpus, draw.one(SEEN_ON))
+    names = [name] if stream.copies == 1 else [f"{name}-{i}" for i in range(stream.copies)]
+    shape = _shape(workers, gpus, stream.models, priority)
+    seen_on = draw.one(stream.models or SEEN_ON)
+    jobs = (_training(team, copy, seconds, believed, seen_on) | shape for copy in names)
+    return tuple(_spread_well(job, name) if workers > 1 else job for job in jobs)
 
 
-def _gpu_seconds(stream: Stream) -> float:
-    """Of one submission, on average (without the cut of very long and very short ones)."""
-    seconds = stream.minutes * 60 * math.exp(SPREAD**2 / 2)
+def _spread_well(job: dict[str, Any], name: str) -> Document:
+    profile = SPREAD_WELL[zlib.crc32(name.encode()) % len(SPREAD_WELL)]
+    return {**job, "simulated": {**job["simulated"], "profile": profile}}
+
+
+def gpu_seconds(stream: Stream, seconds: float) -> float:
+    """What one submission asks on average, when running times are `seconds` on average."""
     if stream.name == "explore":
         return SHARE * seconds
-    return sum(stream.workers) / len(stream.workers) * sum(stream.gpus) / len(stream.gpus) * seconds * stream.copies
+    asked = _mean(stream.workers) * _mean(stream.gpus) * seconds * stream.copies
+    return asked + (PREPARE_SECONDS + TRIAL_SHARE * TRIAL_SECONDS if stream.name == "pipeline" else 0.0)
 
 
-def _training(team: str, name: str, seconds: float, believed: float) -> dict[str, object]:
+def serving_gpus() -> float:
+    """What the services ask at the most, which the autoscaler gives them nearly all day."""
+    return sum((share or 1.0) * most for _, _, share, most in SERVICES)
+
+
+def services() -> tuple[tuple[Document, str], ...]:
+    """The services that run from the start on, each with who submitted it."""
+    return tuple((_inference(*service), PEOPLE[service[0]][-1]) for service in SERVICES)
+
+
+def shortened(document: Document, rest: float) -> Document:
+    """The job file of something that has run before the start: only this part of its running time is left."""
+    truth = dict(document.get("simulated", {}))
+    if "duration" in truth:
+        truth["duration"] = max(30.0, float(math.ceil(truth["duration"] * rest)))
+    return {**document, "simulated": truth} if truth else document
+
+
+def _mean(values: Sequence[int]) -> float:
+    return sum(values) / len(values)
+
+
+def _training(team: str, name: str, seconds: float, believed: float, seen_on: str) -> dict[str, Any]:
     return {
         "type": "training",
         "name": name,
@@ -206,7 +190,7 @@ def _training(team: str, name: str, seconds: float, believed: float) -> dict[str
         "checkpoint": {"interval": "5m", "grace": "30s"},
         "expected_duration": f"{round(believed)}s",
         "retries": 1,
-        "simulated": {"duration": seconds},
+        "simulated": {"duration": float(round(seconds / TAKES)), "reference_model": seen_on},
     }
 
 
@@ -217,7 +201,7 @@ def _shape(workers: int, gpus: int, models: tuple[str, ...], priority: str) -> d
     shape: dict[str, object] = {"resources": resources, "priority_class": priority}
     if workers > 1:
         shape["workers"] = {"count": workers, "min": workers, "max": workers}
-        shape["topology"] = {"require": "zone", "prefer": "rack"}
+        shape["topology"] = {"require": "zone", "prefer": "node" if workers * gpus <= LARGEST_NODE else "rack"}
     return shape
 
 
@@ -234,17 +218,23 @@ def _notebook(team: str, name: str, seconds: float) -> Document:
             "memory": "16Gi",
             "gpu_model": ["L40S"],
         },
-        "idle": {"park_after": "30m"},
+        "idle": {"park_after": "2h"},  # most people come back before, and nobody resumes what was parked
         "simulated": {"duration": seconds},
     }
 
 
-def _pipeline(team: str, name: str, seconds: float, workers: int, gpus: int) -> tuple[Document, ...]:
+def _pipeline(team: str, name: str, seconds: float, workers: int, gpus: int, seen_on: str) -> tuple[Document, ...]:
     prepare, train, serve = f"{name}-prepare", f"{name}-train", f"{name}-serve"
     return (
-        _training(team, prepare, 180.0, 240.0) | _shape(1, 1, (), "normal"),
-        _training(team, train, seconds, seconds * 1.3) | _shape(workers, gpus, (), "normal") | {"after": [prepare]},
-        _inference(team, serve, 0.5, 2) | {"after": [train], "max_duration": "40m", "simulated": {"rate": NEW_RATE}},
+        _training(team, prepare, PREPARE_SECONDS, 1.3 * PREPARE_SECONDS, seen_on) | _shape(1, 1, (), "normal"),
+        _spread_well(
+            _training(team, train, seconds, seconds * 1.3, seen_on)
+            | _shape(workers, gpus, (), "normal")
+            | {"after": [prepare]},
+            name,
+        ),
+        _inference(team, serve, TRIAL_SHARE, 2)
+        | {"after": [train], "max_duration": f"{TRIAL_SECONDS:.0f}s", "simulated": {"rate": NEW_RATE}},
     )
 
 
@@ -260,13 +250,5 @@ def _inference(team: str, name: str, share: float, replicas: int) -> dict[str, o
         "replicas": {"min": replicas // 2, "max": replicas},
         "resources": {**(part if share else {"gpus": 1}), "cpu": 4, "memory": "32Gi"},
         "objective": {"p95_latency": "250ms", "availability": 99.0, "window": "1d"},
-        "simulated": {"rate": {"rollout": ROLLOUT}},
+        "simulated": {"rate": RATE},
     }
-
-
-def _shortened(document: Document, rest: float) -> Document:
-    """The job file of something that has run before the start: only the rest of its running time is left."""
-    truth = dict(document.get("simulated", {}))
-    if "duration" in truth:
-        truth["duration"] = max(30.0, float(math.ceil(truth["duration"] * rest)))
-    return {**document, "simulated": truth} if truth else document

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from controlplane.cluster import work as works
-from controlplane.simulator.presets import PRIORITY_CLASSES, START, Preset
+from controlplane.simulator.presets import PRIORITY_CLASSES, Preset
 from controlplane.spec import Spec, SpecError, parse
 from scheduler.demand import NO_DEMAND, Demand
 from scheduler.snapshot import Node
@@ -66,7 +66,7 @@ def of_preset(preset: Preset, hours: float, most_jobs: int) -> Episode:
 
     Job files that the product would refuse, or whose team there is not, are left out.
     """
-    end = START + hours * 3600.0
+    end = preset.start + hours * 3600.0
     teams = {team.name for team in preset.teams}
     jobs: list[Job] = []
     for at, document in islice(_documents(preset, end), most_jobs):
@@ -78,7 +78,7 @@ def of_preset(preset: Preset, hours: float, most_jobs: int) -> Episode:
             jobs.append(_job(spec, at, len(jobs) + 1, preset.seed))
     if len(jobs) == most_jobs:
         end = min(end, max((job.at for job in jobs), default=end))
-    return Episode(preset.name, START, end, preset.nodes, preset.teams, preset.quotas, tuple(jobs))
+    return Episode(preset.name, preset.start, end, preset.nodes, preset.teams, preset.quotas, tuple(jobs))
 
 
 def _documents(preset: Preset, end: float) -> Iterator[tuple[float, Mapping[str, object]]]:

@@ -12,7 +12,7 @@ from gpushare.gpu import WHOLE
 from scheduler.snapshot import Node
 from scheduler.team import Quota, Team
 
-START = 1_767_225_600.0  # 2026-01-01T00:00:00Z: where the simulated clock starts
+START = 1_767_225_600.0  # 2026-01-01T00:00:00Z: where a simulated clock starts unless its preset says otherwise
 
 Document = Mapping[str, Any]  # docs/job-file.md, and `simulated` for what only the simulated cluster knows
 
@@ -84,6 +84,7 @@ class Preset:
     quotas: tuple[Quota, ...]
     arrivals: Arrivals
     pace: Pace = Pace()
+    start: float = START  # where its clock starts
 
     @property
     def identity(self) -> str:

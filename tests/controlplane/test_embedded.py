@@ -18,7 +18,8 @@ from controlplane.services import changes, presets
 from controlplane.services.arrivals import CursorMovedError, submit
 from controlplane.services.submission import submit as submit_one
 from controlplane.simulator import catalogue
-from controlplane.simulator.presets import START, Preset
+from controlplane.simulator.demo import OPENING as START
+from controlplane.simulator.presets import Preset
 from controlplane.simulator.profiles import PROFILES
 from controlplane.spec import parse
 from controlplane.wake import Bell
@@ -71,7 +72,7 @@ def drive(preset: Preset, kind: type[SimulatedCluster] = SimulatedCluster, **opt
     """A driver of this world, loaded into the database unless it is there already."""
     if presets.loaded() is None:
         presets.load(preset=preset, password="demo-password", speed=60.0)
-    cluster = kind(preset.nodes, Conditions(seed=preset.seed), PROFILES)
+    cluster = kind(preset.nodes, Conditions(seed=preset.seed, start=preset.start), PROFILES)
     return Driver(
         Wiring(cluster, cluster, "test", full_seconds=FULL_SLOTS * preset.pace.slot), preset, Bell(), **options
     )
@@ -263,11 +264,11 @@ def worlds() -> list[pytest.param]:
     ]
 
 
-def shown() -> set[str]:
+def shown(since: float) -> set[str]:
     """What a visitor of the pages could have seen by now."""
     evictions = set(Event.objects.filter(kind="Evicted").values_list("reason", flat=True))
     reasons = set(Event.objects.filter(kind="Waiting").values_list("reason", flat=True))
-    gangs = Workload.objects.filter(kind="training", workers__gt=1, first_started_at__gt=START)
+    gangs = Workload.objects.filter(kind="training", workers__gt=1, first_started_at__gt=since)
     return (
         {f"evicted: {reason}" for reason in evictions}
         | ({"three reasons"} if len(reasons) >= 3 else set())
@@ -283,7 +284,7 @@ def test_two_minutes_show_a_gang_a_preemption_a_reclaim_and_three_reasons(name: 
     driver = drive(preset, contain=False)
     wanted = {"evicted: Preempted", "evicted: Reclaimed", "three reasons", "a gang"}
 
-    while not wanted <= shown() and driver.now < START + 120 * preset.pace.speed:
+    while not wanted <= shown(preset.start) and driver.now < preset.start + 120 * preset.pace.speed:
         driver.run_to(driver.now + 2 * preset.pace.speed)
 
-    assert wanted <= shown()
+    assert wanted <= shown(preset.start)

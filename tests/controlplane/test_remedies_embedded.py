@@ -13,7 +13,6 @@ from controlplane.queries import workloads as queries
 from controlplane.services import presets, remedies
 from controlplane.services.submission import submit
 from controlplane.simulator import catalogue
-from controlplane.simulator.presets import START
 from controlplane.simulator.profiles import PROFILES
 from controlplane.spec import parse
 from controlplane.wake import Bell
@@ -27,10 +26,10 @@ def driver() -> Driver:
     """The demo's machines and teams, with no work but what a test submits."""
     preset = replace(catalogue.load(seed=0, data=Path("nowhere")), arrivals=())
     presets.load(preset=preset, password="demo-password", speed=60.0)
-    cluster = SimulatedCluster(preset.nodes, Conditions(seed=preset.seed), PROFILES)
+    cluster = SimulatedCluster(preset.nodes, Conditions(seed=preset.seed, start=preset.start), PROFILES)
     wiring = Wiring(cluster, cluster, "test", full_seconds=FULL_SLOTS * preset.pace.slot)
     made = Driver(wiring, preset, Bell(), contain=False)
-    made.run_to(START + 60)
+    made.run_to(preset.start + 60)
     return made
 
 

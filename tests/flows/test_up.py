@@ -51,8 +51,9 @@ def test_a_running_weft_is_not_started_twice_reset_or_given_another_world(tmp_pa
 
 def test_reset_deletes_the_world_and_nothing_else(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    with up(home):
-        pass
+    with up(home) as weft:  # which has had a week before its first minute
+        ended = weft.http.get("/api/v1/workloads", params={"phase": "Succeeded", "ordering": "seq", "page_size": 1})
+        assert ended.json()["results"][0]["ended_at"].startswith("2026-01-01")
     (home / "figures").mkdir()
     key = (home / "secret_key").read_text()
 

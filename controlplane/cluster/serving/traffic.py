@@ -35,7 +35,8 @@ LEAST_BUSY = 32.0  # groups in service at the base rate: with fewer of them, cha
 class Rate:
     """Requests per second over time. amplitude and burst_part are parts, burst is a factor, period seconds.
 
-    rollout: seconds from the first replica on in which the service gets its traffic, step by step.
+    rollout: seconds from the first replica on in which the service gets its traffic, step by step. peak: hours from the
+    beginning of a period to its most requests; None: drawn.
     """
 
     key: str
@@ -46,18 +47,20 @@ class Rate:
     burst_part: float = 0.02
     rollout: float = 0.0
     noise: float = NOISE
+    peak: float | None = None
 
     @staticmethod
     def read(uid: str, seed: int, base: float, given: Mapping[str, Any]) -> "Rate":
         """The rate of a service: what is given, else a day's curve around the profile's base."""
-        names = ("base", "amplitude", "period", "burst", "burst_part", "rollout", "noise")
+        names = ("base", "amplitude", "period", "burst", "burst_part", "rollout", "noise", "peak")
         return Rate(f"{seed}:{uid}", **({"base": base} | {n: float(given[n]) for n in names if n in given}))
 
     def at(self, at: float) -> float:
         """Requests per second at this time."""
         wave = burst = noise = 1.0
         if self.amplitude:
-            wave += self.amplitude * math.sin(2 * math.pi * (at / self.period + draws.uniform(self.key, "phase")))
+            phase = draws.uniform(self.key, "phase") if self.peak is None else 0.25 - self.peak * 3600.0 / self.period
+            wave += self.amplitude * math.sin(2 * math.pi * (at / self.period + phase))
         if self.burst_part and draws.uniform(self.key, "burst", at // BURST_SECONDS) < self.burst_part:
             burst = self.burst
         if self.noise:

@@ -20,7 +20,7 @@ from controlplane.models import Event, Workload
 from controlplane.queries.digest import of_history
 from controlplane.services import presets
 from controlplane.simulator import catalogue
-from controlplane.simulator.presets import START, Preset, PresetError
+from controlplane.simulator.presets import Preset, PresetError
 from scheduler.workload import ENDED
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -59,6 +59,7 @@ class Command(BaseCommand):
         except (home.HomeError, PresetError) as error:
             self.stderr.write(str(error))
             sys.exit(2)
+        self._start = preset.start
         presets.load(preset=preset, password=home.password(), speed=preset.pace.speed)
         tuning.collect_less_often()
         driver = Driver(wiring.simulated(preset, in_memory=options["replay"] is not None), preset, contain=False)
@@ -72,17 +73,19 @@ class Command(BaseCommand):
         elif options["workloads"] is not None:
             self._run_until(driver, options["workloads"])
         else:
-            end = START + options["hours"] * HOUR
-            driver.run_to(end, lambda at: self._progress((at - START) / (end - START), f"{_clock(at)}"))
+            seconds = options["hours"] * HOUR
+            driver.run_to(
+                self._start + seconds, lambda at: self._progress((at - self._start) / seconds, self._clock(at))
+            )
 
     def _run_out(self, driver: Driver, jobs: int) -> None:
         """Until all jobs have ended."""
         ended = 0
 
         def tell(at: float) -> None:
-            self._progress(ended / jobs, f"{ended} of {jobs} jobs ended, {_clock(at)}")
+            self._progress(ended / jobs, f"{ended} of {jobs} jobs ended, {self._clock(at)}")
 
-        while driver.now - START < LONGEST_DAYS * DAY:
+        while driver.now - self._start < LONGEST_DAYS * DAY:
             driver.run_to(driver.now + STEP_SECONDS, tell)
             ended = Workload.objects.filter(phase__in=ENDED).count()
             if driver.is_over and not Workload.objects.exclude(phase__in=ENDED).exists():
@@ -92,7 +95,7 @@ class Command(BaseCommand):
 
     def _run_until(self, driver: Driver, wanted: int) -> None:
         """Let the world live for an hour, then have so many workloads in all submitted and stop the clock."""
-        driver.run_to(START + HOUR, lambda at: self._progress((at - START) / HOUR / 2, _clock(at)))
+        driver.run_to(self._start + HOUR, lambda at: self._progress((at - self._start) / HOUR / 2, self._clock(at)))
         while (count := Workload.objects.count()) < wanted and not driver.is_over:
             self._progress(0.5 + count / wanted / 2, f"{count} of {wanted} workloads")
             driver.crowd(CROWD)
@@ -106,6 +109,9 @@ class Command(BaseCommand):
         self.stdout.write(line)
         self.stdout.flush()
 
+    def _clock(self, at: float) -> str:
+        return f"day {(at - self._start) / DAY:.2f} of the cluster's clock"
+
     def _summary(self, driver: Driver, seconds: float) -> None:
         phases = Counter(Workload.objects.values_list("phase", flat=True))
         summary = {
@@ -113,7 +119,7 @@ class Command(BaseCommand):
             "wall_seconds": round(seconds, 2),
             "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "rounds": driver.rounds,
-            "cluster_days": round((driver.now - START) / DAY, 3),
+            "cluster_days": round((driver.now - self._start) / DAY, 3),
             "phases": dict(sorted(phases.items())),
             "ended": sum(count for phase, count in phases.items() if phase in ENDED),
             "events": dict(Counter(Event.objects.values_list("kind", flat=True)).most_common()),
@@ -126,7 +132,3 @@ def _preset(options: dict[str, Any]) -> Preset:
     if options["replay"] is not None:
         return catalogue.replay(settings.WEFT_DATA, options["replay"])
     return catalogue.load(options["trace"], load=options["load"], seed=options["seed"], data=settings.WEFT_DATA)
-
-
-def _clock(at: float) -> str:
-    return f"day {(at - START) / DAY:.2f} of the cluster's clock"

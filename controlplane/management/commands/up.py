@@ -17,12 +17,12 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
 from controlplane import wake
-from controlplane.loops import aside
+from controlplane.loops import aside, week
 from controlplane.loops.embedded import run
 from controlplane.management import home
 from controlplane.nodelay import NoDelay
 from controlplane.services import arrivals, presets
-from controlplane.simulator import catalogue
+from controlplane.simulator import catalogue, pastfile
 from controlplane.simulator.presets import Preset, PresetError
 
 HOST, PORT = "127.0.0.1", 8000
@@ -42,7 +42,11 @@ class Command(BaseCommand):
         parser.add_argument(
             "--trace", help="philly, openb (the files in WEFT_DATA, else models after them), or a CSV file like them"
         )
-        parser.add_argument("--load", type=float, help="offered GPU work over what the cluster has (1.2)")
+        parser.add_argument(
+            "--load",
+            type=float,
+            help="GPU work over the cluster's: the demo's in its busiest hours, a trace's mean (1.2)",
+        )
         parser.add_argument("--speed", type=float, help="cluster seconds per second, at most")
         parser.add_argument("--seed", type=int, help="another seed, another day (0)")
         parser.add_argument("--port", type=int, default=PORT)
@@ -74,7 +78,11 @@ class Command(BaseCommand):
             preset = chosen(options)
             size = f"{len(preset.nodes)} nodes, {preset.gpus} GPUs"
             self._say(f"Weft: loading {catalogue.told(preset.name)}: {size} ...")
-            presets.load(preset=preset, password=home.password(), speed=options["speed"] or preset.pace.speed)
+            speed = options["speed"] or preset.pace.speed
+            if preset.name == "demo":
+                week.open_demo(preset, pastfile.read(pastfile.DEMO.read_bytes()), password=home.password(), speed=speed)
+            else:
+                presets.load(preset=preset, password=home.password(), speed=speed)
             return preset
         require_same(world.preset, options)
         if options["speed"] is not None:

@@ -1,0 +1,223 @@
+"""A new demo has a week behind it: what the file in the repository holds, and that a database goes on from it."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.db.models import Sum
+from django.test import Client, override_settings
+
+from controlplane.cluster.simulated import SimulatedCluster
+from controlplane.loops import week, wiring
+from controlplane.loops.embedded import Driver
+from controlplane.management.commands import up
+from controlplane.models import ClusterState, Event, Placement, ServiceWindow, TeamSample, Usage, User, Workload
+from controlplane.queries import audit, dashboard, reports, sla
+from controlplane.simulator import catalogue, demo, pastfile
+from controlplane.simulator.demand import Demand
+from controlplane.simulator.hours import DAY, HOUR
+from controlplane.simulator.pastfile import Past
+from controlplane.simulator.presets import START, Preset
+from scheduler.workload import ENDED
+
+PAGES = (
+    "/", "/?range=7d&view=table", "/charts/gpus?range=7d", "/workloads/", "/workloads/?phase=ended", "/queue/", "/map/",
+    "/services/", "/decisions/", "/decisions/rounds/", "/usage/?range=7d&view=table", "/usage/?range=7d&group=user",
+    "/teams/", "/nodes/", "/notebooks/", "/what-if/",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def past() -> Past:
+    """The file in the repository."""
+    return pastfile.read(pastfile.DEMO.read_bytes())
+
+
+def prepared() -> Preset:
+    """What `make up` does before it serves: the first time it loads the demo, later it goes on with it."""
+    return up.Command(stdout=io.StringIO())._prepare(dict.fromkeys(("trace", "load", "seed", "speed")))
+
+
+@pytest.fixture(scope="module")
+def opened(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """A new demo after its first round, as `up` starts it; its database is as before when this module is done."""
+    folder = tmp_path_factory.mktemp("week")
+    with (
+        django_db_blocker.unblock(),
+        override_settings(DATA_DIR=folder, SIMULATED_STORE=folder / "cluster.sqlite3", STATIC_ROOT=folder / "static"),
+        transaction.atomic(),
+    ):
+        preset = prepared()
+        driver = Driver(wiring.simulated(preset), preset, contain=False)
+        driver.run_to(preset.start)
+        yield driver
+        transaction.set_rollback(True)
+
+
+# --- the file -----------------------------------------------------------------------------------
+
+
+def test_the_file_ends_where_the_demo_starts_and_is_small(past: Past) -> None:
+    assert (past.since, past.until) == (START, demo.OPENING)
+    assert pastfile.DEMO.stat().st_size < 2_000_000
+
+
+def test_the_file_has_what_the_demos_people_would_submit_today(past: Past) -> None:
+    """Else the demand has changed since: make the file again with `manage.py demo_week`."""
+    arrivals = Demand(sum(node.gpus for node in demo.nodes()), catalogue.DEFAULT_LOAD, seed=0, start=START)
+    names = past.tables["Workload"]["name"]
+    submitted = list(zip(past.tables["Workload"]["team_id"], names, strict=True))
+    expected = [(d["team"], d["name"]) for a in arrivals.until(past.until) for d in a.documents]
+
+    assert submitted == expected
+
+
+def test_what_is_written_is_read_again() -> None:
+    table = {
+        "few": ["a", "a", "a", "a", None],
+        "whole": [3, 5, 5, 9, 1],
+        "all": [1, 1, 1, 1, 1],
+        "x": [0.5, 1, 2, 3, 4],
+    }
+    past = Past("world", 1.0, 2.0, {"Some": table, "None": {"empty": []}})
+
+    assert pastfile.read(pastfile.write(past)) == past
+    assert pastfile.write(past) == pastfile.write(past)
+
+
+def test_the_queue_fills_every_working_day_and_empties_every_night(past: Past) -> None:
+    waiting = waiting_for_room(past)
+
+    for day in range(1, 8):
+        night = [waiting[at] for at in waiting if 0 <= at - START - day * DAY <= 7 * HOUR]
+        assert min(night) == 0, f"night {day}"
+    for day in (0, 1, 4, 5, 6):
+        busy = [waiting[at] for at in waiting if 14 * HOUR <= at - START - day * DAY <= 18 * HOUR]
+        assert min(busy) > 10, f"day {day}"
+
+
+def test_nothing_that_was_to_end_is_left_of_days_ago(past: Past) -> None:
+    workloads = past.tables["Workload"]
+    ended = {phase.value for phase in ENDED}
+    left = [
+        (name, kind, phase)
+        for name, kind, phase, at in zip(
+            workloads["name"], workloads["kind"], workloads["phase"], workloads["submitted_at"], strict=True
+        )
+        if phase not in ended and at < past.until - 2 * DAY and phase != "Suspended"
+    ]
+
+    assert sorted(name for name, _, _ in left) == ["asr", "chat", "detector", "ranker"]
+
+
+def waiting_for_room(past: Past) -> dict[float, int]:
+    """How many wait at each sample, without those that wait for other work of their pipeline."""
+    waiting: dict[float, int] = {}
+    samples, rows, after = (past.tables[name] for name in ("TeamSample", "Workload", "Dependency"))
+    for at, count in zip(samples["at"], samples["waiting"], strict=True):
+        waiting[at] = waiting.get(at, 0) + count
+    for workload, needs in zip(after["workload_id"], after["needs_id"], strict=True):
+        until = rows["ended_at"][needs]
+        for at in waiting:
+            if rows["submitted_at"][workload] <= at < (past.until + 1 if until is None else until):
+                waiting[at] -= 1
+    return waiting
+
+
+# --- a database that begins with it -------------------------------------------------------------
+
+
+def test_each_of_the_last_seven_days_has_usage_decisions_samples_and_requests(opened: Driver) -> None:
+    for day in range(7):
+        since = opened.now - (day + 1) * DAY
+        within = (since, since + DAY)
+        assert Usage.objects.filter(hour__range=within).values("team").distinct().count() == 4
+        assert TeamSample.objects.filter(at__range=within).count() > 4 * 24 * 6 - 8
+        assert Event.objects.filter(cluster_at__range=within, kind="Evicted").exists()
+        assert ServiceWindow.objects.filter(start__range=within).aggregate(n=Sum("requests"))["n"] > 1e6
+
+
+def test_the_books_of_the_whole_week_balance(opened: Driver) -> None:
+    assert audit.violations(last_rounds=0, pods=opened.cluster.observe(None).pods) == ()
+
+
+def test_what_ran_at_the_end_of_the_week_runs_on(opened: Driver, past: Past) -> None:
+    assert isinstance(opened.cluster, SimulatedCluster)
+    running = Workload.objects.filter(phase="Running", first_started_at__lt=past.until)
+    assert running.count() > 30
+    assert opened.cluster.overcommits == 0
+    lost = Event.objects.filter(cluster_at__gte=past.until, kind__in=("Requeued", "Failed", "Degraded"))
+    before = Event.objects.filter(cluster_at__gte=past.until - HOUR, cluster_at__lt=past.until, kind="Requeued").count()
+    assert lost.count() <= before
+    assert Placement.objects.filter(state="Leaving", bound_at__lt=past.until).count() == 0
+
+
+def test_a_second_start_goes_on_and_loads_nothing_again(opened: Driver) -> None:
+    before = Workload.objects.count(), Event.objects.count(), opened.now
+
+    assert prepared().identity == opened.preset.identity
+    assert (Workload.objects.count(), Event.objects.count(), ClusterState.objects.get().now) == before
+
+
+def test_the_charts_go_on_without_a_seam(opened: Driver) -> None:
+    line = dashboard.line(opened.now, 6 * HOUR, 40)
+    assert len(line) == 40
+    assert line[-1].held == pytest.approx(line[-2].held, rel=0.15)
+    assert line[-1].computing == pytest.approx(line[-2].computing, rel=0.2)
+    lines = reports.usage(opened.now - 6 * DAY, opened.now, group_by=("team",), step=reports.Step.DAY, names=None)
+    assert len({one.start for one in lines}) == 7
+
+
+def test_services_stand_somewhere_against_their_objectives(opened: Driver) -> None:
+    rows = {row.name: row for row in sla.services(opened.now)}
+    for name in ("asr", "chat", "detector", "ranker"):
+        assert rows[name].requests > 1e5
+        assert rows[name].budget_left is not None
+
+
+def test_the_first_arrivals_after_the_start_are_submitted_once(opened: Driver) -> None:
+    arrivals = opened.preset.arrivals
+    assert isinstance(arrivals, Demand)
+    assert ClusterState.objects.get().arrivals == len(arrivals.running())
+    assert not Workload.objects.filter(submitted_at__gt=opened.preset.start).exists()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_shows_the_week(opened: Driver, client: Client, page: str) -> None:
+    client.force_login(User.objects.get(username="admin"))
+    assert client.get(page).status_code == 200
+
+
+# --- making it ----------------------------------------------------------------------------------
+
+
+def test_another_preset_is_not_given_the_demos_past(past: Past) -> None:
+    elsewhere = catalogue.demonstration(1.2, seed=0, start=START)
+    with pytest.raises(ValueError, match="2026-01-08T11:00:00"):
+        week.open_demo(elsewhere, past, password="x", speed=1.0)
+
+
+@pytest.mark.django_db
+def test_a_week_is_made_by_the_same_loops_and_loads(tmp_path: Path, settings: Any) -> None:
+    """A quarter of an hour of it; that all of it comes out the same is for the nightly test."""
+    with transaction.atomic():
+        made = week.simulate(START + HOUR / 4)
+        transaction.set_rollback(True)
+    settings.SIMULATED_STORE = tmp_path / "cluster.sqlite3"
+    preset = catalogue.demonstration(0.9, seed=3, start=START + HOUR / 4)
+    week.open_demo(preset, pastfile.read(pastfile.write(made)), password="demo-password", speed=60.0)
+
+    assert Workload.objects.filter(phase="Running").count() > 10
+    assert audit.violations(last_rounds=0) == ()
+
+
+@pytest.mark.nightly
+@pytest.mark.django_db
+def test_the_week_made_again_is_the_one_in_the_repository(past: Past) -> None:
+    made = week.simulate(demo.OPENING)
+    for name, table in made.tables.items():
+        same = {column for column in table if column != "took_ms"}  # by a real clock
+        assert {c: list(table[c]) for c in same} == {c: list(past.tables[name][c]) for c in same}, name
