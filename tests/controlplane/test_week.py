@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from controlplane.simulator.demand import Demand
 from controlplane.simulator.hours import DAY, HOUR
 from controlplane.simulator.pastfile import Past
 from controlplane.simulator.presets import START, Preset
-from scheduler.workload import ENDED
+from scheduler.workload import ENDED, WAITING
 
 PAGES = (
     "/", "/?range=7d&view=table", "/charts/gpus?range=7d", "/workloads/", "/workloads/?phase=ended", "/queue/", "/map/",
@@ -91,11 +92,11 @@ def test_what_is_written_is_read_again() -> None:
 def test_the_queue_fills_every_working_day_and_empties_every_night(past: Past) -> None:
     waiting = waiting_for_room(past)
 
-    for day in range(1, 8):
-        night = [waiting[at] for at in waiting if 0 <= at - START - day * DAY <= 7 * HOUR]
-        assert min(night) == 0, f"night {day}"
-    for day in (0, 1, 4, 5, 6):
-        busy = [waiting[at] for at in waiting if 14 * HOUR <= at - START - day * DAY <= 18 * HOUR]
+    for day in range(7):
+        night = [count for at, count in waiting if 0 <= at - START - (day + 1) * DAY <= 8 * HOUR]
+        assert min(night) == 0, f"the night after day {day}"
+    for day in (0, 1, 4, 5, 6):  # Thursday, Friday, Monday, Tuesday, Wednesday
+        busy = [count for at, count in waiting if 14 * HOUR <= at - START - day * DAY <= 18 * HOUR]
         assert min(busy) > 10, f"day {day}"
 
 
@@ -113,18 +114,18 @@ def test_nothing_that_was_to_end_is_left_of_days_ago(past: Past) -> None:
     assert sorted(name for name, _, _ in left) == ["asr", "chat", "detector", "ranker"]
 
 
-def waiting_for_room(past: Past) -> dict[float, int]:
-    """How many wait at each sample, without those that wait for other work of their pipeline."""
-    waiting: dict[float, int] = {}
-    samples, rows, after = (past.tables[name] for name in ("TeamSample", "Workload", "Dependency"))
-    for at, count in zip(samples["at"], samples["waiting"], strict=True):
-        waiting[at] = waiting.get(at, 0) + count
-    for workload, needs in zip(after["workload_id"], after["needs_id"], strict=True):
-        until = rows["ended_at"][needs]
-        for at in waiting:
-            if rows["submitted_at"][workload] <= at < (past.until + 1 if until is None else until):
-                waiting[at] -= 1
-    return waiting
+def waiting_for_room(past: Past) -> list[tuple[float, int]]:
+    """(since when, how many wait), without those that wait for other work of their pipeline."""
+    rows, events, after = (past.tables[name] for name in ("Workload", "Event", "Dependency"))
+    gated = {w: rows["ended_at"][needs] or past.until for w, needs in zip(*after.values(), strict=True)}
+    changes: dict[float, int] = {}
+    is_waiting = [False] * len(rows["name"])
+    for at, workload, phase in zip(events["cluster_at"], events["workload"], events["phase"], strict=True):
+        if workload is not None and phase and (phase in WAITING) != is_waiting[workload]:
+            since = max(at, gated.get(workload, at))
+            is_waiting[workload] = phase in WAITING
+            changes[since] = changes.get(since, 0) + (1 if is_waiting[workload] else -1)
+    return list(zip(sorted(changes), accumulate(changes[at] for at in sorted(changes)), strict=True))
 
 
 # --- a database that begins with it -------------------------------------------------------------
