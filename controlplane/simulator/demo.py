@@ -72,9 +72,7 @@ class Draw(Protocol):
 
 STREAMS = (
     Stream("train", 0.22, 30, gpus=(1, 1, 2), priorities=("low", "normal", "normal", "high")),
-    Stream(
-        "gang", 0.42, 45, workers=(2, 2, 4, 8), gpus=(1, 2), models=("A100",), priorities=("normal", "normal", "high")
-    ),
+    Stream("gang", 0.42, 60, workers=(2, 4, 4, 8), models=("A100",), priorities=("normal", "normal", "high")),
     Stream("sweep", 0.20, 40, copies=12, priorities=("low",)),
     Stream("explore", 0.04, 90),
     Stream("pipeline", 0.12, 40, workers=(2,), gpus=(1, 2)),

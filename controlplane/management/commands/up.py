@@ -73,6 +73,10 @@ class Command(BaseCommand):
         self._say("Weft: preparing the database ...")
         settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # looked for at start; files come from the finders
         call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
+        return self._world(options)
+
+    def _world(self, options: dict[str, Any]) -> Preset:
+        """The preset that the database has; the first time the one asked for, the demo with its past."""
         world = presets.loaded()
         if world is None:
             preset = chosen(options)
