@@ -24,6 +24,7 @@ from controlplane.simulator.pastfile import Past
 from controlplane.simulator.presets import START, Preset
 from scheduler.workload import ENDED, WAITING
 
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 PAGES = (
     "/", "/?range=7d&view=table", "/charts/gpus?range=7d", "/workloads/", "/workloads/?phase=ended", "/queue/", "/map/",
     "/services/", "/decisions/", "/decisions/rounds/", "/usage/?range=7d&view=table", "/usage/?range=7d&group=user",
@@ -167,7 +168,7 @@ def test_the_charts_go_on_without_a_seam(opened: Driver) -> None:
     line = dashboard.line(opened.now, 6 * HOUR, 40)
     assert len(line) >= 40
     assert line[-1].held == pytest.approx(line[-2].held, rel=0.15)
-    assert line[-1].computing == pytest.approx(line[-2].computing, rel=0.2)
+    assert line[-1].computing == pytest.approx(line[-2].computing, rel=0.4)  # one moment beside a mean
     lines = reports.usage(opened.now - 6 * DAY, opened.now, group_by=("team",), step=reports.Step.DAY, names=None)
     assert len({one.start for one in lines}) == 7
 
@@ -201,7 +202,6 @@ def test_another_preset_is_not_given_the_demos_past(past: Past) -> None:
         week.open_demo(elsewhere, past, password="x", speed=1.0)
 
 
-@pytest.mark.django_db
 def test_a_week_is_made_by_the_same_loops_and_loads(tmp_path: Path, settings: Any) -> None:
     """A quarter of an hour of it; that all of it comes out the same is for the nightly test."""
     with transaction.atomic():
@@ -216,7 +216,6 @@ def test_a_week_is_made_by_the_same_loops_and_loads(tmp_path: Path, settings: An
 
 
 @pytest.mark.nightly
-@pytest.mark.django_db
 def test_the_week_made_again_is_the_one_in_the_repository(past: Past) -> None:
     made = week.simulate(demo.OPENING)
     for name, table in made.tables.items():

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
-from controlplane import wake
+from controlplane import tuning, wake
 from controlplane.loops import aside, week
 from controlplane.loops.embedded import run
 from controlplane.management import home
@@ -84,6 +84,7 @@ class Command(BaseCommand):
             self._say(f"Weft: loading {catalogue.told(preset.name)}: {size} ...")
             speed = options["speed"] or preset.pace.speed
             if preset.name == "demo":
+                tuning.collect_less_often()  # there are two million values in a second or two, and none is garbage
                 week.open_demo(preset, pastfile.read(pastfile.DEMO.read_bytes()), password=home.password(), speed=speed)
             else:
                 presets.load(preset=preset, password=home.password(), speed=speed)
