@@ -76,6 +76,8 @@ class Known(NamedTuple):
 def chooser_of(snapshot: Snapshot, settings: Settings) -> Chooser | None:
     """The chooser of a round; None leaves places to best fit, as where coming work matters and is not known."""
     placement = settings.placement
+    if not snapshot.inventory.nodes:  # there are no places to choose among, and no kinds of nodes to count
+        return None
     if placement is Placement.BEST_FIT or (placement is not Placement.FIRST_FIT and not snapshot.demand.shapes):
         return None
     known: Known | None = snapshot.choosers.get(placement)

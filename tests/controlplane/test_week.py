@@ -3,7 +3,6 @@
 import io
 from collections.abc import Iterator
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from django.db.models import Sum
 from django.test import Client, override_settings
 
 from controlplane.cluster.simulated import SimulatedCluster
-from controlplane.loops import week, wiring
+from controlplane.loops import wiring
 from controlplane.loops.embedded import Driver
 from controlplane.management.commands import up
 from controlplane.models import ClusterState, Event, Placement, ServiceWindow, TeamSample, Usage, User, Workload
@@ -97,8 +96,8 @@ def test_the_queue_fills_every_working_day_and_empties_every_night(past: Past) -
         night = [count for at, count in waiting if 0 <= at - START - (day + 1) * DAY <= 8 * HOUR]
         assert min(night) == 0, f"the night after day {day}"
     for day in (0, 1, 4, 5, 6):  # Thursday, Friday, Monday, Tuesday, Wednesday
-        busy = [count for at, count in waiting if 14 * HOUR <= at - START - day * DAY <= 18 * HOUR]
-        assert min(busy) > 10, f"day {day}"
+        busy = [count for at, count in waiting if 10 * HOUR <= at - START - day * DAY <= 18 * HOUR]
+        assert max(busy) > 50, f"day {day}"
 
 
 def test_nothing_that_was_to_end_is_left_of_days_ago(past: Past) -> None:
@@ -191,33 +190,3 @@ def test_the_first_arrivals_after_the_start_are_submitted_once(opened: Driver) -
 def test_every_page_shows_the_week(opened: Driver, client: Client, page: str) -> None:
     client.force_login(User.objects.get(username="admin"))
     assert client.get(page).status_code == 200
-
-
-# --- making it ----------------------------------------------------------------------------------
-
-
-def test_another_preset_is_not_given_the_demos_past(past: Past) -> None:
-    elsewhere = catalogue.demonstration(1.2, seed=0, start=START)
-    with pytest.raises(ValueError, match="2026-01-08T11:00:00"):
-        week.open_demo(elsewhere, past, password="x", speed=1.0)
-
-
-def test_a_week_is_made_by_the_same_loops_and_loads(tmp_path: Path, settings: Any) -> None:
-    """A quarter of an hour of it; that all of it comes out the same is for the nightly test."""
-    with transaction.atomic():
-        made = week.simulate(START + HOUR / 4)
-        transaction.set_rollback(True)
-    settings.SIMULATED_STORE = tmp_path / "cluster.sqlite3"
-    preset = catalogue.demonstration(0.9, seed=3, start=START + HOUR / 4)
-    week.open_demo(preset, pastfile.read(pastfile.write(made)), password="demo-password", speed=60.0)
-
-    assert Workload.objects.filter(phase="Running").count() > 10
-    assert audit.violations(last_rounds=0) == ()
-
-
-@pytest.mark.nightly
-def test_the_week_made_again_is_the_one_in_the_repository(past: Past) -> None:
-    made = week.simulate(demo.OPENING)
-    for name, table in made.tables.items():
-        same = {column for column in table if column != "took_ms"}  # by a real clock
-        assert {c: list(table[c]) for c in same} == {c: list(past.tables[name][c]) for c in same}, name

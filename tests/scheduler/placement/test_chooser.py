@@ -49,6 +49,14 @@ def test_first_fit_needs_no_demand():
 
 
 @pytest.mark.parametrize("settings", [WORTH, BEST, FIRST, FGD], ids=lambda settings: settings.placement)
+def test_work_waits_for_the_first_node_also_when_demand_is_known(settings):
+    """As a process finds a cluster of which it has seen no node yet, and that had work before."""
+    world = parse("team red nominal 4\nt1 red training 1 pending")
+    demand = known(TWO_HOLES, {share(800): 60, share(300): 40}).demand
+    assert moves(schedule(replace(world, demand=demand), settings)) == []
+
+
+@pytest.mark.parametrize("settings", [WORTH, BEST, FIRST, FGD], ids=lambda settings: settings.placement)
 def test_every_scorer_places_all_that_fits_and_nothing_else(settings):
     world = known(
         """
