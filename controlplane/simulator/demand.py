@@ -83,6 +83,8 @@ class Demand:
         return heapq.merge(*streams, key=lambda submission: submission[0])
 
     def _stream(self, team: str, stream: Stream, since: float) -> Iterator[tuple[float, float, Arrival]]:
+        if self.load * self.gpus <= serving_gpus():  # in no hour is there anything but the services
+            return
         owned = sum(NOMINAL[team]) / sum(sum(pair) for pair in NOMINAL.values())
         per_gpu = owned * stream.part / gpu_seconds(stream, mean_seconds(stream.minutes))
         salt = [self.seed, list(NOMINAL).index(team), STREAMS.index(stream)]

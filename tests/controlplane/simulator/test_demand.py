@@ -96,3 +96,7 @@ def test_requests_to_services_have_their_peak_in_the_afternoon() -> None:
     assert max(hours) == pytest.approx(150, rel=0.05)
     assert max(range(24), key=hours.__getitem__) in (13, 14)
     assert max(range(24), key=lambda hour: -hours[hour]) in (1, 2)
+
+
+def test_a_load_that_the_services_make_alone_has_no_other_arrivals():
+    assert [arrival.documents[0]["type"] for arrival in Demand(GPUS, 0.1, 0)] == ["inference"] * len(demo.SERVICES)
