@@ -12,6 +12,7 @@ NOT_RUN: Mapping[str, str] = {
     r"make sbom": "test_supply_chain.py runs its script twice",
     r"docker compose .*": "needs a container engine; test_compose.py runs what the file states, as processes",
     r"python -m controlplane\.liveness .*": "asks in a container; test_compose.py asks the workers and beats it runs",
+    r"manage\.py demo_week": "takes minutes and writes to the repository; test_week_made.py makes a part of the week",
     r"pip install .*": "needs a package index; `make setup` installs the same, and test_light.py what the client needs",
     r"(make|manage\.py) (benchmark|figures) ?(.*NAME=\S+|MEASURE=1|[a-z-]+)": (
         "measures for minutes to hours, and writes to docs/; test_figures.py measures, test_commands.py knows the names"
