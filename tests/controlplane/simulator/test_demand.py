@@ -5,6 +5,7 @@ from statistics import fmean
 
 import pytest
 
+from controlplane.cluster.serving.traffic import Rate
 from controlplane.simulator import demo
 from controlplane.simulator.demand import Demand, mean_seconds
 from controlplane.simulator.hours import DAY, HOUR, MEAN, part
@@ -88,8 +89,6 @@ def test_every_service_that_a_pipeline_brings_out_has_an_end() -> None:
 
 
 def test_requests_to_services_have_their_peak_in_the_afternoon() -> None:
-    from controlplane.cluster.load import Rate
-
     rate = Rate.read("chat", 0, 100.0, demo.RATE | {"burst_part": 0.0})
     hours = [fmean(rate.at(START + hour * HOUR + 10 * i) for i in range(60)) for hour in range(24)]
 
