@@ -14,7 +14,7 @@ Beyond = Callable[[float, float, int], Callable[[float], float]]
 SECONDS, SERVERS = 0.05, 32
 # So many that half of the 95 % confidence interval (batch means) is 1.5 % at most: at 95 % load millions, as neighbours
 # wait in the same queue.
-REQUESTS = {("exponential", 0.95): 12e6, ("fixed", 0.95): 6e6}
+REQUESTS = {("exponential", 0.95): 12e6, ("fixed", 0.95): 12e6}
 
 
 @pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
