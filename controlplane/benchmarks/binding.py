@@ -10,7 +10,7 @@ against it.
 Settings are production's, its number of prepared workloads too: the pods of those behind are made while the clock runs,
 where kube-scheduler finds all of them made. Two things differ in the runs beside kube-scheduler. The loops that decide
 start once the others have prepared what they will, as kube-scheduler is started with all pods there; and the loops run
-without Celery's consumer, as they are in one process and need nobody's hints. The single jobs have the compose file's
+without Celery's consumer, as they are in one process and need no hints. The single jobs have the compose file's
 worker and its broker.
 """
 

@@ -206,7 +206,7 @@ class WatchedCluster(KubernetesCluster):
         """Nothing: there are no pods to make ahead."""
 
     def tell(self, notes: Sequence[Note]) -> None:
-        """Nothing: there is nobody to look at them."""
+        """Nothing: no one looks at them."""
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         """Nothing to do."""

@@ -126,7 +126,7 @@ class Cluster(Protocol):
     def on_news(self, tell: Callable[[], None]) -> None:
         """Have `tell` called, from any thread, each time that `observe` has more to show than before.
 
-        Best effort, as whoever listens asks by a period too. `tell` must return at once and never raise: the thread
+        Best effort, as a listener also asks by a period. `tell` must return at once and never raise: the thread
         that keeps up with the cluster calls it. It is called after the change is there to be observed.
         """
 

@@ -13,7 +13,7 @@ from controlplane.cluster.world import World
 
 POINT_SECONDS = 300.0  # a kept state is at least so old, and at most twice as old
 # Where the clock is moved by more than this at once, requests come only in the last minutes of that time: a day of them
-# takes seconds, and whoever jumps over a day does not look at it.
+# takes seconds, and a clock that jumps over a day is not looked at.
 JUMP_SECONDS, WARM_SECONDS = 3600.0, 600.0
 
 

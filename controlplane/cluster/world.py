@@ -24,7 +24,7 @@ class Conditions:
     """The circumstances of a simulated cluster. Seconds are the cluster's.
 
     node_mtbf_seconds: mean time between failures of one node (None: nodes do not fail by themselves).
-    has_requests: False where nobody looks at services, so that their requests need not be simulated.
+    has_requests: False where services are not looked at, so that their requests need not be simulated.
     Ended pods are forgotten once they are older than keep_seconds and not among the newest keep_ended.
     """
 

@@ -39,7 +39,7 @@ SEEN_ON = ("A100", "A100", "L40S")
 # In the busy hours a training takes so much longer in this cluster than on the best placement, for which its job file
 # says its running time: workers sit apart, and some start again after they had to leave.
 TAKES = 1.15
-# Whoever trains on several workers has a program that hardly minds where they sit (controlplane/simulator/profiles.py).
+# A training on several workers has a program that hardly minds where they sit (controlplane/simulator/profiles.py).
 SPREAD_WELL = ("resnet-like-small", "resnet-like-large", "tabular-like")
 
 
@@ -216,7 +216,7 @@ def _notebook(team: str, name: str, seconds: float) -> Document:
             "memory": "16Gi",
             "gpu_model": ["L40S"],
         },
-        "idle": {"park_after": "2h"},  # most people come back before, and nobody resumes what was parked
+        "idle": {"park_after": "2h"},  # most people come back before, and what was parked is not resumed
         "simulated": {"duration": seconds},
     }
 

@@ -25,7 +25,7 @@ from controlplane.simulator.course import Course, Played
 from controlplane.simulator.episode import Episode
 from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
 from scheduler.demand import as_counted
-from scheduler.placement.forecast import forecast
+from scheduler.placement.forecast import ENOUGH, GROWTH, forecast
 from scheduler.policies import ONLY_COMPARED, decide
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
@@ -36,7 +36,6 @@ GRACE_MOST = 60.0  # s: most work has saved itself long before its grace ends
 DEADLOCK = 300.0  # s; our assumption (docs/algorithms.md#reference-policies)
 SLOT, NET = 5.0, 60.0  # s
 USE_STEP = 600.0  # s between two counts of decayed use, whose half-life is days
-ENOUGH, GROWTH = 50, 0.3  # as queries/demand.py: least submissions, and more of them before a new count
 EPSILON = 1e-3  # s: sums of fractions of a second
 
 

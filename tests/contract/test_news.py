@@ -1,4 +1,4 @@
-"""What the port `Cluster` promises to whoever wants to hear of changes without asking for them."""
+"""What the port `Cluster` promises to a listener that wants to hear of changes without asking for them."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A service request by request: the same whoever asks when, and what replicas that come and go do to requests."""
+"""A service request by request: the same at whatever time it is asked; and replicas that come and go."""
 
 import json
 import subprocess
