@@ -1,8 +1,9 @@
 """How far the tests are, by what each part tells, and what is said of them at the end."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 SLOWEST = 15
@@ -67,6 +68,13 @@ def summary(parts: list[Part]) -> Iterator[str]:
     seconds = sorted(((took, test) for part in parts for test, took in part.seconds.items()), reverse=True)
     yield "the slowest:"
     yield from (f"  {took:6.1f} s  {test}" for took, test in seconds[:SLOWEST])
+    files: defaultdict[str, float] = defaultdict(float)
+    for took, test in seconds:
+        files[test.partition("::")[0]] += took
+    yield "the slowest files:"
+    yield from (
+        f"  {took:6.1f} s  {file}" for file, took in sorted(files.items(), key=itemgetter(1), reverse=True)[:SLOWEST]
+    )
     lacking = sum((part.lacking for part in parts), Counter[str]())
     for name, count in lacking.most_common():
         yield f"skipped for want of {name}: {count}"
