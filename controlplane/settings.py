@@ -173,6 +173,7 @@ MIDDLEWARE = [
     "controlplane.guards.addresses.without_nul",
     "allauth.account.middleware.AccountMiddleware",
     "controlplane.signin.two_steps.requirement",
+    "controlplane.guards.naming.names",
 ]
 ROOT_URLCONF = "controlplane.urls"
 ASGI_APPLICATION = "controlplane.asgi.application"

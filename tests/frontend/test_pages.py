@@ -1,14 +1,16 @@
+import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.urls import URLPattern
 
-from controlplane.models import ClusterState, Membership, User, Workload
+from controlplane.models import ClusterState, Event, Membership, User, Workload
 from controlplane.queries.whatif import turns
 from frontend import urls
 from scheduler.workload import Phase
 from tests.frontend.conftest import Visit
-from tests.frontend.factory import World, document
+from tests.frontend.factory import NOW, World, document
 
 PAGES = (
     "/", "/workloads/", "/queue/", "/map/", "/nodes/", "/teams/", "/usage/", "/usage/?view=table&group=pool",
@@ -159,7 +161,8 @@ def test_a_notebook_shows_its_address_and_how_long_nobody_used_it(world: World, 
 
 def queued(client: Any, query: str = "") -> list[tuple[int | None, str]]:
     """Place and name of what the queue page lists."""
-    return [(w.position, w.name) for w in client.get(f"/queue/{query}").context["waiting"]]
+    context = client.get(f"/queue/{query}").context
+    return [(w.position, w.name) for w in (*context["waiting"], *context["apart"])]
 
 
 def test_the_queue_is_in_the_order_of_the_next_round(world: World, visit: Visit) -> None:
@@ -171,6 +174,44 @@ def test_the_queue_is_in_the_order_of_the_next_round(world: World, visit: Visit)
     assert queued(client, "?team=nlp") == [
         row for row in queued(client) if Workload.objects.get(name=row[1]).team.name == "nlp"
     ]
+
+
+def test_what_waits_for_other_work_is_listed_apart_and_takes_no_place(bare: World, visit: Visit) -> None:
+    for number in range(3):
+        step = bare.add(document("training", f"step-{number}", "nlp"))
+        Workload.objects.filter(pk=step.pk).update(unmet=["prepare"], priority=900)
+    huge = bare.add(document("training", "huge", "nlp", resources={"gpus": 8}, workers={"count": 99}))
+    client = visit("admin")
+    assert queued(client) == [(1, "huge"), (None, "step-0"), (None, "step-1"), (None, "step-2")]
+    text = client.get("/queue/").content.decode()
+    assert text.index("huge") < text.index("Without a place") < text.index("step-0")
+    assert "the queue has 1 place, all teams counted" in text
+    page = client.get(f"/workloads/{huge.pk}/").content.decode()
+    assert "place 1 of 1 in the queue" in page
+    step = Workload.objects.get(name="step-0")
+    assert " in the queue</span>" not in client.get(f"/workloads/{step.pk}/").content.decode()
+
+
+def test_one_page_says_one_place_and_one_reason(bare: World, visit: Visit) -> None:
+    """The head, the order check and the place are of one snapshot, whatever is stored or was told before."""
+    for number in range(5):
+        bare.add(document("training", f"big-{number}", "nlp", resources={"gpus": 8}, workers={"count": 30}))
+    last = Workload.objects.get(name="big-4")
+    old = {"reason": "BehindHigherPriority", "message": "Is behind the one of yesterday."}
+    Workload.objects.filter(pk=last.pk).update(**old)
+    Event.objects.create(
+        kind="Waiting", workload=last.pk, team="nlp", name="big-4", actor="loop:schedule", at=datetime.now(UTC),
+        cluster_at=NOW, **old,
+    )  # fmt: skip
+    for part in ("", "?part=page"):
+        answer = visit("mel").get(f"/workloads/{last.pk}/{part}")
+        text = re.sub(r"<[^>]+>", " ", answer.content.decode())
+        position, length = map(int, re.findall(r"place (\d+) of (\d+) in the queue", text)[0])
+        assert (position, length) == (5, 5)
+        assert "yesterday" not in text
+        assert len(set(re.findall(r"Is behind [^,.]+", text))) <= 1
+        assert all(int(ahead) == position - 1 for ahead in re.findall(r"(\d+) claimants go first", text))
+        assert answer.context["sentence"] in text
 
 
 def test_the_queue_says_what_the_next_round_would_say(bare: World, visit: Visit) -> None:
