@@ -1,7 +1,7 @@
 """Places in the queue: they are counted over what the next round looks at, from 1.
 
-What waits for something else than room or quota - the workloads that it starts after, a back-off, its team's next budget,
-those that leave its own place - has no place in the queue until then: no round looks at it.
+What waits for something else than room or quota has no place until then, as no round looks at it: the workloads that it
+starts after, a back-off, its team's next budget, or those that leave its own place.
 """
 
 from collections.abc import Iterable, Iterator

@@ -15,6 +15,7 @@ from scheduler.mention import MENTION, OPEN, mentioned, named, words
 Seen = Collection[str] | None  # the teams whose workloads a reader may see; None: all
 Names = Mapping[str, tuple[str, str]]  # (team, `team/name`) by id
 
+MOST_LOOKED_UP = 2_000  # in one answer; a page has hundreds, and a log may hold whatever its program prints
 _MARK = OPEN.encode()
 _MENTION = re.compile(MENTION.pattern.encode())
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # what needs no escape in HTML, JSON, CSV and a mail
@@ -28,7 +29,7 @@ def seen_by(user: access.Person) -> Seen:
 def names_in(texts: Iterable[str]) -> Names:
     """What the texts mention, whoever may see it: for `told`. No query where nothing is mentioned, else one."""
     found: dict[str, tuple[str, str]] = {}
-    uids = sorted({uid for text in texts if OPEN in text for uid in mentioned(text) if _is_id(uid)})
+    uids = sorted({uid for text in texts if OPEN in text for uid in mentioned(text) if _is_id(uid)})[:MOST_LOOKED_UP]
     for part in bulk.chunks(uids):
         rows = Workload.objects.filter(pk__in=part).values_list("pk", "team__name", "name")
         found |= {str(uid): (team, f"{team}/{name}") for uid, team, name in rows if _is_plain(team, name)}
