@@ -122,8 +122,8 @@ def fill() -> Tenants:
         for team, user in owners.items()
         for kind in KINDS
     }
-    for (team, kind), one in workloads.items():
-        _mention(one, workloads[BLUE if team == RED else RED, kind])
+    for (name, kind), one in workloads.items():
+        _mention(one, workloads[BLUE if name == RED else RED, kind])
     issued = {team: Token.objects.filter(user=user).values_list("pk", flat=True)[0] for team, user in owners.items()}
     views = {team: SavedView.objects.create(user=user, name=MARKS[team]).pk for team, user in owners.items()}
     templates = {
@@ -156,10 +156,13 @@ def fill() -> Tenants:
 def _mention(workload: Workload, other: Workload) -> None:
     """All that rounds write about a workload speaks of another team's: in its row, an event, a notice and a round."""
     named = mention(str(other.pk))
-    told = {"reason": "ReservedForLargerJob", "message": f"Would fit, but the room is kept for {named}."}
+    told: dict[str, Any] = {
+        "reason": "ReservedForLargerJob",
+        "message": f"Would fit, but the room is kept for {named}.",
+    }
     data = {"reserved_for": named, "by": str(other.pk)}
     Workload.objects.filter(pk=workload.pk).update(**told)
-    about = {"workload": workload.pk, "team": workload.team.name, "name": workload.name}
+    about: dict[str, Any] = {"workload": workload.pk, "team": workload.team.name, "name": workload.name}
     events.record(kind="Waiting", actor="loop:schedule", data=data, **about, **told)
     events.record(kind="Evicted", actor="loop:schedule", data=data, **about, **told)
     now = clock.database_now()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.middleware import LoginRequiredMiddleware
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 
 
 class LoginRequired(LoginRequiredMiddleware):
@@ -13,12 +13,11 @@ class LoginRequired(LoginRequiredMiddleware):
     A script follows a redirect without noticing, and would show the page to sign in in the place of the part.
     """
 
-    def handle_no_permission(self, request: HttpRequest, view_func: Callable[..., Any]) -> HttpResponseBase:
+    def handle_no_permission(self, request: HttpRequest, view_func: Callable[..., Any]) -> Any:
         """Refuse, or lead to the page to sign in."""
         if is_of_a_script(request):
             return HttpResponse(status=401, headers={"Cache-Control": "no-store"})
-        answer: HttpResponseBase = super().handle_no_permission(request, view_func)
-        return answer
+        return super().handle_no_permission(request, view_func)
 
 
 def is_of_a_script(request: HttpRequest) -> bool:
