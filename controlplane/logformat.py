@@ -7,6 +7,8 @@ from typing import Any
 
 import structlog
 
+from controlplane.logfilter import WithoutTraceOfRefusals
+
 SECRET = re.compile(r"password|secret|token|authorization|cookie|api_key", re.IGNORECASE)
 # The password of an address such as postgres://weft:PASSWORD@host/weft, wherever it stands in a text.
 _IN_ADDRESS = re.compile(r"(\w+://[^\s:/@]*:)[^\s@/]+@")
@@ -52,10 +54,12 @@ def logging_of(*, json: bool, level: str) -> dict[str, Any]:
                 "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
             }
         },
+        "filters": {"refusals": {"()": WithoutTraceOfRefusals}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             "django": {"handlers": [], "level": "INFO", "propagate": True},
+            "django.request": {"handlers": [], "filters": ["refusals"], "propagate": True},
             "django.server": {"handlers": [], "propagate": True},
             "celery.app.trace": {"level": "WARNING"},  # two lines for each hint otherwise
             "celery.worker.strategy": {"level": "WARNING"},

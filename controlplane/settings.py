@@ -111,6 +111,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 LOGIN_URL = "frontend:login"
+CSRF_FAILURE_VIEW = "frontend.views.accounts.form_refused"
 LOGIN_REDIRECT_URL = "frontend:dashboard"
 LOGOUT_REDIRECT_URL = "frontend:login"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
@@ -165,7 +166,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",  # what is open says so: login_not_required
+    "controlplane.signin.required.LoginRequired",  # what is open says so: login_not_required
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -173,6 +174,7 @@ MIDDLEWARE = [
     "controlplane.guards.addresses.without_nul",
     "allauth.account.middleware.AccountMiddleware",
     "controlplane.signin.two_steps.requirement",
+    "controlplane.guards.naming.names",
 ]
 ROOT_URLCONF = "controlplane.urls"
 ASGI_APPLICATION = "controlplane.asgi.application"

@@ -120,6 +120,12 @@ class Page:
         return BELONGS.get(name or "", name or "")
 
     @property
+    def problem(self) -> str:
+        """What a page of a refusal is drawn in: with the navigation for people who are signed in."""
+        user = getattr(self._request, "user", None)  # what is refused early has none yet
+        return "problem_inside.html" if user and user.is_authenticated else "problem.html"
+
+    @property
     def is_embedded(self) -> bool:
         """Whether this is `manage.py up`."""
         return bool(settings.EMBEDDED)

@@ -8,7 +8,7 @@ from django.core.cache import cache
 from django.http import HttpRequest
 
 from controlplane.cluster.port import ClusterUnreachable
-from controlplane.queries import access, cluster, dashboard, measured, sla
+from controlplane.queries import access, cluster, measured, sla
 from controlplane.queries import workloads as queries
 from controlplane.services.samples import PERIOD as SAMPLE_SECONDS
 from frontend import charts, forms, remedies, words
@@ -102,11 +102,19 @@ def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str
         "remedies": _remedies(request, w) if waits else [],
         "no_remedies": found["no_remedies"],
         "position": found["position"],
-        "in_queue": dashboard.waiting_count(),
+        "in_queue": found["in_queue"],
         "expected": None if found["will_start"] else found["expected_start"],
-        "latest": _events(w, LATEST),
+        "latest": _without_old_reasons(_events(w, LATEST)),
         "facts": [] if Phase(w.phase) in WAITING else _facts(w),
     }
+
+
+def _without_old_reasons(events: list[Any]) -> list[Any]:
+    """The same events; why it waited then is not told beside why it waits now."""
+    for event in events:
+        if event.kind == "Waiting":
+            event.sentence = event.reason
+    return events
 
 
 def _remedies(request: HttpRequest, w: Any) -> list[dict[str, Any]]:

@@ -40,6 +40,7 @@ urlpatterns = [
     path("charts/gpus", overview.chart, name="chart"),
     path("pace", overview.pace, name="pace"),
     path("stream", overview.stream, name="stream"),
+    path("session", accounts.session, name="session"),
     path("login/", accounts.Login.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("submit/", submit.submit, name="submit"),

@@ -1,6 +1,7 @@
 """A change as a sentence: what to do, with its number."""
 
 from scheduler.change import ANY, Change, ChangeKind
+from scheduler.mention import mention
 from scheduler.quota import gpus_counted, gpus_text
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Workload
@@ -15,7 +16,7 @@ def text_of(snapshot: Snapshot, workload: Workload, change: Change) -> str:
             return _quota(change)
         case ChangeKind.STOP:
             other = snapshot.workloads[change.target]
-            return f"Stop {other.team}/{other.name}, which loses {loss_text(int(change.after))} of work."
+            return f"Stop {mention(other.id)}, which loses {loss_text(int(change.after))} of work."
         case ChangeKind.PRIORITY:
             return f"Give it priority class {change.target} ({change.after} instead of {change.before})."
         case ChangeKind.MODEL:

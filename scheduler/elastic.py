@@ -12,6 +12,7 @@ import numpy as np
 from scheduler.claim import fits
 from scheduler.decision import Shrink
 from scheduler.fit import allowed_nodes, flavors
+from scheduler.mention import mention
 from scheduler.plan import Plan
 from scheduler.snapshot import LATER, Ints, applied
 from scheduler.workload import Workload, can_shrink, least, staying
@@ -66,7 +67,7 @@ class Lent:
 
     def decide(self, but: Iterable[str] = ()) -> list[str]:
         """Decide what is still given, on a plan that was rolled back; the gangs that shrink."""
-        spared, name = set(but), f"{self.claimant.team}/{self.claimant.name}"
+        spared, name = set(but), mention(self.claimant.id)
         shrunk = [uid for uid, ranks in self.given.items() if ranks and uid not in spared]
         for uid in shrunk:
             gang, ranks = self.gangs[uid], self.given[uid]

@@ -7,6 +7,7 @@ from scheduler.decision import Evict, Place, Reason, Shrink
 from scheduler.evictable import Evictable
 from scheduler.fit import Refusal, flavors
 from scheduler.gang import Goal, find_places
+from scheduler.places import length, numbered
 from scheduler.plan import Plan
 from scheduler.policies import outcomes
 from scheduler.quota import gpus_text
@@ -44,28 +45,31 @@ class Explanation:
     checks: tuple[Check, ...] = ()
     place: Place | None = None
     victims: tuple[Evict | Shrink, ...] = ()  # who leaves, or gives workers
-    position: int | None = None  # its turn among all claimants, from 1
+    position: int | None = None  # its place in the queue (scheduler/places.py), from 1
+    in_queue: int | None = None  # how many places there are; None where no round was tried
 
 
 def explain(snapshot: Snapshot, workload_id: str, settings: Settings) -> Explanation:
     """Explain one workload as the next round would see it. Raises KeyError if it is not in the snapshot."""
     asked = snapshot.workloads[workload_id]
-    plan, same_team = Plan(snapshot), 0
+    plan, ahead, same_team = Plan(snapshot), 0, 0
     if asked.phase in (Phase.ADMITTED, Phase.STARTING):
         return Explanation(asked.id, *_coming_up(asked))
     if asked.phase is Phase.RESERVED:
         refusal = awaiting(plan, asked)
         return Explanation(asked.id, *refusal, checks=(Check("Placement", Status.OK, refusal.message),))
-    for ahead, (workload, refused) in enumerate(outcomes(plan, settings)):
+    in_queue = length(plan)
+    for position, workload, refused in numbered(outcomes(plan, settings)):
         if workload.id == asked.id:
             order = f"{ahead} claimants go first, {same_team} of them of team {asked.team}."
             if refused is None:
-                return replace(_placed(plan, asked, order), position=ahead + 1)
+                return replace(_placed(plan, asked, order), position=position, in_queue=in_queue)
             checks = _checks(plan, asked, refused, order, settings)
-            return Explanation(asked.id, *refused, checks=checks, position=ahead + 1)
-        same_team += workload.team == asked.team
+            return Explanation(asked.id, *refused, checks=checks, position=position, in_queue=in_queue)
+        ahead, same_team = position or ahead, same_team + (position is not None and workload.team == asked.team)
     if asked.phase is Phase.QUEUED:
-        return Explanation(asked.id, Reason.PENDING_EVALUATION, _LATER, (("most_changes", settings.most_changes),))
+        numbers = (("most_changes", settings.most_changes),)
+        return Explanation(asked.id, Reason.PENDING_EVALUATION, _LATER, numbers, in_queue=in_queue)
     return Explanation(asked.id, None, asked.message or f"Is {asked.phase}.")
 
 

@@ -14,6 +14,7 @@ from scheduler.claim import fits
 from scheduler.decision import Reason
 from scheduler.fit import Refusal, allowed_nodes, ask_text, flavors, never, per_node
 from scheduler.gang import Goal, find_places
+from scheduler.mention import mention
 from scheduler.plan import Free, Plan, free_of
 from scheduler.quota import Limit, gpus_counted, gpus_text
 from scheduler.reservation import Reservation, clock_text, length_text
@@ -86,12 +87,12 @@ def _spent(budget: Budget, team: str) -> Refusal:
 def awaiting(plan: Plan, workload: Workload) -> Refusal:
     """The reason of a workload that has its places and waits for others to leave them."""
     known = plan.snapshot.workloads
-    names = [f"{known[uid].team}/{known[uid].name}" for uid in workload.after if uid in known]
-    who = _listed(names) if names else "others"
+    leaving = [uid for uid in workload.after if uid in known]
+    who = mention(*leaving) if leaving else "others"
     return Refusal(
         Reason.WAITING_FOR_PREEMPTED_WORKLOADS,
         f"Has its place; waits for {who} to leave it.",
-        (("leaving", len(names)),),
+        (("leaving", len(leaving)),),
     )
 
 
@@ -115,7 +116,7 @@ def permanent(plan: Plan, workload: Workload) -> Refusal | None:
 
 def behind(leader: Workload, asks: str = "the same") -> Refusal:
     """The reason of a workload that asks what an earlier one of its team could not get, or more."""
-    name = f"{leader.team}/{leader.name}"
+    name = mention(leader.id)
     return Refusal(Reason.BEHIND_HIGHER_PRIORITY, f"Is behind {name}, which asks {asks}.", (("behind", name),))
 
 
@@ -163,7 +164,7 @@ def would_delay(plan: Plan, workload: Workload) -> Refusal:
 
 def _kept_for(plan: Plan, workload: Workload, kept: Reservation, what: str) -> Refusal:
     head, start = kept.workload, kept.start
-    name = f"{head.team}/{head.name}"
+    name = mention(head.id)
     text = f"{what} for {name}, planned to start at {clock_text(start.at)} cluster time"
     end = kept.high_end(workload)
     numbers = (("reserved_for", name), ("planned_start", int(start.at)))
@@ -248,7 +249,7 @@ def _kept_for_others(plan: Plan, workload: Workload, options: list[Flavor | None
     free = free_of(inventory, gpu, inventory.node_capacity - plan.columns.node[NOW])
     if not _fits(plan, workload, free, options):
         return None
-    names = _listed([f"{w.team}/{w.name}" for w in sorted(plan.reserved.values(), key=lambda w: w.seq)])
+    names = mention(*(w.id for w in sorted(plan.reserved.values(), key=lambda w: w.seq)))
     return Refusal(
         Reason.RESERVED_FOR_LARGER_JOB, f"Would fit, but the room is kept for {names}.", (("reserved_for", names),)
     )

@@ -16,6 +16,7 @@ from scheduler.change import MONOTONE, OF_THE_ASK, Change, ChangeKind, Choice, P
 from scheduler.change_text import text_of
 from scheduler.decision import Reason
 from scheduler.fit import flavors
+from scheduler.places import GATES
 from scheduler.reasons import PERMANENT
 from scheduler.settings import Settings
 from scheduler.snapshot import Snapshot
@@ -24,8 +25,6 @@ from scheduler.trial import Trials, may_wait
 STEPS = 5_000  # of `Trials.steps`, for all kinds together: well under a second, beside the round itself
 SCAN = 24  # a ladder up to this length is probed rung by rung, a longer one by halving
 STOPS = 60  # stops that are probed
-# No change of these kinds opens a gate.
-GATES = frozenset({Reason.MISCONFIGURED, Reason.ADMISSION_GATED, Reason.BACKOFF_AFTER_FAILURE, Reason.BUDGET_EXHAUSTED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,9 @@ def ask_all(made: Tenants) -> dict[str, Any]:
         shows_faults = cell.rule is not None and cell.rule.who == "signed-in"
         if mark and (expected != ALLOWED or shows_faults) and mark.encode() in _body(answer):
             leaks.append(f"{cell}: the answer names {mark}")
-        if cell.rule and cell.rule.of == "-" and _strangers_mark(cell) in _body(answer):
+        if b"[[w:" in _body(answer):
+            leaks.append(f"{cell}: the answer has a mention of a workload that was not filled in")
+        if cell.rule and (cell.rule.of == "-" or cell.target == OWN) and _strangers_mark(cell) in _body(answer):
             leaks.append(f"{cell}: the answer names what is another team's")
     # What is another team's and what there is not must look the same.
     leaks += [f"{key}: {sorted(statuses)} tell what exists" for key, statuses in unseen.items() if len(statuses) > 1]

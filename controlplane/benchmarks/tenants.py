@@ -15,10 +15,12 @@ from django.test import Client
 
 from controlplane.models import (
     ClusterState,
+    Cycle,
     Delivery,
     Membership,
     Node,
     NodePool,
+    Notice,
     PriorityClass,
     Role,
     SavedView,
@@ -29,8 +31,20 @@ from controlplane.models import (
     User,
     Workload,
 )
-from controlplane.services import budgets, clock, quotas, rules, service_accounts, submission, teams, tokens, webhooks
+from controlplane.services import (
+    budgets,
+    clock,
+    events,
+    quotas,
+    rules,
+    service_accounts,
+    submission,
+    teams,
+    tokens,
+    webhooks,
+)
 from controlplane.spec import parse
+from scheduler.mention import mention
 
 RED, BLUE, NONE = "red", "blue", "green"  # there is no team green
 MARKS = {RED: "rubra-7f3a", BLUE: "caerulea-91c4"}
@@ -108,6 +122,8 @@ def fill() -> Tenants:
         for team, user in owners.items()
         for kind in KINDS
     }
+    for (name, kind), one in workloads.items():
+        _mention(one, workloads[BLUE if name == RED else RED, kind])
     issued = {team: Token.objects.filter(user=user).values_list("pk", flat=True)[0] for team, user in owners.items()}
     views = {team: SavedView.objects.create(user=user, name=MARKS[team]).pk for team, user in owners.items()}
     templates = {
@@ -135,6 +151,37 @@ def fill() -> Tenants:
     }
     keys = {team: hook.pk for team, hook in hooks.items()}
     return Tenants(people, workloads, issued, views, templates, told, keys, sent, accounts, simulation.pk)
+
+
+def _mention(workload: Workload, other: Workload) -> None:
+    """All that rounds write about a workload speaks of another team's: in its row, an event, a notice and a round."""
+    named = mention(str(other.pk))
+    told: dict[str, Any] = {
+        "reason": "ReservedForLargerJob",
+        "message": f"Would fit, but the room is kept for {named}.",
+    }
+    data = {"reserved_for": named, "by": str(other.pk)}
+    Workload.objects.filter(pk=workload.pk).update(**told)
+    about: dict[str, Any] = {"workload": workload.pk, "team": workload.team.name, "name": workload.name}
+    events.record(kind="Waiting", actor="loop:schedule", data=data, **about, **told)
+    events.record(kind="Evicted", actor="loop:schedule", data=data, **about, **told)
+    now = clock.database_now()
+    decided = {"kind": "Wait", "workload": str(workload.pk), "version": 1, "numbers": [["behind", named]], **told}
+    Cycle.objects.create(
+        loop="schedule",
+        at=now,
+        cluster_at=0.0,
+        took_ms=1.0,
+        epoch=1,
+        digest="",
+        decisions=[decided],
+        counts={"Wait": 1},
+    )
+    assert workload.created_by is not None  # noqa: S101 - submitted with a user
+    Notice.objects.create(
+        user=workload.created_by, key=f"e:{workload.pk}", matter="preempted", team=workload.team.name,
+        workload=workload.pk, title="made room", message=told["message"], cluster_at=0.0, at=now,
+    )  # fmt: skip
 
 
 def job(team: str, name: str, kind: str = "training") -> dict[str, Any]:

@@ -38,8 +38,8 @@ class Workload(Answer):
     """A workload: what was asked and how it stands.
 
     `workers` is {count, min, max, placed, running}; `resources` describes one worker, except `milli_gpu`, which
-    is all members; `roles` are the workers' companions; `position` is its place in the queue, None when it does
-    not wait.
+    is all members; `roles` are the workers' companions; `position` is its place in the queue, None when it has
+    none: it does not wait, or no round looks at it yet.
     """
 
     uid: str = ""
@@ -94,6 +94,7 @@ class Preview(Answer):
     placement: tuple[Json, ...] | list[Json] = ()
     evicts: tuple[Json, ...] | list[Json] = ()
     position: int | None = None
+    in_queue: int | None = None
     expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within
     checks: tuple[Json, ...] | list[Json] = ()
     remedies: tuple[Json, ...] | list[Json] = ()
@@ -116,6 +117,7 @@ class Explanation(Answer):
     numbers: Json = field(default_factory=dict)
     since: str | None = None
     position: int | None = None
+    in_queue: int | None = None
     evicts: tuple[Json, ...] | list[Json] = ()
     will_start: bool | None = None
     expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within

@@ -4,6 +4,8 @@ It reads what other loops wrote, so that their commits pay nothing. Without rule
 """
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
@@ -18,7 +20,7 @@ from controlplane.models import Matter
 from controlplane.outgoing import configured, mail, signature
 from controlplane.outgoing.courier import Courier
 from controlplane.outgoing.https import Outcome, Sender
-from controlplane.queries import eventlog, matters, rules
+from controlplane.queries import eventlog, matters, naming, rules
 from controlplane.queries.eventlog import Place
 from controlplane.queries.matters import Found
 from controlplane.queries.rules import Rule
@@ -117,13 +119,24 @@ def _send(wiring: Wiring, lease: HeldLease) -> int:
         return 0
     tries: dict[UUID, int] = wiring.kept.setdefault("tries", {})
     claimed = deliveries.claim(most=threads.free, under_way=tries.keys(), lease=lease)
-    for one in claimed:
+    for one in as_read(claimed):
         if one.fault:
             deliveries.note(uid=one.uid, tries=one.tries, outcome=Outcome(None, one.fault, 0.0, is_final=True))
             continue
         tries[one.uid] = one.tries
         threads.send(one.uid, partial(_errand, one, _sender(wiring)))
     return len(claimed)
+
+
+def as_read(claimed: Sequence[Claimed]) -> list[Claimed]:
+    """The mails among them with the names that their readers may see now."""
+    seen = rules.seen_teams({one.reader for one in claimed if one.reader is not None})
+    nobody: naming.Seen = ()
+    texts = naming.each([(one.mail.message if one.mail else "", seen.get(one.reader or 0, nobody)) for one in claimed])
+    return [
+        replace(one, mail=replace(one.mail, message=text)) if one.mail else one
+        for one, text in zip(claimed, texts, strict=True)
+    ]
 
 
 def _errand(one: Claimed, sender: Sender) -> Outcome:

@@ -1,5 +1,8 @@
 """What happened: append-only, by trigger on both databases."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from django.db import models
 
 
@@ -18,6 +21,9 @@ class Event(models.Model):
     message = models.CharField(max_length=400, blank=True)
     cycle = models.BigIntegerField(null=True)
     data = models.JSONField(default=dict)
+
+    # (team, `team/name`) by id of what it mentions (scheduler/mention.py): filled in by queries.feed, no column.
+    mentions: Mapping[str, tuple[str, str]] = MappingProxyType({})
 
     class Meta:
         indexes = [

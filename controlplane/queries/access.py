@@ -24,6 +24,7 @@ __all__ = [
     "can",
     "is_platform_admin",
     "is_whole",
+    "knows_prices",
     "may_write",
     "roles",
     "team_at",
@@ -113,6 +114,11 @@ def can(user: Person, verb: str, team: str | Team | None = None, *, submitter: i
 def team_names(user: Person, verb: str = Verb.READ) -> list[str]:
     """The teams in which the user may do this, by name in order."""
     return sorted(name for name, role in roles(user).items() if is_platform_admin(user) or allows(role, verb))
+
+
+def knows_prices(user: Person) -> bool:
+    """Whether the user may know what a GPU hour costs: whoever has a role in some team pays for some."""
+    return is_platform_admin(user) or bool(roles(user))
 
 
 def team_at(name: str) -> Team | None:

@@ -15,7 +15,8 @@ from django.db import connection
 from django.db.models import Max, Min
 
 from controlplane.models import Event
-from controlplane.queries import access
+from controlplane.queries import access, naming
+from scheduler.mention import mentioned
 
 MOST_AT_ONCE = 500  # events of one look
 MOST_BEHIND = 5_000  # events that are given again to one who comes back; beyond, listing anew is cheaper
@@ -55,7 +56,7 @@ class Reader:
                 break
             at = event.pk
         self.last = found[-1].pk if found else self.last
-        return found
+        return _with_mentions(found)
 
     def _may_fill(self, number: int, running: int) -> bool:
         """Whether an event of this number may appear yet. `running`: no older transaction ran before the look."""
@@ -84,7 +85,20 @@ def between(after: int, until: int, scope: Scope) -> Sequence[Event] | None:
     found = found if scope.teams is None else found.filter(team__in=scope.teams)
     found = found if scope.workload is None else found.filter(workload=scope.workload)
     rows = list(found.order_by("id")[: MOST_BEHIND + 1])
-    return rows if len(rows) <= MOST_BEHIND else None
+    return _with_mentions(rows) if len(rows) <= MOST_BEHIND else None
+
+
+def text(event: Event) -> str:
+    """All of an event that may mention workloads."""
+    return f"{event.message} {event.data}" if event.message or event.data else ""
+
+
+def _with_mentions(events: Sequence[Event]) -> Sequence[Event]:
+    """The events with what they mention. One query at most."""
+    names = naming.names_in(map(text, events))
+    for event in events if names else ():
+        event.mentions = {uid: names[uid] for uid in mentioned(text(event)) if uid in names}
+    return events
 
 
 def teams_of(user: access.Person) -> frozenset[str] | None:

@@ -11,6 +11,7 @@ from controlplane.quantities import iso
 from controlplane.queries import eventlog, shares, sla
 from controlplane.queries.eventlog import Part, Place
 from controlplane.queries.sla import Standing
+from scheduler.mention import clipped
 from scheduler.workload import ENDED, WAITING, Phase
 
 DAY = 86_400.0  # s of the cluster's clock: a service that goes on burning is told of again so often
@@ -132,7 +133,7 @@ def _of_wait(row: Any, asked: float, high: float, at: float) -> Found:
         matter=Matter.WAITS_LONG.value,
         team=team,
         title=f"{name} waits longer than expected",
-        message=f"{told} {message}".strip()[:400],
+        message=clipped(f"{told} {message}".strip(), 400),
         cluster_at=at,
         page=f"/workloads/{uid}/",
         workload=uid,

@@ -85,14 +85,15 @@ def priority_classes() -> list[dict[str, Any]]:
     return list(PriorityClass.objects.order_by("-value", "name").values(*names))
 
 
-def node_pools() -> list[dict[str, Any]]:
-    """Every pool with what it has."""
+def node_pools(user: access.Person) -> list[dict[str, Any]]:
+    """Every pool with what it has; its price for people who have a role in some team, else null."""
+    knows = access.knows_prices(user)
     return [
         {
             "name": pool.name,
             "gpu_model": pool.gpu_model,
             "gpus": pool.capacity // 1000,
-            "price_per_gpu_hour": float(pool.price_per_gpu_hour),
+            "price_per_gpu_hour": pool.price_per_gpu_hour if knows else None,
             "nodes": pool.nodes,
             "capacity_milli": pool.capacity,
             "nominal_milli": pool.nominal,
@@ -166,8 +167,11 @@ def cluster_state() -> dict[str, Any]:
 def usage(
     user: access.Person, *, group_by: Sequence[str], granularity: str, since: float, until: float
 ) -> list[dict[str, Any]]:
-    """GPU time held and computed in [since, until) of the cluster's clock, by step and dimensions. Raises TooMany."""
-    rows = used(since, until, scope(user))
+    """GPU time held and computed in [since, until) of the cluster's clock, by step and dimensions. Raises TooMany.
+
+    By team alone it is everybody's; by user, pool or workload only of the teams that the user may see.
+    """
+    rows = used(since, until, None if is_by_team_alone(group_by) else scope(user))
     keys = [DIMENSIONS[name] for name in group_by]
     step = STEPS[granularity]
     if step:
@@ -195,6 +199,11 @@ def _used(row: dict[str, Any], group_by: Sequence[str], since: float) -> dict[st
         "held_gpu_hours": round(held / MILLI_SECONDS_PER_GPU_HOUR, 3),
         "computed_gpu_hours": round(computed / MILLI_SECONDS_PER_GPU_HOUR, 3),
     }
+
+
+def is_by_team_alone(group_by: Sequence[str]) -> bool:
+    """Whether a report tells nothing of who used what within a team."""
+    return set(group_by) == {"team"}
 
 
 # --- rows -------------------------------------------------------------------------------------

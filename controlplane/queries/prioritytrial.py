@@ -8,6 +8,7 @@ from controlplane.queries import snapshot
 from controlplane.queries.policies import scheduling
 from scheduler import explain as core
 from scheduler.change import Change, ChangeKind, changed
+from scheduler.places import numbered
 from scheduler.plan import Plan
 from scheduler.policies import outcomes
 from scheduler.settings import Settings
@@ -18,7 +19,7 @@ MOST_TRIED = 6  # classes between a workload and the place it is dragged to
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A workload whose turn would change; positions count everybody, from 1."""
+    """A workload whose place in the queue would change."""
 
     uid: str
     team: str
@@ -77,7 +78,8 @@ def towards(uid: str, target: str) -> Trial | None:
 
 
 def _order(world: Snapshot, settings: Settings) -> dict[str, int]:
-    return {w.id: position for position, (w, _) in enumerate(outcomes(Plan(world), settings), 1)}
+    turns = numbered(outcomes(Plan(world), settings))
+    return {w.id: position for position, w, _ in turns if position is not None}
 
 
 def _tried(world: Snapshot, order: dict[str, int], uid: str, offer: tuple[str, int, bool], settings: Settings) -> Trial:

@@ -1,7 +1,7 @@
 """Reports: GPU hours and what they cost, and how services kept their objectives. milli-GPU seconds, cluster clock."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -12,7 +12,8 @@ from django.db.models import F, Sum
 from controlplane.models import ServiceWindow, Workload
 from controlplane.periods import Period, span
 from controlplane.quantities import iso
-from controlplane.queries.platform import MOST_ROWS, TooMany
+from controlplane.queries import access
+from controlplane.queries.platform import MOST_ROWS, TooMany, is_by_team_alone, scope
 from controlplane.queries.prices import MILLI_SECONDS_PER_GPU_HOUR, NOTHING, Prices, Spent, used
 from scheduler.workload import Kind
 
@@ -39,12 +40,18 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one combination of the dimensions used in one step. cost is at the pools' present prices."""
+    """What one combination of the dimensions used in one step; is_priced: the reader may know what it cost."""
 
     start: float
     keys: tuple[str, ...]
     colour: int
     spent: Spent
+    is_priced: bool = True
+
+    @property
+    def cost(self) -> Decimal | None:
+        """At the pools' present prices; None where it is another team's."""
+        return self.spent.cost if self.is_priced else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,21 @@ class Worked:
     name: str
     user: str
     spent: Spent
+
+
+def usage_for(
+    user: access.Person, since: float, until: float, *, group_by: Sequence[str], step: Step
+) -> tuple[Line, ...]:
+    """What this user may know of [since, until): on every page and in every file alike. Raises TooMany.
+
+    GPU hours by team are everybody's. What they cost, and who used which pools, only people of the team or of one above
+    it know, and platform admins.
+    """
+    seen = scope(user)
+    if not is_by_team_alone(group_by):
+        return usage(since, until, group_by=group_by, step=step, names=seen)
+    lines = usage(since, until, group_by=group_by, step=step, names=None)
+    return lines if seen is None else tuple(replace(line, is_priced=line.keys[0] in seen) for line in lines)
 
 
 def usage(
@@ -93,11 +115,12 @@ def _folded(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], step: Ste
 
 def totals(lines: Sequence[Line]) -> tuple[Line, ...]:
     """The lines of each combination added up over all steps, most held first."""
-    sums: dict[tuple[tuple[str, ...], int], Spent] = {}
+    sums: dict[tuple[tuple[str, ...], int, bool], Spent] = {}
     for line in lines:
-        sums[line.keys, line.colour] = sums.get((line.keys, line.colour), NOTHING) + line.spent
+        key = line.keys, line.colour, line.is_priced
+        sums[key] = sums.get(key, NOTHING) + line.spent
     start = min((line.start for line in lines), default=0.0)
-    added = [Line(start, keys, colour, spent) for (keys, colour), spent in sums.items()]
+    added = [Line(start, keys, colour, spent, is_priced) for (keys, colour, is_priced), spent in sums.items()]
     return tuple(sorted(added, key=lambda line: (-line.spent.held, line.keys)))
 
 
@@ -118,7 +141,8 @@ def usage_row(line: Line, group_by: Sequence[str]) -> dict[str, Any]:
     """A line as REST and CSV have it."""
     spent = line.spent
     hours = (round(milli / MILLI_SECONDS_PER_GPU_HOUR, 3) for milli in (spent.held, spent.computed, spent.idle))
-    figures = dict(zip(USAGE_COLUMNS, (*hours, float(spent.cost.quantize(CENT))), strict=True))
+    cost = None if line.cost is None else float(line.cost.quantize(CENT))
+    figures = dict(zip(USAGE_COLUMNS, (*hours, cost), strict=True))
     return {"start": iso(line.start), **dict(zip(group_by, line.keys, strict=True)), **figures}
 
 

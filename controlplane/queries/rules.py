@@ -1,15 +1,15 @@
 """Who is to be told: active rules, and which of them a matter meets."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from django.db.models import Q
 
 from controlplane.models import NotificationRule, Team, User
 from controlplane.outgoing.payload import Said
-from controlplane.queries import access
+from controlplane.queries import access, naming
 from controlplane.queries.matters import Found
 
 
@@ -72,12 +72,27 @@ def addressed(found: Iterable[Found], rules: Sequence[Rule]) -> tuple[Addressed,
         ]
         if not (one.event and one.event <= rule.after_event)
     ]
-    seen = _seen_teams({rule.user for _, rule in met if rule.user is not None})
-    return tuple(
-        Addressed(one.said, rule)
+    seen = seen_teams({rule.user for _, rule in met if rule.user is not None})
+    wanted = [
+        (one.said, rule)
         for one, rule in met
         if rule.user is None or (one.said.team in seen[rule.user] and one.actor != rule.username)
-    )
+    ]
+    return tuple(Addressed(said, rule) for said, rule in _as_read(wanted, above))
+
+
+def _as_read(wanted: Sequence[tuple[Said, Rule]], above: Mapping[str, Sequence[str]]) -> list[tuple[Said, Rule]]:
+    """What webhooks are sent with the names that members of their team may read; users' notices get names when read."""
+    below: dict[str, set[str]] = defaultdict(set)
+    for team, path in above.items():
+        for one in path:
+            below[one].add(team)
+    nobody: naming.Seen = ()
+    texts = naming.each([(said.message, nobody if rule.user else below[rule.team]) for said, rule in wanted])
+    return [
+        (said if rule.user is not None else replace(said, message=text), rule)
+        for (said, rule), text in zip(wanted, texts, strict=True)
+    ]
 
 
 def _paths() -> dict[str, list[str]]:
@@ -93,7 +108,7 @@ def _paths() -> dict[str, list[str]]:
     return found
 
 
-def _seen_teams(users: Iterable[int]) -> dict[int, frozenset[str]]:
+def seen_teams(users: Iterable[int]) -> dict[int, frozenset[str]]:
     """The teams that each of these users may see now."""
     found = User.objects.in_bulk(list(users))
     return {pk: frozenset(access.roles(user)) for pk, user in found.items()}

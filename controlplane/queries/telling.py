@@ -8,6 +8,7 @@ from uuid import UUID
 from controlplane import members
 from controlplane.cluster.port import Note, PodSpec
 from controlplane.models import Action, Event, Workload
+from controlplane.queries import naming
 from controlplane.rolevalues import role_ask
 from gpushare.gpu import WHOLE, Share
 from scheduler.workload import Ask, Kind, Phase
@@ -69,9 +70,11 @@ def notes(after: int, limit: int = AT_ONCE) -> tuple[int, tuple[Note, ...]]:
     """The newest decision about each workload since this event, and the last event looked at."""
     found = list(Event.objects.filter(id__gt=after, workload__isnull=False).order_by("id")[:limit])
     newest = {e.workload: e for e in found if e.kind in TOLD}
+    # Who reads a team's namespace may see that team's work, and nobody knows what else.
+    sentences = naming.each([(_sentence(e.kind, e.message, e.data), (e.team,)) for e in newest.values()])
     made = (
-        Note(str(e.workload), e.team, e.reason or e.kind, _sentence(e.kind, e.message, e.data), e.kind in WARNINGS)
-        for e in newest.values()
+        Note(str(e.workload), e.team, e.reason or e.kind, sentence, e.kind in WARNINGS)
+        for e, sentence in zip(newest.values(), sentences, strict=True)
     )
     return (found[-1].pk if found else after), tuple(made)
 

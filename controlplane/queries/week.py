@@ -109,6 +109,8 @@ def _writer(field: Any, numbers: Mapping[str, int], rounds: Mapping[int, int]) -
         return lambda value: names[value]
     if isinstance(field, models.JSONField):
         return lambda value: numbered(json.dumps(value, separators=(",", ":")), numbers)
+    if field.attname == "message":
+        return lambda value: numbered(value, numbers)
     if field.attname == "cycle":
         return rounds.get
     if isinstance(field, models.FloatField):

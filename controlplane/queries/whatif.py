@@ -16,10 +16,11 @@ from controlplane.queries.remedies import told
 from controlplane.queries.shares import Share, of_teams
 from scheduler import explain as core
 from scheduler import workload as words
-from scheduler.decision import Evict, Place, Shrink
+from scheduler.decision import Evict, Place, Reason, Shrink
 from scheduler.expected_start import expected_start
 from scheduler.fit import Refusal
 from scheduler.ledger import ledger_of
+from scheduler.places import numbered
 from scheduler.plan import Plan
 from scheduler.policies import outcomes
 from scheduler.remedy import untold
@@ -35,28 +36,30 @@ WAITING_AT_ONCE, HELD_AT_ONCE = 40, 400  # workloads, at most, where a request i
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One who waits: the place in the order of the next round, counted over everybody, and what it would be told."""
+    """One workload that waits: its place in the queue, counted over all teams, and what it would be told.
 
-    position: int
+    position None: it waits for something else than a place (scheduler/places.py).
+    """
+
+    position: int | None
     uid: str
     team: str
     refusal: Refusal | None  # None: it would start
 
 
 def turns() -> tuple[Turn, ...]:
-    """Everybody who waits, in the order of the next round."""
-    order = enumerate(outcomes(Plan(snapshot.full()), policies.scheduling()), 1)
-    return tuple(Turn(position, workload.id, workload.team, refusal) for position, (workload, refusal) in order)
+    """All that waits: first the queue in the order of the next round, then what has no place in it."""
+    found = [
+        Turn(position, workload.id, workload.team, refusal)
+        for position, workload, refusal in numbered(outcomes(Plan(snapshot.full()), policies.scheduling()))
+    ]
+    return tuple(sorted(found, key=lambda turn: turn.position is None))
 
 
-def queue(user: access.Person, team: str | None = None) -> list[tuple[int, str, Refusal | None]]:
-    """Who waits, in the order of the next round: position, uid and what it would be told (None: it would start).
-
-    Positions count everybody; only what the user may see is listed.
-    """
+def queue(user: access.Person, team: str | None = None) -> list[Turn]:
+    """What waits and the user may see, of this team if one is named; places are counted over all teams."""
     seen = _seen(user)
-    mine = [turn for turn in turns() if (seen is None or turn.team in seen) and team in (None, turn.team)]
-    return [(turn.position, turn.uid, turn.refusal) for turn in mine]
+    return [turn for turn in turns() if (seen is None or turn.team in seen) and team in (None, turn.team)]
 
 
 def explanation(user: access.Person, workload: Workload, *, in_full: bool = True) -> dict[str, Any]:
@@ -78,7 +81,7 @@ def explanation(user: access.Person, workload: Workload, *, in_full: bool = True
     if uid not in world.workloads:  # it has ended since
         return known | stored
     found = core.explain(world, uid, policies.scheduling())
-    if found.position is None and found.reason is None:
+    if found.in_queue is None and found.reason is None:
         return known | stored
     return known | _told(user, world, found, workload, in_full)
 
@@ -124,8 +127,8 @@ def expected(world: Snapshot, uid: str) -> dict[str, Any] | None:
 
 # The explanation of one that no round looks at: what is stored says all.
 _NOTHING: dict[str, Any] = {
-    "position": None, "reason": "", "message": "", "numbers": {}, "checks": [], "will_start": None, "evicts": [],
-    "remedies": [], "no_remedies": "", "expected_start": None,
+    "position": None, "in_queue": None, "reason": "", "message": "", "numbers": {}, "checks": [], "will_start": None,
+    "evicts": [], "remedies": [], "no_remedies": "", "expected_start": None,
 }  # fmt: skip
 
 
@@ -134,17 +137,19 @@ def _told(
 ) -> dict[str, Any]:
     """The one object that `weft why`, the workload's page and a preview show; row: of a workload that is there."""
     changes = told(user, world, found.workload, row) if in_full and found.reason is not None else []
+    is_looked_at = found.in_queue is not None and found.reason is not Reason.PENDING_EVALUATION
     return {
         "position": found.position,
+        "in_queue": found.in_queue,
         "reason": str(found.reason or ""),
         "message": found.message,
         "numbers": dict(found.numbers),
         "checks": [{"name": c.name, "status": c.status.value, "message": c.message} for c in found.checks],
-        "will_start": None if found.position is None else found.place is not None,
+        "will_start": found.place is not None if is_looked_at else None,
         "evicts": _evicted(user, world, found.victims),
         "remedies": changes,
-        "no_remedies": "" if found.position is None or changes else untold(policies.scheduling(), found.reason),
-        "expected_start": None if found.position is None else expected(world, found.workload),
+        "no_remedies": "" if not is_looked_at or changes else untold(policies.scheduling(), found.reason),
+        "expected_start": expected(world, found.workload) if is_looked_at else None,
     }
 
 

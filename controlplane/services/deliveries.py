@@ -44,6 +44,7 @@ class Claimed:
     secret: str = ""
     body: str = ""
     mail: Mail | None = None
+    reader: int | None = None  # the user whom the mail is for
     fault: str = ""  # why it cannot be sent at all
 
 
@@ -166,7 +167,8 @@ def _claimed(row: Delivery) -> Claimed:
     page = f"/workloads/{notice.workload}/" if notice.workload else "/notices/"
     to = notice.user.email if notice.user.is_active else ""
     made = Mail(str(row.uid), to, notice.title, notice.message, page, row.rule_id)
-    return Claimed(row.uid, row.tries + 1, mail=made, fault="" if to else "There is no address to send it to.")
+    fault = "" if to else "There is no address to send it to."
+    return Claimed(row.uid, row.tries + 1, mail=made, reader=notice.user_id, fault=fault)
 
 
 def _count(webhook: UUID, outcome: Outcome, now: datetime) -> None:

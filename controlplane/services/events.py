@@ -6,6 +6,7 @@ from uuid import UUID
 
 from controlplane.models import Event, bulk
 from controlplane.services import clock, trail
+from scheduler.mention import clipped
 
 _NAMES = (
     "cluster_at", "actor", "kind", "team", "workload", "name", "phase", "reason", "message", "cycle", "data",
@@ -31,7 +32,10 @@ class Entry(NamedTuple):
 
 def write(entries: Sequence[Entry]) -> None:
     """Add these events in their order."""
-    rows = [e if len(e.message) <= MESSAGE_LENGTH else e._replace(message=e.message[:MESSAGE_LENGTH]) for e in entries]
+    rows = [
+        e if len(e.message) <= MESSAGE_LENGTH else e._replace(message=clipped(e.message, MESSAGE_LENGTH))
+        for e in entries
+    ]
     bulk.insert(Event, _NAMES, rows, at=clock.database_sql())
     trail.note(rows)
 

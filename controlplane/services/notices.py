@@ -14,6 +14,7 @@ from controlplane.outgoing import mail, payload
 from controlplane.outgoing.payload import Said
 from controlplane.services.clock import database_now
 from controlplane.services.leases import HeldLease
+from scheduler.mention import clipped
 
 READER = "notify"
 MOST_WAITING = 1_000  # deliveries of one webhook: what comes while so many wait is counted, not sent
@@ -111,7 +112,7 @@ def _notice(one: ToUser, now: datetime) -> Notice:
         team=said.team,
         workload=said.workload,
         title=said.title[:160],
-        message=said.message[:400],
+        message=clipped(said.message, 400),
         cluster_at=said.cluster_at,
         at=now,
     )

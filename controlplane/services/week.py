@@ -84,7 +84,7 @@ def _read(field: Any, values: Sequence[Any], uids: Sequence[Any], rounds: Sequen
     if field.is_relation and field.related_model in NAMED:
         keys = dict(field.related_model._default_manager.values_list("name", "pk"))
         return [keys[name] for name in values]
-    if isinstance(field, models.JSONField):
+    if isinstance(field, models.JSONField) or field.attname == "message":
         return [_with_ids(text, uids) if "#" in text else text for text in values]
     if field.attname == "cycle":
         return [None if number is None else rounds[number] for number in values]

@@ -3,16 +3,35 @@
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.core.exceptions import ValidationError
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.middleware.csrf import get_token
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
 
 from controlplane.services import logins, presets
 from controlplane.services.errors import Refused
 from controlplane.signin.configuration import PROVIDER
 
 ROLES = {"admin": "team admin", "member": "member", "viewer": "viewer: looks, changes nothing"}
+
+
+@login_not_required  # it answers 401: an open page asks whether its session goes on
+@require_GET
+def session(request: HttpRequest) -> HttpResponse:
+    """Who is signed in, and the token that forms of an open page need from now on; 401 if nobody is."""
+    if not request.user.is_authenticated:
+        return HttpResponse(status=401, headers={"Cache-Control": "no-store"})
+    known = {"user": request.user.get_username(), "csrf": get_token(request)}
+    return JsonResponse(known, headers={"Cache-Control": "no-store"})
+
+
+def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """The page for a form without a right CSRF token (CSRF_FAILURE_VIEW)."""
+    return render(request, "403_csrf.html", status=403)
 
 
 class PasswordForm(AuthenticationForm):

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from controlplane import spec
-from controlplane.queries import access, dashboard, personal, teams
+from controlplane.queries import access, personal, teams
 from controlplane.queries import workloads as queries
 from controlplane.services import workloads as services
 from controlplane.services.errors import Refused
@@ -90,8 +90,7 @@ def preview(request: HttpRequest) -> HttpResponse:
     try:
         parsed = _parsed(request, kind, values, names)
         unmet = rehearse(spec=parsed, user=signed_in(request))
-        found = queries.preview(request.user, parsed, unmet)
-        context |= {"answer": found, "in_queue": dashboard.waiting_count() + 1}
+        context["answer"] = queries.preview(request.user, parsed, unmet)
     except spec.SpecError as error:
         context["faults"] = error.errors
     except Refused as refused:

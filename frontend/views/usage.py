@@ -56,6 +56,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "faults": [text for text in (asked.fault, fault) if text],
         "rows": rows,
         "whole": sum((row.spent for row in rows), NOTHING),
+        "is_priced": all(row.is_priced for row in rows),
         "lines": lines if request.GET.get("view") == "table" else (),
         "view": request.GET.get("view", ""),
         "label": GROUPS[asked.group],
@@ -105,10 +106,8 @@ def _answer(request: HttpRequest, write: Callable[[Asked, Sequence[reports.Line]
 
 
 def _lines(request: HttpRequest, asked: Asked) -> Sequence[reports.Line]:
-    """Teams' totals are everybody's; users and pools are shown of one's own teams."""
-    names = None if asked.group == "team" else seen_teams(request)
     step = reports.Step(asked.step)
-    return reports.usage(asked.since, asked.until, group_by=(asked.group,), step=step, names=names)
+    return reports.usage_for(request.user, asked.since, asked.until, group_by=(asked.group,), step=step)
 
 
 def _asked(request: HttpRequest) -> Asked:

@@ -37,14 +37,16 @@ def queue(request: HttpRequest) -> HttpResponse:
     offset = number(request.GET.get("from"), 0)
     is_long = dashboard.waiting_count() > LONG_QUEUE and not is_part(request)
     turns = _turns(only_known=is_long)
-    places = {turn.uid: turn for turn in turns or () if chosen is None or turn.team in chosen}
-    uids = [*places, *(uid for uid in queries.without_a_turn(chosen) if uid not in places)]
-    waiting, total = _in_turn(request, uids[offset : offset + PAGE], places), len(uids)
+    mine = {turn.uid: turn for turn in turns or () if chosen is None or turn.team in chosen}
+    uids = [*mine, *(uid for uid in queries.without_a_turn(chosen) if uid not in mine)]
+    waiting, total = _in_turn(request, uids[offset : offset + PAGE], mine), len(uids)
     if turns is None:
         waiting, total = _untold(chosen)
     context = {
-        "waiting": waiting,
+        "waiting": waiting if turns is None else [w for w in waiting if w.position],
+        "apart": [] if turns is None else [w for w in waiting if not w.position],
         "total": total,
+        "in_queue": sum(turn.position is not None for turn in turns or ()),
         "is_pending": turns is None,
         "team": team,
         "team_names": names,
@@ -73,10 +75,14 @@ def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
         "tabs": names,
         "service": service,
     }
-    if request.GET.get("part") == "tab":
-        return render(request, f"frontend/parts/tab_{tab}.html", context)
-    template = f"frontend/parts/tab_{tab}.html"
-    return render(request, "frontend/workload.html", context | _head(request, w) | {"tab_template": template})
+    template, part = f"frontend/parts/tab_{tab}.html", request.GET.get("part")
+    if part == "tab":
+        return render(request, template, context)
+    head = _head(request, w)
+    if "sentence" in context:  # the head says what the tab below it says, of one moment
+        head["sentence"] = context["sentence"]
+    page = "frontend/parts/workload_body.html" if part == "page" else "frontend/workload.html"
+    return render(request, page, context | head | {"tab_template": template})
 
 
 @login_required

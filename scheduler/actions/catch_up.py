@@ -11,6 +11,7 @@ from scheduler.decision import EvictReason
 from scheduler.elastic import may_shrink_for
 from scheduler.evictable import Evictable, recent_preemptors
 from scheduler.ledger import QUEUED, RUNS, STARTED, TEAM
+from scheduler.mention import mention
 from scheduler.plan import Plan
 from scheduler.precedence import classes, standing_of
 from scheduler.reservation import length_text
@@ -51,7 +52,7 @@ def catch_up(plan: Plan, claimant: Workload, evictable: Evictable, settings: Set
 
     def message(_victim: Workload) -> str:
         waited = length_text(at - claimant.queued_at)
-        return f"Makes room for {claimant.team}/{claimant.name}, which was queued before it and waits for {waited}."
+        return f"Makes room for {mention(claimant.id)}, which was queued before it and waits for {waited}."
 
     terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant))
     return make_room(search(plan, claimant, evictable, numbers, terms, settings))

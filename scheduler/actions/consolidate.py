@@ -9,6 +9,7 @@ from scheduler.claim import quota_room
 from scheduler.decision import Evict, EvictReason
 from scheduler.evictable import Evictable
 from scheduler.fit import allowed_nodes, flavors, per_node
+from scheduler.mention import mention
 from scheduler.moving import keep
 from scheduler.plan import Plan, is_idle
 from scheduler.settings import Settings
@@ -35,7 +36,7 @@ def consolidate(plan: Plan, claimant: Workload, evictable: Evictable, settings: 
     small = _few_enough(plan, claimant, evictable, most)
 
     def message(victim: Workload) -> str:
-        name = f"{claimant.team}/{claimant.name}"
+        name = mention(claimant.id)
         return f"Moves to another place, which is kept for it, so that {name} gets its room in one piece."
 
     def settle(victims: list[Workload]) -> bool:

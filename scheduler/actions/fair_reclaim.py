@@ -6,6 +6,7 @@ from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
 from scheduler.fairshare import above, entitled, spare, spares
 from scheduler.fit import flavors
+from scheduler.mention import mention
 from scheduler.plan import Plan
 from scheduler.quota import gpus_counted, gpus_text
 from scheduler.settings import Settings
@@ -48,8 +49,8 @@ def fair_reclaim(
         pool = next(iter(usage.by_pool(victim)), pools[0])
         held, share = usage.total[LATER][victim.team, pool], known.get((victim.team, pool), 0)
         return (
-            f"Gives {gpus_counted(victim.held_milli)} to team {team} for {claimant.name}: team {victim.team} holds "
-            f"{gpus_text(held)} in {pool} and is entitled to {gpus_text(share)}."
+            f"Gives {gpus_counted(victim.held_milli)} to team {team} for {mention(claimant.id)}: "
+            f"team {victim.team} holds {gpus_text(held)} in {pool} and is entitled to {gpus_text(share)}."
         )
 
     terms = Terms(EvictReason.FAIR_SHARE, False, may_take, message, may_shrink, may_evict)

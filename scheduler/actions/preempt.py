@@ -3,6 +3,7 @@
 from scheduler.decision import EvictReason
 from scheduler.elastic import may_shrink_for
 from scheduler.evictable import Evictable
+from scheduler.mention import mention
 from scheduler.plan import Plan
 from scheduler.settings import Settings
 from scheduler.victims import Terms, make_room, search
@@ -23,10 +24,7 @@ def preempt(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
         return victim.priority < claimant.priority
 
     def message(victim: Workload) -> str:
-        return (
-            f"Makes room for {claimant.team}/{claimant.name} "
-            f"(priority {claimant.priority}, this one has {victim.priority})."
-        )
+        return f"Makes room for {mention(claimant.id)} (priority {claimant.priority}, this one has {victim.priority})."
 
     lower = numbers[evictable.priority[numbers] < claimant.priority]
     terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant), may_evict)

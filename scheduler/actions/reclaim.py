@@ -5,6 +5,7 @@ import numpy as np
 from scheduler.decision import EvictReason
 from scheduler.evictable import Evictable
 from scheduler.fit import flavors
+from scheduler.mention import mention
 from scheduler.plan import Plan
 from scheduler.quota import gpus_counted
 from scheduler.settings import Settings
@@ -32,7 +33,9 @@ def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
         return all(usage.spare(team, victim.team, p, need) >= milli for p, milli in usage.by_pool(victim).items())
 
     def message(victim: Workload) -> str:
-        return f"Gives {gpus_counted(victim.held_milli)} of borrowed quota back to team {team} for {claimant.name}."
+        return (
+            f"Gives {gpus_counted(victim.held_milli)} of borrowed quota back to team {team} for {mention(claimant.id)}."
+        )
 
     def may_shrink(gang: Workload) -> bool:
         worker, held = gang.ask.milli, usage.by_pool(gang)

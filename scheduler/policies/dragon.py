@@ -31,6 +31,7 @@ from scheduler.decision import Reason
 from scheduler.fit import Refusal, flavors, per_node
 from scheduler.gang import Goal, find_places
 from scheduler.locality import domain_of_node
+from scheduler.mention import mention
 from scheduler.plan import Plan
 from scheduler.policies.line import is_full, looked_at, no_room
 from scheduler.settings import Settings
@@ -108,7 +109,7 @@ def _start_one(plan: Plan, jobs: list[Workload]) -> Iterator[Outcome]:
 
 
 def _held_for(urgent: Workload) -> Refusal:
-    name = f"{urgent.team}/{urgent.name}"
+    name = mention(urgent.id)
     return Refusal(
         Reason.BEHIND_HIGHER_PRIORITY,
         f"Is behind {name}, which has high priority and no room yet.",
@@ -131,7 +132,7 @@ def shrink_for(plan: Plan, claimant: Workload) -> bool:
         ranks = spare_ranks(victim)
         for count in range(1, len(ranks) + 1):
             before = plan.mark()
-            plan.shrink(victim, ranks[:count], claimant.id, f"Gives workers to {claimant.team}/{claimant.name}.")
+            plan.shrink(victim, ranks[:count], claimant.id, f"Gives workers to {mention(claimant.id)}.")
             if fits(plan, claimant, LATER):
                 return True
             if count < len(ranks):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from scheduler.claim import claim
 from scheduler.decision import Reason
 from scheduler.fit import Refusal
+from scheduler.mention import mention
 from scheduler.placement.chooser import chooser_of
 from scheduler.plan import Plan
 from scheduler.policies.line import looked_at, no_room
@@ -50,7 +51,7 @@ def best_fit(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal
 
 def stopped_by(first: Workload) -> Refusal:
     """What those behind are told under strict order."""
-    name = f"{first.team}/{first.name}"
+    name = mention(first.id)
     return Refusal(
         Reason.BEHIND_HIGHER_PRIORITY, f"Is behind {name}: the policy starts nothing out of turn.", (("behind", name),)
     )

@@ -114,6 +114,7 @@ def test_why_shows_what_holds_and_what_was_not_looked_at(signed_in: Scripted, we
             "numbers": {"needs_milli": 4000, "free_milli": 2000},
             "since": "2026-01-01T00:06:00Z",
             "position": 3,
+            "in_queue": 9,
             "will_start": False,
             "evicts": [{"uid": None, "name": None, "team": "vision", "reason": "Reclaimed"}],
             "checks": [
@@ -134,7 +135,7 @@ def test_why_shows_what_holds_and_what_was_not_looked_at(signed_in: Scripted, we
         },
     )
     assert weft("why", "hello").out.splitlines() == [
-        "nlp/hello is Queued (WaitingForQuota), for 4m, place 3 in the queue.",
+        "nlp/hello is Queued (WaitingForQuota), for 4m, place 3 of 9 in the queue.",
         "  Needs 4 GPUs; nlp may hold 2 more.",
         "  ✓ Quota       nlp may hold 4 more.",
         "  ✗ Order       big goes first.",

@@ -164,13 +164,13 @@ def test_a_dry_run_on_the_server_tells_what_would_happen(signed_in: Scripted, we
         "/workloads:preview",
         {**base, "placement": [place]},
         {**base, "placement": [], "evicts": [victim]},
-        {**waits, "position": 3},
+        {**waits, "position": 3, "in_queue": 9},
     )
     said = [weft(*FLAGS, "--dry-run=server").out for _ in range(3)]
     assert said == [
         "nlp/hello: would start now on a100-1 GPU 2,3.\n",
         "nlp/hello: would start after vision/sweep (Reclaimed) has left.\n",
-        "nlp/hello: would wait, place 3 in the queue: WaitingForQuota. 2 GPUs are lent.\n",
+        "nlp/hello: would wait, place 3 of 9 in the queue: WaitingForQuota. 2 GPUs are lent.\n",
     ]
     assert not signed_in.sent("POST", "/workloads")
 

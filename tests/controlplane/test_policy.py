@@ -16,6 +16,7 @@ from controlplane.queries import policies
 from controlplane.queries.audit import violations
 from controlplane.services import policy
 from controlplane.services.errors import Refused
+from scheduler.mention import mention
 from scheduler.settings import Settings
 from tests.controlplane.state import World, phase
 
@@ -146,7 +147,7 @@ def test_the_loop_decides_by_the_policy_in_force_and_a_replay_by_that_of_its_rou
     assert [phase(one) for one in names] == ["Admitted", "Admitted", "Queued", "Queued"]
     small = names[-1]
     small.refresh_from_db()
-    assert small.message == "Is behind red/bigger: the policy starts nothing out of turn."
+    assert small.message == f"Is behind {mention(str(names[2].pk))}: the policy starts nothing out of turn."
     policy.restore(number=0, author="ann")
     out = io.StringIO()
     call_command("replay", stdout=out)  # by the version that the round was decided by

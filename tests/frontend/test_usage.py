@@ -7,12 +7,12 @@ import pytest
 
 from controlplane.models import ClusterState, Usage
 from tests.frontend.conftest import Visit
-from tests.frontend.factory import World
+from tests.frontend.factory import World, make_user
 
 
 def figures(visit: Visit, query: str, who: str = "admin") -> dict[str, tuple[float, str]]:
     rows = visit(who).get(f"/usage/?{query}").context["rows"]
-    return {row.keys[0]: (row.spent.held / 3_600_000, f"{row.spent.cost:.2f}") for row in rows}
+    return {row.keys[0]: (row.spent.held / 3_600_000, "" if row.cost is None else f"{row.cost:.2f}") for row in rows}
 
 
 def test_hours_are_held_hours_and_cost_the_pools_price(world: World, visit: Visit) -> None:
@@ -24,6 +24,28 @@ def test_hours_are_held_hours_and_cost_the_pools_price(world: World, visit: Visi
 def test_teams_totals_are_everybodys_and_users_are_ones_own_teams(world: World, visit: Visit) -> None:
     assert set(figures(visit, "group=team", "vic")) == {"nlp", "vision", "search", "speech"}
     assert figures(visit, "group=user", "vic") == {"mel": (160.0, "587.20")}
+
+
+def test_costs_are_of_teams_in_which_one_has_a_role_in_page_table_and_file(world: World, visit: Visit) -> None:
+    hidden = {"vision", "search", "speech"}
+    assert {team for team, (_, cost) in figures(visit, "group=team", "vic").items() if not cost} == hidden
+    for who, shows in (("vic", {"nlp"}), ("admin", {"nlp", *hidden}), ("out", {"speech"})):
+        client = visit(who)
+        file = csv.DictReader(io.StringIO(client.get("/usage/export.csv?group=team").content.decode(), newline=""))
+        assert {row["team"] for row in file if row["cost"]} == shows
+        for view in ("", "&view=table"):
+            page = client.get(f"/usage/?group=team{view}").content.decode()
+            assert page.count("587.20") >= len(shows)
+            assert ("you have no role in this team" in page) == (who != "admin")
+            assert ("2,348.80" in page) == (who == "admin")  # of all teams
+        assert "cost" not in str(client.get("/usage/chart?group=team").json()).lower()
+
+
+def test_prices_are_shown_to_people_with_a_role_in_some_team(world: World, visit: Visit) -> None:
+    make_user("new")
+    assert "Price per GPU-hour" in visit("vic").get("/teams/").content.decode()
+    assert "Price per GPU-hour" not in visit("new").get("/teams/").content.decode()
+    assert figures(visit, "group=team", "new")["nlp"] == (160.0, "")
 
 
 def test_the_file_the_table_and_the_chart_tell_the_same(world: World, visit: Visit) -> None:

@@ -52,10 +52,10 @@ def test_later_work_that_may_still_run_at_the_planned_start_is_refused_with_for_
     wait = wait_of(late("s red training 1 pending", s=900), "s")
     assert wait.reason is Reason.RESERVED_FOR_LARGER_JOB
     assert wait.message == (
-        "Would fit, but the room is kept for red/big, planned to start at 04:03:20 cluster time, "
+        "Would fit, but the room is kept for [[w:big]], planned to start at 04:03:20 cluster time, "
         "and this one may run 30 min."
     )
-    assert dict(wait.numbers) == {"reserved_for": "red/big", "planned_start": 101_000, "may_run_seconds": 1800}
+    assert dict(wait.numbers) == {"reserved_for": "[[w:big]]", "planned_start": 101_000, "may_run_seconds": 1800}
 
 
 def test_later_work_that_ends_before_the_planned_start_goes_first() -> None:
@@ -170,7 +170,7 @@ def test_each_pool_has_a_head_of_its_own() -> None:
     world = lasting(world, x=2000, y=2000, s=9000, t=9000)
     told = reasons(schedule(world, RULES))
     assert told["s"] is told["t"] is Reason.RESERVED_FOR_LARGER_JOB
-    assert "red/wide" in messages(schedule(world, RULES))["t"]
+    assert "[[w:wide]]" in messages(schedule(world, RULES))["t"]
 
 
 def test_short_work_goes_first_past_long_work_of_its_team() -> None:
@@ -182,7 +182,7 @@ def test_what_fits_nowhere_is_not_looked_for_again_however_soon_it_would_end() -
     world = late("s red training 4 pending   t red training 4 pending", s=9000, t=100)
     told = messages(schedule(world, RULES))
     assert told["s"] == "Needs 4 GPUs on one node; the best node has 3 free, 4 are free in all."
-    assert told["t"] == "Is behind red/s, which asks the same."
+    assert told["t"] == "Is behind [[w:s]], which asks the same."
 
 
 def test_nobody_leaves_for_what_would_then_delay_the_head_and_the_reason_says_so() -> None:
@@ -198,7 +198,7 @@ def test_nobody_leaves_for_what_would_then_delay_the_head_and_the_reason_says_so
     told = lasting(world, n=2000, x=1900, s=9000)
     assert moves(schedule(told, RULES)) == []
     assert wait_of(told, "s").message == (
-        "Others could make room for it, but that is kept for green/big, planned to start at 04:03:20 cluster time, "
+        "Others could make room for it, but that is kept for [[w:big]], planned to start at 04:03:20 cluster time, "
         "and this one may run 5 h."
     )
     assert [f[1] for f in moves(schedule(lasting(world, n=2000, x=1900, s=200), RULES))] == ["x", "s"]

@@ -38,7 +38,7 @@ def test_a_gang_that_was_overtaken_for_a_day_takes_the_places_back_and_says_why(
         evict("s2", PREEMPTED, "big"), evict("s1", PREEMPTED, "big"), place("big", "a", after=("s1", "s2")),
     ]  # fmt: skip
     assert {d.message for d in decisions if isinstance(d, Evict)} == {
-        "Makes room for red/big, which was queued before it and waits for 27 h 47 min."
+        "Makes room for [[w:big]], which was queued before it and waits for 27 h 47 min."
     }
 
 

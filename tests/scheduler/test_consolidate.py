@@ -24,7 +24,9 @@ def test_who_loses_little_moves_so_that_a_claimant_gets_one_piece() -> None:
     decisions = schedule(world, RULES)
     assert moves(decisions) == [evict("b1", MOVED, "big"), place("big", "b", after=("b1",))]
     (moved,) = [d for d in decisions if isinstance(d, Evict)]
-    assert moved.message == "Moves to another place, which is kept for it, so that red/big gets its room in one piece."
+    assert (
+        moved.message == "Moves to another place, which is kept for it, so that [[w:big]] gets its room in one piece."
+    )
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_an_elastic_gang_shrinks_before_anybody_is_preempted() -> None:
     assert moves(decisions) == [shrink("gang", 2), place("high", "a", after=("gang",))]
     (shrunk,) = [d for d in decisions if isinstance(d, Shrink)]
     assert shrunk.by == "high"
-    assert shrunk.message == "Gives 1 worker to red/high and goes on with 2; its minimum is 1."
+    assert shrunk.message == "Gives 1 worker to [[w:high]] and goes on with 2; its minimum is 1."
 
 
 def test_no_more_workers_leave_than_must() -> None:

@@ -40,7 +40,7 @@ def test_who_waits_behind_another_fails_the_order_check() -> None:
         node a 1 gpus   team red nominal 4
         x red training 1 running a   v red training 1 pending   w red training 1 pending
     """)
-    assert checks(explain(world, "w", Settings()))["Order"] == ("fails", "Is behind red/v, which asks the same.")
+    assert checks(explain(world, "w", Settings()))["Order"] == ("fails", "Is behind [[w:v]], which asks the same.")
 
 
 def test_what_can_never_start_leaves_the_other_checks_unknown() -> None:

@@ -209,7 +209,7 @@ def test_nobody_who_owns_what_it_holds_gives_for_another_to_borrow() -> None:
 def test_the_message_says_what_the_victims_team_holds_and_is_entitled_to() -> None:
     decision, *_ = schedule(parse(f"{FOUR_BORROWED} b1 blue training 2 pending"), RULES)
     assert isinstance(decision, Evict)
-    assert decision.message == ("Gives 1 GPU to team blue for b1: team red holds 4 in gpu and is entitled to 2.")
+    assert decision.message == ("Gives 1 GPU to team blue for [[w:b1]]: team red holds 4 in gpu and is entitled to 2.")
 
 
 WORN = "preempted 90000 by x preempted 91000 by y preempted 92000 by z"

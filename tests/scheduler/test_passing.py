@@ -41,7 +41,7 @@ def crowded(draw: st.DrawFn) -> Snapshot:
 @st.composite
 def _alike(draw: st.DrawFn, workload: Workload, seq: int) -> Workload:
     waited = draw(st.sampled_from([0.0, 45.0, 4000.0, 90_000.0]))
-    reason = draw(st.sampled_from([("", ""), ("BehindHigherPriority", "Is behind red/w0, which asks the same.")]))
+    reason = draw(st.sampled_from([("", ""), ("BehindHigherPriority", "Is behind [[w:w0]], which asks the same.")]))
     return replace(
         workload,
         id=f"copy-{seq}",
@@ -79,6 +79,6 @@ def test_only_the_first_that_asks_something_is_looked_at_and_all_others_are_told
         z red training 1 pending
     """)
     told = {d.workload: d.message for d in decide(world, Settings())[0] if isinstance(d, Wait)}
-    assert told["w"] == told["x"] == "Is behind red/y, which asks the same."
+    assert told["w"] == told["x"] == "Is behind [[w:y]], which asks the same."
     assert told["y"].startswith("Needs 2 GPUs")
     assert told["z"].startswith("Needs 1 GPU")

@@ -21,7 +21,7 @@ def test_higher_priority_preempts_lower_of_its_team() -> None:
     decisions = schedule(world, Settings())
     assert facts(decisions) == [evict("low", PREEMPTED, "high"), place("high", "a", after=("low",))]
     assert [d.message for d in decisions if isinstance(d, Evict)] == [
-        "Makes room for red/high (priority 100, this one has 0)."
+        "Makes room for [[w:high]] (priority 100, this one has 0)."
     ]
 
 

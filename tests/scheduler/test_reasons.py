@@ -47,11 +47,11 @@ WORLDS = {
     ),
     Reason.BEHIND_HIGHER_PRIORITY: (
         "node a 1 gpus\nx red training 1 running a\nv red training 1 pending\nw red training 1 pending",
-        "Is behind red/v, which asks the same.",
+        "Is behind [[w:v]], which asks the same.",
     ),
     Reason.WAITING_FOR_PREEMPTED_WORKLOADS: (
         "node a 1 gpus\nx red training 1 leaving a\nw red training 1 reserved a:0 after x",
-        "Has its place; waits for red/x to leave it.",
+        "Has its place; waits for [[w:x]] to leave it.",
     ),
     Reason.NON_PREEMPTIBLE_OVER_QUOTA: (
         "node a 8 gpus\nteam blue nominal 1\nw blue training 2 firm pending",
@@ -74,7 +74,7 @@ WORLDS = {
     Reason.RESERVED_FOR_LARGER_JOB: (
         "node a 4 gpus\nx red training 3 leaving a:0,1,2\n"
         "big red training 4 reserved a:0,1,2,3 after x\nw red training 1 pending",
-        "Would fit, but the room is kept for red/big.",
+        "Would fit, but the room is kept for [[w:big]].",
     ),
     Reason.TOPOLOGY_PLACEMENT_FAILED: (
         "node a 2 gpus rack r1\nnode b 2 gpus rack r2\nw red training 1 x 3 require rack pending",

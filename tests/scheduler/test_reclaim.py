@@ -20,7 +20,7 @@ def test_reclaim_takes_only_what_is_over_quota() -> None:
     decisions = schedule(world, Settings())
     assert facts(decisions) == [evict("r3", RECLAIMED, "b1"), place("b1", "a", after=("r3",))]
     assert [d.message for d in decisions if isinstance(d, Evict)] == [
-        "Gives 1 GPU of borrowed quota back to team blue for b1."
+        "Gives 1 GPU of borrowed quota back to team blue for [[w:b1]]."
     ]
 
 

@@ -97,7 +97,7 @@ CASES = {
         "node a,b 1 gpus   team red nominal 8   x red training 1 firm started 0 running a\n"
         "y red training 1 firm started 96460 running b   w red training 1 pending",
         K.STOP,
-        "Stop red/y, which loses 1 GPU-hour of work.",
+        "Stop [[w:y]], which loses 1 GPU-hour of work.",
     ),
 }
 

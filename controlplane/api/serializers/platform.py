@@ -120,7 +120,7 @@ class NodePool(Answer):
     name = s.CharField()
     gpu_model = s.CharField(allow_blank=True)
     gpus = s.IntegerField()
-    price_per_gpu_hour = s.FloatField()
+    price_per_gpu_hour = s.FloatField(allow_null=True, help_text="Null without a role in a team.")
     nodes = s.IntegerField()
     capacity_milli = s.IntegerField()
     nominal_milli = s.IntegerField()

@@ -17,7 +17,7 @@ class UsageLine(Answer):
     held_gpu_hours = s.FloatField()
     computed_gpu_hours = s.FloatField()
     idle_gpu_hours = s.FloatField()
-    cost = s.FloatField()
+    cost = s.FloatField(allow_null=True, help_text="Null where it is a team's that you have no role in.")
 
 
 class ServiceLine(Answer):

@@ -191,10 +191,13 @@ class Diff(Answer):
     differences = Difference(many=True)
 
 
-class QueuedRow(WorkloadRow):
-    """A waiting workload; position counts everybody in the cluster."""
+PLACE = "Its place in the queue, all teams counted, from 1; null: no round looks at it yet."
 
-    position = s.IntegerField()
+
+class QueuedRow(WorkloadRow):
+    """A waiting workload."""
+
+    position = s.IntegerField(allow_null=True, help_text=PLACE)
     will_start = s.BooleanField()
     expected_start = ExpectedStart(allow_null=True, help_text="As worked out in the background, seconds ago.")
 
@@ -283,7 +286,8 @@ class Explanation(Answer):
     message = s.CharField(allow_blank=True)
     numbers = s.DictField()
     since = s.DateTimeField(allow_null=True)
-    position = s.IntegerField(allow_null=True)
+    position = s.IntegerField(allow_null=True, help_text=PLACE)
+    in_queue = s.IntegerField(allow_null=True, help_text="How many places the queue has, all teams counted.")
     checks = Check(many=True)
     will_start = s.BooleanField(allow_null=True)
     evicts = Evicted(many=True)
@@ -309,7 +313,8 @@ class Preview(Answer):
     reason = s.CharField(allow_blank=True)
     message = s.CharField(allow_blank=True)
     numbers = s.DictField()
-    position = s.IntegerField(allow_null=True)
+    position = s.IntegerField(allow_null=True, help_text=PLACE)
+    in_queue = s.IntegerField(allow_null=True, help_text="How many places the queue has, all teams counted.")
     checks = Check(many=True)
     will_start = s.BooleanField(allow_null=True)
     placement = Place(many=True)

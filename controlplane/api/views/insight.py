@@ -87,16 +87,25 @@ class Queue(View):
         parameters=(Parameter("team", jobfile.TEAM, "Of this team."), *PAGE),
     )
     def get(self, request: Request) -> Response:
-        """List what waits in your teams, in the order of the next round."""
+        """List what waits in your teams: the queue in the order of the next round, then what has no place in it.
+
+        Places count all teams. `position` is null for what no round looks at yet, such as a step of a pipeline that
+        starts after another.
+        """
         waiting = [
-            {"key": f"{position:09}", "position": position, "uid": uid, "refusal": refusal}
-            for position, uid, refusal in queries.queue(request.user, self.given["team"])
+            {"key": _key(turn.position, number), "position": turn.position, "uid": turn.uid, "refusal": turn.refusal}
+            for number, turn in enumerate(queries.queue(request.user, self.given["team"]))
         ]
         found = part(request, waiting, key=lambda row: str(row["key"]), size=self.given["page_size"])
         rows = {row["uid"]: row for row in queries.rows(queries.of(request.user, [w["uid"] for w in found["results"]]))}
         starts = forecasts.told(rows)
         listed = [_queued(rows[w["uid"]], w, starts.get(w["uid"])) for w in found["results"] if w["uid"] in rows]
         return Response({"next": found["next"], "results": listed})
+
+
+def _key(position: int | None, number: int) -> str:
+    """What orders a page of the queue: by place; what has none comes after all that have one."""
+    return f"9{number:09}" if position is None else f"{position:010}"
 
 
 def _queued(row: dict[str, Any], waiting: dict[str, Any], start: Spread | None) -> dict[str, Any]:

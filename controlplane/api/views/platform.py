@@ -59,7 +59,7 @@ class NodePools(View):
     @endpoint(answer=answers.NodePoolList, tag="nodes", operation="list_node_pools", parameters=PAGE)
     def get(self, request: Request) -> Response:
         """List the node pools with what they have and what is promised of it."""
-        return self.paged(queries.node_pools(), "name")
+        return self.paged(queries.node_pools(request.user), "name")
 
 
 class Nodes(View):
@@ -181,7 +181,10 @@ class Usage(View):
         ),
     )
     def get(self, request: Request) -> Response:
-        """Report GPU time held and computed, in whole hours of the cluster's clock."""
+        """Report GPU time held and computed, in whole hours of the cluster's clock.
+
+        By team alone it is that of every team; by user, pool or workload that of your teams.
+        """
         given = self.given
         now = queries.cluster_state()["seconds"]
         # The running hour counts: its rows are there, and they grow.

@@ -71,11 +71,15 @@ class UsageReport(Report):
         ),
     )
     def get(self, request: Request) -> Any:
-        """Report the GPU hours of your teams, and what they cost at the node pools' present prices."""
+        """Report GPU hours, and what those of your teams cost at the node pools' present prices.
+
+        By team alone the hours are of every team, with `cost` null where you have no role in the team or above it; by
+        user or pool they are of your teams.
+        """
         since, until = self.period()
         group_by, step = self.given["group_by"], reports.Step(self.given["granularity"])
         try:
-            lines = reports.usage(since, until, group_by=group_by, step=step, names=queries.scope(request.user))
+            lines = reports.usage_for(request.user, since, until, group_by=group_by, step=step)
         except queries.TooMany:
             refuse("granularity", f"The report has more than {queries.MOST_ROWS} rows. Group by less, or ask for less.")
         columns = ("start", *group_by, *reports.USAGE_COLUMNS)

@@ -1,5 +1,6 @@
 """What happens, as it happens: server-sent events that go on where a connection broke."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from controlplane.api.feed import FEED, Inbox, or_leave
 from controlplane.api.rendering import EventStream, Renderer
 from controlplane.api.serializers.workloads import StreamMessage
 from controlplane.api.views.workloads import TAG, WorkloadView
-from controlplane.queries import feed
+from controlplane.queries import feed, naming
 from controlplane.queries import workloads as queries
 from controlplane.queries.access import Verb
 from controlplane.queries.viewers import viewer
@@ -35,10 +36,18 @@ class Watch(View):
         inbox.after = max(until, after or 0)
         return inbox, until
 
-    def sent(self, inbox: Inbox, begin: list[str], is_last: waiting.Told = lambda _: False) -> HttpResponseBase:
-        """The stream, or as much of it as there is where nothing could send the rest."""
+    def sent(
+        self, inbox: Inbox, begin: list[str], missed: Sequence[Any], is_last: waiting.Told = lambda _: False
+    ) -> HttpResponseBase:
+        """The stream, or as much of it as there is where nothing could send the rest; names for this caller only."""
+        seen = naming.seen_by(self.request.user)  # the stream ends when this changes (queries/viewers.py)
+
+        def event(one: Any) -> str:
+            return naming.told(waiting.message("event", one.pk, queries.event_row(one)), one.mentions, seen)
+
+        begin = begin + [event(one) for one in missed]
         if waiting.has_event_loop(self.request):
-            return waiting.Stream(inbox, waiting.live(inbox, begin, _event, is_last))
+            return waiting.Stream(inbox, waiting.live(inbox, begin, event, is_last))
         FEED.leave(inbox)
         return waiting.Stream(inbox, waiting.so_far(begin))
 
@@ -69,7 +78,7 @@ class WatchWorkloads(Watch):
         inbox, until = self.joined(feed.Scope(teams), after)
         with or_leave(inbox):
             begin = [waiting.message("begin", until, {"last_event_id": until})] if after is None else []
-            return self.sent(inbox, begin + [_event(event) for event in waiting.missed(after, inbox, until)])
+            return self.sent(inbox, begin, waiting.missed(after, inbox, until))
 
 
 class WatchWorkload(Watch, WorkloadView):
@@ -93,19 +102,17 @@ class WatchWorkload(Watch, WorkloadView):
         after = waiting.last_event_id(request)
         inbox, until = self.joined(feed.Scope(frozenset([workload.team.name]), uid), after)
         with or_leave(inbox):
-            begin = [_event(event) for event in waiting.missed(after, inbox, until)]
+            begin: list[str] = []
+            missed = waiting.missed(after, inbox, until)
             if after is None:
                 inbox.after = until = max(until, feed.newest(uid))
             now = self.one(uid)  # read after joining and after that number: it shows what was before, the rest is told
             if after is None:
-                begin = [waiting.message("state", until, queries.row(now))]
+                state = waiting.message("state", until, queries.row(now))
+                begin = [naming.document(state.encode(), request.user).decode()]
             if now.phase in PHASES_OF_END:
                 FEED.leave(inbox)
                 inbox.is_over = True
-                if not begin:
+                if not begin and not missed:
                     return HttpResponse(status=204)
-            return self.sent(inbox, begin, lambda event: event.phase in PHASES_OF_END)
-
-
-def _event(event: Any) -> str:
-    return waiting.message("event", event.pk, queries.event_row(event))
+            return self.sent(inbox, begin, missed, lambda event: event.phase in PHASES_OF_END)

@@ -19,7 +19,7 @@ from controlplane.api.refusals import Faulty
 from controlplane.api.rendering import dumps
 from controlplane.api.serializers import requests
 from controlplane.api.serializers import workloads as answers
-from controlplane.queries import access, feed
+from controlplane.queries import access, feed, naming
 from controlplane.queries import workloads as queries
 from controlplane.queries.access import Verb
 from controlplane.queries.viewers import viewer
@@ -257,7 +257,8 @@ class Workload(WorkloadView):
             return errors.answer(404, "There is no such thing here any more. Check the address.")
         row = queries.row(workload)
         headers = {"ETag": etag(row["version"]), "Cache-Control": "no-store"}
-        return HttpResponse(dumps(row), content_type="application/json", headers=headers)
+        told = naming.document(dumps(row), self.request.user)  # no middleware sees an answer that comes later
+        return HttpResponse(told, content_type="application/json", headers=headers)
 
     @endpoint(
         answer=answers.Workload,

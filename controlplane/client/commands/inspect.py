@@ -94,7 +94,7 @@ def _section(title: str, body: str) -> None:
 def _headline(workload: "Workload", explanation: "Explanation", now: str) -> str:
     state = workload.phase + (f" ({explanation.reason})" if explanation.reason else "")
     for_long = f", for {output.since(explanation.since, now)}" if explanation.since and now else ""
-    place = f", place {explanation.position} in the queue" if explanation.position else ""
+    place = f", place {explanation.position} of {explanation.in_queue} in the queue" if explanation.position else ""
     line = f"{workload.path} is {state}{for_long}{place}."
     return f"{line}\n  {output.clean(explanation.message)}" if explanation.message else line
 

@@ -231,6 +231,6 @@ def _verdict(preview: "Preview") -> str:
     if preview.will_start:
         after = f" after {leavers} has left" if leavers else " now"
         return f"would start{after}" + (f" on {places}" if places else "") + "."
-    place = f", place {preview.position} in the queue" if preview.position else ""
+    place = f", place {preview.position} of {preview.in_queue} in the queue" if preview.position else ""
     start = f" {output.expected(preview.expected_start)}" if preview.expected_start else ""
     return f"would wait{place}: {preview.reason}. {preview.message}{start}"

@@ -48,7 +48,7 @@ def usage(
     granularity: Annotated[str, typer.Option(help="all: one row each; or a row each day or hour.")] = "all",
     form: Form = Format.TABLE,
 ) -> None:
-    """Show GPU hours held and computed."""
+    """Show GPU hours held and computed: by team alone of every team, else of your teams."""
     from controlplane.client import columns
 
     session: Session = ctx.obj

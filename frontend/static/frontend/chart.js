@@ -17,7 +17,8 @@
   };
   const draw = async (element) => {
     try {
-      const answer = await fetch(element.dataset.chart, { headers: { Accept: "application/json" } });
+      const answer = await fetch(element.dataset.chart, { headers: { Accept: "application/json", "X-Weft-Live": "1" } });
+      if (answer.status === 401) document.dispatchEvent(new Event("weft:refused"));
       if (!answer.ok) throw new Error(answer.status);
       element.figure = await answer.json();
       element.classList.remove("failed");

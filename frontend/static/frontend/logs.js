@@ -18,12 +18,16 @@
     if (found && found.textContent !== text) found.textContent = text;
   };
   const tell = (text) => { if (state && state.textContent !== text) state.textContent = text; };
+  let ended = false;
+  document.addEventListener("weft:signed-out", () => { ended = true; });
+  document.addEventListener("weft:signed-in", () => { ended = false; });
   const more = async () => {
-    if (!follow.checked || document.hidden) return;
+    if (ended || !follow.checked || document.hidden) return;
     const list = log.querySelector("ol");
     if (!list) return;
     try {
-      const answer = await fetch(`${log.dataset.url}?since=${encodeURIComponent(list.dataset.next)}`, { headers: { "X-Requested-With": "fetch" } });
+      const answer = await fetch(`${log.dataset.url}?since=${encodeURIComponent(list.dataset.next)}`, { headers: { "X-Requested-With": "fetch", "X-Weft-Live": "1" } });
+      if (answer.status === 401) { document.dispatchEvent(new Event("weft:refused")); return; }
       if (!answer.ok) { tell("The cluster does not answer; asking again."); return; }
       tell("");
       const next = answer.headers.get("X-Next-Since");

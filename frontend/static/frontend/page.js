@@ -29,6 +29,7 @@
   const WHY = { 0: "Weft did not answer. Look whether it was done before you try again.", 403: "Your role does not allow this.", 404: "It is not there any more." };
   const failed = (event) => {
     const { target, xhr, requestConfig } = event.detail;
+    if (xhr.status === 401) return; // session.js says so
     if (target !== dialog && !["click", "submit"].includes(requestConfig.triggeringEvent?.type)) return;
     const toast = Object.assign(document.createElement("div"), { className: "toast error" });
     toast.append(Object.assign(document.createElement("span"), { textContent: WHY[xhr.status] ?? `Weft could not do this (${xhr.status}). Nothing was changed.` }));

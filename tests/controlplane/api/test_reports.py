@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane.models import ClusterState, NodePool, ServiceWindow, Team, Usage
-from tests.controlplane.api.conftest import People, body_of, fields_of
+from tests.controlplane.api.conftest import Caller, People, body_of, caller, fields_of
 from tests.controlplane.state import START
 
 DAY = 86_400
@@ -56,7 +56,7 @@ def test_cost_is_held_hours_times_the_pools_price(used: People) -> None:
 )
 def test_steps_are_days_weeks_from_monday_and_months(used: People, step: str, starts: list[str]) -> None:
     rows = rows_of(used, f"granularity={step}", caller=used.member)
-    assert [row["start"][:10] for row in rows] == starts
+    assert [row["start"][:10] for row in rows if row["team"] == "red"] == starts
 
 
 def test_it_is_grouped_by_any_of_team_user_and_pool(used: People) -> None:
@@ -66,9 +66,44 @@ def test_it_is_grouped_by_any_of_team_user_and_pool(used: People) -> None:
     }  # fmt: skip
 
 
-def test_only_ones_own_teams_are_counted(used: People) -> None:
-    assert {row["team"] for row in rows_of(used, "granularity=all", caller=used.viewer)} == {"red"}
-    assert rows_of(used, "granularity=all", caller=used.outsider) == []
+def test_hours_by_team_are_everybodys_and_costs_only_of_ones_own_teams(used: People) -> None:
+    def told(caller: Caller) -> dict[str, tuple[float, float | None]]:
+        rows = rows_of(used, "granularity=all", caller=caller)
+        return {row["team"]: (row["held_gpu_hours"], row["cost"]) for row in rows}
+
+    assert told(used.viewer) == {"red": (16.0, 34.0), "blue": (6.0, None)}
+    assert told(used.outsider) == {"red": (16.0, None), "blue": (6.0, None)}
+    assert told(used.platform) == {"red": (16.0, 34.0), "blue": (6.0, 15.0)}
+    text = used.viewer.get("/reports/usage?granularity=all&format=csv").content.decode()
+    assert [line.split(",")[1:] for line in text.splitlines()[1:]] == [
+        ["red", "16.0", "8.0", "8.0", "34.0"],
+        ["blue", "6.0", "3.0", "3.0", ""],
+    ]
+
+
+def test_a_role_in_a_team_above_is_one_in_the_team(used: People) -> None:
+    above = Team.objects.create(name="colours")
+    Team.objects.filter(name="red").update(parent=above)
+    asks = caller("ana", "colours", "viewer")
+    assert {row["team"]: row["cost"] for row in rows_of(used, "granularity=all", caller=asks)} == {
+        "red": 34.0,
+        "blue": None,
+    }
+
+
+@pytest.mark.parametrize("group_by", ["user", "pool", "team,user", "team,pool"])
+def test_who_used_what_in_a_team_is_that_teams_own(used: People, group_by: str) -> None:
+    assert "bob" not in used.viewer.get(f"/reports/usage?group_by={group_by}").content.decode()
+    assert sum(row["held_gpu_hours"] for row in rows_of(used, f"group_by={group_by}", caller=used.viewer)) == 16.0
+    assert rows_of(used, f"group_by={group_by}", caller=used.outsider) == []
+
+
+def test_prices_are_for_people_with_a_role_in_some_team(used: People) -> None:
+    def prices(caller: Caller) -> list[float | None]:
+        return [pool["price_per_gpu_hour"] for pool in body_of(caller.get("/node-pools"))["results"]]
+
+    assert prices(used.viewer) == prices(used.platform) == [2.5, 1.0]
+    assert prices(used.outsider) == [None, None]
 
 
 def test_as_csv_it_has_the_same_rows_and_no_formula(used: People) -> None:

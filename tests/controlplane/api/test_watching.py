@@ -17,6 +17,7 @@ from controlplane.cluster.port import PodPhase
 from controlplane.models import Event, Membership, Token, Workload
 from controlplane.queries import feed
 from controlplane.testbed.processes import wait_until
+from scheduler.mention import mention
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job, people
 from tests.serving import serving
 
@@ -99,6 +100,15 @@ def test_a_long_poll_answers_at_once_or_when_its_time_is_up(api: People, url: st
     answer = httpx.get(f"{at}?wait_for=running&timeout=60", headers=headers(api.viewer), timeout=60, trust_env=False)
     assert answer.json()["phase"] == "Stopped"
     assert time.monotonic() - began < 20
+
+
+def test_an_answer_that_comes_later_is_without_other_teams_names(api: People, url: str) -> None:
+    """It is filled in when the middleware that puts names in has seen it already."""
+    mine, other = submit(api.member), submit(api.blue_member, "caerulea", team="blue")
+    Workload.objects.filter(pk=mine.pk).update(message=f"Makes room for {mention(str(other.pk))}.")
+    at = f"{url}/workloads/{mine.pk}?wait_for=running&timeout=0"
+    told = [httpx.get(at, headers=headers(who), trust_env=False).json() for who in (api.viewer, api.platform)]
+    assert [one["message"] for one in told] == ["Makes room for another workload.", "Makes room for blue/caerulea."]
 
 
 def test_waits_hold_no_thread_of_the_server_and_are_bounded_for_each_user(api: People, url: str) -> None:

@@ -321,6 +321,24 @@ def test_the_queue_is_paged_by_position(api: People) -> None:
     assert [row["position"] for row in page["results"] + rest["results"]] == [1, 2, 3, 4, 5]
 
 
+def test_what_starts_after_other_work_is_listed_behind_the_queue_without_a_place(api: People) -> None:
+    steps = [job("prepare", resources={"gpus": 8}), *(job(f"step-{i}", after=["prepare"]) for i in range(3))]
+    body_of(api.member.post("/workloads:batch", [*steps, job("wide", resources={"gpus": 8})]), 201)
+    rows, path = [], "/queue?page_size=2"
+    while path:
+        page = body_of(api.member.get(path))
+        rows += page["results"]
+        path = (page["next"] or "").partition("/api/v1")[2]
+    assert [(row["name"], row["position"]) for row in rows] == [
+        ("prepare", 1), ("wide", 2), ("step-0", None), ("step-1", None), ("step-2", None),
+    ]  # fmt: skip
+    told = body_of(api.member.get(f"/workloads/{rows[2]['uid']}/explanation"))
+    assert (told["position"], told["in_queue"], told["will_start"]) == (None, 2, False)
+    assert told["no_remedies"]
+    told = body_of(api.member.get(f"/workloads/{rows[1]['uid']}/explanation"))
+    assert (told["position"], told["in_queue"]) == (2, 2)
+
+
 def test_a_preview_tells_what_a_submission_would_meet_and_writes_nothing(api: People) -> None:
     before = (Workload.objects.count(), Event.objects.count())
     told = body_of(api.member.post("/workloads:preview", job(resources={"gpus": 4})))

@@ -23,7 +23,7 @@ def test_strict_order_lets_nobody_overtake_the_first_that_does_not_fit() -> None
     decisions = decide(parse(QUEUE), Settings(policy="fifo"))
     assert moves(decisions) == []
     assert reasons(decisions)["small"] is Reason.BEHIND_HIGHER_PRIORITY
-    assert messages(decisions)["small"] == "Is behind red/big: the policy starts nothing out of turn."
+    assert messages(decisions)["small"] == "Is behind [[w:big]]: the policy starts nothing out of turn."
 
 
 def test_who_could_never_start_or_is_gated_stops_nobody_under_strict_order() -> None:
