@@ -5,7 +5,7 @@ that neither a restart nor a second process is. What is over a limit costs no st
 some seconds.
 
 Looking at a password is meant to take long, so strangers could take all the time there is by trying names from many
-addresses. All addresses where nobody is signed in share a small number of tries that fail, one after the other.
+addresses. All addresses where nobody is signed in share a small number of tries that fail, two at a time.
 """
 
 import hashlib
@@ -35,11 +35,12 @@ MOST_OF_ADDRESS = 200  # for all names together: an office behind one address is
 WINDOW = timedelta(seconds=300)
 REMEMBERED = 5.0  # s for which a limit that is reached is not asked for again
 STRANGERS_AT_ONCE = 10.0  # s; what addresses where nobody is signed in have saved up together
-BUSY_SECONDS = 2  # for which somebody waits while another password is looked at
+LOOKED_AT_ONCE = 2  # passwords of strangers; each holds one of the few threads that answer
+BUSY_SECONDS = 2  # after which a stranger is to come again while so many are looked at
 
 _closed = Lately()  # limits that are reached, until they are open again
 _asked = Lately(seconds=REMEMBERED)  # those that the database was asked for just now
-_looking = threading.Lock()  # a stranger's password is looked at
+_looking = threading.BoundedSemaphore(LOOKED_AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +125,11 @@ def _turn(address: str) -> Iterator[_Turn]:
     if address in known.addresses:
         yield _Turn(None)
         return
-    if wait := _strangers().take():
-        raise TooMany(wait)
-    if not _looking.acquire(timeout=BUSY_SECONDS):
+    if not _looking.acquire(blocking=False):
         raise TooMany(BUSY_SECONDS)
     try:
+        if wait := _strangers().take():
+            raise TooMany(wait)
         yield _Turn(_strangers())
     finally:
         _looking.release()
