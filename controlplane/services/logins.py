@@ -12,7 +12,6 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
@@ -43,11 +42,12 @@ _asked = Lately(seconds=REMEMBERED)  # those that the database was asked for jus
 _looking = threading.BoundedSemaphore(LOOKED_AT_ONCE)
 
 
-@dataclass(frozen=True, slots=True)
 class TooMany(Exception):  # noqa: N818 - reads as the fact it is
     """Too many failures; come again after so many seconds."""
 
-    retry_after: int
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(retry_after)
+        self.retry_after = retry_after
 
 
 def check(*, username: str, password: str, address: str) -> User:
@@ -121,7 +121,7 @@ class _Turn:
 
 @contextmanager
 def _turn(address: str) -> Iterator[_Turn]:
-    """Look at a password now; strangers one at a time. Raises TooMany."""
+    """Look at a password now; at few of strangers at a time. Raises TooMany."""
     if address in known.addresses:
         yield _Turn(None)
         return
