@@ -5,6 +5,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import AllowAny
 from rest_framework.renderers import BaseRenderer
@@ -21,6 +22,7 @@ class Document(SpectacularAPIView):
     authentication_classes: list[Any] = []
     versioning_class = None
 
+    @extend_schema(exclude=True)
     def get(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
         """Answer with the document."""
         renderer = request.accepted_renderer

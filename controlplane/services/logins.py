@@ -100,6 +100,7 @@ def check_both(*, username: str, password: str, code: str, address: str) -> User
 def prune() -> None:
     """Forget failures that count no longer."""
     SignInFailures.objects.filter(until__lte=Now()).delete()
+    _asked.forget_all()
 
 
 def forget() -> None:

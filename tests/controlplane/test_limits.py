@@ -102,6 +102,7 @@ def test_a_refusal_costs_no_statement(api: People, narrow: Any, django_assert_nu
 
 
 def test_what_is_dear_to_answer_has_a_smaller_budget_of_its_own(api: People, narrow: Any) -> None:  # noqa: F811
+    narrow.RATE_LIMITS = {**narrow.RATE_LIMITS, "user": 1.0}
     who = fresh(api.member)
     body_of(who.get("/me"))  # from now on the token pays for itself
     assert [who.get("/usage").status_code for _ in range(4)] == [200, 200, 200, 429]
