@@ -104,7 +104,7 @@ CSP_EXCEPTIONS: dict[str, dict[str, list[str]]] = {
     "/api/": {"script-src": ["'none'"], "style-src": ["'none'"], "img-src": ["'none'"], "connect-src": ["'none'"]},
     "/api/docs": {"style-src": ["'self'", _INLINE]},
 }
-PASSWORD_HASHERS = ["controlplane.signin.hashing.Argon2Aside"]
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 AUTH_USER_MODEL = "controlplane.User"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},

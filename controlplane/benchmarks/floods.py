@@ -14,6 +14,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 
+LAST = b"\r\n0\r\n\r\n"  # the chunk that ends an answer
+
+
 @dataclass
 class Asker:
     """Connections from one address, and what was answered on them."""
@@ -33,12 +36,11 @@ class Asker:
             )
             writer.write(request)
             head = await reader.readuntil(b"\r\n\r\n")
-            length = next(
-                (int(line[15:]) for line in head.lower().split(b"\r\n") if line[:15] == b"content-length:"), 0
-            )
-            await reader.readexactly(length)
+            said = head.lower()
+            length = next((int(line[15:]) for line in said.split(b"\r\n") if line[:15] == b"content-length:"), 0)
+            await (reader.readuntil(LAST) if b"transfer-encoding: chunked" in said else reader.readexactly(length))
             self.statuses[int(head[9:12])] += 1
-            if b"connection: close" in head.lower():
+            if b"connection: close" in said:
                 writer.close()
             else:
                 self.free.append((reader, writer))

@@ -5,7 +5,7 @@ that neither a restart nor a second process is. What is over a limit costs no st
 some seconds.
 
 Looking at a password is meant to take long, so strangers could take all the time there is by trying names from many
-addresses. All addresses where nobody is signed in share a small number of tries that fail, two at a time.
+addresses. All addresses where nobody is signed in share a small number of tries that fail, one at a time.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ MOST_OF_ADDRESS = 200  # for all names together: an office behind one address is
 WINDOW = timedelta(seconds=300)
 REMEMBERED = 5.0  # s for which a limit that is reached is not asked for again
 STRANGERS_AT_ONCE = 10.0  # s; what addresses where nobody is signed in have saved up together
-LOOKED_AT_ONCE = 2  # passwords of strangers; each holds one of the few threads that answer
+LOOKED_AT_ONCE = 1  # passwords of strangers; each holds one of the few threads that answer
 BUSY_SECONDS = 2  # after which a stranger is to come again while so many are looked at
 
 _closed = Lately()  # limits that are reached, until they are open again
@@ -77,7 +77,12 @@ def closed_to(address: str) -> int:
     key = _key("address", address)
     if key in _asked:
         return round(_closed.left(key)) + 1
-    return 0 if address in known.addresses else _strangers().wait()
+    if address in known.addresses:
+        return 0
+    if not _looking.acquire(blocking=False):
+        return BUSY_SECONDS
+    _looking.release()
+    return _strangers().wait()
 
 
 def check_both(*, username: str, password: str, code: str, address: str) -> User:

@@ -1,10 +1,7 @@
 """Strangers pay for what they ask, whatever they show and from how many addresses; people are looked at first."""
 
 import json
-import os
 import secrets
-import sys
-import threading
 from typing import Any
 
 import pytest
@@ -18,7 +15,6 @@ from controlplane.known import Lately
 from controlplane.limits import Bucket
 from controlplane.models import Token, User
 from controlplane.services import logins
-from controlplane.signin import hashing
 from tests.controlplane.api.conftest import Caller, People, api, body_of, fields_of  # noqa: F401
 
 PASSWORD = "a long password of mia's"
@@ -222,15 +218,3 @@ def test_what_is_put_back_may_be_taken_again() -> None:
     assert [of.take(two, "a", now=0.0) for _ in range(2)] == [0, 0]
     of.give(two, "a")
     assert [of.take(two, "a", now=0.0) == 0 for _ in range(2)] == [True, False]
-
-
-def test_a_password_is_hashed_by_a_thread_that_comes_last(settings: Any) -> None:
-    settings.PASSWORD_HASHERS = ["controlplane.signin.hashing.Argon2Aside"]
-    stored = hashers.make_password(PASSWORD)
-    assert stored.startswith("argon2$argon2id$")
-    assert hashers.check_password(PASSWORD, stored)
-    assert not hashers.check_password("another", stored)
-    threads = [one for one in threading.enumerate() if one.name.startswith("passwords")]
-    assert threads
-    if sys.platform == "linux":
-        assert {os.getpriority(os.PRIO_PROCESS, one.native_id or 0) for one in threads} == {hashing.LAST}
