@@ -82,7 +82,7 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
             self._framing += len(data)
         self._has_ended = False
         super().data_received(data)
-        if self._refused:
+        if self._is_refused:  # by what the parser called
             return
         if self._parts > bounds.MOST_HEAD or (self._in_head and self._head > bounds.MOST_HEAD):
             self._refuse(431, f"The head of the request is larger than {bounds.MOST_HEAD // bounds.KIB} KiB.")
@@ -146,6 +146,10 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
         super().on_message_complete()
 
     # --- bounds ---------------------------------------------------------------------------------
+
+    @property
+    def _is_refused(self) -> bool:
+        return self._refused
 
     @property
     def _is_given_up(self) -> bool:

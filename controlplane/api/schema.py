@@ -38,6 +38,7 @@ def written(renderer: BaseRenderer) -> bytes:
     kind = str(renderer.media_type)
     with _lock:
         if kind not in _written:
-            document = SchemaGenerator().get_schema(request=None, public=True)
-            _written[kind] = renderer.render(document, renderer_context={})
+            document = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+            text = renderer.render(document, renderer_context={})
+            _written[kind] = text if isinstance(text, bytes) else text.encode()
     return _written[kind]

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-
 LAST = b"\r\n0\r\n\r\n"  # the chunk that ends an answer
 
 

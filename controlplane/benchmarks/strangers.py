@@ -176,7 +176,7 @@ def _signed_in(made: Installation) -> httpx.Client:
     client = httpx.Client(base_url=made.url, timeout=60, trust_env=False)
     client.get("/login/")
     form = {"username": "admin", "password": made.secret("admin_password")}
-    form["csrfmiddlewaretoken"] = client.cookies.get("csrftoken", "")
+    form["csrfmiddlewaretoken"] = client.cookies.get("csrftoken") or ""
     client.post("/login/", data=form, headers={"Referer": made.url})
     if "sessionid" not in client.cookies:
         raise BenchmarkError("admin could not sign in.")
