@@ -112,6 +112,8 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header, or a trailer."""
         self._parts += len(name) + len(value) + len(": \r\n")
+        if name.lower() == b"cookie" and value.count(b"\\") > bounds.MOST_ESCAPES:
+            value = b""  # as if no cookies had been sent
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:

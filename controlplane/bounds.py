@@ -6,6 +6,7 @@ KIB = 1024
 MOST_HEAD = 32 * KIB  # bytes of the request line and the headers together
 MOST_BODY = 1024 * KIB  # bytes; what a form of the pages may have
 MOST_JSON = 256 * KIB  # bytes; what any address of the API takes: a job file, a batch of them (docs/rest.md)
+MOST_ESCAPES = 16  # backslashes in cookies; ours have none, and Python's reader takes the square of their number
 MOST_MORE = 64 * KIB  # bytes that are still read, and thrown away, of a request that was refused
 LEAST_GROWTH = KIB  # bytes by which a body that is not whole has to grow while it is waited for
 
