@@ -23,4 +23,4 @@ USER weft
 WORKDIR /opt/weft
 EXPOSE 8000
 CMD ["uvicorn", "controlplane.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--no-access-log", \
-     "--http", "controlplane.nodelay:NoDelay", "--timeout-graceful-shutdown", "10", "--log-config", "uvicorn.json"]
+     "--http", "controlplane.bounded:Bounded", "--timeout-graceful-shutdown", "10", "--log-config", "uvicorn.json"]

@@ -5,6 +5,7 @@ and learns what the others did. So a budget may be exceeded by what all processe
 Redis, or while it does not answer, each process goes by its own count: the limit is then wider, never open.
 """
 
+import math
 import threading
 import time
 from collections import defaultdict
@@ -35,6 +36,41 @@ class Budget:
         return max(1, int(self.per_second * WINDOW))
 
 
+class Bucket:
+    """So many at once, and so many a second after that, of this process alone."""
+
+    def __init__(self, per_second: float, most: float) -> None:
+        self._rate, self._most = per_second, most
+        self._left, self._at = most, float("-inf")
+        self._lock = threading.Lock()
+
+    def take(self, *, now: float | None = None) -> int:
+        """Take one; 0, or the whole seconds until there is one again, when none was taken."""
+        at = time.monotonic() if now is None else now
+        with self._lock:
+            if at > self._at:
+                self._left = min(self._most, self._left + (at - self._at) * self._rate)
+                self._at = at
+            if self._left < 1.0 and self._rate <= 0.0:
+                return WINDOW
+            if self._left < 1.0:
+                return max(1, math.ceil((1.0 - self._left) / self._rate))
+            self._left -= 1.0
+        return 0
+
+    def wait(self) -> int:
+        """The whole seconds until there is one; 0 if there is one now."""
+        found = self.take()
+        if not found:
+            self.give()
+        return found
+
+    def give(self) -> None:
+        """Put one back."""
+        with self._lock:
+            self._left = min(self._most, self._left + 1.0)
+
+
 @dataclass
 class Counts:
     """What was taken in the present window: by this process, by others as far as known, and what they know of ours."""
@@ -52,6 +88,7 @@ class Limits:
         self._url = url
         self._counts = Counts()
         self._lock = threading.Lock()
+        self._buckets: dict[tuple[str, float, float], Bucket] = {}
         self._thread: threading.Thread | None = None
         self._end = threading.Event()
 
@@ -70,10 +107,22 @@ class Limits:
                 self._thread.start()
         return 0
 
+    def give(self, budget: Budget, key: str, cost: int = 1) -> None:
+        """Put back what was taken in this window."""
+        name = f"{budget.name}:{key}"
+        with self._lock:
+            self._counts.own[name] = max(0, self._counts.own[name] - cost)
+
+    def bucket(self, name: str, per_second: float, most: float) -> Bucket:
+        """The bucket of this name, which all of the process take from."""
+        with self._lock:
+            return self._buckets.setdefault((name, per_second, most), Bucket(per_second, most))
+
     def forget(self) -> None:
         """Begin anew."""
         with self._lock:
             self._counts = Counts()
+            self._buckets.clear()
 
     def stop(self) -> None:
         """End the thread."""

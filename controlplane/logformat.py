@@ -11,7 +11,7 @@ from controlplane.logfilter import WithoutTraceOfRefusals
 
 SECRET = re.compile(r"password|secret|token|authorization|cookie|api_key", re.IGNORECASE)
 # The password of an address such as postgres://weft:PASSWORD@host/weft, wherever it stands in a text.
-_IN_ADDRESS = re.compile(r"(\w+://[^\s:/@]*:)[^\s@/]+@")
+_IN_ADDRESS = re.compile(r"(://[^\s:/@]*:)[^\s@/]+@")
 
 
 def hide_secrets(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

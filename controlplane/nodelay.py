@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class NoDelay(HttpToolsProtocol):
-    """uvicorn's own protocol; for `uvicorn --http controlplane.nodelay:NoDelay`."""
+    """uvicorn's own protocol; bounded.py adds to it, and is what servers are started with."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Set the option on the connection, which is a TCP one unless the server listens at a path."""

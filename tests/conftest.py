@@ -81,9 +81,13 @@ def _no_what_if_processes() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _nobody_has_asked_yet() -> None:
     """Tests ask faster than people, and all from one address."""
-    from controlplane import limits
+    from controlplane import known, limits
 
     limits.of_process().forget()
+    known.credentials.forget_all()
+    known.addresses.forget_all()
+    if logins := sys.modules.get("controlplane.services.logins"):
+        logins.forget()
 
 
 @pytest.fixture(scope="session")

@@ -8,14 +8,18 @@ from typing import IO, Any, NoReturn
 from rest_framework.parsers import BaseParser
 
 from controlplane.api.refusals import BadBody, TooLarge
+from controlplane.bounds import KIB, MOST_JSON
 from controlplane.shapes import FORBIDDEN
 
-MOST_BYTES = 256 * 1024
 MOST_DEPTH = 20
 MOST_KEYS = 2_000
+MOST_VALUES = 20_000
 MOST_TEXT = 64 * 1024
 MOST_WHOLE = 2**53  # beyond it, JSON numbers differ between languages
-_BRACKETS_OUTSIDE_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"|([\[\]{}])', re.DOTALL)
+# A text, or the rest of the body where its end is missing: possessive, so that nothing is ever looked at twice.
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_NEITHER_BRACKET_NOR_COMMA = re.compile(r"[^\[\]{},]+")
+_ROUND = str.maketrans("[{]}", "(())")
 
 
 class StrictJSONParser(BaseParser):
@@ -27,9 +31,9 @@ class StrictJSONParser(BaseParser):
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
         """Return the decoded body; raises BadBody (400) or TooLarge (413)."""
-        raw = stream.read(MOST_BYTES + 1)
-        if len(raw) > MOST_BYTES:
-            raise TooLarge(f"The body is larger than {MOST_BYTES // 1024} KiB. Send less at once.")
+        raw = stream.read(MOST_JSON + 1)
+        if len(raw) > MOST_JSON:
+            raise TooLarge(f"The body is larger than {MOST_JSON // KIB} KiB. Send less at once.")
         return loads(raw)
 
 
@@ -41,8 +45,7 @@ def loads(raw: bytes) -> Any:
         raise BadBody("", f"The body is not UTF-8 (byte {error.start}). Encode it as UTF-8.") from None
     if text.startswith("\ufeff"):
         raise BadBody("", "The body begins with a byte order mark. Remove it.")
-    if _depth(text) > MOST_DEPTH:
-        raise BadBody("", f"The body is nested more than {MOST_DEPTH} deep. Flatten it.")
+    _check_frame(text)
     reader = _Reader()
     try:
         value = json.loads(
@@ -87,19 +90,25 @@ class _Reader:
         return int(digits)
 
     def decimal(self, digits: str) -> float:
-        value = float(digits)
+        value = float(digits) if len(digits) <= 30 else MOST_WHOLE
         if len(digits) > 30 or abs(value) > MOST_WHOLE:
             raise BadBody("", f"The body holds the number {digits[:20]}, which is too large or too long. Shorten it.")
         return value
 
 
-def _depth(text: str) -> int:
-    """The deepest nesting, counted before reading, so that a hostile body cannot exhaust the stack."""
-    depth = most = 0
-    for bracket in _BRACKETS_OUTSIDE_TEXT.findall(text):
-        depth += 1 if bracket in ("[", "{") else -1 if bracket in ("]", "}") else 0
-        most = max(most, depth)
-    return most
+def _check_frame(text: str) -> None:
+    """Refuse what would be deep or long to read, before it is read. Raises BadBody.
+
+    Of the body only brackets and commas are looked at, so a hostile one exhausts neither the stack nor the processor.
+    """
+    frame = _NEITHER_BRACKET_NOR_COMMA.sub("", _TEXT.sub("", text))
+    if frame.count(",") + frame.count("[") + frame.count("{") > MOST_VALUES:
+        raise BadBody("", f"The body has more than {MOST_VALUES} values. Send less at once.")
+    inner = frame.replace(",", "").translate(_ROUND)
+    for _ in range(MOST_DEPTH):
+        inner = inner.replace("()", "")  # takes the innermost level away
+    if "()" in inner or inner.count("(") > MOST_DEPTH:
+        raise BadBody("", f"The body is nested more than {MOST_DEPTH} deep. Flatten it.")
 
 
 def _texts(value: Any, at: str) -> Iterator[tuple[str, str]]:

@@ -4,10 +4,11 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, include, path, re_path
 from django.views.decorators.csrf import csrf_exempt
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 from rest_framework.permissions import AllowAny
 
 from controlplane.api import errors
+from controlplane.api.schema import Document
 from controlplane.api.views import (
     accounts,
     actions,
@@ -30,7 +31,6 @@ from controlplane.api.views import (
 
 app_name = "api"
 
-schema = SpectacularAPIView.as_view(permission_classes=[AllowAny], authentication_classes=[], versioning_class=None)
 docs = SpectacularSwaggerSplitView.as_view(  # its script is an answer of its own: none is inline
     url_name="api:schema", permission_classes=[AllowAny], authentication_classes=[]
 )
@@ -121,7 +121,7 @@ v1: list[URLPattern] = [
 ]
 urlpatterns = [
     path("v1/", include(v1)),
-    path("v1/schema", schema, name="schema"),
+    path("v1/schema", Document.as_view(), name="schema"),
     path("docs", docs, name="docs"),
     re_path(r"^(?P<rest>[\s\S]*)$", unknown),  # of any characters: a line break as well
 ]

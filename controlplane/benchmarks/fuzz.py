@@ -125,8 +125,8 @@ def _schemathesis(folder: Path, url: str, token: str, cases: int) -> dict[str, A
 
 
 def _limits() -> dict[str, str]:
-    names = ("USER_REQUESTS", "ADDRESS_REQUESTS", "ANONYMOUS_REQUESTS", "EXPENSIVE_REQUESTS", "TEAM_SUBMISSIONS")
-    return {f"WEFT_{name}": UNLIMITED for name in names}
+    of = ("USER_REQUESTS", "ADDRESS_REQUESTS", "ANONYMOUS_REQUESTS", "EXPENSIVE_REQUESTS", "STRANGERS_REQUESTS")
+    return {f"WEFT_{name}": UNLIMITED for name in (*of, "FAILED_SIGN_INS", "TEAM_SUBMISSIONS")}
 
 
 def _server_errors(report: Mapping[str, Any]) -> int:

@@ -56,6 +56,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "fuzz": Benchmark(("fuzz", "processes", "tenants"), PAGES),
     "recovery": Benchmark(("recovery", "site", "rights", "processes"), SERVER),
     "manifests": Benchmark(("manifests",), ADAPTER),
+    "parsers": Benchmark(("parsers", "patterns", "worstkinds"), PAGES),
+    "strangers": Benchmark(("strangers", "floods", "processes"), PAGES),
     "kubernetes-resync": Benchmark(("watching", "faults", "rights"), ADAPTER, "resync"),
     "turnaround": Benchmark(("turnaround", "podwatch", "rights", "processes"), SERVER),
     "watch": Benchmark(("watching", "faults", "rights"), ADAPTER, "watch"),

@@ -1,24 +1,29 @@
 """Middleware: nobody takes the server from the others. Who asks too often is answered 429 with Retry-After.
 
 Budgets are by token or session, by address, and, for what is dear to answer, once more by token or session. An address
-without a token or session has a smaller one. How many streams somebody has open, and how many dear requests at once,
-is counted in this process.
+without a token or session has a smaller one. A token or session has a budget of its own once it was right: until then,
+and where it is wrong, its address pays. Tokens that are not known yet, from addresses where nobody is signed in, share
+one more, so that strangers do not take the time of people however many addresses they have; one that turns out right
+takes nothing of it. How many streams somebody has open, and how many dear requests at once, is counted in this process.
 """
 
 import hashlib
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.utils.functional import SimpleLazyObject
 
-from controlplane import limits
+from controlplane import known, limits
 from controlplane.api import errors
-from controlplane.limits import Budget
+from controlplane.limits import Bucket, Budget
+from controlplane.services import logins
 
 EXEMPT = ("/healthz", "/readyz", "/metrics")  # asked by machines that would take a 429 for an outage
 # Whose answer costs as much as hundreds of others: reports over months, files, a search for what would help.
@@ -41,6 +46,11 @@ DEAR = frozenset(
     }
 )
 DEAR_PREFIXES = ("api/v1/reports/",)
+THEMES = ("light", "dark")
+SENT_AWAY = frozenset({301, 302, 401, 403})  # the answers to a token or session that is wrong
+SIGN_IN = frozenset({"/login/", "/api/v1/login"})
+WRONG = 4  # what a wrong token costs its address beside the request: it was looked up, and noted
+AT_ONCE = 2.0  # s; what strangers have saved up together
 
 
 class RateLimit:
@@ -60,17 +70,47 @@ class RateLimit:
         """Answer, or send away."""
         if request.path in EXEMPT:
             return self._get_response(request)
-        who, address = caller(request), request.META.get("REMOTE_ADDR") or ""
+        shown, address = caller(request), request.META.get("REMOTE_ADDR") or ""
+        who = shown if shown in known.credentials else ""
+        is_stranger = not who and has_token(request) and address not in known.addresses
         wait = self._limits.take(self._address, address)
         wait = wait or self._limits.take(self._who if who else self._nobody, who or address)
+        wait = wait or (self._strangers().take() if is_stranger else 0)
+        if request.method == "POST" and request.path in SIGN_IN:
+            wait = wait or logins.closed_to(address)
         if wait:
             return refused(request, wait)
         request.weft_caller = who or address  # type: ignore[attr-defined]
         try:
-            return self._streamed(request, who or address)
+            response = self._streamed(request, who or address)
         finally:
             if getattr(request, "weft_is_dear", False):
                 self._open.leave(f"dear:{who or address}")
+        if shown:
+            self._learn(request, response, shown, was_known=bool(who), is_stranger=is_stranger)
+        return response
+
+    def _learn(
+        self, request: HttpRequest, response: HttpResponseBase, shown: str, *, was_known: bool, is_stranger: bool
+    ) -> None:
+        """Know a credential that was right, which pays for itself from then on; charge the address for a wrong one."""
+        address = request.META.get("REMOTE_ADDR") or ""
+        if is_signed_in(request):
+            known.credentials.note(shown)
+            known.addresses.note(address)
+            if not was_known:
+                self._limits.give(self._nobody, address)
+                self._limits.take(self._who, shown)
+            if is_stranger:
+                self._strangers().give()
+        elif response.status_code in SENT_AWAY:
+            known.credentials.forget(shown)
+            if has_token(request):
+                self._limits.take(self._nobody, address, WRONG)
+
+    def _strangers(self) -> Bucket:
+        rate = settings.RATE_LIMITS["strangers"]
+        return self._limits.bucket("strangers", rate, rate * AT_ONCE)
 
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
         """Send away who asks too much of what is dear to answer, now that the address is known."""
@@ -122,9 +162,23 @@ class Open:
                 del self._counts[key]
 
 
+def is_signed_in(request: HttpRequest) -> bool:
+    """Whether a user was found by what was shown; looks for none itself, which would cost a statement."""
+    user: Any = request.__dict__.get("user")
+    if user is None or (isinstance(user, SimpleLazyObject) and not hasattr(request, "_cached_user")):
+        return False
+    return bool(user.is_authenticated)
+
+
+def has_token(request: HttpRequest) -> bool:
+    """Whether a token is shown, right or wrong, where one is looked at."""
+    return request.path.startswith("/api/") and bool(request.META.get("HTTP_AUTHORIZATION"))
+
+
 def caller(request: HttpRequest) -> str:
-    """Whose budget it is: a digest of the token or session shown, right or wrong; "" for neither."""
-    shown = request.META.get("HTTP_AUTHORIZATION") or request.COOKIES.get(settings.SESSION_COOKIE_NAME) or ""
+    """A digest of the token or session shown, right or wrong; "" for neither. Pages know sessions only."""
+    token = request.META["HTTP_AUTHORIZATION"] if has_token(request) else ""
+    shown = token or request.COOKIES.get(settings.SESSION_COOKIE_NAME) or ""
     return hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()[:32] if shown else ""
 
 
@@ -136,6 +190,11 @@ def refused(request: HttpRequest, wait: int) -> HttpResponse:
         return errors.answer(429, message, headers=headers)
     if request.headers.get("HX-Request") == "true":
         return HttpResponse(message, status=429, headers=headers, content_type="text/plain")
-    response = render(request, "429.html", {"wait": wait}, status=429)
-    response["Retry-After"] = str(wait)
-    return response
+    theme = request.COOKIES.get("weft_theme", "")
+    return HttpResponse(_page(wait, theme if theme in THEMES else ""), status=429, headers=headers)
+
+
+@lru_cache(maxsize=256)
+def _page(wait: int, theme: str) -> str:
+    """The page of a refusal, without what pages know otherwise: that would be a statement."""
+    return render_to_string("429.html", {"wait": wait, "theme": theme})

@@ -1,18 +1,28 @@
 """Signing in with a password: slow for who guesses, and alike for known and unknown names.
 
 Each try is counted before the password is looked at, so that many at once are no way around it, and in the database, so
-that neither a restart nor a second process is.
+that neither a restart nor a second process is. What is over a limit costs no statement: this process remembers it for
+some seconds.
+
+Looking at a password is meant to take long, so strangers could take all the time there is by trying names from many
+addresses. All addresses where nobody is signed in share a small number of tries that fail, one at a time.
 """
 
 import hashlib
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
+from django.conf import settings
 from django.contrib.auth import authenticate
 from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
+from controlplane import known, limits
+from controlplane.known import Lately
+from controlplane.limits import Bucket
 from controlplane.models import SignInFailures, User, bulk
 from controlplane.services import events, second_step
 from controlplane.services.clock import database_now
@@ -22,13 +32,22 @@ MOST_FAILURES = 10  # of one name from one address within WINDOW
 MOST_OF_NAME = 50  # from all addresses together: a name is not guessed by a crowd, nor locked by one neighbour
 MOST_OF_ADDRESS = 200  # for all names together: an office behind one address is larger than a person
 WINDOW = timedelta(seconds=300)
+REMEMBERED = 5.0  # s for which a limit that is reached is not asked for again
+STRANGERS_AT_ONCE = 10.0  # s; what addresses where nobody is signed in have saved up together
+LOOKED_AT_ONCE = 1  # passwords of strangers; each holds one of the few threads that answer
+BUSY_SECONDS = 2  # after which a stranger is to come again while so many are looked at
+
+_closed = Lately()  # limits that are reached, until they are open again
+_asked = Lately(seconds=REMEMBERED)  # those that the database was asked for just now
+_looking = threading.BoundedSemaphore(LOOKED_AT_ONCE)
 
 
-@dataclass(frozen=True, slots=True)
 class TooMany(Exception):  # noqa: N818 - reads as the fact it is
     """Too many failures; come again after so many seconds."""
 
-    retry_after: int
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(retry_after)
+        self.retry_after = retry_after
 
 
 def check(*, username: str, password: str, address: str) -> User:
@@ -36,14 +55,34 @@ def check(*, username: str, password: str, address: str) -> User:
 
     Names that do not exist are counted as well.
     """
-    limits = _limits(username, address)
-    _count(limits)
-    user = authenticate(username=username, password=password)
-    if isinstance(user, User):
-        _forgive(limits)
-        return user
+    keys = _limits(username, address)
+    if wait := max((_closed.left(key) for key in keys if key in _asked), default=0.0):
+        raise TooMany(round(wait) + 1)
+    with _turn(address) as turn:
+        _count(keys)
+        user = authenticate(username=username, password=password)
+        if isinstance(user, User):
+            _forgive(keys)
+            turn.was_right()
+            return user
     events.record(kind="LoginFailed", actor=username[:150], data={"address": address})
     raise Refused(401, "NotSignedIn", "", "The user name or the password is wrong.")
+
+
+def closed_to(address: str) -> int:
+    """Seconds until a try from this address would be looked at at all, whatever the name; 0 if it would be now.
+
+    Known without a statement, so that a crowd is sent away at no price.
+    """
+    key = _key("address", address)
+    if key in _asked:
+        return round(_closed.left(key)) + 1
+    if address in known.addresses:
+        return 0
+    if not _looking.acquire(blocking=False):
+        return BUSY_SECONDS
+    _looking.release()
+    return _strangers().wait()
 
 
 def check_both(*, username: str, password: str, code: str, address: str) -> User:
@@ -54,18 +93,57 @@ def check_both(*, username: str, password: str, code: str, address: str) -> User
     if not code:
         message = f"{username} signs in in two steps. Send the code of the authenticator app, too."
         raise Refused(401, "CodeNeeded", "code", message)
-    limits = {_key("code", username): MOST_FAILURES}
-    _count(limits)
+    keys = {_key("code", username): MOST_FAILURES}
+    _count(keys)
     if not second_step.accepts(user, code):
         events.record(kind="LoginFailed", actor=username[:150], data={"address": address, "step": "code"})
         raise Refused(401, "CodeWrong", "code", "The code is wrong or was used before. Wait for the next one.")
-    _forgive(limits)
+    _forgive(keys)
     return user
 
 
 def prune() -> None:
     """Forget failures that count no longer."""
     SignInFailures.objects.filter(until__lte=Now()).delete()
+    _asked.forget_all()
+
+
+def forget() -> None:
+    """Forget what this process remembers beside the database: for tests, each of which is a day of its own."""
+    _closed.forget_all()
+    _asked.forget_all()
+
+
+class _Turn:
+    """One try: whether it was taken from what strangers have together, and put back."""
+
+    def __init__(self, bucket: Bucket | None) -> None:
+        self._bucket = bucket
+
+    def was_right(self) -> None:
+        if self._bucket:
+            self._bucket.give()
+
+
+@contextmanager
+def _turn(address: str) -> Iterator[_Turn]:
+    """Look at a password now; at few of strangers at a time. Raises TooMany."""
+    if address in known.addresses:
+        yield _Turn(None)
+        return
+    if not _looking.acquire(blocking=False):
+        raise TooMany(BUSY_SECONDS)
+    try:
+        if wait := _strangers().take():
+            raise TooMany(wait)
+        yield _Turn(_strangers())
+    finally:
+        _looking.release()
+
+
+def _strangers() -> Bucket:
+    rate = settings.RATE_LIMITS["sign_ins"]
+    return limits.of_process().bucket("sign-ins", rate, rate * STRANGERS_AT_ONCE)
 
 
 def _limits(username: str, address: str) -> dict[str, int]:
@@ -82,12 +160,12 @@ def _key(*parts: str) -> str:
 
 
 @transaction.atomic
-def _count(limits: dict[str, int]) -> None:
+def _count(keys: dict[str, int]) -> None:
     """Count a try against each limit. Raises TooMany, and counts no further, where one is reached."""
     table = SignInFailures._meta.db_table
     now = database_now()
     until, moment = bulk.stored(SignInFailures, "until", (now + WINDOW, now))
-    for key, most in sorted(limits.items()):  # in one order, so that two tries do not wait for each other
+    for key, most in sorted(keys.items()):  # in one order, so that two tries do not wait for each other
         with connection.cursor() as cursor:
             cursor.execute(
                 f'INSERT INTO "{table}" ("key", "count", "until") VALUES (%s, 1, %s) '  # noqa: S608
@@ -98,9 +176,12 @@ def _count(limits: dict[str, int]) -> None:
             )
         row = SignInFailures.objects.get(key=key)
         if row.count > most:
-            raise TooMany(max(1, round((row.until - now).total_seconds())))
+            wait = max(1, round((row.until - now).total_seconds()))
+            _closed.note(key, wait)
+            _asked.note(key)
+            raise TooMany(wait)
 
 
-def _forgive(limits: dict[str, int]) -> None:
+def _forgive(keys: dict[str, int]) -> None:
     """Take a try back that was right; what others failed at the same name or address still counts."""
-    SignInFailures.objects.filter(key__in=limits, count__gt=0).update(count=F("count") - 1)
+    SignInFailures.objects.filter(key__in=keys, count__gt=0).update(count=F("count") - 1)

@@ -48,7 +48,10 @@ class PasswordForm(AuthenticationForm):
         except Refused as refused:
             raise ValidationError(refused.message) from refused
         except logins.TooMany as many:
-            wait = f"Too many attempts. Try again in {-(-many.retry_after // 60)} min."
+            seconds = many.retry_after
+            wait = f"Too many attempts. Try again in {seconds} s."
+            if seconds >= 60:
+                wait = f"Too many attempts. Try again in {-(-seconds // 60)} min."
             raise ValidationError(wait) from many
         self.confirm_login_allowed(self.user_cache)
         return dict(self.cleaned_data)

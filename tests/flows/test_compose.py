@@ -133,6 +133,7 @@ def test_the_image_starts_what_the_file_starts() -> None:
     assert env["DJANGO_SETTINGS_MODULE"] == "controlplane.settings"
     web = compose.services()["web"]["command"]
     assert web.startswith("uvicorn controlplane.asgi:application")
-    assert "--http controlplane.nodelay:NoDelay" in web
-    assert '"--http", "controlplane.nodelay:NoDelay"' in compose.FILE.with_name("Dockerfile").read_text()
+    assert "--http controlplane.bounded:Bounded" in web
+    assert '"--http", "controlplane.bounded:Bounded"' in compose.FILE.with_name("Dockerfile").read_text()
+    assert {said["tmpfs"][0] for said in compose.services().values() if "tmpfs" in said} == {"/tmp:size=64m"}
     assert Path(compose.FILE).name == "docker-compose.yml"

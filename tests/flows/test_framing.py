@@ -63,3 +63,6 @@ def test_no_request_hides_another(tmp_path: Path) -> None:
         # Refused, or not answered at all; and what stood behind it was never taken for a request.
         assert {what: statuses for what, statuses in found.items() if statuses not in ([], [400])} == {}
         assert weft.http.get("/healthz").status_code == 200
+        # The server that people start has its bounds; what each of them is, tests/controlplane/test_bounded.py tries.
+        assert answers(weft, post(b"Content-Length: 1048577", body=b"")) == [413]
+        assert answers(weft, plain.replace(b"\r\n\r\n", b"\r\nX: " + b"a" * 40_000 + b"\r\n\r\n")) == [431]

@@ -17,10 +17,10 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
 from controlplane import tuning, wake
+from controlplane.bounded import Bounded
 from controlplane.loops import aside, week
 from controlplane.loops.embedded import run
 from controlplane.management import home
-from controlplane.nodelay import NoDelay
 from controlplane.services import arrivals, presets
 from controlplane.simulator import catalogue, pastfile
 from controlplane.simulator.presets import Preset, PresetError
@@ -109,7 +109,7 @@ class Command(BaseCommand):
         server = Server(
             uvicorn.Config(
                 "controlplane.asgi:application",
-                http=NoDelay,
+                http=Bounded,
                 log_level="warning",
                 access_log=False,
                 lifespan="off",

@@ -1,5 +1,6 @@
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -19,7 +20,9 @@ def login(password: str, username: str = "mia", **headers: str) -> tuple[int, di
 
 
 @pytest.fixture
-def mia(db: None) -> User:
+def mia(db: None, settings: Any) -> User:
+    """Of the limits on passwords those of a name and an address; that of a crowd is tried in test_strangers.py."""
+    settings.RATE_LIMITS = {**settings.RATE_LIMITS, "sign_ins": 1000.0}
     return User.objects.create_user("mia", password=PASSWORD)
 
 

@@ -1,0 +1,25 @@
+"""How much of a request is read, and how long it may take to come (docs/security.md#limits)."""
+
+from dataclasses import dataclass
+
+KIB = 1024
+MOST_HEAD = 32 * KIB  # bytes of the request line and the headers together
+MOST_BODY = 1024 * KIB  # bytes; what a form of the pages may have
+MOST_JSON = 256 * KIB  # bytes; what any address of the API takes: a job file, a batch of them (docs/rest.md)
+MOST_ESCAPES = 16  # backslashes in cookies; ours have none, and Python's reader takes the square of their number
+MOST_MORE = 64 * KIB  # bytes that are still read, and thrown away, of a request that was refused
+LEAST_GROWTH = KIB  # bytes by which a body that is not whole has to grow while it is waited for
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds for which a client is waited for."""
+
+    head: float = 10.0  # from the connection, or the first byte after the request before, to the end of the head
+    body: float = 30.0  # in which a body that is not whole has to grow
+    end: float = 2.0  # in which a client that was refused may read the answer
+
+
+def most_body(path: bytes) -> int:
+    """The most bytes of a body that is sent to this address."""
+    return MOST_JSON if path.startswith(b"/api/") else MOST_BODY
