@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection, transaction
 from controlplane.models import Cycle, Event, Notice, User, Workload
 from tests.controlplane.state import World
 
-migration = import_module("controlplane.migrations.0050_mentions")
+migration = import_module("controlplane.migrations.0019_mentions")
 
 BEFORE_AND_AFTER = {
     "Is behind blue/big-1, which asks the same.": "Is behind another workload, which asks the same.",
