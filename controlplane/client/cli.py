@@ -79,6 +79,7 @@ for command in (
     read.queue,
     read.top,
     totals.quota,
+    totals.budget,
     totals.usage,
 ):
     app.command()(command)

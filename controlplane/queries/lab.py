@@ -1,7 +1,8 @@
 """What-if: the same work under the policy in force and under another, with other quotas or nodes. Writes nothing."""
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,14 +18,18 @@ from controlplane.simulator import catalogue
 from controlplane.simulator.comparison import compare
 from controlplane.simulator.episode import Episode, of_preset
 from controlplane.simulator.overrides import OverrideError, Overrides, changed_episode, changed_policy
+from controlplane.simulator.overrides import check as check_overrides
 from controlplane.simulator.playback import play
 from controlplane.simulator.presets import PresetError
+from gpushare.gpu import WHOLE
 from scheduler.policies import POLICIES
 
 POLICY_NAMES = tuple(POLICIES)
 TRACES = ("demo", "philly", "openb")
 MOST_CYCLES, MOST_HOURS, MOST_JOBS = 1000, 168, 20_000
 DEFAULT_CYCLES, DEFAULT_HOURS, DEFAULT_JOBS = 200, 24, 2000
+
+NOTHING_DIFFERS = "Nothing differs from what is in force. Give another policy, quotas or nodes."
 
 Progress = Callable[[float, str], None]
 
@@ -98,9 +103,12 @@ def check(asked: Asked) -> tuple[Policy, Policy]:
         after = changed_policy(before, asked.overrides.policy)
     except OverrideError as wrong:
         raise CannotBeAnsweredError(_below("policy", wrong.errors)) from None
+    try:
+        check_overrides(asked.overrides)
+    except OverrideError as wrong:
+        raise CannotBeAnsweredError(wrong.errors) from None
     if before == after and not asked.overrides.quotas and not asked.overrides.nodes:
-        message = "Nothing differs from what is in force. Give another policy, quotas or nodes."
-        raise CannotBeAnsweredError((FieldError("policy", message),))
+        raise CannotBeAnsweredError((FieldError("policy", NOTHING_DIFFERS),))
     return before, after
 
 
@@ -114,6 +122,8 @@ def answer(asked: Asked, progress: Progress = lambda part, text: None) -> dict[s
         other = changed_episode(episode, asked.overrides)
     except OverrideError as wrong:
         raise CannotBeAnsweredError(wrong.errors) from None
+    if before == after and (other.quotas, other.nodes) == (episode.quotas, episode.nodes):
+        raise CannotBeAnsweredError((FieldError("quotas", NOTHING_DIFFERS),))
     first = play(episode, before.scheduling, lambda part: progress(part / 2, "Replaying what is in force"))
     second = play(other, after.scheduling, lambda part: progress(0.5 + part / 2, "Replaying the other"))
     return {
@@ -127,9 +137,74 @@ def answer(asked: Asked, progress: Progress = lambda part, text: None) -> dict[s
         "policy": {"before": before.scheduling.policy, "after": after.scheduling.policy},
         "changes": [{"field": c.field, "before": c.before, "after": c.after} for c in difference(before, after)],
         "quotas_changed": len(asked.overrides.quotas),
+        "quotas": _differing_quotas(episode, other),
+        "nodes": _differing_nodes(episode, other),
         "rounds": {"before": first.rounds, "after": second.rounds},
         **compare(first, second).to_dict(),
         "took_seconds": round(time.monotonic() - began, 2),
+    }
+
+
+def differences(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What a stored answer's second replay had otherwise: what, before and after, in words."""
+    told = [(str(c["field"]), _said(c["before"]), _said(c["after"])) for c in found["changes"]]
+    for one in found.get("quotas", ()):
+        is_gpus, what = one["field"].endswith("_milli"), _WORDS[one["field"]]
+        values = [_gpus(one[side]) if is_gpus else _said(one[side]) for side in ("before", "after")]
+        told.append((f"{one['team']} in {one['pool']}: {what}", *values))
+    nodes = found.get("nodes", {})
+    for one in nodes.get("added", ()):
+        told.append((f"nodes of {one['gpus']} {one['gpu_model']} in {one['pool']}", "", f"{one['count']} more"))
+    if removed := nodes.get("removed", ()):
+        more = f" and {len(removed) - MOST_NAMED} more" if len(removed) > MOST_NAMED else ""
+        told.append(("nodes taken away", "", ", ".join(removed[:MOST_NAMED]) + more))
+    return told
+
+
+MOST_NAMED = 8  # nodes
+_WORDS = {
+    "nominal_milli": "owns",
+    "borrowing_limit_milli": "may borrow",
+    "lending_limit_milli": "lends",
+    "weight": "weight",
+}
+
+
+def _gpus(milli: int | None) -> str:
+    return "no limit" if milli is None else f"{milli / WHOLE:g} GPUs"
+
+
+def _said(value: object) -> str:
+    return "nothing" if value is None else str(value)
+
+
+_QUOTA = (
+    ("nominal_milli", "nominal"), ("borrowing_limit_milli", "borrowing"), ("lending_limit_milli", "lending"),
+    ("weight", "weight"),
+)  # fmt: skip
+
+
+def _differing_quotas(before: Episode, after: Episode) -> list[dict[str, Any]]:
+    """Each figure of a quota that differs; before is null where the team owned nothing in the pool."""
+    was = {(quota.team, quota.pool): quota for quota in before.quotas}
+    rows = []
+    for quota in after.quotas:
+        known = was.get((quota.team, quota.pool))
+        for name, attribute in _QUOTA:
+            values = getattr(known, attribute, None), getattr(quota, attribute)
+            if values[0] != values[1]:
+                row = {"team": quota.team, "pool": quota.pool, "field": name}
+                rows.append({**row, "before": values[0], "after": values[1]})
+    return rows
+
+
+def _differing_nodes(before: Episode, after: Episode) -> dict[str, list[Any]]:
+    """The nodes that are added, counted by pool and model, and the names of those taken away."""
+    known, there = {node.name for node in before.nodes}, {node.name for node in after.nodes}
+    added = Counter((node.pool, node.model, node.gpus) for node in after.nodes if node.name not in known)
+    return {
+        "added": [{"pool": p, "gpu_model": m, "gpus": n, "count": count} for (p, m, n), count in sorted(added.items())],
+        "removed": sorted(known - there),
     }
 
 

@@ -230,8 +230,9 @@ def test_a_service_is_waited_for_until_it_runs(signed_in: Scripted, weft: Weft) 
 
 def test_a_pipeline_ends_with_its_first_failure(signed_in: Scripted, weft: Weft, shell: Path) -> None:
     first = workload("prepare", "Failed", exit_code=2)
-    second = workload("train", after=["prepare"], unmet=["prepare"])
-    third = workload("serve", type="inference", after=["train"], unmet=["train"])
+    never = {"reason": "DependencyFailed", "message": "It starts after prepare has succeeded, but prepare failed."}
+    second = workload("train", "Stopped", after=["prepare"], unmet=["prepare"], **never)
+    third = workload("serve", "Stopped", type="inference", after=["train"], unmet=["train"], reason="DependencyFailed")
     (shell / "p.yaml").write_text("name: prepare\n---\nname: train\n---\nname: serve\n")
     signed_in.on("POST", "/workloads:batch", created(first, second, third))
     for one in (first, second, third):
@@ -239,5 +240,11 @@ def test_a_pipeline_ends_with_its_first_failure(signed_in: Scripted, weft: Weft,
     ran = weft("submit", "-f", "p.yaml", "--wait", "--timeout", "30")
     assert ran.code == 3
     assert "nlp/prepare is Failed (exit code 2)" in ran.err
-    assert "nlp/train can never start: what it waits for (prepare) did not succeed." in ran.err
-    assert "nlp/serve can never start: what it waits for (train) did not succeed." in ran.err
+    assert "nlp/train is Stopped: It starts after prepare has succeeded, but prepare failed." in ran.err
+    assert "nlp/serve is Stopped" in ran.err
+
+
+def test_a_step_that_cannot_start_any_more_counts_as_failed(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", AT, {**HELLO, "phase": "Stopped", "reason": "DependencyFailed"})
+    signed_in.on("GET", "/workloads", {"results": [HELLO], "next": None})
+    assert weft("wait", "nlp/hello").code == 3
