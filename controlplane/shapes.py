@@ -121,15 +121,16 @@ class Text(_AsGiven):
 
 @dataclass(frozen=True, slots=True)
 class Choice(_AsGiven):
-    """One of some words."""
+    """One of some words; names_all: a fault lists them all, also where one is near."""
 
     words: tuple[str, ...]
+    names_all: bool = False
 
     def read(self, value: Any, at: str, faults: Faults) -> Any:
         """Return the word."""
         if isinstance(value, str) and value in self.words:
             return value
-        near = get_close_matches(value, self.words, 1) if isinstance(value, str) else []
+        near = get_close_matches(value, self.words, 1) if isinstance(value, str) and not self.names_all else []
         fix = f"Did you mean {near[0]}?" if near else f"Use {_listed(self.words, 'or')}."
         return faults.add(at, f"{at} is {shown(value)}. {fix}")
 

@@ -23,6 +23,7 @@ class Session:
     url: str = ""
     token: str = ""
     context_name: str = ""
+    words_after_dashes: int = 0  # of the command line, behind `--`
 
     @cached_property
     def config(self) -> Config:

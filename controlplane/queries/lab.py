@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 
-from controlplane.models import PolicyVersion
+from controlplane.models import Node, NodePool, PolicyVersion, Team
 from controlplane.policy import Policy, difference
 from controlplane.queries import history
 from controlplane.queries.cycles import InputGoneError
@@ -20,7 +20,7 @@ from controlplane.simulator.episode import Episode, of_preset
 from controlplane.simulator.overrides import OverrideError, Overrides, changed_episode, changed_policy
 from controlplane.simulator.overrides import check as check_overrides
 from controlplane.simulator.playback import play
-from controlplane.simulator.presets import PresetError
+from controlplane.simulator.presets import Preset, PresetError
 from gpushare.gpu import WHOLE
 from scheduler.policies import POLICIES
 
@@ -103,10 +103,11 @@ def check(asked: Asked) -> tuple[Policy, Policy]:
         after = changed_policy(before, asked.overrides.policy)
     except OverrideError as wrong:
         raise CannotBeAnsweredError(_below("policy", wrong.errors)) from None
-    try:
-        check_overrides(asked.overrides)
-    except OverrideError as wrong:
-        raise CannotBeAnsweredError(wrong.errors) from None
+    if asked.overrides.quotas or asked.overrides.nodes:
+        try:
+            check_overrides(asked.overrides, *_names(asked))
+        except OverrideError as wrong:
+            raise CannotBeAnsweredError(wrong.errors) from None
     if before == after and not asked.overrides.quotas and not asked.overrides.nodes:
         raise CannotBeAnsweredError((FieldError("policy", NOTHING_DIFFERS),))
     return before, after
@@ -208,16 +209,30 @@ def _differing_nodes(before: Episode, after: Episode) -> dict[str, list[Any]]:
     }
 
 
+def _names(asked: Asked) -> tuple[list[str], list[str], set[str]]:
+    """Teams, pools and nodes that a what-if may name: those of its trace, or those there are."""
+    if asked.trace is None:
+        names = (model._default_manager.values_list("name", flat=True) for model in (Team, NodePool, Node))
+        teams, pools, nodes = (list(found) for found in names)
+        return teams, pools, set(nodes)
+    preset = _preset(asked, asked.trace)
+    return [t.name for t in preset.teams], [p.name for p in preset.pools], {n.name for n in preset.nodes}
+
+
 def _episode(asked: Asked) -> Episode:
+    if asked.trace is not None:
+        return of_preset(_preset(asked, asked.trace), asked.hours, asked.jobs)
     try:
-        if asked.trace is None:
-            return history.episode(asked.cycles)
-        preset = catalogue.load(asked.trace, load=asked.load, seed=asked.seed, data=settings.WEFT_DATA)
+        return history.episode(asked.cycles)
     except InputGoneError as gone:
         raise CannotBeAnsweredError((FieldError("cycles", str(gone)),)) from None
+
+
+def _preset(asked: Asked, trace: str) -> Preset:
+    try:
+        return catalogue.load(trace, load=asked.load, seed=asked.seed, data=settings.WEFT_DATA)
     except PresetError as wrong:
         raise CannotBeAnsweredError((FieldError("trace", str(wrong)),)) from None
-    return of_preset(preset, asked.hours, asked.jobs)
 
 
 def _below(at: str, errors: tuple[FieldError, ...]) -> tuple[FieldError, ...]:

@@ -7,7 +7,7 @@
 A quota has the fields of REST's. A node to be added is `like` one there is, with other fields where they are given.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -62,11 +62,14 @@ def changed_policy(base: Policy, document: object) -> Policy:
     return Policy.from_dict(values)
 
 
-def check(overrides: Overrides) -> None:
-    """Find what is wrong with quotas and nodes whatever work they are tried on. Raises OverrideError."""
+def check(overrides: Overrides, teams: Iterable[str], pools: Iterable[str], nodes: Collection[str]) -> None:
+    """Find what is wrong with quotas and nodes before any work is read; these are the names there are.
+
+    Raises OverrideError.
+    """
     faults = Faults()
-    _rows(overrides.quotas, NAME, NAME, faults)
-    _asked_nodes(overrides.nodes, faults)
+    _rows(overrides.quotas, Choice(tuple(sorted(teams))), Choice(tuple(sorted(pools))), faults)
+    _asked_nodes(overrides.nodes, nodes, faults)
     if faults.errors:
         raise OverrideError(faults.errors)
 
@@ -113,34 +116,36 @@ def _rows(document: object, teams: Shape, pools: Shape, faults: Faults) -> list[
 
 def _nodes(nodes: tuple[Node, ...], document: object, faults: Faults) -> tuple[Node, ...]:
     named = {node.name: node for node in nodes}
-    removed, asked = _asked_nodes(document, faults)
-    for number, name in removed:
-        if name not in named:
-            faults.add(f"nodes.remove[{number}]", f"nodes.remove[{number}]: there is no node {shown(name)}. Name one.")
+    gone, asked = _asked_nodes(document, named, faults)
     added: list[Node] = []
-    for at, given in asked:
-        added += _added(named, given, at, len(added), faults)
-    gone = {name for _, name in removed}
+    for given in asked:
+        added += _added(named, given, len(added))
     return (*(node for node in nodes if node.name not in gone), *added)
 
 
-def _asked_nodes(document: object, faults: Faults) -> tuple[list[tuple[int, str]], list[tuple[str, dict[str, Any]]]]:
-    """Names to take away, with their places; and nodes to add, with where each is, as far as they are well written."""
+def _asked_nodes(document: object, named: Collection[str], faults: Faults) -> tuple[set[str], list[dict[str, Any]]]:
+    """The names of nodes to take away, and what is to be added, as far as it is without fault."""
     if not isinstance(document, Mapping) or not document.keys() <= {"add", "remove"}:
         faults.add("nodes", f"nodes is {shown(document)}. Give an object with the lists add and remove.")
-        return [], []
-    removed = []
+        return set(), []
+    gone, added = set(), []
     for number, name in enumerate(_list(document, "remove", faults)):
-        if NAME.read(name, f"nodes.remove[{number}]", faults) is not BAD:
-            removed.append((number, name))
+        if isinstance(name, str) and name in named:
+            gone.add(name)
+        else:
+            faults.add(f"nodes.remove[{number}]", f"nodes.remove[{number}]: there is no node {shown(name)}. Name one.")
     like = Field("like", NAME, "The name of a node there is.", REQUIRED)
-    added = []
     for number, row in enumerate(_list(document, "add", faults)):
         before, at = len(faults.errors), f"nodes.add[{number}]"
         given = Record((like, *NODE_FIELDS)).read(row, at, faults)
-        if given is not BAD and len(faults.errors) == before:
-            added.append((at, given))
-    return removed, added
+        if given is BAD or len(faults.errors) > before:
+            continue
+        if given["like"] in named:
+            added.append(given)
+        else:
+            message = f"{at}.like is {shown(given['like'])}, which is no node. Name one that there is."
+            faults.add(f"{at}.like", message)
+    return gone, added
 
 
 def _list(document: Mapping[str, Any], name: str, faults: Faults) -> Iterable[Any]:
@@ -151,15 +156,11 @@ def _list(document: Mapping[str, Any], name: str, faults: Faults) -> Iterable[An
     return ()
 
 
-def _added(named: Mapping[str, Node], given: Mapping[str, Any], at: str, before: int, faults: Faults) -> list[Node]:
-    model = named.get(given["like"])
-    if model is None:
-        faults.add(f"{at}.like", f"{at}.like is {shown(given['like'])}, which is no node. Name one that there is.")
-        return []
+def _added(named: Mapping[str, Node], given: Mapping[str, Any], before: int) -> list[Node]:
     other = {
         _OF_NODE.get(f.name, f.name): given[f.name]
         for f in NODE_FIELDS
         if f.name != "count" and given[f.name] is not None
     }
-    fresh = replace(model, ready=True, schedulable=True, lost=(), **other)
+    fresh = replace(named[given["like"]], ready=True, schedulable=True, lost=(), **other)
     return [replace(fresh, name=f"added-{before + i}") for i in range(given["count"])]

@@ -75,6 +75,7 @@ def submit(  # one argument for each flag, as typer wants them; jobs.Flags takes
     weft submit training --name hello --team nlp --image example/train:1 --gpus 1 -- python train.py
     """
     session: Session = ctx.obj
+    _refuse_extra(words or (), session.words_after_dashes)
     given = jobs.Flags.of(words or (), ctx.params)
     limit = jobs.seconds(timeout) if timeout else None
     documents = from_files(file, given) if file else []
@@ -89,6 +90,14 @@ def submit(  # one argument for each flag, as typer wants them; jobs.Flags takes
     output.show(submitted, (), form) if form == Format.NAME else _announce(submitted, form, one=len(bodies) == 1)
     if wait:
         raise typer.Exit(follow_to_end(session, submitted, "ready", limit))
+
+
+def _refuse_extra(words: Sequence[str], behind: int) -> None:
+    """Before `--` stands the type alone: one word more would run as the job's command."""
+    before = words[: len(words) - behind]
+    if len(before) > 1:
+        example = f"weft submit {before[0]} ... -- {' '.join(words[1:])}"
+        raise typer.BadParameter(f"{before[1]} is one word too many. The job's command stands behind --: {example}")
 
 
 def _team(session: Session, dry_run: DryRun | None) -> str:
