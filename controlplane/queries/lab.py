@@ -23,6 +23,7 @@ from controlplane.simulator.playback import play
 from controlplane.simulator.presets import Preset, PresetError
 from gpushare.gpu import WHOLE
 from scheduler.policies import POLICIES
+from scheduler.team import Quota
 
 POLICY_NAMES = tuple(POLICIES)
 TRACES = ("demo", "philly", "openb")
@@ -148,11 +149,12 @@ def answer(asked: Asked, progress: Progress = lambda part, text: None) -> dict[s
 
 def differences(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What a stored answer's second replay had otherwise: what, before and after, in words."""
-    told = [(str(c["field"]), _said(c["before"]), _said(c["after"])) for c in found["changes"]]
+    told = [(str(c["field"]), str(c["before"]), str(c["after"])) for c in found["changes"]]
     for one in found.get("quotas", ()):
-        is_gpus, what = one["field"].endswith("_milli"), _WORDS[one["field"]]
-        values = [_gpus(one[side]) if is_gpus else _said(one[side]) for side in ("before", "after")]
-        told.append((f"{one['team']} in {one['pool']}: {what}", *values))
+        what, none = _WORDS[one["field"]]
+        is_gpus, sides = one["field"].endswith("_milli"), (one["before"], one["after"])
+        before, after = (none if v is None else f"{v / WHOLE:g} GPUs" if is_gpus else str(v) for v in sides)
+        told.append((f"{one['team']} in {one['pool']}: {what}", before, after))
     nodes = found.get("nodes", {})
     for one in nodes.get("added", ()):
         told.append((f"nodes of {one['gpus']} {one['gpu_model']} in {one['pool']}", "", f"{one['count']} more"))
@@ -164,19 +166,11 @@ def differences(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 MOST_NAMED = 8  # nodes
 _WORDS = {
-    "nominal_milli": "owns",
-    "borrowing_limit_milli": "may borrow",
-    "lending_limit_milli": "lends",
-    "weight": "weight",
+    "nominal_milli": ("owns", ""),
+    "borrowing_limit_milli": ("may borrow", "no limit"),
+    "lending_limit_milli": ("lends", "all of it"),
+    "weight": ("weight", ""),
 }
-
-
-def _gpus(milli: int | None) -> str:
-    return "no limit" if milli is None else f"{milli / WHOLE:g} GPUs"
-
-
-def _said(value: object) -> str:
-    return "nothing" if value is None else str(value)
 
 
 _QUOTA = (
@@ -186,13 +180,13 @@ _QUOTA = (
 
 
 def _differing_quotas(before: Episode, after: Episode) -> list[dict[str, Any]]:
-    """Each figure of a quota that differs; before is null where the team owned nothing in the pool."""
+    """Each figure of a quota that differs; null is no limit, as in a quota."""
     was = {(quota.team, quota.pool): quota for quota in before.quotas}
     rows = []
     for quota in after.quotas:
-        known = was.get((quota.team, quota.pool))
+        known = was.get((quota.team, quota.pool), Quota(quota.team, quota.pool, 0))
         for name, attribute in _QUOTA:
-            values = getattr(known, attribute, None), getattr(quota, attribute)
+            values = getattr(known, attribute), getattr(quota, attribute)
             if values[0] != values[1]:
                 row = {"team": quota.team, "pool": quota.pool, "field": name}
                 rows.append({**row, "before": values[0], "after": values[1]})

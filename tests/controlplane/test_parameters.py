@@ -82,7 +82,7 @@ def _live(count: int) -> None:
         told.job(f"book-{number}", kind="notebook", resources=small, idle={"park_after": "1h"})
         window = {**objective, "window": f"{number % 25 + 1}d"}
         told.job(f"serve-{number}", kind="inference", resources=small, replicas={"min": 1, "max": 4}, objective=window)
-        told.job(f"waits-{number}", gpus=8, workers=9)
+        told.job(f"waits-{number}", gpus=8, workers=8)
     for _ in range(3):
         _round(world, told)
     for workload in Workload.objects.filter(kind="training", name__startswith="train"):

@@ -11,8 +11,9 @@ from django.core.management import CommandError, call_command
 
 from controlplane.cluster.port import PodPhase
 from controlplane.loops import schedule
-from controlplane.models import NodePool, Quota, Team, Workload
+from controlplane.models import NodePool, Team, Workload
 from controlplane.queries import history, lab
+from controlplane.services import quotas as owned
 from tests.controlplane.state import World
 
 pytestmark = pytest.mark.django_db
@@ -110,8 +111,8 @@ def test_the_report_names_the_quotas_and_nodes_that_differ(lived: World, tmp_pat
     text = said("--nodes", nodes, "--quotas", quotas, "--policy", "fifo")
     for line in (
         "scheduling.policy: weft -> fifo",
-        "red in main: owns: nothing -> 4 GPUs",
-        "red in main: lends: no limit -> 1 GPUs",
+        "red in main: owns: 0 GPUs -> 4 GPUs",
+        "red in main: lends: all of it -> 1 GPUs",
         "nodes of 8 A100 in main: 2 more",
         "nodes taken away: b",
     ):
@@ -120,7 +121,8 @@ def test_the_report_names_the_quotas_and_nodes_that_differ(lived: World, tmp_pat
 
 
 def test_quotas_and_nodes_that_are_as_they_were_differ_in_nothing(lived: World, tmp_path: Path) -> None:
-    Quota.objects.create(team=Team.objects.get(name="red"), pool=NodePool.objects.get(name="main"), nominal=4000)
+    red, main = Team.objects.get(name="red"), NodePool.objects.get(name="main")
+    owned.save(team=red, pool=main, nominal=4000, actor="root")
     schedule.run_once(lived.wiring)
     lived.submit("last")
     schedule.run_once(lived.wiring)
