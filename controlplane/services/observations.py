@@ -53,7 +53,7 @@ def apply(
             uids |= dict.fromkeys(_holders(observation.gone_nodes))
         due = sweeps.due(batch.at, gang_timeout_seconds) if sweep else sweeps.Due()
         promised = sweeps.promised() if sweep or nodes_changed or _may_free(observation) else []
-        later = {*due.phases, *due.late, *promised}
+        later = {*due.phases, *due.late, *due.overtaken, *promised}
         batch.lock(uids, ahead=lambda: {*later, *dependencies.dependents({*uids, *later})})
         if not is_late:
             _add_missing(observation, batch, pods)

@@ -96,6 +96,10 @@ class Batch:
         self.moves += 1
         self.note(row, kind or to.value, reason=reason, message=message, data=data)
 
+    def followed(self, row: Row) -> None:
+        """Have those that start after a workload follow it, as if it had just come to its phase."""
+        self._steps.append((row, row.phase))
+
     def change(self, row: Row, **columns: Any) -> None:
         """Set columns without a step of the life cycle; the version stays unless it is among them."""
         for name, value in columns.items():

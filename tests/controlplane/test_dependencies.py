@@ -6,7 +6,7 @@ from controlplane.cluster.port import PodPhase
 from controlplane.models import Dependency, Event, PriorityClass, Workload
 from controlplane.queries import matters
 from controlplane.queries.eventlog import Place
-from controlplane.services import workloads
+from controlplane.services import sweeps, workloads
 from controlplane.services.errors import Refused
 from controlplane.simulator.book import Book, Record
 from scheduler.snapshot import Snapshot
@@ -150,6 +150,19 @@ def test_a_step_that_may_not_come_back_says_why_and_keeps_nothing_else_from_it(w
     assert newest("train").pk == train.pk
     told = Event.objects.get(workload=train.pk, kind="NotSubmittedAgain")
     assert "There is no priority class gone" in told.message
+
+
+def test_a_step_that_was_left_waiting_by_an_older_version_ends_with_the_next_sweep(world):
+    prepare = world.submit("prepare")
+    other = world.submit("other")
+    train = world.submit("train", after=["prepare", "other"])
+    Workload.objects.filter(pk=prepare.pk).update(phase="Failed")
+    world.later(31)
+    world.observe()
+    train.refresh_from_db()
+    assert (train.phase, train.reason, train.unmet) == ("Stopped", "DependencyFailed", ["prepare", "other"])
+    assert phase(other) == "Queued"
+    assert not sweeps.is_due(at=world.cluster.at, gang_timeout_seconds=300.0)
 
 
 def test_whoever_is_told_of_ends_reads_that_it_can_never_start(world):
