@@ -15,6 +15,7 @@ from scheduler.dependency import DEPENDENCY_FAILED
 from scheduler.workload import Phase
 
 REPLACED = "Replaced"
+MOST = 200  # steps that come back with one submission
 _ENDED_SO = f"""WHERE "phase" = '{Phase.STOPPED.value}' AND "reason" = '{DEPENDENCY_FAILED}' AND "uid" IN
     (SELECT "workload_id" FROM "controlplane_dependency" WHERE "needs_id" IN
     (SELECT "uid" FROM "controlplane_workload" WHERE %s))"""  # noqa: S608 - constants
@@ -31,9 +32,12 @@ def steps(submitted: Sequence[Workload]) -> list[Workload]:
     if not found:
         return []
     ended = list(Workload.objects.filter(pk__among=found).select_related("team", "created_by").order_by("seq"))
-    named_so = Workload.objects.filter(name__among={w.name for w in ended}).order_by("seq")
-    newest = {(team, name): uid for team, name, uid in named_so.values_list("team_id", "name", "uid")}
-    return [w for w in ended if newest[w.team_id, w.name] == w.pk]
+    of_team, teams = bulk.among(Workload, "team_id", {w.team_id for w in ended})
+    named, names = bulk.among(Workload, "name", {w.name for w in ended})
+    where = f'WHERE {of_team} AND {named} GROUP BY "team_id", "name"'
+    newest = bulk.select(Workload, ("team_id", "name"), where, (*teams, *names), extra=('MAX("seq")',))
+    last = {(team, name): seq for team, name, seq in newest}
+    return [w for w in ended if last[w.team_id, w.name] == w.seq][:MOST]
 
 
 def give_way(live: Iterable[UUID], actor: str) -> set[UUID]:

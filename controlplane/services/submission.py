@@ -91,15 +91,27 @@ def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
 
 def _submit_steps_again(submitted: Sequence[Workload], actor: str) -> None:
     """What ended because one of these had not done what it waited for; a step that is refused by now stays ended."""
-    for step in again.steps(submitted):
-        try:
-            with transaction.atomic():
-                message = f"Submitted again by {actor}, with what it starts after."
-                submit_all([Submission(stored(step.spec), step.created_by, actor, again=step.pk, message=message)])
-        except (Refused, SpecError) as error:
-            message = f"It was not submitted again: {error}"
+    steps = again.steps(submitted)
+    if len(steps) > 1 and _submitted_again(steps, actor) is None:
+        return
+    for step in steps:  # one that is refused keeps no other from it
+        refused = _submitted_again([step], actor)
+        if refused is not None:
+            message = f"It was not submitted again: {refused}"
             told = {"team": step.team.name, "workload": step.pk, "name": step.name, "phase": step.phase}
             events.record(kind="NotSubmittedAgain", actor=actor, message=message, **told)
+
+
+def _submitted_again(steps: Sequence[Workload], actor: str) -> Refused | SpecError | None:
+    """Submit these again, all or none; why not, if so."""
+    message = f"Submitted again by {actor}, with what it starts after."
+    try:
+        with transaction.atomic():
+            specs = [(step, stored(step.spec)) for step in steps]
+            submit_all([Submission(spec, w.created_by, actor, again=w.pk, message=message) for w, spec in specs])
+    except (Refused, SpecError) as error:
+        return error
+    return None
 
 
 def _actor(one: Submission) -> str:
@@ -157,10 +169,11 @@ def _refuse_twin(team: str, name: str) -> None:
 
 def _refuse_too_many(submissions: Sequence[Submission], teams: Mapping[str, Team]) -> None:
     """A team's queue has an end, so that one script cannot fill the database; the platform's own work is not asked."""
-    more = Counter(one.spec.team for one in submissions if one.user is not None and one.again is None)
+    more = Counter(one.spec.team for one in submissions if one.user is not None)
+    anew = Counter(one.spec.team for one in submissions if one.again is None)
     budget = Budget("submissions", settings.RATE_LIMITS["submissions"])
     for name, count in more.items():
-        wait = limits.of_process().take(budget, name, count)
+        wait = limits.of_process().take(budget, name, count) if anew[name] else 0
         if wait:
             message = f"Team {name} submits more than {budget.per_second:g} workloads a second. Try again in {wait} s."
             raise Refused(429, "TooManyRequests", "team", message)
