@@ -291,7 +291,7 @@ def test_a_selector_that_means_nothing_is_refused(signed_in: Scripted, weft: Wef
 def test_phases_are_taken_in_any_case(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", {"results": [HELLO], "next": None})
     assert weft("get", "--phase", "queued", "-o", "name").out == "nlp/hello\n"
-    assert "phase=Queued" in signed_in.sent("GET", "/workloads")[-1].query
+    assert signed_in.sent("GET", "/workloads")[-1].query["phase"] == "Queued"
 
 
 # --- the team meant where none is named ---------------------------------------------------------

@@ -123,9 +123,9 @@ def test_the_report_names_the_quotas_and_nodes_that_differ(lived: World, tmp_pat
 def test_quotas_and_nodes_that_are_as_they_were_differ_in_nothing(lived: World, tmp_path: Path) -> None:
     red, main = Team.objects.get(name="red"), NodePool.objects.get(name="main")
     owned.save(team=red, pool=main, nominal=4000, actor="root")
-    schedule.run_once(lived.wiring)
-    lived.submit("last")
-    schedule.run_once(lived.wiring)
+    for name in ("first", "second"):
+        lived.submit(name, gpus=8)
+        schedule.run_once(lived.wiring)
     quotas = tmp_path / "quotas.json"
     quotas.write_text('[{"team": "red", "pool": "main", "nominal_milli": 4000}]')
     with pytest.raises(CommandError, match="Nothing differs from what is in force"):
