@@ -61,9 +61,9 @@ def save(
 
 
 def _used_up(team: Team, period: str, gpu_hours: int, is_hard: bool, used_hours: float) -> str:
-    used = f"Team {team} has used {used_hours:.1f} GPU hours in this {period} already, and {gpu_hours} is not more"
+    used = f"Team {team} has used {used_hours:.1f} GPU hours this {period} already, and {gpu_hours} is not more"
     then = "nothing new of it starts until the next one begins" if is_hard else "it is told at once that it is used up"
-    return f"{used}: {then}. Give more hours, or accept it (accept_used_up)."
+    return f"{used}: {then}. Give more hours, or confirm it."
 
 
 @transaction.atomic

@@ -41,7 +41,7 @@ def test_a_budget_of_no_more_than_what_is_used_is_asked_about_before_it_is_saved
     page = admin.post(PAGE, given)
     day = next(form for form in page.context["forms"] if form.period == "day")
     assert (page.status_code, day.asks) == (422, True)
-    assert day.fields[0].fault.startswith("Team nlp has used 7.0 GPU hours in this day already, and 7 is not more")
+    assert day.fields[0].fault.startswith("Team nlp has used 7.0 GPU hours this day already, and 7 is not more")
     assert b'name="accept_used_up"' in page.content
     assert not Budget.objects.exists()
     assert admin.post(PAGE, {**given, "accept_used_up": "1"}).status_code == 302
@@ -55,7 +55,7 @@ def test_the_console_asks_before_it_saves_a_budget_that_is_used_up(bare: World, 
     )
     given = {"team": str(team.pk), "period": "day", "gpu_hours": "7", "version": ""}
     page = admin.post(ADD, given)
-    assert b"has used 7.0 GPU hours in this day already" in page.content
+    assert b"has used 7.0 GPU hours this day already" in page.content
     assert not Budget.objects.exists()
     assert admin.post(ADD, {**given, "accept_used_up": "on"}).status_code == 302
     assert Budget.objects.get().gpu_hours == 7

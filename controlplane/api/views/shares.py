@@ -91,7 +91,13 @@ class Budget(View):
         of = self.team(Verb.ADMINISTER, team)
         used = queries.used_hours(clock.now(), of, period)
         seen = if_match(request)
-        budgets.save(team=of, period=period, actor=self.actor, version=seen, used_hours=used, **values)
+        try:
+            budgets.save(team=of, period=period, actor=self.actor, version=seen, used_hours=used, **values)
+        except Refused as refused:
+            if refused.code != budgets.USED_UP:
+                raise
+            message = f"{refused.message} To confirm, send accept_used_up: true."
+            raise Refused(refused.status, refused.code, refused.field, message) from None
         return _answered(team, period)
 
     @endpoint(status=204, least=PLATFORM_ADMIN, headers=VERSION, problems=(412,), tag=TAG, operation="remove_budget")

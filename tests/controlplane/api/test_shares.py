@@ -53,7 +53,7 @@ def test_a_budget_of_no_more_than_what_is_used_is_saved_only_where_that_is_accep
     refused = api.platform.send("PUT", path, {"gpu_hours": 50, "is_hard": True})
     assert fields_of(refused, 422) == ["gpu_hours"]
     [fault] = refused.json()["errors"]
-    assert "Team red has used 50.0 GPU hours in this week already, and 50 is not more: nothing new" in fault["message"]
+    assert "Team red has used 50.0 GPU hours this week already, and 50 is not more: nothing new" in fault["message"]
     assert api.platform.get(path).status_code == 404
     assert body_of(api.platform.send("PUT", path, {"gpu_hours": 50, "accept_used_up": True}))["is_used_up"] is True
     assert body_of(api.platform.send("PUT", path, {"gpu_hours": 50}))["gpu_hours"] == 50  # nothing changes
