@@ -33,7 +33,7 @@ def condition(column: str, field: Any, values: Iterable[Any], connection: Any) -
 
 @models.ForeignObject.register_lookup  # which does not inherit the lookups of fields
 @models.Field.register_lookup
-class Among(Lookup):  # type: ignore[type-arg]  # generic in the stubs only
+class Among(Lookup):
     """`filter(name__among=values)`: as `__in` with a list of values, and one parameter."""
 
     lookup_name = "among"
@@ -42,7 +42,7 @@ class Among(Lookup):  # type: ignore[type-arg]  # generic in the stubs only
         """The values as they are; the field prepares them when the statement is made."""
         return list(self.rhs)
 
-    def as_sql(self, compiler: Any, connection: Any) -> Condition:
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
         """The condition, and its parameters."""
         column, before = self.process_lhs(compiler, connection)
         sql, values = condition(column, self.lhs.output_field, self.rhs, connection)

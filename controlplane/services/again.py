@@ -44,7 +44,7 @@ def give_way(live: Iterable[UUID], actor: str) -> set[UUID]:
     """End those of these that were submitted again and have not been placed yet; which they are."""
     uids = list(live)
     told = Event.objects.filter(workload__among=uids, kind="Submitted").values_list("workload", "data")
-    waiting = [uid for uid, data in told if data.get("again")]
+    waiting = [uid for uid, data in told if uid is not None and data.get("again")]
     if not waiting:
         return set()
     batch = Batch(clock.now(), actor)

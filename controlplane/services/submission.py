@@ -98,7 +98,7 @@ def _submit_steps_again(submitted: Sequence[Workload], actor: str) -> None:
         refused = _submitted_again([step], actor)
         if refused is not None:
             message = f"It was not submitted again: {refused}"
-            told = {"team": step.team.name, "workload": step.pk, "name": step.name, "phase": step.phase}
+            told: dict[str, Any] = {"team": step.team.name, "workload": step.pk, "name": step.name, "phase": step.phase}
             events.record(kind="NotSubmittedAgain", actor=actor, message=message, **told)
 
 
