@@ -136,7 +136,12 @@ class Dependency(models.Model):
     workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="dependencies")
     needs = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="dependents")
     when = models.CharField(
-        max_length=9, blank=True, choices=[(w.value, w.value) for w in When], help_text="Empty: by the kind of `needs`."
+        max_length=9,
+        blank=True,
+        default="",
+        db_default="",  # for processes of the version before, while it is being replaced
+        choices=[(w.value, w.value) for w in When],
+        help_text="Empty: by the kind of `needs`.",
     )
 
     class Meta:
