@@ -6,7 +6,21 @@ Reading, the REST schema and the documentation of a field come from here. Rules 
 import re
 
 from controlplane import quantities
-from controlplane.shapes import REQUIRED, Choice, Field, Flag, Items, Pairs, Quantity, Record, Shape, Text, Whole
+from controlplane.shapes import (
+    REQUIRED,
+    Choice,
+    Field,
+    Flag,
+    Items,
+    Named,
+    Pairs,
+    Quantity,
+    Record,
+    Shape,
+    Text,
+    Whole,
+)  # fmt: skip
+from scheduler.dependency import When
 from scheduler.workload import Kind, Level
 
 LABEL = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
@@ -203,6 +217,12 @@ OBJECTIVE = Record(
         Field("window", _duration("28d", ("1h", 3600.0)), "Over how long that is counted.", "28d"),
     )
 )
+NEEDED = Record(
+    (
+        Field("name", NAME, "Name of a workload of the team.", REQUIRED),
+        Field("when", Choice(tuple(When)), "What it must be; if absent, what its type means by being met."),
+    )
+)
 TRAINING, NOTEBOOK, INFERENCE = (kind.value for kind in Kind)
 HEAD = (
     Field("type", Choice(tuple(Kind)), "training, notebook or inference.", REQUIRED),
@@ -224,7 +244,11 @@ BODY = (
     Field("resources", RESOURCES, "What each worker needs, such as {gpus: 1}.", REQUIRED),
     Field("topology", TOPOLOGY, "How close together the workers are: nvlink, node, rack or zone."),
     Field("max_duration", _duration("12h"), "Ends it after so long a running time."),
-    Field("after", Items(NAME, 20, is_unique=True), "Workloads of the team that must be met first."),
+    Field(
+        "after",
+        Items(Named(NEEDED), 20),
+        "Workloads of the team that must be met first: names, or {name: prepare, when: ended}.",
+    ),
     Field("labels", Pairs(Text(63, LABEL_TEXT, LABEL_FIX), Text(63, LABEL_TEXT, LABEL_FIX), 50), "Free labels."),
 )
 EXPECTED = Field("expected_duration", _duration("6h"), "A hint: running time in total.")

@@ -123,8 +123,12 @@ def _seconds(value: float) -> str:
 
 
 def _names(values: Mapping[str, Any], faults: Faults) -> None:
-    if values["after"] not in (None, BAD) and values["name"] in values["after"]:
+    names = [one["name"] for one in values["after"] or ()] if values["after"] is not BAD else []
+    if values["name"] in names:
         faults.add("after", f"after names {values['name']} itself. Remove it.")
+    twice = next((name for name in names if names.count(name) > 1 and name is not BAD), None)
+    if twice is not None:
+        faults.add("after", f"after names {twice} twice. Keep one.")
     variables = list(values["env"] or {}) if values["env"] is not BAD else []
     secrets = values["secrets"] if values["secrets"] not in (None, BAD) else ()
     _unique(

@@ -220,7 +220,7 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
-        # Each number of marks in an IN list is a statement of its own; compiling one costs more than running it.
+        # Compiling a statement costs more than running it.
         "cached_statements": 1024,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-65536; "
         "PRAGMA wal_autocheckpoint=4000;",

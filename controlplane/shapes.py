@@ -121,15 +121,16 @@ class Text(_AsGiven):
 
 @dataclass(frozen=True, slots=True)
 class Choice(_AsGiven):
-    """One of some words."""
+    """One of some words; names_all: a fault lists them all, also where one is near."""
 
     words: tuple[str, ...]
+    names_all: bool = False
 
     def read(self, value: Any, at: str, faults: Faults) -> Any:
         """Return the word."""
         if isinstance(value, str) and value in self.words:
             return value
-        near = get_close_matches(value, self.words, 1) if isinstance(value, str) else []
+        near = get_close_matches(value, self.words, 1) if isinstance(value, str) and not self.names_all else []
         fix = f"Did you mean {near[0]}?" if near else f"Use {_listed(self.words, 'or')}."
         return faults.add(at, f"{at} is {shown(value)}. {fix}")
 
@@ -268,6 +269,29 @@ class Items:
         array: Schema = {"type": "array", "items": self.each.schema(), "maxItems": self.most}
         array |= {"uniqueItems": True} if self.is_unique else {}
         return {"anyOf": [array, self.each.schema()]} if self.takes_one else array
+
+
+@dataclass(frozen=True)
+class Named:
+    """An object, or in its place only the text of its first field; reads as the object either way."""
+
+    record: "Record"
+
+    def read(self, value: Any, at: str, faults: Faults) -> Any:
+        """Return a dict."""
+        first = self.record.fields[0]
+        if isinstance(value, Mapping):
+            return self.record.read(value, at, faults)
+        name = first.shape.read(value, at, faults)
+        return BAD if name is BAD else {**dict.fromkeys(f.name for f in self.record.fields), first.name: name}
+
+    def filled(self, value: Any) -> Any:
+        """Return it as given."""
+        return self.record.filled(value) if isinstance(value, Mapping) else value
+
+    def schema(self) -> Schema:
+        """Return both forms."""
+        return {"anyOf": [self.record.fields[0].shape.schema(), self.record.schema()]}
 
 
 @dataclass(frozen=True, slots=True)

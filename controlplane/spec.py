@@ -6,19 +6,22 @@ between fields). All faults are named at once.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from controlplane import jobfile, jobrules, quantities
 from controlplane.shapes import Faults, FieldError, Schema, below, shown
 from gpushare.gpu import Share
 from scheduler.workload import Ask, Gang, Kind, Level, Role, Topology
 
-__all__ = ["Checkpoint", "FieldError", "Objective", "Spec", "SpecError", "amended", "is_amendable", "parse", "schemas"]
+__all__ = [
+    "Checkpoint", "FieldError", "Needed", "Objective", "Spec", "SpecError", "amended", "is_amendable", "parse",
+    "schemas", "stored",
+]  # fmt: skip
 
 AMENDABLE = (
     "priority_class", "workers", "replicas", "resources", "topology", "expected_duration", "max_duration", "labels",
 )  # fmt: skip
-LISTS = ("command", "args", "secrets", "volumes", "pull_secrets", "after")
+LISTS = ("command", "args", "secrets", "volumes", "pull_secrets")
 REMOVABLE = (
     "priority_class",
     "topology",
@@ -42,6 +45,13 @@ class Checkpoint:
 
     interval: float | None = None
     grace: float = 30.0
+
+
+class Needed(NamedTuple):
+    """A workload of the team that this one starts after; `when` is empty for what its kind means by being met."""
+
+    name: str
+    when: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +103,7 @@ class Spec:
     max_duration: float | None = None
     deadline: float | None = None
     retries: int = 0
-    after: tuple[str, ...] = ()
+    after: tuple[Needed, ...] = ()
     idle: Idle = Idle()
     objective: Objective | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -170,6 +180,12 @@ def parse(document: object, *, allow_simulated: bool = False) -> Spec:
     if faults.errors:
         raise SpecError(faults.errors)
     return _spec(values, _text(record.filled(document)), simulated)
+
+
+def stored(document: Mapping[str, Any]) -> Spec:
+    """A stored document read again. Raises SpecError if what is allowed has changed since."""
+    given = {name: value for name, value in document.items() if name != "normalised"}
+    return parse(given, allow_simulated=True)
 
 
 def amended(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Spec:
@@ -288,6 +304,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         max_duration=values["max_duration"],
         deadline=values.get("deadline"),
         retries=values.get("retries") or 0,
+        after=tuple(Needed(one["name"], one["when"] or "") for one in values["after"] or ()),
         idle=Idle(idle["park_after"]) if idle else Idle(),
         # milli-percent to a part: 99.9 % is 99,900
         objective=objective

@@ -29,6 +29,7 @@ ABOUT = {
     "add": "Nodes to add, one kind a line: a node that there is, and how many like it.",
     "remove": "Nodes to take away, by name.",
 }
+MOST_NAMED = 3  # quotas of a request in a few words
 EXAMPLES = {
     "settings": "max_preemptions = 1",
     "quotas": "nlp a100 32",
@@ -107,7 +108,9 @@ def differs(asked: Mapping[str, Any]) -> str:
     said += [f"{name} = {value}" for name, value in settings.items()]
     if scaling := (asked.get("policy") or {}).get("scaling"):
         said.append(words.plural(len(scaling), "setting") + " of scaling")
-    said += [words.plural(len(asked[name]), name.removesuffix("s")) for name in ("quotas",) if asked.get(name)]
+    quotas = asked.get("quotas") or ()
+    said += [f"{row.get('team')} in {row.get('pool')}" for row in quotas[:MOST_NAMED]]
+    said += [f"{words.plural(len(quotas) - MOST_NAMED, 'quota')} more"] if len(quotas) > MOST_NAMED else []
     nodes = asked.get("nodes") or {}
     added = sum(row.get("count") or 1 for row in nodes.get("add") or ())
     gone = len(nodes.get("remove") or ())

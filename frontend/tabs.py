@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from controlplane.cluster.port import ClusterUnreachable
 from controlplane.queries import access, cluster, measured, sla
 from controlplane.queries import workloads as queries
+from controlplane.queries.workloadrows import starts_after
 from controlplane.services.samples import PERIOD as SAMPLE_SECONDS
 from frontend import charts, forms, remedies, words
 from frontend.views import answers
@@ -104,6 +105,7 @@ def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str
         "position": found["position"],
         "in_queue": found["in_queue"],
         "expected": None if found["will_start"] else found["expected_start"],
+        "first": starts_after(w.spec if isinstance(w.spec, Mapping) else {}, w.unmet),
         "latest": _without_old_reasons(_events(w, LATEST)),
         "facts": [] if Phase(w.phase) in WAITING else _facts(w),
     }

@@ -121,6 +121,7 @@ _TONE_OF_KIND = {
     "Placed": ("ok", "placed"),
     "Reserved": ("accent", "reserved"),
     "Submitted": ("accent", "submitted"),
+    "NotSubmittedAgain": ("warn", "not submitted again"),
     "Starting": ("accent", "starting"),
     "Running": ("ok", "running"),
     "Evicted": ("bad", "evicted"),

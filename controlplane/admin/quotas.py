@@ -132,21 +132,28 @@ class BudgetForm(ServiceForm):
     """One team's GPU hours in each period."""
 
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+    accept_used_up = forms.BooleanField(
+        label="Save it all the same", required=False, help_text="Asked only where as much is used already."
+    )
 
     class Meta:
         model = Budget
-        fields = ("team", "period", "gpu_hours", "is_hard", "version")
+        fields = ("team", "period", "gpu_hours", "is_hard", "version", "accept_used_up")
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
         """Set the budget, if it is still the one that was shown."""
         given = self.cleaned_data
+        team = given.get("team") or self.instance.team
+        period = given.get("period") or self.instance.period
         row = budgets.save(
-            team=given.get("team") or self.instance.team,
-            period=given.get("period") or self.instance.period,
+            team=team,
+            period=period,
             gpu_hours=given["gpu_hours"],
             is_hard=given["is_hard"],
             actor=self.actor,
             version=0 if self.instance.pk is None else given["version"],
+            used_hours=shares.used_hours(clock.now(), team, period),
+            accept_used_up=given["accept_used_up"],
         )
         return row, ()
 

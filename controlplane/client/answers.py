@@ -16,6 +16,7 @@ WAITING = ("Submitted", "Queued", "Held", "Reserved")
 UP = ("Running", "Scaling", "Degraded")
 ENDED = ("Stopped", "Succeeded", "Failed", "Rejected", "Expired")
 LIVE = (*WAITING, "Admitted", "Starting", *UP, "Checkpointing", "Preempted", "Suspending", "Suspended", "Stopping")
+PHASES = (*LIVE, *ENDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,7 @@ class Workload(Answer):
     exit_code: int | None = None
     progress: float | None = None
     after: tuple[str, ...] | list[str] = ()
+    starts_after: tuple[Json, ...] | list[Json] = ()  # {name, when, met} each
     unmet: tuple[str, ...] | list[str] = ()
     submitted_at: str | None = None
     started_at: str | None = None

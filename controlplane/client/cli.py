@@ -49,7 +49,7 @@ def options(
     context: Annotated[str, typer.Option("--context", help="Which stored sign-in to use (else WEFT_CONTEXT).")] = "",
 ) -> None:
     """Weft: submit work to a shared GPU cluster, and see what runs and why something waits."""
-    ctx.obj = Session(url=url, token=token, context_name=context)
+    ctx.obj = Session(url=url, token=token, context_name=context, words_after_dashes=ctx.obj or 0)
     ctx.call_on_close(ctx.obj.close)
 
 
@@ -79,6 +79,7 @@ for command in (
     read.queue,
     read.top,
     totals.quota,
+    totals.budget,
     totals.usage,
 ):
     app.command()(command)
@@ -94,7 +95,8 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; typer makes 2 of wrong usage and 130 of Ctrl-C."""
     try:
-        app(global_first(arguments), prog_name="weft")
+        behind = len(arguments) - arguments.index("--") - 1 if "--" in arguments else 0
+        app(global_first(arguments), prog_name="weft", obj=behind)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else OK
     except WeftError as error:

@@ -45,6 +45,16 @@ class ClusterClient(Connection):
         """Yield a team's budgets of GPU hours."""
         return self._pages(f"/teams/{part(team)}/budgets", {}, Budget)
 
+    def save_budget(
+        self, team: str, period: str, *, gpu_hours: int, is_hard: bool = False, accept_used_up: bool = False
+    ) -> Budget:
+        """Set a team's budget for each day, week or month.
+
+        Raises WeftError with code UsedUpAlready if as much is used already and that is not accepted.
+        """
+        body = {"gpu_hours": gpu_hours, "is_hard": is_hard, "accept_used_up": accept_used_up}
+        return Budget.of(self._transport.send("PUT", f"/teams/{part(team)}/budgets/{part(period)}", body=body))
+
     def usage(self, *, group_by: str = "team", granularity: str = "all", start: str = "", end: str = "") -> Json:
         """Return GPU hours held and computed, grouped by any of team, user, pool, workload."""
         params = {"group_by": group_by, "granularity": granularity, "from": start, "to": end}

@@ -96,9 +96,8 @@ def wait(
     """Wait for several workloads; return them as they were when their wait was over, in the order given.
 
     `until` is "terminal", "running" or a phase; "ready" is running for services and notebooks, which do not end by
-    themselves, and terminal for training. `seen` is called for each change. A workload whose `after` has failed can
-    never start, so it is not waited for. Raises WaitTimeout. One whose changes nobody wants to see is waited for by
-    long polls.
+    themselves, and terminal for training. `seen` is called for each change. Raises WaitTimeout. One whose changes
+    nobody wants to see is waited for by long polls.
     """
     is_polled = seen is None and len(uids) == 1 and until in POLLED
     pace = Pace(None if timeout is None else time.monotonic() + timeout)
@@ -138,7 +137,6 @@ class _Watched:
             self.open[uid] = now
             if is_met(now, self.until):
                 self._end(now)
-        self._give_up()
         return changes
 
     def timed_out(self, timeout: float) -> WaitTimeout:
@@ -148,13 +146,6 @@ class _Watched:
             return WaitTimeout(f"No answer within {timeout:g} s.")
         more = f" and {len(seen) - 1} more" if len(seen) > 1 else ""
         return WaitTimeout(f"{seen[0].path}{more} is still {seen[0].phase} after {timeout:g} s. It goes on.")
-
-    def _give_up(self) -> None:
-        """End the wait for what can never start, because what it waits for has failed."""
-        lost = {one.path for one in self.done.values() if has_failed(one, self.until)}
-        for one in [one for one in self.open.values() if one]:
-            if lost.intersection(f"{one.team}/{name}" for name in one.unmet):
-                self._end(one)
 
     def _end(self, workload: Workload) -> None:
         self.done[workload.uid] = workload
@@ -172,15 +163,10 @@ def is_met(workload: Workload, until: str) -> bool:
     return workload.phase.lower() == until.lower()
 
 
-def has_failed(workload: Workload, until: str) -> bool:
-    """Whether what waits for this one (`after`) waits in vain: it ended badly, or can never start itself."""
-    if not workload.has_ended:
-        return not is_met(workload, until)
-    return exit_code(workload) != 0 and not (workload.type == "notebook" and workload.phase == "Stopped")
-
-
 def exit_code(workload: Workload) -> int:
     """Return the exit code for a workload that was waited for (docs/cli.md#exit-codes)."""
+    if workload.phase == "Stopped" and workload.reason == "DependencyFailed":
+        return 3
     return {"Failed": 3, "Rejected": 5, "Expired": 5, "Stopped": 6}.get(workload.phase, 0)
 
 

@@ -12,6 +12,7 @@ from controlplane.client.errors import WeftError
 if TYPE_CHECKING:
     from controlplane.client.client import Client
 
+VIEWER = "viewer"  # a role that submits nothing
 NO_SERVER = "No server is known. Sign in with `weft login URL`, or set WEFT_URL and WEFT_TOKEN."
 
 
@@ -22,6 +23,7 @@ class Session:
     url: str = ""
     token: str = ""
     context_name: str = ""
+    words_after_dashes: int = 0  # of the command line, behind `--`
 
     @cached_property
     def config(self) -> Config:
@@ -39,6 +41,16 @@ class Session:
         if not self.context.url:
             raise WeftError(NO_SERVER)
         return connect(self.context.url, self.context.token)
+
+    @cached_property
+    def team(self) -> str:
+        """The team meant where none is named: that of the context, else the only one of the token; "" for none."""
+        if self.context.team:
+            return self.context.team
+        me = self.client.whoami()
+        bound = (me.token or {}).get("team")
+        teams = [str(bound)] if bound else [str(one["team"]) for one in me.teams if one["role"] != VIEWER]
+        return teams[0] if len(teams) == 1 else ""
 
     @property
     def name(self) -> str:

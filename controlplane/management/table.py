@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from controlplane.policy import Change
+from controlplane.queries import lab
 
 HEAD = ("team", "jobs", "started", "wait p50", "wait p95", "preemptions", "utilisation")
 
@@ -14,10 +14,8 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     gpus = episode["gpus"]
     there = f"{gpus['before']} GPUs" + (f" -> {gpus['after']}" if gpus["after"] != gpus["before"] else "")
     yield f"{episode['work'] or episode['name']}: {episode['jobs']} jobs in {episode['hours']:g} h on {there}"
-    for change in found["changes"]:
-        yield f"  {Change(**change)}"
-    if found["quotas_changed"]:
-        yield f"  {found['quotas_changed']} quotas are other"
+    for what, before, after in lab.differences(found):
+        yield f"  {what}: {before} -> {after}" if before else f"  {what}: {after}"
     yield ""
     rows = [HEAD, *(_cells(row) for row in found["teams"])]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]

@@ -12,10 +12,12 @@ from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, models
 
+from controlplane.models.among import Condition, column_type, condition
+
 Convert = Callable[[Any], Any]
 _PLAIN = (models.CharField, models.IntegerField, models.FloatField, models.BooleanField)
 DEADLOCK, LOCK_TIMEOUT = "40P01", "55P03"  # SQLSTATE
-CHUNK = 900  # values in one IN list; SQLite allows 999 where it was built with its old default
+CHUNK = 10_000  # values or rows in one statement, so that each ends long before its time-out of 10 s
 
 
 def insert(
@@ -29,7 +31,8 @@ def insert(
         return
     # A conflict clause may meet the same row twice, which one statement may not.
     if _is_postgres() and len(rows) > 1 and not conflict:
-        _insert_together(model, names, rows, sql)
+        for part in chunks(rows):
+            _insert_together(model, names, part, sql)
     else:
         _execute(f"{_insertion(model, names, sql)} {conflict}", _fields(model, names), rows)
 
@@ -66,7 +69,7 @@ def update(
     if not rows:
         return 0
     if _is_postgres() and len(rows) > 1:
-        return _update_together(model, names, keys, rows, in_order)
+        return sum(_update_together(model, names, keys, part, in_order) for part in chunks(rows))
     fields = _fields(model, names + keys)
     assigned = ", ".join(f'"{field.column}" = %s' for field in fields[: len(names)])
     found = " AND ".join(f'"{field.column}" = %s' for field in fields[len(names) :])
@@ -78,8 +81,8 @@ def delete(model: type[models.Model], key: str, values: Sequence[Any]) -> None:
     if _is_postgres():
         for part in chunks(values):
             with connection.cursor() as cursor:
-                where = f'"{_fields(model, (key,))[0].column}" IN {marks(part)}'
-                cursor.execute(f'DELETE FROM "{model._meta.db_table}" WHERE {where}', stored(model, key, part))  # noqa: S608
+                where, among_these = among(model, key, part)
+                cursor.execute(f'DELETE FROM "{model._meta.db_table}" WHERE {where}', among_these)  # noqa: S608
     elif values:
         (field,) = _fields(model, (key,))
         statement = f'DELETE FROM "{model._meta.db_table}" WHERE "{field.column}" = %s'  # noqa: S608
@@ -138,14 +141,8 @@ def _update_together(
 @lru_cache(maxsize=256)
 def _table(fields: tuple[Any, ...]) -> str:
     """The rows of `_as_json` as a table "v" with columns "v0", "v1", ..."""
-    columns = ", ".join(f'"v{number}" {_type(field)}' for number, field in enumerate(fields))
+    columns = ", ".join(f'"v{number}" {column_type(field, connection)}' for number, field in enumerate(fields))
     return f'json_to_recordset(%s::json) AS "v" ({columns})'
-
-
-def _type(field: Any) -> str:
-    """The type to compare and assign with; without a length, which a cast would cut off silently."""
-    name = str(field.db_type(connection))
-    return "text" if name.startswith("varchar") else name
 
 
 def _as_json(fields: tuple[Any, ...], rows: Sequence[Sequence[Any]]) -> str:
@@ -192,8 +189,14 @@ def stored(model: type[models.Model], name: str, values: Iterable[Any]) -> list[
     return [prepare(value, database) for value in values]
 
 
+def among(model: type[models.Model], name: str, values: Iterable[Any]) -> Condition:
+    """The condition that a column is one of these values, and its one parameter; for more of them see `chunks`."""
+    (field,) = _fields(model, (name,))
+    return condition(f'"{field.column}"', field, values, _database())
+
+
 def marks(values: Sequence[Any]) -> str:
-    """The parameter marks of an IN list."""
+    """The parameter marks of a list that is written in the code; `among` is for all others."""
     return f"({', '.join(['%s'] * len(values))})"
 
 
@@ -207,11 +210,11 @@ def is_lost_to_others(error: OperationalError) -> bool:
     return getattr(error.__cause__, "sqlstate", "") in (DEADLOCK, LOCK_TIMEOUT)
 
 
-def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
-    """The values in lists short enough for one IN."""
+def chunks(values: Iterable[Any], most: int = CHUNK) -> Iterator[list[Any]]:
+    """The values in lists short enough for one statement."""
     every = list(values)
-    for start in range(0, len(every), CHUNK):
-        yield every[start : start + CHUNK]
+    for start in range(0, len(every), most):
+        yield every[start : start + most]
 
 
 @lru_cache(maxsize=256)

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from controlplane.models.team import PriorityClass, Team, User
+from scheduler.dependency import When
 from scheduler.workload import ENDED, Kind, Phase
 
 
@@ -130,10 +131,18 @@ class Placement(models.Model):
 
 
 class Dependency(models.Model):
-    """`workload` starts when `needs` is met: training succeeded, notebook ended by its owner, service healthy."""
+    """`workload` starts when `needs` is as `when` says (scheduler/dependency.py)."""
 
     workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="dependencies")
     needs = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="dependents")
+    when = models.CharField(
+        max_length=9,
+        blank=True,
+        default="",
+        db_default="",  # for processes of the version before, while it is being replaced
+        choices=[(w.value, w.value) for w in When],
+        help_text="Empty: by the kind of `needs`.",
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workload", "needs"], name="one_dependency_each")]

@@ -237,7 +237,7 @@ def _claims(now: Snapshot) -> Iterator[Claim]:
         promised = tuple(a for a in workload.placement if a.reserved and not a.leaving)
         if not workload.after or not promised:
             continue
-        left = Placement.objects.filter(workload__in=[uid for uid in workload.after if uid != workload.id])
+        left = Placement.objects.filter(workload__among=[uid for uid in workload.after if uid != workload.id])
         newest = left.filter(released_at__isnull=False).order_by("-released_at").values_list("released_at", flat=True)
         if (newest.first() or now.at) < now.at - ADMISSION_SECONDS:
             yield Claim(workload.id, workload.attempt, promised, workload.after)

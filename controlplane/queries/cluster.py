@@ -166,12 +166,12 @@ def node(name: str, visible: Collection[str] | None) -> NodeRow | None:
 
 def hosts(names: Sequence[str], visible: Collection[str] | None) -> tuple[NodeRow, ...]:
     """The machines of these names."""
-    return tuple(_rows(Node.objects.filter(name__in=names).select_related("pool"), visible))
+    return tuple(_rows(Node.objects.filter(name__among=names).select_related("pool"), visible))
 
 
 def running(found: Collection[Workload]) -> dict[UUID, int]:
     """How many workers of each of these workloads run; companions are not counted."""
-    up = Placement.objects.filter(workload__in=[w.pk for w in found], pod_phase=PodPhase.RUNNING.value)
+    up = Placement.objects.filter(workload__among=[w.pk for w in found], pod_phase=PodPhase.RUNNING.value)
     for w in found:
         if w.roles:
             up = up.exclude(workload=w.pk, rank__lt=sum(count for _, count, _ in w.roles))
@@ -183,10 +183,10 @@ def _rows(nodes: Iterable[Node], visible: Collection[str] | None) -> Iterable[No
     wanted = sorted(nodes, key=lambda n: n.name)
     few = [n.name for n in wanted] if len(wanted) <= 50 else None  # all of them: no list of names is needed
     live = Placement.objects.filter(state__in=HELD)
-    held = tenants(live if few is None else live.filter(node__in=few), visible)
+    held = tenants(live if few is None else live.filter(node__among=few), visible)
     measured = Gpu.objects.values_list("node_id", "index", "duty", "memory_used")
     if few is not None:
-        measured = measured.filter(node__name__in=few)
+        measured = measured.filter(node__name__among=few)
     use = {(pk, index): (duty, memory) for pk, index, duty, memory in measured}
     for n in wanted:
         yield row(n, use, held)

@@ -102,7 +102,7 @@ def _round(values: tuple[Any, ...]) -> Round:
 
 
 def _named(uids: Collection[str], names: Collection[str] | None) -> dict[str, tuple[UUID, str, str]]:
-    wanted = Workload.objects.filter(Q(pk__in=[uid for uid in uids if uid]))
+    wanted = Workload.objects.filter(Q(pk__among=[uid for uid in uids if uid]))
     if names is not None:
         wanted = wanted.filter(team__name__in=names)
     return {str(uid): (uid, team, name) for uid, team, name in wanted.values_list("pk", "team__name", "name")}

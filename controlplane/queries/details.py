@@ -29,7 +29,7 @@ def decisions(workload: Workload) -> QuerySet[Event]:
 def decision_rows(events: list[Event]) -> list[dict[str, Any]]:
     """These decisions, each with the round that made it (null once the round is not kept). One query."""
     made = {event.cycle for event in events if event.cycle is not None}
-    found = Cycle.objects.filter(pk__in=made).annotate(is_replayable=Q(input__isnull=False))
+    found = Cycle.objects.filter(pk__among=made).annotate(is_replayable=Q(input__isnull=False))
     rounds = {row["pk"]: row for row in found.values("pk", *_ROUND)}
     return [{**event_row(event), "round": _round(rounds.get(event.cycle or 0))} for event in events]
 
@@ -61,7 +61,7 @@ def metrics(workload: Workload, minutes: int, now: float) -> dict[str, Any]:
     live = Placement.objects.filter(workload=workload.pk, attempt=workload.attempt)
     live = live.filter(state__in=(PlacementState.BOUND, PlacementState.LEAVING)).order_by("rank")
     held = [(rank, node, index) for rank, node, gpus in live.values_list("rank", "node", "gpus") for index in gpus]
-    devices = Gpu.objects.filter(node__name__in={node for _, node, _ in held})
+    devices = Gpu.objects.filter(node__name__among={node for _, node, _ in held})
     use = {(node, index): rest for node, index, *rest in devices.values_list(*_GPU)}
     gpus = [
         {"rank": rank, "node": node, "index": index, "duty": duty, "memory_used_mib": memory}

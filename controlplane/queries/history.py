@@ -101,7 +101,7 @@ def _add_ends(seen: dict[str, _Seen]) -> None:
     """Rounds are apart; the rows say exactly when work ended."""
     gone = [uid for uid, one in seen.items() if one.gone_at is not None]
     for first in range(0, len(gone), 500):
-        rows = WorkloadRow.objects.filter(pk__in=gone[first : first + 500], ended_at__isnull=False)
+        rows = WorkloadRow.objects.filter(pk__among=gone[first : first + 500], ended_at__isnull=False)
         for uid, ended, started, first_started in rows.values_list("pk", "ended_at", "started_at", "first_started_at"):
             one = seen[str(uid)]
             if one.gone_at is not None and ended is not None:

@@ -1,13 +1,14 @@
 """What-if: the same work under the policy in force and under another, with other quotas or nodes. Writes nothing."""
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
 
-from controlplane.models import PolicyVersion
+from controlplane.models import Node, NodePool, PolicyVersion, Team
 from controlplane.policy import Policy, difference
 from controlplane.queries import history
 from controlplane.queries.cycles import InputGoneError
@@ -17,14 +18,19 @@ from controlplane.simulator import catalogue
 from controlplane.simulator.comparison import compare
 from controlplane.simulator.episode import Episode, of_preset
 from controlplane.simulator.overrides import OverrideError, Overrides, changed_episode, changed_policy
+from controlplane.simulator.overrides import check as check_overrides
 from controlplane.simulator.playback import play
-from controlplane.simulator.presets import PresetError
+from controlplane.simulator.presets import Preset, PresetError
+from gpushare.gpu import WHOLE
 from scheduler.policies import POLICIES
+from scheduler.team import Quota
 
 POLICY_NAMES = tuple(POLICIES)
 TRACES = ("demo", "philly", "openb")
 MOST_CYCLES, MOST_HOURS, MOST_JOBS = 1000, 168, 20_000
 DEFAULT_CYCLES, DEFAULT_HOURS, DEFAULT_JOBS = 200, 24, 2000
+
+NOTHING_DIFFERS = "Nothing differs from what is in force. Give another policy, quotas or nodes."
 
 Progress = Callable[[float, str], None]
 
@@ -98,9 +104,13 @@ def check(asked: Asked) -> tuple[Policy, Policy]:
         after = changed_policy(before, asked.overrides.policy)
     except OverrideError as wrong:
         raise CannotBeAnsweredError(_below("policy", wrong.errors)) from None
+    if asked.overrides.quotas or asked.overrides.nodes:
+        try:
+            check_overrides(asked.overrides, *_names(asked))
+        except OverrideError as wrong:
+            raise CannotBeAnsweredError(wrong.errors) from None
     if before == after and not asked.overrides.quotas and not asked.overrides.nodes:
-        message = "Nothing differs from what is in force. Give another policy, quotas or nodes."
-        raise CannotBeAnsweredError((FieldError("policy", message),))
+        raise CannotBeAnsweredError((FieldError("policy", NOTHING_DIFFERS),))
     return before, after
 
 
@@ -114,6 +124,8 @@ def answer(asked: Asked, progress: Progress = lambda part, text: None) -> dict[s
         other = changed_episode(episode, asked.overrides)
     except OverrideError as wrong:
         raise CannotBeAnsweredError(wrong.errors) from None
+    if before == after and (other.quotas, other.nodes) == (episode.quotas, episode.nodes):
+        raise CannotBeAnsweredError((FieldError("quotas", NOTHING_DIFFERS),))
     first = play(episode, before.scheduling, lambda part: progress(part / 2, "Replaying what is in force"))
     second = play(other, after.scheduling, lambda part: progress(0.5 + part / 2, "Replaying the other"))
     return {
@@ -127,22 +139,94 @@ def answer(asked: Asked, progress: Progress = lambda part, text: None) -> dict[s
         "policy": {"before": before.scheduling.policy, "after": after.scheduling.policy},
         "changes": [{"field": c.field, "before": c.before, "after": c.after} for c in difference(before, after)],
         "quotas_changed": len(asked.overrides.quotas),
+        "quotas": _differing_quotas(episode, other),
+        "nodes": _differing_nodes(episode, other),
         "rounds": {"before": first.rounds, "after": second.rounds},
         **compare(first, second).to_dict(),
         "took_seconds": round(time.monotonic() - began, 2),
     }
 
 
+def differences(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What a stored answer's second replay had otherwise: what, before and after, in words."""
+    told = [(str(c["field"]), str(c["before"]), str(c["after"])) for c in found["changes"]]
+    for one in found.get("quotas", ()):
+        what, none = _WORDS[one["field"]]
+        is_gpus, sides = one["field"].endswith("_milli"), (one["before"], one["after"])
+        before, after = (none if v is None else f"{v / WHOLE:g} GPUs" if is_gpus else str(v) for v in sides)
+        told.append((f"{one['team']} in {one['pool']}: {what}", before, after))
+    nodes = found.get("nodes", {})
+    for one in nodes.get("added", ()):
+        told.append((f"nodes of {one['gpus']} {one['gpu_model']} in {one['pool']}", "", f"{one['count']} more"))
+    if removed := nodes.get("removed", ()):
+        more = f" and {len(removed) - MOST_NAMED} more" if len(removed) > MOST_NAMED else ""
+        told.append(("nodes taken away", "", ", ".join(removed[:MOST_NAMED]) + more))
+    return told
+
+
+MOST_NAMED = 8  # nodes
+_WORDS = {
+    "nominal_milli": ("owns", ""),
+    "borrowing_limit_milli": ("may borrow", "no limit"),
+    "lending_limit_milli": ("lends", "all of it"),
+    "weight": ("weight", ""),
+}
+
+
+_QUOTA = (
+    ("nominal_milli", "nominal"), ("borrowing_limit_milli", "borrowing"), ("lending_limit_milli", "lending"),
+    ("weight", "weight"),
+)  # fmt: skip
+
+
+def _differing_quotas(before: Episode, after: Episode) -> list[dict[str, Any]]:
+    """Each figure of a quota that differs; null is no limit, as in a quota."""
+    was = {(quota.team, quota.pool): quota for quota in before.quotas}
+    rows = []
+    for quota in after.quotas:
+        known = was.get((quota.team, quota.pool), Quota(quota.team, quota.pool, 0))
+        for name, attribute in _QUOTA:
+            values = getattr(known, attribute), getattr(quota, attribute)
+            if values[0] != values[1]:
+                row = {"team": quota.team, "pool": quota.pool, "field": name}
+                rows.append({**row, "before": values[0], "after": values[1]})
+    return rows
+
+
+def _differing_nodes(before: Episode, after: Episode) -> dict[str, list[Any]]:
+    """The nodes that are added, counted by pool and model, and the names of those taken away."""
+    known, there = {node.name for node in before.nodes}, {node.name for node in after.nodes}
+    added = Counter((node.pool, node.model, node.gpus) for node in after.nodes if node.name not in known)
+    return {
+        "added": [{"pool": p, "gpu_model": m, "gpus": n, "count": count} for (p, m, n), count in sorted(added.items())],
+        "removed": sorted(known - there),
+    }
+
+
+def _names(asked: Asked) -> tuple[list[str], list[str], set[str]]:
+    """Teams, pools and nodes that a what-if may name: those of its trace, or those there are."""
+    if asked.trace is None:
+        names = (model._default_manager.values_list("name", flat=True) for model in (Team, NodePool, Node))
+        teams, pools, nodes = (list(found) for found in names)
+        return teams, pools, set(nodes)
+    preset = _preset(asked, asked.trace)
+    return [t.name for t in preset.teams], [p.name for p in preset.pools], {n.name for n in preset.nodes}
+
+
 def _episode(asked: Asked) -> Episode:
+    if asked.trace is not None:
+        return of_preset(_preset(asked, asked.trace), asked.hours, asked.jobs)
     try:
-        if asked.trace is None:
-            return history.episode(asked.cycles)
-        preset = catalogue.load(asked.trace, load=asked.load, seed=asked.seed, data=settings.WEFT_DATA)
+        return history.episode(asked.cycles)
     except InputGoneError as gone:
         raise CannotBeAnsweredError((FieldError("cycles", str(gone)),)) from None
+
+
+def _preset(asked: Asked, trace: str) -> Preset:
+    try:
+        return catalogue.load(trace, load=asked.load, seed=asked.seed, data=settings.WEFT_DATA)
     except PresetError as wrong:
         raise CannotBeAnsweredError((FieldError("trace", str(wrong)),)) from None
-    return of_preset(preset, asked.hours, asked.jobs)
 
 
 def _below(at: str, errors: tuple[FieldError, ...]) -> tuple[FieldError, ...]:

@@ -11,6 +11,7 @@ from controlplane.quantities import iso
 from controlplane.queries import eventlog, shares, sla
 from controlplane.queries.eventlog import Part, Place
 from controlplane.queries.sla import Standing
+from scheduler.dependency import DEPENDENCY_FAILED, HOW
 from scheduler.mention import clipped
 from scheduler.workload import ENDED, WAITING, Phase
 
@@ -21,13 +22,6 @@ MOST_EVENTS = 5_000  # numbers read in a round; the next one goes on from there
 _ENDED = tuple(sorted(phase.value for phase in ENDED))
 _EVENT = ("id", "kind", "phase", "team", "workload", "name", "reason", "message", "actor", "cluster_at")
 _OF_INTEREST = f'"phase" IN {bulk.marks(_ENDED)} OR "kind" = %s'
-_HOW = {
-    Phase.SUCCEEDED: "succeeded",
-    Phase.FAILED: "failed",
-    Phase.STOPPED: "was stopped",
-    Phase.REJECTED: "was rejected",
-    Phase.EXPIRED: "expired",
-}
 _WHY = {
     "Preempted": "was preempted",
     "Reclaimed": "was preempted: a team takes its GPUs back",
@@ -63,7 +57,7 @@ def waiting_long(at: float) -> tuple[Found, ...]:
         for uid, asked, high in bulk.select(StartForecast, ("workload", "asked_at", "first_high"), late, (at,))
     }
     names = ("uid", "name", "team__name", "created_by_id", "message", "queued_at")
-    rows = Workload.objects.filter(uid__in=list(promised), phase__in=[phase.value for phase in WAITING])
+    rows = Workload.objects.filter(uid__among=list(promised), phase__in=[phase.value for phase in WAITING])
     return tuple(_of_wait(row, *promised[row[0]], at) for row in rows.order_by("seq").values_list(*names))
 
 
@@ -107,7 +101,8 @@ def burning(at: float) -> tuple[Found, ...]:
 def _of_event(row: Any, by: Mapping[UUID, int | None]) -> Found:
     number, kind, phase, team, uid, name, reason, message, actor, at = row
     has_ended = kind != "Evicted"
-    how = _HOW[Phase(phase)] if has_ended else _WHY.get(reason, "was preempted")
+    is_never = reason == DEPENDENCY_FAILED
+    how = ("can never start" if is_never else HOW[Phase(phase)]) if has_ended else _WHY.get(reason, "was preempted")
     matter = Matter.ENDED if has_ended else Matter.PREEMPTED
     said = Said(
         key=f"ended:{uid}" if has_ended else f"event:{number}",
@@ -164,5 +159,5 @@ def _of_service(row: sla.ServiceRow, at: float) -> Said:
 def _submitters(uids: Iterable[UUID]) -> dict[UUID, int | None]:
     found: dict[UUID, int | None] = {}
     for part in bulk.chunks(list(dict.fromkeys(uids))):
-        found |= dict(Workload.objects.filter(uid__in=part).values_list("uid", "created_by_id"))
+        found |= dict(Workload.objects.filter(uid__among=part).values_list("uid", "created_by_id"))
     return found

@@ -112,7 +112,7 @@ def page(found: QuerySet[Node], offset: int, limit: int, visible: Collection[str
     """Some of these machines, with what lies on them. Five queries."""
     names = list(found.values_list("name", flat=True)[offset : offset + limit])
     rows = {row.name: row for row in cluster.hosts(names, visible)}
-    live = Placement.objects.filter(node__in=names, state__in=HELD).order_by()
+    live = Placement.objects.filter(node__among=names, state__in=HELD).order_by()
     pods = dict(live.values_list("node").annotate(n=Count("pk")))
     return [Listed(rows[name], pods.get(name, 0)) for name in names if name in rows]
 
@@ -139,7 +139,7 @@ def leavers(name: str, at: float, visible: Collection[str] | None) -> tuple[Leav
     found = list(
         Workload.objects.filter(pk__in=there.values("workload")).select_related("team").defer("spec").order_by("seq")
     )
-    seats = Placement.objects.filter(workload__in=[w.pk for w in found]).exclude(state=PlacementState.RELEASED)
+    seats = Placement.objects.filter(workload__among=[w.pk for w in found]).exclude(state=PlacementState.RELEASED)
     here: Counter[UUID] = Counter()
     staying_here: Counter[UUID] = Counter()
     elsewhere: Counter[UUID] = Counter()

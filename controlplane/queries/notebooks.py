@@ -80,13 +80,13 @@ def notebooks(user: access.Person, team: str = "", *, is_mine: bool = False) -> 
 
 
 def _seats(found: Sequence[Workload]) -> dict[UUID, tuple[str, tuple[int, ...]]]:
-    live = Placement.objects.filter(workload__in=[w.pk for w in found], state__in=HELD).order_by("id")
+    live = Placement.objects.filter(workload__among=[w.pk for w in found], state__in=HELD).order_by("id")
     return {uid: (node, tuple(gpus)) for uid, node, gpus in live.values_list("workload_id", "node", "gpus")}
 
 
 def _beside(nodes: Collection[str]) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
     """Who lies on each GPU of these nodes."""
-    live = Placement.objects.filter(node__in=sorted(nodes), state__in=HELD).order_by("id")
+    live = Placement.objects.filter(node__among=sorted(nodes), state__in=HELD).order_by("id")
     columns = ("workload_id", "workload__team__name", "workload__team__colour", "workload__name", "milli")
     found: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     for node, gpus, *who in live.values_list("node", "gpus", *columns):

@@ -155,7 +155,7 @@ def slo(since: float, until: float, names: Collection[str] | None) -> list[dict[
     }
     if len(sums) > MOST_ROWS:
         raise TooMany
-    found = Workload.objects.filter(pk__in=list(sums), kind=Kind.INFERENCE.value)
+    found = Workload.objects.filter(pk__among=list(sums), kind=Kind.INFERENCE.value)
     if names is not None:
         found = found.filter(team__name__in=names)
     ordered = found.order_by("team__name", "name", "seq").values_list("pk", "team__name", "name", "spec")

@@ -26,7 +26,7 @@ def metrics(services: Mapping[str, Any], uses: Iterable[ServiceUse], at: float, 
     """The stored windows of `learn_seconds`, and after them what was measured just now."""
     uids = [UUID(uid) for uid in services]
     samples: dict[str, list[Sample]] = {uid: [] for uid in services}
-    windows = ServiceWindow.objects.filter(workload__in=uids, start__gte=at - learn_seconds).order_by("start")
+    windows = ServiceWindow.objects.filter(workload__among=uids, start__gte=at - learn_seconds).order_by("start")
     columns = ("workload", "start", "replicas", "requests_per_second", "p95_seconds", "requests", "over")
     for uid, start, *values in windows.values_list(*columns):
         samples[str(uid)].append(Sample(start + WINDOW_SECONDS, WINDOW_SECONDS, *values))
@@ -36,7 +36,7 @@ def metrics(services: Mapping[str, Any], uses: Iterable[ServiceUse], at: float, 
         if before is not None and (not before or use.at > before[-1].at):
             before.append(_sample(use, running.get(use.workload, 0)))
     scaled = dict(
-        Event.objects.filter(workload__in=uids, kind="Scaled")
+        Event.objects.filter(workload__among=uids, kind="Scaled")
         .order_by()
         .values_list("workload")
         .annotate(Max("cluster_at"))
@@ -51,7 +51,9 @@ def metrics(services: Mapping[str, Any], uses: Iterable[ServiceUse], at: float, 
 
 def _running(uids: list[UUID]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    live = Placement.objects.filter(workload__in=uids, is_settled=False, pod_phase="Running").exclude(state="Released")
+    live = Placement.objects.filter(workload__among=uids, is_settled=False, pod_phase="Running").exclude(
+        state="Released"
+    )
     for uid in live.values_list("workload_id", flat=True):
         counts[str(uid)] = counts.get(str(uid), 0) + 1
     return counts

@@ -108,7 +108,7 @@ def _by(data: Mapping[str, Any]) -> str:
 
 def _last_scaled(uids: Collection[UUID]) -> dict[UUID, Event]:
     found: dict[UUID, Event] = {}
-    newest = Event.objects.filter(kind="Scaled", workload__in=list(uids)).order_by("-id")[:LOOKED_AT]
+    newest = Event.objects.filter(kind="Scaled", workload__among=list(uids)).order_by("-id")[:LOOKED_AT]
     for event in newest:
         if event.workload is not None:
             found.setdefault(event.workload, event)

@@ -101,6 +101,14 @@ def budgets(at: float, team: str | None = None) -> tuple[BudgetRow, ...]:
     )
 
 
+def used_hours(at: float, team: Team, period: str) -> float:
+    """GPU hours that a team and those below it have used in the period of `at`; 0 for what is no period."""
+    if period not in list(Period):
+        return 0.0
+    used = _used(span(Period(period), at)[0])
+    return sum(used.get(pk, 0) for pk in _below()[team.pk]) / MILLI_SECONDS_PER_GPU_HOUR
+
+
 def budget_at(team: str, period: str) -> Budget | None:
     """A team's budget for a period, or None. For platform admins."""
     return Budget.objects.select_related("team").filter(team__name=team, period=period).first()

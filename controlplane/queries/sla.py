@@ -10,13 +10,15 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Max, Q, Sum
+from django.db.models import Q, Sum
 
-from controlplane.models import ServiceWindow, Workload
+from controlplane.models import ServiceWindow, Workload, bulk
 from scheduler.workload import ENDED, Kind
 
 AT_RISK = 0.25  # part of the error budget left at which people want to know
 RECENT = 3600.0  # s: over which the present burn is told
+SPANS = 20  # different windows of objectives that one statement sums over
+_LAST = ("workload", "p95_seconds", "requests_per_second", "replicas")
 
 
 class Standing(StrEnum):
@@ -119,33 +121,27 @@ def _objective(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _sums(at: float, spans: Mapping[UUID, float]) -> dict[UUID, tuple[int, int]]:
-    """(requests, over) of each service over its own span, in one query."""
+    """(requests, over) of each service over its own span; one query for every 20 different spans."""
     by_span: dict[float, list[UUID]] = {}
     for uid, span in spans.items():
         by_span.setdefault(span, []).append(uid)
-    if not by_span:
-        return {}
-    wanted = Q()
-    for span, uids in by_span.items():
-        wanted |= Q(workload__in=uids, start__gte=at - span)
-    sums = ServiceWindow.objects.filter(wanted).order_by().values_list("workload")
-    found = sums.annotate(r=Sum("requests"), o=Sum("over"))
-    return {uid: (requests or 0, over or 0) for uid, requests, over in found}
+    found: dict[UUID, tuple[int, int]] = {}
+    for some in bulk.chunks(by_span.items(), SPANS):
+        wanted = Q()
+        for span, uids in some:
+            wanted |= Q(workload__among=uids, start__gte=at - span)
+        sums = ServiceWindow.objects.filter(wanted).order_by().values_list("workload")
+        for uid, requests, over in sums.annotate(r=Sum("requests"), o=Sum("over")):
+            found[uid] = requests or 0, over or 0
+    return found
 
 
 def _last(uids: Collection[UUID]) -> dict[UUID, dict[str, Any]]:
     """The newest window of each service."""
-    mine = ServiceWindow.objects.filter(workload__in=uids)
-    newest = dict(mine.order_by().values_list("workload").annotate(last=Max("start")))
-    if not newest:
-        return {}
-    wanted = Q()
-    for uid, start in newest.items():
-        wanted |= Q(workload=uid, start=start)
-    found = ServiceWindow.objects.filter(wanted).values(
-        "workload", "replicas", "wanted", p95=F("p95_seconds"), rate=F("requests_per_second")
-    )
-    return {row["workload"]: dict(row) for row in found}
+    mine, keys = bulk.among(ServiceWindow, "workload", uids)
+    newest = f'SELECT "workload", MAX("start") FROM "controlplane_servicewindow" WHERE {mine} GROUP BY "workload"'  # noqa: S608
+    rows = bulk.select(ServiceWindow, _LAST, f'WHERE ("workload", "start") IN ({newest})', keys)
+    return {uid: dict(zip(("p95", "rate", "replicas"), values, strict=True)) for uid, *values in rows}
 
 
 def _row(

@@ -261,10 +261,10 @@ def _workloads(uids: Iterable[UUID] | None) -> list[Workload]:
         return [_workload(values, teams, seats) for values in bulk.select(WorkloadRow, _COLUMNS, live, _LIVE)]
     found: list[Workload] = []
     for part in bulk.chunks(uids):
-        keys = bulk.stored(WorkloadRow, "uid", part)
-        marks = bulk.marks(keys)
-        seats = _placements(f"""WHERE "workload_id" IN {marks} AND "state" <> 'Released'""", keys)
-        for values in bulk.select(WorkloadRow, _COLUMNS, f'WHERE "uid" IN {marks}', keys):
+        theirs, keys = bulk.among(Placement, "workload_id", part)
+        seats = _placements(f"""WHERE {theirs} AND "state" <> 'Released'""", keys)
+        named, keys = bulk.among(WorkloadRow, "uid", part)
+        for values in bulk.select(WorkloadRow, _COLUMNS, f"WHERE {named}", keys):
             if values[_PHASE] not in _ENDED_TEXT:
                 found.append(_workload(values, teams, seats))
     return found

@@ -42,7 +42,7 @@ def waiting(at: float, limit: int, kept: Upcoming, most_pods: int = MOST_PODS) -
     news = [uid for uid, _, _ in heads if uid not in known]
     for first in range(0, len(news), AT_ONCE):
         # One that was placed meanwhile is not among them.
-        for row in queued.filter(uid__in=news[first : first + AT_ONCE]).select_related("team"):
+        for row in queued.filter(uid__among=news[first : first + AT_ONCE]).select_related("team"):
             known[row.pk] = row.version, _pods(row)
     kept.pods = known
     pods: list[PodSpec] = []

@@ -109,9 +109,8 @@ def listed(uids: Sequence[UUID]) -> list[dict[str, Any]]:
     """
     if not uids:
         return []
-    keys = bulk.stored(Workload, "uid", uids)
-    where = f'WHERE "uid" IN {bulk.marks(keys)}'
-    values = bulk.select(Workload, Stored._fields, where, keys, extra=_REFERRED)
+    named, keys = bulk.among(Workload, "uid", uids)
+    values = bulk.select(Workload, Stored._fields, f"WHERE {named}", keys, extra=_REFERRED)
     width = len(Stored._fields)
     found = {w.uid: (w, names) for w, names in ((Stored(*v[:width]), Named(*v[width:])) for v in values)}
     seats = _seats([w for w, _ in found.values()])
@@ -145,8 +144,8 @@ def _seats(found: Iterable[Workload | Stored]) -> Mapping[UUID, Seats]:
     tried = {w.uid: w.roles for w in found if w.attempt}
     if not tried:
         return {}
-    keys = bulk.stored(Workload, "uid", tried)
-    live = f'WHERE "workload_id" IN {bulk.marks(keys)} AND "state" <> %s'
+    theirs, keys = bulk.among(Placement, "workload_id", tried)
+    live = f'WHERE {theirs} AND "state" <> %s'
     seats: dict[UUID, dict[str, tuple[int, int]]] = {}
     for uid, rank, phase in bulk.select(
         Placement, ("workload_id", "rank", "pod_phase"), live, (*keys, PlacementState.RELEASED.value)
@@ -162,6 +161,7 @@ def _row(w: Workload | Stored, names: Named, seats: Seats, in_full: bool) -> dic
     spec = w.spec if isinstance(w.spec, Mapping) else {}
     placed, up = seats.get(MAIN_ROLE, (0, 0))
     times = {name: getattr(w, name) for name in TIMES}
+    first = starts_after(spec, w.unmet)
     shown = {
         "uid": str(w.uid),
         "team": names.team,
@@ -178,7 +178,8 @@ def _row(w: Workload | Stored, names: Named, seats: Seats, in_full: bool) -> dic
         },
         "roles": [_role(role, *seats.get(role.name, (0, 0))) for role in roles_of(w.roles)],
         "resources": _resources(w),
-        "after": list(spec.get("after") or ()),
+        "after": [one["name"] for one in first],
+        "starts_after": first,
         "address": _address(w, names.team),
         "idle_since": None if (since := idle_since(w)) is None else iso(since),
         **{name: getattr(w, name) for name in _SAME},
@@ -186,6 +187,15 @@ def _row(w: Workload | Stored, names: Named, seats: Seats, in_full: bool) -> dic
         "cluster_seconds": times,
     }
     return shown | _in_full(names, spec) if in_full else shown
+
+
+def starts_after(spec: Mapping[str, Any], unmet: Sequence[str]) -> list[dict[str, Any]]:
+    """What it starts after: name, the rule (empty: by the type of the workload named), and whether that is so."""
+    found = []
+    for one in spec.get("after") or ():
+        name, when = (one["name"], one.get("when", "")) if isinstance(one, Mapping) else (one, "")
+        found.append({"name": name, "when": when, "met": name not in unmet})
+    return found
 
 
 def _role(role: Role, placed: int, running: int) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def live(user: access.Person, team: str, name: str) -> Workload | None:
 
 def of(user: access.Person, uids: Iterable[str]) -> QuerySet[Workload]:
     """Those of these workloads that the user may see."""
-    return visible(user).filter(uid__in=list(uids))
+    return visible(user).filter(uid__among=list(uids))
 
 
 def open_to(

@@ -20,6 +20,7 @@ from scheduler.workload import ACTIVE
 ACTOR = "loop:actuate"
 MOST_TRIES = 5  # of a start that the cluster answers with a refusal; one it does not answer is tried for ever
 _PLACE = ("workload_id", "attempt", "rank", "node", "gpus")
+_BOUND = """"state" = 'Bound'"""
 KEEP_DONE = 20_000  # performed actions kept for whoever looks at them
 
 
@@ -82,14 +83,11 @@ def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Comma
 
 
 def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
-    keys = bulk.stored(Workload, "uid", uids)
+    named, keys = bulk.among(Workload, "uid", uids)
     columns = ("uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "roles", "spec")
-    asks = {
-        row[0]: row[1:]
-        for row in bulk.select(Workload, columns, f'WHERE "uid" IN {bulk.marks(keys)}', keys, extra=(TEAM_NAME,))
-    }
-    bound = f"""WHERE "workload_id" IN {bulk.marks(keys)} AND "state" = 'Bound'"""
-    for uid, attempt, rank, node, gpus in bulk.select(Placement, _PLACE, bound, keys):
+    asks = {row[0]: row[1:] for row in bulk.select(Workload, columns, f"WHERE {named}", keys, extra=(TEAM_NAME,))}
+    theirs, keys = bulk.among(Placement, "workload_id", uids)
+    for uid, attempt, rank, node, gpus in bulk.select(Placement, _PLACE, f"WHERE {theirs} AND {_BOUND}", keys):
         phase, current, guarantee, gpu_memory, cpu_milli, memory, roles, spec, team = asks[uid]
         if current != attempt or phase not in ACTIVE:
             continue

@@ -12,13 +12,26 @@ from controlplane.services.errors import Refused
 from controlplane.wake import wake
 
 MOST_HOURS = 10**9
+USED_UP = "UsedUpAlready"
 
 
 @transaction.atomic
-def save(*, team: Team, period: str, gpu_hours: int, is_hard: bool, actor: str, version: int | None = None) -> Budget:
+def save(
+    *,
+    team: Team,
+    period: str,
+    gpu_hours: int,
+    is_hard: bool,
+    actor: str,
+    version: int | None = None,
+    used_hours: float = 0.0,
+    accept_used_up: bool = False,
+) -> Budget:
     """Set a team's budget for a period of the cluster's clock.
 
     `version` is the one the caller saw (None: whatever it is); Refused 412 if another has changed it meanwhile.
+    `used_hours` is what is used already in the present period: Refused 422 with USED_UP if that is as much as the
+    changed budget or more, unless the caller accepts it.
     """
     if period not in list(Period):
         raise Refused(422, "BadBudget", "period", f"period is {period}. Give {', '.join(Period)}.")
@@ -32,6 +45,8 @@ def save(*, team: Team, period: str, gpu_hours: int, is_hard: bool, actor: str, 
         message = f"The budget of {team} for each {period} was changed meanwhile: {now}. Read it again."
         raise Refused(412, "VersionMismatch", "version", message)
     was = {name: getattr(before, name) for name in values} if before else {}
+    if was != values and used_hours >= gpu_hours and not accept_used_up:
+        raise Refused(422, USED_UP, "gpu_hours", _used_up(team, period, gpu_hours, is_hard, used_hours))
     if before is None:
         Budget.objects.create(team=team, period=period, **values)
     elif was != values:
@@ -43,6 +58,12 @@ def save(*, team: Team, period: str, gpu_hours: int, is_hard: bool, actor: str, 
         events.record(kind="BudgetChanged", actor=actor, team=team.name, name=period, data=changed)
         _touch()
     return Budget.objects.select_related("team").get(team=team, period=period)
+
+
+def _used_up(team: Team, period: str, gpu_hours: int, is_hard: bool, used_hours: float) -> str:
+    used = f"Team {team} has used {used_hours:.1f} GPU hours this {period} already, and {gpu_hours} is not more"
+    then = "nothing new of it starts until the next one begins" if is_hard else "it is told at once that it is used up"
+    return f"{used}: {then}. Give more hours, or confirm it."
 
 
 @transaction.atomic

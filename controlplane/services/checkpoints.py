@@ -37,9 +37,9 @@ def note(*, found: Iterable[Saved], lease: HeldLease) -> int:
     lease.check()
     newer: list[tuple[float | None, float | None, UUID, int]] = []
     for part in bulk.chunks(sorted(uuids(said))):
-        keys = bulk.stored(Workload, "uid", part)
+        named, keys = bulk.among(Workload, "uid", part)
         columns = ("uid", "attempt", "checkpointed_at", "progress")
-        for uid, attempt, at, progress in bulk.select(Workload, columns, f'WHERE "uid" IN {bulk.marks(keys)}', keys):
+        for uid, attempt, at, progress in bulk.select(Workload, columns, f"WHERE {named}", keys):
             saved = said[str(uid)]
             known = (_later(at, saved.at), _later(progress, saved.progress))
             if saved.attempt == attempt and known != (at, progress):

@@ -75,7 +75,9 @@ def sync(observation: Observation) -> bool:
     differing = [values for name, values in seen.items() if name in known and values != known[name]]
     bulk.update(Node, _NODE[1:], ("name",), [(*values[1:], values[0]) for values in differing])
     if gone:
-        Node.objects.filter(name__in=gone).delete()
+        pks = list(Node.objects.filter(name__among=gone).values_list("pk", flat=True))
+        bulk.delete(Gpu, "node_id", pks)
+        bulk.delete(Node, "id", pks)
     is_changed = bool(gone or differing or seen.keys() - known.keys())
     if is_changed:
         _tell(observation, seen.keys() - known.keys(), gone, differing, known)

@@ -88,8 +88,8 @@ def _pools(decisions: Iterable[Any]) -> dict[str, str]:
     names = {worker.node for d in decisions if isinstance(d, Place) for worker in d.workers}
     if not names:
         return {}
-    listed = sorted(names)
-    return dict(bulk.select(Node, ("name",), f'WHERE "name" IN {bulk.marks(listed)}', listed, extra=(_POOL,)))
+    named, keys = bulk.among(Node, "name", sorted(names))
+    return dict(bulk.select(Node, ("name",), f"WHERE {named}", keys, extra=(_POOL,)))
 
 
 def _is_awaiting(batch: Batch, decision: Place) -> bool:

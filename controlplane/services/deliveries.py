@@ -138,14 +138,14 @@ def give_up_waiting(webhooks: Iterable[UUID], now: datetime) -> None:
 
 def _next(now: datetime, most: int, under_way: Collection[UUID]) -> QuerySet[Delivery]:
     """The first that is due of each webhook that is sent nothing now, and some mails: a long queue keeps nobody out."""
-    sending = Delivery.objects.filter(uid__in=under_way)
+    sending = Delivery.objects.filter(uid__among=under_way)
     busy = sending.filter(webhook__isnull=False).values_list("webhook_id", flat=True)
-    due = _due(now).exclude(uid__in=under_way)
+    due = _due(now).exclude(uid__among=under_way)
     heads = due.filter(webhook__isnull=False).exclude(webhook__in=list(busy)).order_by().values("webhook")
     firsts = heads.annotate(first=Min("pk")).order_by("first").values_list("first", flat=True)[:most]
     free = max(0, MAILS_AT_ONCE - sending.filter(webhook__isnull=True).count())
     mails = due.filter(webhook__isnull=True).order_by("pk").values_list("pk", flat=True)[:free]
-    found = Delivery.objects.filter(pk__in=[*firsts, *mails]).select_related("webhook", "notice__user")
+    found = Delivery.objects.filter(pk__among=[*firsts, *mails]).select_related("webhook", "notice__user")
     return found.order_by("pk")[:most]
 
 

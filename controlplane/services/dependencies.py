@@ -1,82 +1,70 @@
-"""`after`: what must have happened before a workload may start."""
+"""`after`: what must have happened before a workload may start, and what becomes of it when that cannot happen."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from controlplane.models import Dependency, Team, Workload, bulk
 from controlplane.services.errors import Refused
-from scheduler.workload import ENDED, Kind, Phase
+from controlplane.spec import Needed
+from scheduler.dependency import condition, verdict
+from scheduler.workload import ENDED, Phase
+
+_LINK = ("workload_id", "needs_id", "when")
+
+
+class Link(NamedTuple):
+    """`workload` starts when `needs` is as `when` says; empty: what that means by the kind of `needs`."""
+
+    workload: UUID
+    needs: UUID
+    when: str
+
+
+def links(needed: Iterable[UUID]) -> Iterator[Link]:
+    """Who starts after these."""
+    for part in bulk.chunks(needed):
+        named, keys = bulk.among(Dependency, "needs_id", part)
+        yield from (Link(*row) for row in bulk.select(Dependency, _LINK, f'WHERE {named} ORDER BY "id"', keys))
 
 
 def dependents(uids: Iterable[UUID]) -> list[UUID]:
-    """Who waits for these: `meet` will write them, so they have to be locked together with these."""
-    return [workload for workload, _ in _links(uids)]
+    """All that start after these, and after those: the end of one may end them all, so they are locked together."""
+    found: dict[UUID, None] = {}
+    look = list(uids)
+    while look:
+        look = [uid for uid in dict.fromkeys(link.workload for link in links(look)) if uid not in found]
+        found |= dict.fromkeys(look)
+    return list(found)
 
 
-def _links(needed: Iterable[UUID]) -> Iterator[tuple[UUID, UUID]]:
-    """(who waits, for whom) of all that wait for these."""
-    for part in bulk.chunks(needed):
-        keys = bulk.stored(Dependency, "needs_id", part)
-        yield from bulk.select(Dependency, ("workload_id", "needs_id"), f'WHERE "needs_id" IN {bulk.marks(keys)}', keys)
+def resolve(*, team: Team, needed: Sequence[Needed]) -> dict[str, tuple[UUID, bool]]:
+    """The newest workload of each name in the team, and whether it is as its rule asks already.
 
-
-def meet(met: Mapping[UUID, str]) -> list[UUID]:
-    """Take these (uid, name) off what their dependents wait for; tell which dependents that changes.
-
-    The dependents are locked; whoever calls this has done so already (Batch.lock, ahead).
+    Refused where there is none, or where it ended so that it can never be.
     """
-    names: dict[UUID, set[str]] = {}
-    for workload, needs in _links(met):
-        names.setdefault(workload, set()).add(met[needs])
-    if not names:
-        return []
-    waiting = Workload.objects.filter(pk__in=sorted(names)).order_by("pk").select_for_update(no_key=True)
-    rows = [
-        ([name for name in unmet if name not in names[uid]], uid)
-        for uid, unmet in waiting.values_list("pk", "unmet")
-        if names[uid].intersection(unmet)
-    ]
-    bulk.update(Workload, ("unmet",), ("uid",), rows)
-    return [uid for _, uid in rows]
-
-
-def resolve(*, team: Team, names: Iterable[str]) -> dict[str, tuple[UUID, bool]]:
-    """The newest workload of each name in the team, and whether it is met already.
-
-    Refused where there is none, or where it ended without doing what is waited for.
-    """
-    wanted = list(names)
+    wanted = [one.name for one in needed]
     found: dict[str, tuple[UUID, str, str]] = {}
-    newest = dict(Workload.objects.filter(team=team, name__in=wanted).order_by("seq").values_list("name", "uid"))
+    newest = dict(Workload.objects.filter(team=team, name__among=wanted).order_by("seq").values_list("name", "uid"))
     # Locked until the links are stored: what ends meanwhile would not know who waits for it.
-    rows = Workload.objects.filter(pk__in=newest.values()).order_by("pk").select_for_update(no_key=True)
+    rows = Workload.objects.filter(pk__among=newest.values()).order_by("pk").select_for_update(no_key=True)
     for uid, name, kind, phase in rows.values_list("uid", "name", "kind", "phase"):
         found[name] = (uid, kind, phase)
-    resolved = {}
-    for name in wanted:
-        if name not in found:
-            raise Refused(
-                422,
-                "UnknownDependency",
-                "after",
-                f"after names {name}, which team {team} does not have. Submit it first.",
-            )
-        uid, kind, phase = found[name]
-        is_met = _is_met(kind, Phase(phase))
-        if not is_met and Phase(phase) in ENDED:
-            raise Refused(
-                422,
-                "FailedDependency",
-                "after",
-                f"after names {name}, which ended as {phase}. Submit {name} again first.",
-            )
-        resolved[name] = (uid, is_met)
-    return resolved
+    return {one.name: _resolved(one, found.get(one.name), team) for one in needed}
 
 
-def _is_met(kind: str, phase: Phase) -> bool:
-    if kind == Kind.TRAINING:
-        return phase == Phase.SUCCEEDED
-    if kind == Kind.NOTEBOOK:
-        return phase in (Phase.SUCCEEDED, Phase.STOPPED)
-    return phase == Phase.RUNNING
+def _resolved(one: Needed, found: tuple[UUID, str, Any] | None, team: Team) -> tuple[UUID, bool]:
+    if found is None:
+        message = f"after names {one.name}, which team {team} does not have. Submit it first."
+        raise Refused(422, "UnknownDependency", "after", message)
+    uid, kind, phase = found
+    is_met = verdict(one.when, kind, Phase(phase))
+    if is_met is False:
+        message = f"after waits until {one.name} {condition(one.when, kind)}, but it ended as {phase}."
+        raise Refused(422, "FailedDependency", "after", f"{message} Submit {one.name} again first.")
+    return uid, bool(is_met)
+
+
+def is_waiting(phase: Phase) -> bool:
+    """Whether a workload in this phase may still be ended for what it starts after."""
+    return phase not in ENDED and phase in (Phase.SUBMITTED, Phase.QUEUED, Phase.HELD)

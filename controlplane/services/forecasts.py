@@ -58,10 +58,9 @@ def _compare(over: list[UUID], asked: Mapping[UUID, float]) -> int:
     waits: set[UUID] = set()
     silenced: list[UUID] = []
     for part in bulk.chunks(over):
-        keys = bulk.stored(Workload, "uid", part)
-        where = f'WHERE "uid" IN {bulk.marks(keys)}'
+        named, keys = bulk.among(Workload, "uid", part)
         for uid, phase, first, started in bulk.select(
-            Workload, ("uid", "phase", "first_started_at", "started_at"), where, keys
+            Workload, ("uid", "phase", "first_started_at", "started_at"), f"WHERE {named}", keys
         ):
             start = max((at for at in (first, started) if at is not None), default=None)
             if start is not None and start >= asked[uid]:
@@ -75,7 +74,7 @@ def _compare(over: list[UUID], asked: Mapping[UUID, float]) -> int:
         ("workload",),
         [(start - asked[uid], start, uid) for uid, start in starts.items()],
     )
-    StartForecast.objects.filter(workload__in=silenced).update(told_low=None, told_median=None, told_high=None)
+    StartForecast.objects.filter(workload__among=silenced).update(told_low=None, told_median=None, told_high=None)
     bulk.delete(StartForecast, "workload", [uid for uid in over if uid not in starts and uid not in waits])
     StartForecast.objects.filter(waited__isnull=False, high__isnull=True).delete()
     return len(starts)

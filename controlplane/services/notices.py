@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from uuid import UUID
+from typing import Any
+from uuid import UUID, uuid4
 
 from django.db import transaction
-from django.db.models import Count, F, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from controlplane.models import Delivery, DeliveryState, EventCursor, Notice, Webhook, bulk
@@ -76,7 +77,7 @@ def mark_read(*, user: int, pks: Iterable[int] | None = None) -> int:
 def unread(user: int, pks: Iterable[int] | None = None) -> QuerySet[Notice]:
     """The user's own notices that are not read yet."""
     found = Notice.objects.filter(user_id=user, read_at__isnull=True)
-    return found if pks is None else found.filter(pk__in=list(pks))
+    return found if pks is None else found.filter(pk__among=list(pks))
 
 
 @transaction.atomic
@@ -84,9 +85,10 @@ def prune(*, lease: HeldLease) -> int:
     """Delete what is older than `KEEP_DAYS`; how many rows. Raises LeaseLost."""
     lease.check()
     before = database_now() - timedelta(days=KEEP_DAYS)
-    deliveries, _ = Delivery.objects.filter(created_at__lt=before).delete()
-    notices, _ = Notice.objects.filter(at__lt=before).delete()
-    return deliveries + notices
+    old = list(Notice.objects.filter(at__lt=before).values_list("pk", flat=True))
+    deliveries, _ = Delivery.objects.filter(Q(created_at__lt=before) | Q(notice__at__lt=before)).delete()
+    bulk.delete(Notice, "id", old)
+    return deliveries + len(old)
 
 
 def _tell_users(users: Sequence[ToUser], now: datetime) -> int:
@@ -96,30 +98,40 @@ def _tell_users(users: Sequence[ToUser], now: datetime) -> int:
         if before is None or (one.by_mail and not before.by_mail):
             wanted[one.user, one.said.key] = one
     for part in bulk.chunks(sorted({key for _, key in wanted})):
-        for known in Notice.objects.filter(key__in=part).values_list("user_id", "key"):
+        for known in Notice.objects.filter(key__among=part).values_list("user_id", "key"):
             wanted.pop(known, None)
-    made = Notice.objects.bulk_create([_notice(one, now) for one in wanted.values()])
-    _queue_mails(list(zip(wanted.values(), made, strict=True)), now)
-    return len(made)
+    bulk.insert(Notice, _NOTICE, [_notice(one, now) for one in wanted.values()])
+    _queue_mails(list(wanted.values()), now)
+    return len(wanted)
 
 
-def _notice(one: ToUser, now: datetime) -> Notice:
+_NOTICE = ("user_id", "key", "matter", "team", "workload", "title", "message", "cluster_at", "at")
+
+
+def _notice(one: ToUser, now: datetime) -> tuple[Any, ...]:
     said = one.said
-    return Notice(
-        user_id=one.user,
-        key=said.key,
-        matter=said.matter,
-        team=said.team,
-        workload=said.workload,
-        title=said.title[:160],
-        message=clipped(said.message, 400),
-        cluster_at=said.cluster_at,
-        at=now,
+    what = (
+        said.key,
+        said.matter,
+        said.team,
+        said.workload,
+        said.title[:160],
+        clipped(said.message, 400),
+        said.cluster_at,
     )
+    return (one.user, *what, now)
 
 
-def _queue_mails(made: Sequence[tuple[ToUser, Notice]], now: datetime) -> None:
-    wanted = [(one, notice) for one, notice in made if one.by_mail] if mail.is_configured() else []
+def _queue_mails(told: Sequence[ToUser], now: datetime) -> None:
+    by_mail = {(one.user, one.said.key): one for one in told if one.by_mail} if mail.is_configured() else {}
+    wanted: list[tuple[ToUser, int]] = []
+    for part in bulk.chunks(sorted({key for _, key in by_mail})):
+        made = Notice.objects.filter(key__among=part).order_by("pk")
+        wanted += [
+            (by_mail[user, key], pk)
+            for pk, user, key in made.values_list("pk", "user_id", "key")
+            if (user, key) in by_mail
+        ]
     if not wanted:
         return
     mails = Delivery.objects.filter(notice__user__in={one.user for one, _ in wanted}, notice__isnull=False)
@@ -129,23 +141,27 @@ def _queue_mails(made: Sequence[tuple[ToUser, Notice]], now: datetime) -> None:
     for one, notice in wanted:
         sent[one.user] = sent.get(one.user, 0) + 1
         if sent[one.user] <= MOST_MAILS:
-            rows.append(
-                Delivery(
-                    notice=notice,
-                    rule_id=one.rule,
-                    key=notice.key,
-                    matter=notice.matter,
-                    not_before=now,
-                    created_at=now,
-                )
-            )
-    Delivery.objects.bulk_create(rows)
+            rows.append(_delivery(one, now, notice=notice))
+    bulk.insert(Delivery, _DELIVERY, rows)
+
+
+_DELIVERY = (
+    "uid", "webhook_id", "notice_id", "rule_id", "key", "matter", "body", "state", "tries", "not_before", "created_at",
+    "log",
+)  # fmt: skip
+
+
+def _delivery(
+    one: ToUser | ToWebhook, now: datetime, *, webhook: UUID | None = None, notice: int | None = None, body: str = ""
+) -> tuple[Any, ...]:
+    what = (one.rule, one.said.key, one.said.matter, body)
+    return (uuid4(), webhook, notice, *what, DeliveryState.WAITING.value, 0, now, now, [])
 
 
 def _tell_webhooks(webhooks: Sequence[ToWebhook], now: datetime) -> int:
     wanted = {(one.webhook, one.said.key): one for one in webhooks}
     for part in bulk.chunks(sorted({key for _, key in wanted})):
-        for known in Delivery.objects.filter(key__in=part, webhook__isnull=False).values_list("webhook_id", "key"):
+        for known in Delivery.objects.filter(key__among=part, webhook__isnull=False).values_list("webhook_id", "key"):
             wanted.pop(known, None)
     if not wanted:
         return 0
@@ -153,24 +169,13 @@ def _tell_webhooks(webhooks: Sequence[ToWebhook], now: datetime) -> int:
     waiting: dict[UUID, int] = dict(mine.order_by().values_list("webhook").annotate(n=Count("pk")))
     dropped: dict[UUID, int] = {}
     rows = []
-    for (uid, key), one in wanted.items():
+    for (uid, _), one in wanted.items():
         if waiting.get(uid, 0) >= MOST_WAITING:
             dropped[uid] = dropped.get(uid, 0) + 1
             continue
         waiting[uid] = waiting.get(uid, 0) + 1
-        body = payload.body(one.format, one.said)
-        rows.append(
-            Delivery(
-                webhook_id=uid,
-                rule_id=one.rule,
-                key=key,
-                matter=one.said.matter,
-                body=body,
-                not_before=now,
-                created_at=now,
-            )
-        )
-    Delivery.objects.bulk_create(rows)
+        rows.append(_delivery(one, now, webhook=uid, body=payload.body(one.format, one.said)))
+    bulk.insert(Delivery, _DELIVERY, rows)
     for uid, count in dropped.items():
         Webhook.objects.filter(pk=uid).update(dropped=F("dropped") + count)
     return len(rows)

@@ -53,7 +53,7 @@ def apply(
             uids |= dict.fromkeys(_holders(observation.gone_nodes))
         due = sweeps.due(batch.at, gang_timeout_seconds) if sweep else sweeps.Due()
         promised = sweeps.promised() if sweep or nodes_changed or _may_free(observation) else []
-        later = {*due.phases, *due.late, *promised}
+        later = {*due.phases, *due.late, *due.overtaken, *promised}
         batch.lock(uids, ahead=lambda: {*later, *dependencies.dependents({*uids, *later})})
         if not is_late:
             _add_missing(observation, batch, pods)
@@ -94,7 +94,7 @@ def _holders(nodes: Iterable[str] | None = None) -> list[UUID]:
     """Workloads whose workers should be on machines; on some of them only, if given."""
     held = Placement.objects.filter(is_settled=False, state__in=(BOUND, LEAVING), bound_at__isnull=False)
     if nodes is not None:
-        held = held.filter(node__in=list(nodes))
+        held = held.filter(node__among=list(nodes))
     return list(held.values_list("workload", flat=True).distinct())
 
 
@@ -137,7 +137,7 @@ def _unlisted(batch: Batch, row: Row, pods: Iterable[PodSeen]) -> list[Seat]:
 
 
 def _started_lately(at: float, uids: set[UUID]) -> set[tuple[str, int]]:
-    starts = Action.objects.filter(Q(done_at__isnull=True) | Q(done_at__gte=at), verb="start", workload__in=uids)
+    starts = Action.objects.filter(Q(done_at__isnull=True) | Q(done_at__gte=at), verb="start", workload__among=uids)
     return {(str(uid), attempt) for uid, attempt in starts.values_list("workload", "attempt")}
 
 
@@ -193,7 +193,7 @@ def _admit(batch: Batch, uids: Sequence[UUID]) -> None:
     batch.lock(uids)
     rows = [batch.rows[str(uid)] for uid in sorted(uids)]
     awaited = {other for row in rows for other in row.reserved_after}
-    staying = Placement.objects.filter(workload__in=uuids(awaited), state=LEAVING, is_settled=False)
+    staying = Placement.objects.filter(workload__among=uuids(awaited), state=LEAVING, is_settled=False)
     leaving = {str(uid) for uid in staying.values_list("workload", flat=True)}
     lost = _out_of_use([seat for row in rows for seat in batch.live(row) if seat.state == RESERVED])
     for row in rows:
@@ -202,10 +202,10 @@ def _admit(batch: Batch, uids: Sequence[UUID]) -> None:
 
 def _out_of_use(places: Sequence[Seat]) -> set[int]:
     """Keys of the places whose node or devices are out of use."""
-    nodes = Node.objects.filter(name__in={seat.node for seat in places}, ready=True, schedulable=True)
+    nodes = Node.objects.filter(name__among={seat.node for seat in places}, ready=True, schedulable=True)
     broken = {name: set(lost) for name, lost in nodes.values_list("name", "lost_gpus")}
     near = [seat.pk for seat in places if broken.get(seat.node)]
-    devices = dict(Placement.objects.filter(pk__in=near).values_list("pk", "gpus")) if near else {}
+    devices = dict(Placement.objects.filter(pk__among=near).values_list("pk", "gpus")) if near else {}
     return {s.pk for s in places if s.node not in broken or broken[s.node].intersection(devices.get(s.pk, ()))}
 
 

@@ -269,6 +269,6 @@ def _has_succeeded(row: Row, ends: Sequence[End]) -> bool:
         return False
     # Companions are stopped when the workers are done, so how they end does not matter.
     others = Placement.objects.filter(workload=row.uid, attempt=row.attempt, rank__gte=row.companions).exclude(
-        pk__in=[end.seat.pk for end in ends]
+        pk__among=[end.seat.pk for end in ends]
     )
     return not others.exclude(pod_phase=PodPhase.SUCCEEDED.value).exists()

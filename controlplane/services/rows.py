@@ -145,9 +145,9 @@ def lock(uids: Iterable[UUID]) -> dict[str, Row]:
     """Read these workloads and keep others from writing them until the transaction ends; always in one order."""
     rows: dict[str, Row] = {}
     for part in chunks(sorted(uids)):
-        named = f'WHERE "uid" IN {bulk.marks(part)} ORDER BY "uid" {bulk.for_update()}'
-        keys = bulk.stored(Workload, "uid", part)
-        for *values, team in bulk.select(Workload, COLUMNS, named, keys, extra=(TEAM_NAME,)):
+        named, keys = bulk.among(Workload, "uid", part)
+        where = f'WHERE {named} ORDER BY "uid" {bulk.for_update()}'
+        for *values, team in bulk.select(Workload, COLUMNS, where, keys, extra=(TEAM_NAME,)):
             row = Row(*values)
             row.phase = Phase(values[_PHASE])
             row.seen = row.version
@@ -159,18 +159,16 @@ def lock(uids: Iterable[UUID]) -> dict[str, Row]:
 def keep(uids: Iterable[UUID]) -> None:
     """Keep others from writing these workloads until the transaction ends, in the same order."""
     for part in chunks(sorted(uids)):
-        named = f'WHERE "uid" IN {bulk.marks(part)} ORDER BY "uid" {bulk.for_update()}'
-        bulk.select(Workload, ("uid",), named, bulk.stored(Workload, "uid", part))
+        named, keys = bulk.among(Workload, "uid", part)
+        bulk.select(Workload, ("uid",), f'WHERE {named} ORDER BY "uid" {bulk.for_update()}', keys)
 
 
 def told(uids: Iterable[UUID]) -> dict[str, Told]:
     """What these workloads were told last, by id. Locked by whoever calls this (Batch.lock, ahead)."""
     found: dict[str, Told] = {}
     for part in chunks(uids):
-        keys = bulk.stored(Workload, "uid", part)
-        for uid, name, phase, *rest in bulk.select(
-            Workload, _TOLD, f'WHERE "uid" IN {bulk.marks(keys)}', keys, extra=(TEAM_NAME,)
-        ):
+        named, keys = bulk.among(Workload, "uid", part)
+        for uid, name, phase, *rest in bulk.select(Workload, _TOLD, f"WHERE {named}", keys, extra=(TEAM_NAME,)):
             found[str(uid)] = Told(uid, name, Phase(phase), *rest)
     return found
 
@@ -179,8 +177,8 @@ def seats(uids: Iterable[UUID]) -> dict[str, list[Seat]]:
     """The live placements of these workloads, by rank."""
     found: dict[str, list[Seat]] = {}
     for part in chunks(uids):
-        keys = bulk.stored(Placement, "workload_id", part)
-        live = f"""WHERE "workload_id" IN {bulk.marks(keys)} AND "state" <> 'Released' ORDER BY "rank" """
+        named, keys = bulk.among(Placement, "workload_id", part)
+        live = f"""WHERE {named} AND "state" <> 'Released' ORDER BY "rank" """
         for pk, workload, *rest in bulk.select(Placement, _SEAT, live, keys):
             seat = Seat(pk, str(workload), *rest)
             found.setdefault(seat.workload, []).append(seat)

@@ -14,9 +14,9 @@ from controlplane.limits import Budget
 from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk, loading
 from controlplane.quantities import iso
 from controlplane.rolevalues import roles_values
-from controlplane.services import changes, clock, columns, dependencies, events, feasibility, tenancy
+from controlplane.services import again, changes, clock, columns, dependencies, events, feasibility, tenancy
 from controlplane.services.errors import Refused
-from controlplane.spec import Spec
+from controlplane.spec import Spec, SpecError, stored
 from controlplane.wake import wake
 from scheduler.workload import ENDED, Phase
 
@@ -35,6 +35,8 @@ class Submission:
     at: float | None = None
     extra: Mapping[str, Any] | None = None
     uid: UUID | None = None  # drawn unless given; a preset's are given, so that each of its runs is the same
+    again: UUID | None = None  # the ended workload that this one is instead of
+    message: str = ""  # of its first event
 
 
 def submit(
@@ -60,7 +62,7 @@ def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
     now = clock.now() if any(s.at is None for s in submissions) else 0.0
     teams = _teams({s.spec.team for s in submissions})
     classes = {c.name: c for c in loading.load(PriorityClass, "")}
-    _refuse_twins(submissions, teams)
+    _refuse_twins(submissions, teams, _actor(submissions[0]))
     _refuse_too_many(submissions, teams)
     among = feasibility.machines()
     seq = _next_seq()
@@ -79,15 +81,46 @@ def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
         workloads.append(_workload(one, teams[one.spec.team], _class(one.spec, classes), seq + offset, at))
     links = _dependencies(submissions, workloads, teams)
     _insert(workloads)
-    bulk.insert(Dependency, ("workload_id", "needs_id"), links)
+    bulk.insert(Dependency, ("workload_id", "needs_id", "when"), links)
     _tell(submissions, workloads)
     changes.touch(w.pk for w in workloads)
+    _submit_steps_again(workloads, _actor(submissions[0]))
     wake("schedule")
     return workloads
 
 
+def _submit_steps_again(submitted: Sequence[Workload], actor: str) -> None:
+    """What ended because one of these had not done what it waited for; a step that is refused by now stays ended."""
+    steps = again.steps(submitted)
+    if len(steps) > 1 and _submitted_again(steps, actor) is None:
+        return
+    for step in steps:  # one that is refused keeps no other from it
+        refused = _submitted_again([step], actor)
+        if refused is not None:
+            message = f"It was not submitted again: {refused}"
+            told: dict[str, Any] = {"team": step.team.name, "workload": step.pk, "name": step.name, "phase": step.phase}
+            events.record(kind="NotSubmittedAgain", actor=actor, message=message, **told)
+
+
+def _submitted_again(steps: Sequence[Workload], actor: str) -> Refused | SpecError | None:
+    """Submit these again, all or none; why not, if so."""
+    message = f"Submitted again by {actor}, with what it starts after."
+    try:
+        with transaction.atomic():
+            specs = [(step, stored(step.spec)) for step in steps]
+            submit_all([Submission(spec, w.created_by, actor, again=w.pk, message=message) for w, spec in specs])
+    except (Refused, SpecError) as error:
+        return error
+    return None
+
+
+def _actor(one: Submission) -> str:
+    return one.actor or (one.user.get_username() if one.user else "system")
+
+
 def _teams(names: set[str]) -> dict[str, Team]:
-    teams = {team.name: team for team in loading.load(Team, f'WHERE "t"."name" IN {bulk.marks([*names])}', [*names])}
+    named, keys = bulk.among(Team, "name", names)
+    teams = {team.name: team for team in loading.load(Team, f"WHERE {named}", keys)}
     for name in sorted(names - teams.keys()):
         raise Refused(404, "UnknownTeam", "team", f"There is no team {name}. Name one of your teams.")
     return teams
@@ -110,20 +143,23 @@ def _class(spec: Spec, classes: Mapping[str, PriorityClass]) -> PriorityClass:
     return found
 
 
-def _refuse_twins(submissions: Sequence[Submission], teams: Mapping[str, Team]) -> None:
-    """A name is free again once its workload has ended."""
+def _refuse_twins(submissions: Sequence[Submission], teams: Mapping[str, Team], actor: str) -> None:
+    """A name is free again once its workload has ended, or for a person if the platform submitted it again."""
     wanted: set[tuple[int, str]] = set()
     for one in submissions:
         key = (teams[one.spec.team].pk, one.spec.name)
         if key in wanted:
             _refuse_twin(one.spec.team, one.spec.name)
         wanted.add(key)
-    here = f'"team_id" IN ({", ".join(str(team.pk) for team in teams.values())})'
+    here, pks = bulk.among(Workload, "team_id", [team.pk for team in teams.values()])
     for part in bulk.chunks(sorted({name for _, name in wanted})):
-        live = f'WHERE "name" IN {bulk.marks(part)} AND "phase" NOT IN {bulk.marks(_ENDED)}'
-        for team, name in bulk.select(Workload, ("team_id", "name"), f"{live} AND {here}", (*part, *_ENDED)):
-            if (team, name) in wanted:
-                _refuse_twin(next(t.name for t in teams.values() if t.pk == team), name)
+        named, keys = bulk.among(Workload, "name", part)
+        live = f'WHERE {named} AND {here} AND "phase" NOT IN {bulk.marks(_ENDED)}'
+        found = bulk.select(Workload, ("uid", "team_id", "name"), live, (*keys, *pks, *_ENDED))
+        twins = {uid: (team, name) for uid, team, name in found if (team, name) in wanted}
+        left = [twins[uid] for uid in twins.keys() - again.give_way(twins, actor)] if twins else []
+        for team, name in left:
+            _refuse_twin(next(t.name for t in teams.values() if t.pk == team), name)
 
 
 def _refuse_twin(team: str, name: str) -> None:
@@ -134,9 +170,10 @@ def _refuse_twin(team: str, name: str) -> None:
 def _refuse_too_many(submissions: Sequence[Submission], teams: Mapping[str, Team]) -> None:
     """A team's queue has an end, so that one script cannot fill the database; the platform's own work is not asked."""
     more = Counter(one.spec.team for one in submissions if one.user is not None)
+    anew = Counter(one.spec.team for one in submissions if one.again is None)
     budget = Budget("submissions", settings.RATE_LIMITS["submissions"])
     for name, count in more.items():
-        wait = limits.of_process().take(budget, name, count)
+        wait = limits.of_process().take(budget, name, count) if anew[name] else 0
         if wait:
             message = f"Team {name} submits more than {budget.per_second:g} workloads a second. Try again in {wait} s."
             raise Refused(429, "TooManyRequests", "team", message)
@@ -191,22 +228,23 @@ def _workload(one: Submission, team: Team, priority: PriorityClass, seq: int, at
 
 def _dependencies(
     submissions: Sequence[Submission], workloads: Sequence[Workload], teams: Mapping[str, Team]
-) -> list[tuple[UUID, UUID]]:
+) -> list[tuple[UUID, UUID, str]]:
     """Links of `after`, and into each workload what is not met yet."""
     ours = {(w.team_id, w.name): w for w in workloads}
-    links: list[tuple[UUID, UUID]] = []
+    links: list[tuple[UUID, UUID, str]] = []
     graph: dict[str, tuple[str, ...]] = {}
     for one, workload in zip(submissions, workloads, strict=True):
         if not one.spec.after:
             continue
-        here = {name: ours[workload.team_id, name] for name in one.spec.after if (workload.team_id, name) in ours}
-        elsewhere = [name for name in one.spec.after if name not in here]
-        known = dependencies.resolve(team=teams[one.spec.team], names=elsewhere) if elsewhere else {}
+        here = {n.name: ours[workload.team_id, n.name] for n in one.spec.after if (workload.team_id, n.name) in ours}
+        elsewhere = [needed for needed in one.spec.after if needed.name not in here]
+        known = dependencies.resolve(team=teams[one.spec.team], needed=elsewhere) if elsewhere else {}
         graph[f"{workload.team_id}/{workload.name}"] = tuple(f"{workload.team_id}/{name}" for name in here)
-        links += [(workload.pk, needs.pk) for needs in here.values()] + [(workload.pk, pk) for pk, _ in known.values()]
-        workload.unmet = [name for name in one.spec.after if name in here or not known[name][1]]
+        for name, when in one.spec.after:
+            links.append((workload.pk, here[name].pk if name in here else known[name][0], when))
+        workload.unmet = [name for name, _ in one.spec.after if name in here or not known[name][1]]
     _refuse_cycle(graph)
-    return list(dict.fromkeys(links))
+    return links
 
 
 def _refuse_cycle(graph: Mapping[str, tuple[str, ...]]) -> None:
@@ -247,12 +285,14 @@ def _tell(submissions: Sequence[Submission], workloads: Sequence[Workload]) -> N
         [
             events.Entry(
                 cluster_at=w.submitted_at,
-                actor=one.actor or (one.user.get_username() if one.user else "system"),
+                actor=_actor(one),
                 kind="Submitted",
                 team=one.spec.team,
                 workload=w.pk,
                 name=w.name,
                 phase=w.phase,
+                message=one.message,
+                data={"again": str(one.again)} if one.again else {},
             )
             for one, w in zip(submissions, workloads, strict=True)
         ]

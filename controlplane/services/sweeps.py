@@ -7,16 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from django.db import connection
+
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Placement, Workload, bulk
 from controlplane.services.outcomes import REQUEUE, settle, stop_attempt
 from controlplane.services.rows import BOUND, Row, Seat
 from controlplane.services.transitions import Batch
-from scheduler.workload import ACTIVE, LEAVING, Phase
+from scheduler.workload import ACTIVE, ENDED, LEAVING, Phase
 
 STALE_GANG_BACKOFF_SECONDS = 60.0
 _COMING_UP = (Phase.ADMITTED, Phase.STARTING, Phase.SCALING)
 _UNPLACED = (Phase.QUEUED, Phase.HELD, Phase.RESERVED)
+_GATED = (Phase.SUBMITTED, Phase.QUEUED, Phase.HELD)
 
 _PROMISED = """WHERE NOT "is_settled" AND "bound_at" IS NULL AND "state" IN ('Reserved', 'Leaving')"""
 
@@ -35,28 +38,44 @@ _LATE = f"""WHERE NOT "is_settled" AND "state" = 'Bound' AND "bound_at" <= %s AN
     AND "w"."kind" <> 'inference' AND "w"."phase" IN ({_listed(_COMING_UP)}))"""  # noqa: S608 - constants
 
 
+def _overtaken() -> str:
+    """Workloads that have ended while others still wait for them: left over by a version that did not follow that."""
+    is_unmet = (
+        """"w"."unmet" <> '[]'::jsonb AND jsonb_exists("w"."unmet", "n"."name")"""
+        if connection.vendor == "postgresql"
+        else """"w"."unmet" <> '[]' AND EXISTS (SELECT 1 FROM json_each("w"."unmet") WHERE "value" = "n"."name")"""
+    )
+    return f"""WHERE "uid" IN (SELECT "n"."uid" FROM "controlplane_workload" "w"
+        JOIN "controlplane_dependency" "d" ON "d"."workload_id" = "w"."uid"
+        JOIN "controlplane_workload" "n" ON "n"."uid" = "d"."needs_id"
+        WHERE "w"."phase" IN ({_listed(_GATED)}) AND {is_unmet} AND "n"."phase" IN ({_listed(ENDED)}))"""  # noqa: S608
+
+
 def is_due(*, at: float, gang_timeout_seconds: float) -> bool:
     """Whether `enforce`, or admission to reserved places, has anything to look at; asked without a transaction."""
     return bool(
         bulk.select(Workload, ("uid",), f"{_DUE} LIMIT 1", (at, at))
         or bulk.select(Placement, ("workload_id",), f"{_LATE} LIMIT 1", (at - gang_timeout_seconds,))
         or bulk.select(Placement, ("workload_id",), f"{_PROMISED} LIMIT 1")
+        or bulk.select(Workload, ("uid",), f"{_overtaken()} LIMIT 1")
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What a limit or nothing but time moves on: workloads with their phase as stored, and gangs that come up late."""
+    """What nothing but time moves on: workloads with their phase as stored, gangs that come up late, gates."""
 
     phases: Mapping[UUID, str] = field(default_factory=dict)
     late: frozenset[UUID] = frozenset()
+    overtaken: frozenset[UUID] = frozenset()  # have ended, and others wait for them
 
 
 def due(at: float, gang_timeout_seconds: float) -> Due:
     """What `enforce` has to look at. To be asked before anything is locked, and locked with all the rest."""
     phases = dict(bulk.select(Workload, ("uid", "phase"), _DUE, (at, at)))
     late = bulk.select(Placement, ("workload_id",), _LATE, (at - gang_timeout_seconds,))
-    return Due(phases, frozenset(uid for (uid,) in late))
+    overtaken = bulk.select(Workload, ("uid",), _overtaken())
+    return Due(phases, frozenset(uid for (uid,) in late), frozenset(uid for (uid,) in overtaken))
 
 
 def promised() -> list[UUID]:
@@ -66,7 +85,9 @@ def promised() -> list[UUID]:
 
 def enforce(batch: Batch, found: Due, gang_timeout_seconds: float) -> None:
     """Expire, end and requeue what was found due."""
-    batch.lock({*found.phases, *found.late})
+    batch.lock({*found.phases, *found.late, *found.overtaken})
+    for uid in sorted(found.overtaken):
+        batch.followed(batch.rows[str(uid)])
     for uid, stored in sorted(found.phases.items()):
         # Why a row is due follows from its phase as stored: the pods of this observation may have moved it on since.
         row = batch.rows[str(uid)]

@@ -25,7 +25,8 @@ from controlplane.services.rows import (
     seconds_held,
 )
 from controlplane.wake import wake
-from scheduler.workload import ENDED, Kind, Phase, may_move
+from scheduler.dependency import DEPENDENCY_FAILED, never, verdict
+from scheduler.workload import ENDED, Phase, may_move
 
 _ACTION = ("verb", "workload", "attempt", "payload", "created_at", "tries", "not_before", "error")
 _PLACEMENT = (
@@ -55,8 +56,9 @@ class Batch:
         self._notes: list[events.Entry] = []
         self._actions: list[tuple[Any, ...]] = []
         self._placements: list[tuple[Any, ...]] = []
-        self._met: dict[UUID, str] = {}
+        self._steps: list[tuple[Row, Phase]] = []
         self._touched: dict[UUID, None] = {}
+        self._told: dict[UUID, None] = {}
 
     def lock(self, uids: Iterable[UUID], *, ahead: Callable[[], Iterable[UUID]] = tuple) -> None:
         """Read and lock these workloads, with their live placements.
@@ -89,10 +91,14 @@ class Batch:
         row.changed |= {"phase", "version"}
         if to in ENDED:
             self.change(row, reason=reason, message=message, intent="", reserved_after=[])
-        if to in (Phase.SUCCEEDED, Phase.STOPPED, Phase.RUNNING) and _meets(row):
-            self._met[row.uid] = row.name
+        if to in ENDED or to == Phase.RUNNING:
+            self._steps.append((row, to))
         self.moves += 1
         self.note(row, kind or to.value, reason=reason, message=message, data=data)
+
+    def followed(self, row: Row) -> None:
+        """Have those that start after a workload follow it, as if it had just come to its phase."""
+        self._steps.append((row, row.phase))
 
     def change(self, row: Row, **columns: Any) -> None:
         """Set columns without a step of the life cycle; the version stays unless it is among them."""
@@ -165,20 +171,45 @@ class Batch:
 
         Without `touch` the scheduler's snapshot is not told: the round that decided this knows it.
         """
+        self._follow()
         self._write_rows()
         self._write_seats()
         bulk.insert(Placement, _PLACEMENT, self._placements)
         bulk.insert(Action, _ACTION, self._actions)
         events.write(self._notes)
-        touched = self._touched if touch else {}
-        if self._met:
-            touched |= dict.fromkeys(dependencies.meet(self._met))
+        touched = self._touched if touch else self._told
         if touched:
             changes.touch(touched)
             wake("schedule")
         if self._actions:
             wake("actuate")
         self._clear()
+
+    def _follow(self) -> None:
+        """What runs or has ended now was waited for: that wait is over, or can never be, which ends who waits."""
+        while self._steps:
+            steps, self._steps = self._steps, []
+            waiting: dict[UUID, list[dependencies.Link]] = {}
+            for link in dependencies.links(dict.fromkeys(row.uid for row, _ in steps)):
+                waiting.setdefault(link.needs, []).append(link)
+            self.lock([link.workload for found in waiting.values() for link in found])
+            for row, phase in steps:
+                for link in waiting.get(row.uid, ()):
+                    self._follow_one(self.rows[str(link.workload)], row, phase, link.when)
+
+    def _follow_one(self, dependent: Row, row: Row, phase: Phase, when: str) -> None:
+        if row.name not in dependent.unmet or dependent.phase in ENDED:
+            return
+        is_met = verdict(when, row.kind, phase)
+        if is_met:
+            self.change(dependent, unmet=[name for name in dependent.unmet if name != row.name])
+        elif is_met is False and dependencies.is_waiting(dependent.phase):
+            self.change(dependent, ended_at=self.at)
+            message = never(row.name, when, row.kind, phase)
+            self.move(dependent, Phase.STOPPED, reason=DEPENDENCY_FAILED, message=message, data={"needs": str(row.uid)})
+        else:
+            return
+        self._told[dependent.uid] = None
 
     def _write_rows(self) -> None:
         groups: dict[tuple[str, ...], list[Row]] = {}
@@ -206,12 +237,4 @@ class Batch:
 
     def _clear(self) -> None:
         self._notes, self._actions, self._placements = [], [], []
-        self._met, self._touched = {}, {}
-
-
-def _meets(row: Row) -> bool:
-    """Whether this step may be what others wait for: a training's success, a notebook's end, a healthy service."""
-    wanted = {Kind.TRAINING: Phase.SUCCEEDED, Kind.INFERENCE: Phase.RUNNING}
-    if row.kind == Kind.NOTEBOOK:
-        return row.phase in (Phase.SUCCEEDED, Phase.STOPPED)
-    return row.phase == wanted[Kind(row.kind)]
+        self._touched, self._told = {}, {}

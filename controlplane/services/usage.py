@@ -134,9 +134,8 @@ def _whose(uids: Iterable[UUID]) -> dict[UUID, tuple[int, str, str]]:
     """Team, name and user of each workload."""
     whose: dict[UUID, tuple[int, str, str]] = {}
     for part in bulk.chunks(uids):
-        keys = bulk.stored(Workload, "uid", part)
-        named = f'WHERE "uid" IN {bulk.marks(keys)}'
-        rows = bulk.select(Workload, ("uid", "team_id", "name"), named, keys, extra=(_USER,))
+        named, keys = bulk.among(Workload, "uid", part)
+        rows = bulk.select(Workload, ("uid", "team_id", "name"), f"WHERE {named}", keys, extra=(_USER,))
         whose.update((uid, (team, name, user or "")) for uid, team, name, user in rows)
     return whose
 
@@ -175,6 +174,9 @@ def serving() -> dict[str, float | None]:
     return {str(uid): (spec["normalised"].get("objective") or {}).get("p95_seconds") for uid, spec in rows}
 
 
+_WINDOW = ("workload", "start", "requests", "over", "p95_seconds", "requests_per_second", "replicas", "wanted")
+
+
 def _windows(services: Sequence[ServiceUse]) -> None:
     """One row for each service's window; a window is written once."""
     if not services:
@@ -183,24 +185,21 @@ def _windows(services: Sequence[ServiceUse]) -> None:
     running = Count("placements", filter=Q(placements__pod_phase="Running") & ~Q(placements__state=RELEASED))
     counts = {
         str(uid): (n, wanted)
-        for uid, n, wanted in Workload.objects.filter(pk__in=uids)
+        for uid, n, wanted in Workload.objects.filter(pk__among=uids)
         .annotate(n=running)
         .values_list("pk", "n", F("workers"))
     }
-    ServiceWindow.objects.bulk_create(
-        [
-            ServiceWindow(
-                workload=UUID(use.workload),
-                start=use.at - use.window_seconds,
-                requests=use.requests,
-                over=use.over_objective,
-                p95_seconds=use.p95_seconds,
-                requests_per_second=use.requests_per_second,
-                replicas=counts[use.workload][0],
-                wanted=counts[use.workload][1],
-            )
-            for use in services
-            if use.workload in counts
-        ],
-        ignore_conflicts=True,
-    )
+    rows = [
+        (
+            UUID(use.workload),
+            use.at - use.window_seconds,
+            use.requests,
+            use.over_objective,
+            use.p95_seconds,
+            use.requests_per_second,
+            *counts[use.workload],
+        )
+        for use in services
+        if use.workload in counts
+    ]
+    bulk.insert(ServiceWindow, _WINDOW, rows, "ON CONFLICT DO NOTHING")

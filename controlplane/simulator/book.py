@@ -11,6 +11,7 @@ from typing import Any
 from controlplane.cluster.port import PodPhase
 from controlplane.invariants.state import Account, Claim, Interval, Transition, Write
 from gpushare.gpu import WHOLE
+from scheduler.dependency import DEPENDENCY_FAILED, verdict
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota
 from scheduler.workload import ENDED, Assignment, Phase, Workload, may_move
@@ -38,6 +39,7 @@ class Record:
     spec: dict[str, Any]
     retries: int = 0
     failures: int = 0
+    after: dict[str, str] = field(default_factory=dict)  # what it waits for, by name; empty: by the kind of that one
     intent: str = ""  # while the workers of an attempt that broke are leaving: requeue or fail
     seen: dict[int, PodPhase] = field(default_factory=dict)  # by rank of the current attempt
     performed: dict[int, float] = field(default_factory=dict)  # when the start of a rank was performed
@@ -54,6 +56,7 @@ class Book:
         self.records: dict[str, Record] = {}
         self.ended: dict[str, Phase] = {}
         self.submitted: set[str] = set()
+        self.gated: set[str] = set()  # those that were submitted to start after others
         self.outbox: list[Action] = []
         self.claims: list[Claim] = []
         self.epoch = 1
@@ -113,6 +116,7 @@ class Book:
         """A new workload."""
         self.records[workload.id] = record
         self.submitted.add(workload.id)
+        self.gated |= {workload.id} if workload.unmet else set()
         self.transitions.append(Transition(workload.id, None, workload.phase, actor))
         self.put(workload)
 
@@ -132,7 +136,19 @@ class Book:
             self.ended[workload.id] = to
             self._gone.add(workload.id)
             self.excuse(workload.id)
+        if to in ENDED or to == Phase.RUNNING:
+            self._follow(moved, actor)
         return moved
+
+    def _follow(self, moved: Workload, actor: str) -> None:
+        """It runs or has ended now, which others wait for: that wait is over, or can never be, which ends them."""
+        waiting = (self.get(uid) for uid in sorted(self.gated))
+        for one in [w for w in waiting if w and w.team == moved.team and moved.name in w.unmet]:
+            is_met = verdict(self.records[one.id].after.get(moved.name, ""), moved.kind, moved.phase)
+            if is_met:
+                self.put(replace(one, unmet=tuple(name for name in one.unmet if name != moved.name)))
+            elif is_met is False and one.phase in (Phase.SUBMITTED, Phase.QUEUED, Phase.HELD):
+                self.move(one, Phase.STOPPED, actor, reason=DEPENDENCY_FAILED)
 
     # --- holds --------------------------------------------------------------------------------
 

@@ -7,25 +7,19 @@
 A quota has the fields of REST's. A node to be added is `like` one there is, with other fields where they are given.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from controlplane.policy import Policy, problems
-from controlplane.shapes import BAD, REQUIRED, Choice, Faults, Field, FieldError, Record, Text, Whole, shown
+from controlplane.quotavalues import QUOTA_FIELDS
+from controlplane.shapes import BAD, REQUIRED, Choice, Faults, Field, FieldError, Record, Shape, Text, Whole, shown
 from controlplane.simulator.episode import Episode
 from scheduler.snapshot import Node
 from scheduler.team import Quota
 
 NAME = Text(253, r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", "Use letters, digits, dots and dashes.")
-MOST_MILLI = 10**9
 MOST_ADDED, MOST_ROWS = 10_000, 10_000
-QUOTA_FIELDS = (
-    Field("nominal_milli", Whole(0, MOST_MILLI), "milli-GPU owned; 1000 = one GPU.", REQUIRED),
-    Field("borrowing_limit_milli", Whole(0, MOST_MILLI, True), "milli-GPU it may borrow; null = no limit."),
-    Field("lending_limit_milli", Whole(0, MOST_MILLI, True), "milli-GPU others may borrow; null = all."),
-    Field("weight", Whole(1, 10_000), "Its part in what is over.", 1),
-)
 NODE_FIELDS = (
     Field("count", Whole(1, MOST_ADDED), "How many.", 1),
     Field("pool", NAME, "The node pool."),
@@ -68,6 +62,18 @@ def changed_policy(base: Policy, document: object) -> Policy:
     return Policy.from_dict(values)
 
 
+def check(overrides: Overrides, teams: Iterable[str], pools: Iterable[str], nodes: Collection[str]) -> None:
+    """Find what is wrong with quotas and nodes before any work is read; these are the names there are.
+
+    Raises OverrideError.
+    """
+    faults = Faults()
+    _rows(overrides.quotas, Choice(tuple(sorted(teams))), Choice(tuple(sorted(pools))), faults)
+    _asked_nodes(overrides.nodes, nodes, faults)
+    if faults.errors:
+        raise OverrideError(faults.errors)
+
+
 def changed_episode(episode: Episode, overrides: Overrides) -> Episode:
     """The episode with other quotas and nodes; what ran on nodes taken away waits first. Raises OverrideError."""
     faults = Faults()
@@ -80,44 +86,66 @@ def changed_episode(episode: Episode, overrides: Overrides) -> Episode:
 
 def _quotas(episode: Episode, document: object, faults: Faults) -> tuple[Quota, ...]:
     rows = {(quota.team, quota.pool): quota for quota in episode.quotas}
-    if not isinstance(document, Sequence) or isinstance(document, str):
-        faults.add("quotas", f"quotas is {shown(document)}. Give a list of quotas.")
-        return ()
     teams = Choice(tuple(sorted(team.name for team in episode.teams)))
     pools = Choice(tuple(sorted({node.pool for node in episode.nodes} | {pool for _, pool in rows})))
-    record = Record(
-        (
-            Field("team", teams, "Of this team.", REQUIRED),
-            Field("pool", pools, "In this pool.", REQUIRED),
-            *QUOTA_FIELDS,
-        )
-    )
-    for number, row in enumerate(document[:MOST_ROWS]):
-        found = len(faults.errors)
-        given = record.read(row, f"quotas[{number}]", faults)
-        if given is BAD or len(faults.errors) > found:
-            continue
+    for given in _rows(document, teams, pools, faults):
         limits = (given["borrowing_limit_milli"], given["lending_limit_milli"])
         key = given["team"], given["pool"]
         rows[key] = Quota(*key, given["nominal_milli"], *limits, given["weight"] or 1)
     return tuple(rows.values())
 
 
+def _rows(document: object, teams: Shape, pools: Shape, faults: Faults) -> list[dict[str, Any]]:
+    """The quotas of a document that are without fault."""
+    if not isinstance(document, Sequence) or isinstance(document, str):
+        faults.add("quotas", f"quotas is {shown(document)}. Give a list of quotas.")
+        return []
+    names = (Field("team", teams, "Of this team.", REQUIRED), Field("pool", pools, "In this pool.", REQUIRED))
+    record, found, seen = Record((*names, *QUOTA_FIELDS)), [], set()
+    for number, row in enumerate(document[:MOST_ROWS]):
+        before = len(faults.errors)
+        given = record.read(row, f"quotas[{number}]", faults)
+        if given is BAD or len(faults.errors) > before:
+            continue
+        if (key := (given["team"], given["pool"])) in seen:
+            faults.add(f"quotas[{number}]", f"quotas[{number}]: {key[0]} in {key[1]} is given twice. Keep one.")
+        seen.add(key)
+        found.append(given)
+    return found
+
+
 def _nodes(nodes: tuple[Node, ...], document: object, faults: Faults) -> tuple[Node, ...]:
+    named = {node.name: node for node in nodes}
+    gone, asked = _asked_nodes(document, named, faults)
+    added: list[Node] = []
+    for given in asked:
+        added += _added(named, given, len(added))
+    return (*(node for node in nodes if node.name not in gone), *added)
+
+
+def _asked_nodes(document: object, named: Collection[str], faults: Faults) -> tuple[set[str], list[dict[str, Any]]]:
+    """The names of nodes to take away, and what is to be added, as far as it is without fault."""
     if not isinstance(document, Mapping) or not document.keys() <= {"add", "remove"}:
         faults.add("nodes", f"nodes is {shown(document)}. Give an object with the lists add and remove.")
-        return nodes
-    named = {node.name: node for node in nodes}
-    gone = set()
+        return set(), []
+    gone, added = set(), []
     for number, name in enumerate(_list(document, "remove", faults)):
-        if name in named:
+        if isinstance(name, str) and name in named:
             gone.add(name)
         else:
             faults.add(f"nodes.remove[{number}]", f"nodes.remove[{number}]: there is no node {shown(name)}. Name one.")
-    added: list[Node] = []
+    like = Field("like", NAME, "The name of a node there is.", REQUIRED)
     for number, row in enumerate(_list(document, "add", faults)):
-        added += _added(named, row, f"nodes.add[{number}]", len(added), faults)
-    return (*(node for node in nodes if node.name not in gone), *added)
+        before, at = len(faults.errors), f"nodes.add[{number}]"
+        given = Record((like, *NODE_FIELDS)).read(row, at, faults)
+        if given is BAD or len(faults.errors) > before:
+            continue
+        if given["like"] in named:
+            added.append(given)
+        else:
+            message = f"{at}.like is {shown(given['like'])}, which is no node. Name one that there is."
+            faults.add(f"{at}.like", message)
+    return gone, added
 
 
 def _list(document: Mapping[str, Any], name: str, faults: Faults) -> Iterable[Any]:
@@ -128,20 +156,11 @@ def _list(document: Mapping[str, Any], name: str, faults: Faults) -> Iterable[An
     return ()
 
 
-def _added(named: Mapping[str, Node], row: object, at: str, before: int, faults: Faults) -> list[Node]:
-    found = len(faults.errors)
-    like = Field("like", NAME, "The name of a node there is.", REQUIRED)
-    given = Record((like, *NODE_FIELDS)).read(row, at, faults)
-    if given is BAD or len(faults.errors) > found:
-        return []
-    model = named.get(given["like"])
-    if model is None:
-        faults.add(f"{at}.like", f"{at}.like is {shown(given['like'])}, which is no node. Name one that there is.")
-        return []
+def _added(named: Mapping[str, Node], given: Mapping[str, Any], before: int) -> list[Node]:
     other = {
         _OF_NODE.get(f.name, f.name): given[f.name]
         for f in NODE_FIELDS
         if f.name != "count" and given[f.name] is not None
     }
-    fresh = replace(model, ready=True, schedulable=True, lost=(), **other)
+    fresh = replace(named[given["like"]], ready=True, schedulable=True, lost=(), **other)
     return [replace(fresh, name=f"added-{before + i}") for i in range(given["count"])]

@@ -35,6 +35,7 @@ class BudgetForm:
     known: BudgetRow | None
     fields: tuple[FormField, ...]
     fault: str = ""  # of no field
+    asks: bool = False  # whether to save it although it is used up already
 
     @property
     def version(self) -> int:
@@ -57,14 +58,14 @@ def index(request: HttpRequest, team: str) -> HttpResponse:
     if period not in list(Period):
         raise Http404
     try:
-        said = _change(request, found, period)
+        said = _change(request, found, period, clock(request).now)
     except Refused as refused:
         return _page(request, found, period, refused)
     messages.info(request, said)
     return redirect("frontend:budgets", found.name)
 
 
-def _change(request: HttpRequest, team: Any, period: str) -> str:
+def _change(request: HttpRequest, team: Any, period: str, now: float) -> str:
     """Do what the form asks; the sentence that says so. Raises Refused."""
     actor, text = request.user.get_username(), request.POST.get("version", "")
     version = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
@@ -79,7 +80,16 @@ def _change(request: HttpRequest, team: Any, period: str) -> str:
         message = f"{typed or 'Nothing'} is not a number of GPU hours. Give a whole number from 1 on."
         raise Refused(422, "BadBudget", "gpu_hours", message)
     is_hard = request.POST.get("is_hard") == HARD
-    services.save(team=team, period=period, gpu_hours=int(typed), is_hard=is_hard, actor=actor, version=version)
+    services.save(
+        team=team,
+        period=period,
+        gpu_hours=int(typed),
+        is_hard=is_hard,
+        actor=actor,
+        version=version,
+        used_hours=shares.used_hours(now, team, period),
+        accept_used_up="accept_used_up" in request.POST,
+    )
     return f"Saved the budget of {team.name} for each {period}."
 
 
@@ -113,4 +123,5 @@ def _form(period: str, known: BudgetRow | None, typed: Mapping[str, Any], refuse
             ("is_hard", "Once used up", "", CHOICES),
         )
     )
-    return BudgetForm(period, known, fields, refused.message if refused and at is not None and at not in HELP else "")
+    fault = refused.message if refused and at is not None and at not in HELP else ""
+    return BudgetForm(period, known, fields, fault, bool(refused and typed and refused.code == services.USED_UP))

@@ -62,6 +62,7 @@ def simulation(request: HttpRequest, number: int) -> HttpResponse:
         "percent": round(100 * row["progress"]),
         "found": found,
         "length": words.duration(found["episode"]["hours"] * 3600) if found else "",
+        "differences": lab.differences(found) if found else [],
         "rows": _rows(found),
         "in_force": policies.in_force(),
         "has_settings": any((row["asked"].get("policy") or {}).values()),

@@ -89,5 +89,6 @@ def signed_in(server: Scripted, monkeypatch: pytest.MonkeyPatch, shell: Path) ->
     """A shell that is signed in to the scripted server by its environment."""
     monkeypatch.setenv("WEFT_URL", server.url)
     monkeypatch.setenv("WEFT_TOKEN", "weft_secret")
+    server.on("GET", "/me", {"username": "mia", "teams": []})
     server.on("GET", "/cluster", {"now": "2026-01-01T00:10:00Z", "seconds": 600.0})
     return server

@@ -56,7 +56,7 @@ class Scripted:
             def _answer(self) -> None:
                 server._handle(self)
 
-            do_GET = do_POST = do_DELETE = do_PATCH = _answer  # noqa: N815
+            do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _answer  # noqa: N815
 
             def log_message(self, *_: Any) -> None:
                 pass

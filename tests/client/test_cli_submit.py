@@ -230,8 +230,9 @@ def test_a_service_is_waited_for_until_it_runs(signed_in: Scripted, weft: Weft) 
 
 def test_a_pipeline_ends_with_its_first_failure(signed_in: Scripted, weft: Weft, shell: Path) -> None:
     first = workload("prepare", "Failed", exit_code=2)
-    second = workload("train", after=["prepare"], unmet=["prepare"])
-    third = workload("serve", type="inference", after=["train"], unmet=["train"])
+    never = {"reason": "DependencyFailed", "message": "It starts after prepare has succeeded, but prepare failed."}
+    second = workload("train", "Stopped", after=["prepare"], unmet=["prepare"], **never)
+    third = workload("serve", "Stopped", type="inference", after=["train"], unmet=["train"], reason="DependencyFailed")
     (shell / "p.yaml").write_text("name: prepare\n---\nname: train\n---\nname: serve\n")
     signed_in.on("POST", "/workloads:batch", created(first, second, third))
     for one in (first, second, third):
@@ -239,5 +240,103 @@ def test_a_pipeline_ends_with_its_first_failure(signed_in: Scripted, weft: Weft,
     ran = weft("submit", "-f", "p.yaml", "--wait", "--timeout", "30")
     assert ran.code == 3
     assert "nlp/prepare is Failed (exit code 2)" in ran.err
-    assert "nlp/train can never start: what it waits for (prepare) did not succeed." in ran.err
-    assert "nlp/serve can never start: what it waits for (train) did not succeed." in ran.err
+    assert "nlp/train is Stopped: It starts after prepare has succeeded, but prepare failed." in ran.err
+    assert "nlp/serve is Stopped" in ran.err
+
+
+def test_a_step_that_cannot_start_any_more_counts_as_failed(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", AT, {**HELLO, "phase": "Stopped", "reason": "DependencyFailed"})
+    signed_in.on("GET", "/workloads", {"results": [HELLO], "next": None})
+    assert weft("wait", "nlp/hello").code == 3
+
+
+# --- what is not understood ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("wait", "nlp/hello", "--for", "Runing"), "--for Runing is no state. Use one of ready, running, terminal"),
+        (("get", "--phase", "Waiting"), "Waiting is no phase. Use one of Submitted, Queued, Held"),
+        (("get", "-l", "phase=Queued|Nope"), "Nope is no phase. Use one of Submitted, Queued, Held"),
+        (("get", "hello", "world"), "hello is nothing to list. Use one of workloads, nodes"),
+        (("get", "nlp/hello", "--phase", "Queued"), "--phase and --selector are for lists"),
+        (("get", "--phase", "Queued", "-l", "phase=Held"), "phase is given as an option and in --selector"),
+        (("get", "nodes", "--team", "nlp"), "--team is for workloads, teams, quotas, shares, budgets"),
+        (("get", "usage", "nlp"), "usage takes no NAME such as nlp"),
+        (("submit", "training", "python", "train.py", "--name", "a"), "python is one word too many"),
+        (("submit", "training", "hello", "--name", "a", "--", "python"), "hello is one word too many"),
+        (("queue", "nlp"), "unexpected extra argument"),
+    ],
+)
+def test_a_word_that_means_nothing_is_refused(
+    signed_in: Scripted, weft: Weft, words: tuple[str, ...], said: str
+) -> None:
+    ran = weft(*words)
+    assert ran.code == 2
+    assert said in " ".join(ran.err.split())
+    assert not signed_in.sent("POST", "/workloads")
+
+
+@pytest.mark.parametrize(
+    ("selector", "said"),
+    [("type=job", "--selector type=job is no type"), ("phase=Queued,phase=Held", "names phase twice"),
+     ("phase=", "is not understood"), ("colour=red", "is not understood")],
+)  # fmt: skip
+def test_a_selector_that_means_nothing_is_refused(signed_in: Scripted, weft: Weft, selector: str, said: str) -> None:
+    ran = weft("get", "-l", selector)
+    assert (ran.code, said in ran.err) == (1, True)
+
+
+def test_phases_are_taken_in_any_case(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", {"results": [HELLO], "next": None})
+    assert weft("get", "--phase", "queued", "-o", "name").out == "nlp/hello\n"
+    assert signed_in.sent("GET", "/workloads")[-1].query["phase"] == "Queued"
+
+
+# --- the team meant where none is named ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("teams", "bound", "team"),
+    [
+        ([("nlp", "member")], None, "nlp"),
+        ([("nlp", "member"), ("vision", "viewer")], None, "nlp"),
+        ([("nlp", "member"), ("vision", "admin")], "vision", "vision"),
+        ([("nlp", "member"), ("vision", "admin")], None, None),
+    ],
+)
+def test_the_only_team_of_a_token_is_its_default(
+    signed_in: Scripted, weft: Weft, teams: list[tuple[str, str]], bound: str | None, team: str | None
+) -> None:
+    me = {"username": "ci", "teams": [{"team": name, "role": role} for name, role in teams], "token": {"team": bound}}
+    signed_in.on("GET", "/me", me)
+    signed_in.on("POST", "/workloads", created(HELLO))
+    assert weft("submit", "training", "--name", "hello", "--image", "a:1").code == 0
+    assert signed_in.sent("POST", "/workloads")[0].body.get("team") == team
+
+
+def test_a_team_that_is_named_needs_no_question(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("POST", "/workloads", created(HELLO))
+    assert weft("submit", "training", "--name", "hello", "--image", "a:1", "--team", "nlp").code == 0
+    assert not signed_in.sent("GET", "/me")
+
+
+# --- budgets ------------------------------------------------------------------------------------
+
+BUDGET = {"team": "nlp", "period": "week", "gpu_hours": 50, "is_hard": True, "used_hours": 60.0, "is_used_up": True}
+USED_UP = problem(422, "UsedUpAlready", ("gpu_hours", "60.0 GPU hours are used already."))
+
+
+def test_a_budget_that_is_used_up_already_is_saved_only_with_yes(signed_in: Scripted, weft: Weft) -> None:
+    at = "/teams/nlp/budgets"
+    signed_in.on("GET", at, {"results": [BUDGET], "next": None})
+    signed_in.on("PUT", f"{at}/week", USED_UP, BUDGET)
+    ran = weft("budget", "nlp", "week", "50")
+    assert (ran.code, ran.out) == (1, "")
+    assert "60.0 GPU hours are used already. With --yes it is saved all the same." in ran.err
+    ran = weft("budget", "nlp", "week", "50", "--soft", "--yes")
+    assert ran.out == "nlp may use 50 GPU hours each week, then nothing new starts; 60.0 used in this one.\n"
+    first, second = (one.body for one in signed_in.sent("PUT", f"{at}/week"))
+    assert first == {"gpu_hours": 50, "is_hard": True, "accept_used_up": False}
+    assert second == {"gpu_hours": 50, "is_hard": False, "accept_used_up": True}

@@ -11,8 +11,9 @@ from django.core.management import CommandError, call_command
 
 from controlplane.cluster.port import PodPhase
 from controlplane.loops import schedule
-from controlplane.models import Workload
+from controlplane.models import NodePool, Team, Workload
 from controlplane.queries import history, lab
+from controlplane.services import quotas as owned
 from tests.controlplane.state import World
 
 pytestmark = pytest.mark.django_db
@@ -101,6 +102,53 @@ def test_an_episode_has_what_ran_waited_and_ended_with_the_times_it_took(lived: 
     assert sorted(job.workload.name for job in found.jobs) == [f"j{i}" for i in range(6)]
     assert all(not j.workload.message for j in found.jobs)
     assert found.start <= min(j.at for j in found.jobs) <= found.end
+
+
+def test_the_report_names_the_quotas_and_nodes_that_differ(lived: World, tmp_path: Path) -> None:
+    nodes, quotas = tmp_path / "nodes.yaml", tmp_path / "quotas.json"
+    nodes.write_text("{add: [{like: a, count: 2}], remove: [b]}")
+    quotas.write_text('[{"team": "red", "pool": "main", "nominal_milli": 4000, "lending_limit_milli": 1000}]')
+    text = said("--nodes", nodes, "--quotas", quotas, "--policy", "fifo")
+    for line in (
+        "scheduling.policy: weft -> fifo",
+        "red in main: owns: 0 GPUs -> 4 GPUs",
+        "red in main: lends: all of it -> 1 GPUs",
+        "nodes of 8 A100 in main: 2 more",
+        "nodes taken away: b",
+    ):
+        assert f"  {line}" in text.splitlines()
+    assert "weight" not in text
+
+
+def test_quotas_and_nodes_that_are_as_they_were_differ_in_nothing(lived: World, tmp_path: Path) -> None:
+    red, main = Team.objects.get(name="red"), NodePool.objects.get(name="main")
+    owned.save(team=red, pool=main, nominal=4000, actor="root")
+    for name in ("first", "second"):
+        lived.submit(name, gpus=8)
+        schedule.run_once(lived.wiring)
+    quotas = tmp_path / "quotas.json"
+    quotas.write_text('[{"team": "red", "pool": "main", "nominal_milli": 4000}]')
+    with pytest.raises(CommandError, match="Nothing differs from what is in force"):
+        said("--quotas", quotas, "--cycles", "2")
+
+
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        ({"quotas": [{"team": "rde", "pool": "main", "nominal_milli": 4000}]}, "quotas[0].team"),
+        ({"quotas": [{"team": "red", "pool": "mian", "nominal_milli": 4000}]}, "quotas[0].pool"),
+        ({"quotas": [{"team": "red", "pool": "main", "nominal_milli": 32}]}, "quotas[0].nominal_milli"),
+        ({"quotas": [{"team": "red", "pool": "main", "nominal_milli": 4000}] * 2}, "quotas[1]"),
+        ({"nodes": {"remove": ["z"]}}, "nodes.remove[0]"),
+        ({"nodes": {"add": [{"like": "z"}]}}, "nodes.add[0].like"),
+        ({"nodes": {"grow": []}}, "nodes"),
+        ({"source": "trace", "nodes": {"remove": ["z"]}}, "nodes.remove[0]"),
+    ],
+)
+def test_a_request_s_quotas_and_nodes_are_checked_before_it_runs(lived: World, document: Any, field: str) -> None:
+    with pytest.raises(lab.CannotBeAnsweredError) as wrong:
+        lab.read(document)
+    assert [error.field for error in wrong.value.errors] == [field]
 
 
 @pytest.mark.parametrize(

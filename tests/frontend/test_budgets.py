@@ -1,13 +1,19 @@
 """A team's budgets on their page: set, changed, taken away; what is wrong is said at its field."""
 
-import pytest
+from uuid import uuid4
 
-from controlplane.models import Budget
+import pytest
+from django.urls import reverse_lazy
+
+from controlplane.models import Budget, Team, Usage
+from controlplane.queries.prices import MILLI_SECONDS_PER_GPU_HOUR
+from controlplane.services import clock
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World
 
 pytestmark = pytest.mark.django_db
 PAGE = "/teams/nlp/budgets/"
+ADD = reverse_lazy("admin:controlplane_budget_add")
 
 
 def test_an_admin_sets_changes_and_removes_a_budget(bare: World, visit: Visit) -> None:
@@ -23,6 +29,36 @@ def test_an_admin_sets_changes_and_removes_a_budget(bare: World, visit: Visit) -
     assert b"budget for this week" in admin.get("/teams/").content
     admin.post(PAGE, {"period": "week", "version": str(made.version), "remove": "1"})
     assert not Budget.objects.exists()
+
+
+def test_a_budget_of_no_more_than_what_is_used_is_asked_about_before_it_is_saved(bare: World, visit: Visit) -> None:
+    admin, now = visit("admin"), int(clock.now())
+    Usage.objects.create(
+        team=Team.objects.get(name="nlp"), workload=uuid4(), name="w", pool="a100", hour=now - now % 3600,
+        held=7 * MILLI_SECONDS_PER_GPU_HOUR,
+    )  # fmt: skip
+    given = {"period": "day", "version": "0", "gpu_hours": "7", "is_hard": "hard"}
+    page = admin.post(PAGE, given)
+    day = next(form for form in page.context["forms"] if form.period == "day")
+    assert (page.status_code, day.asks) == (422, True)
+    assert day.fields[0].fault.startswith("Team nlp has used 7.0 GPU hours this day already, and 7 is not more")
+    assert b'name="accept_used_up"' in page.content
+    assert not Budget.objects.exists()
+    assert admin.post(PAGE, {**given, "accept_used_up": "1"}).status_code == 302
+    assert Budget.objects.get().gpu_hours == 7
+
+
+def test_the_console_asks_before_it_saves_a_budget_that_is_used_up(bare: World, visit: Visit) -> None:
+    admin, now, team = visit("admin"), int(clock.now()), Team.objects.get(name="nlp")
+    Usage.objects.create(
+        team=team, workload=uuid4(), name="w", pool="a100", hour=now - now % 3600, held=7 * MILLI_SECONDS_PER_GPU_HOUR
+    )
+    given = {"team": str(team.pk), "period": "day", "gpu_hours": "7", "version": ""}
+    page = admin.post(ADD, given)
+    assert b"has used 7.0 GPU hours this day already" in page.content
+    assert not Budget.objects.exists()
+    assert admin.post(ADD, {**given, "accept_used_up": "on"}).status_code == 302
+    assert Budget.objects.get().gpu_hours == 7
 
 
 @pytest.mark.parametrize("text", ["", "many", "-1", "0", "99999999999"])

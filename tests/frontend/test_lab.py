@@ -97,7 +97,7 @@ def test_the_form_s_texts_become_the_request() -> None:
             "remove": ["a100-07", "a100-08"],
         },
     }
-    assert lab.differs(made) == "restart_seconds = 90, max_victims = 3, 1 quota, 3 nodes more, 2 nodes less"
+    assert lab.differs(made) == "restart_seconds = 90, max_victims = 3, nlp in a100, 3 nodes more, 2 nodes less"
 
 
 def done(asked: dict[str, object]) -> Simulation:

@@ -72,6 +72,16 @@ class SimulationList(Page):
     results = SimulationRow(many=True)
 
 
+class QuotaChange(Answer):
+    """One figure of a quota that a what-if had otherwise."""
+
+    team = s.CharField()
+    pool = s.CharField()
+    field = s.CharField()
+    before = s.IntegerField(allow_null=True)
+    after = s.IntegerField(allow_null=True)
+
+
 class SimulationTeam(Answer):
     """One team's figures (`all`: everybody's) before, after, and the difference."""
 
@@ -88,6 +98,8 @@ class SimulationResult(Answer):
     policy = s.JSONField()
     changes = SettingChange(many=True)
     quotas_changed = s.IntegerField()
+    quotas = QuotaChange(many=True, help_text="Each figure of a quota that differs.")
+    nodes = s.JSONField(help_text="Nodes added, counted by pool and model, and the names of those taken away.")
     rounds = s.JSONField()
     teams = SimulationTeam(many=True)
     took_seconds = s.FloatField()

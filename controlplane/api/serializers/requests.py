@@ -15,6 +15,7 @@ from controlplane.api.serializers.remedybody import REMEDY
 from controlplane.policyfields import PARTS, known_fields
 from controlplane.quantities import seconds
 from controlplane.queries import access, lab
+from controlplane.quotavalues import QUOTA_FIELDS
 from controlplane.services import savedviews, templates
 from controlplane.shapes import (
     BAD,
@@ -36,7 +37,6 @@ from scheduler.workload import Kind
 
 YEAR = 365 * 86_400.0
 ONE_LINE = r"[^\x00-\x1f\x7f]+"
-MOST_MILLI = 10**9  # a million GPUs
 MOST_HOURS = 10**9
 
 
@@ -93,18 +93,12 @@ GROUP_MAPPING = Record(
         Field("role", Choice(tuple(access.Role.values)), "What the group may do there.", "member"),
     )
 )
-QUOTA = Record(
-    (
-        Field("nominal_milli", Whole(0, MOST_MILLI), "milli-GPU owned; 1000 = one GPU.", REQUIRED),
-        Field("borrowing_limit_milli", Whole(0, MOST_MILLI, True), "milli-GPU it may borrow; null = no limit."),
-        Field("lending_limit_milli", Whole(0, MOST_MILLI, True), "milli-GPU others may borrow; null = all."),
-        Field("weight", Whole(1, 10_000), "Its part in what is over, against other borrowers'.", 1),
-    )
-)
+QUOTA = Record(QUOTA_FIELDS)
 BUDGET = Record(
     (
         Field("gpu_hours", Whole(1, MOST_HOURS), "GPU hours in each period.", REQUIRED),
         Field("is_hard", Flag(), "Once used up nothing new starts; else it is only told.", False),
+        Field("accept_used_up", Flag(), "Save it although as much is used already in the present period.", False),
     )
 )
 QUOTA_PARTS = Record(tuple(replace(f, default=None) for f in QUOTA.fields))

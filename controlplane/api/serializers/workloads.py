@@ -3,6 +3,7 @@
 from rest_framework import serializers as s
 
 from scheduler.change import ChangeKind
+from scheduler.dependency import When
 from scheduler.workload import Kind, Phase
 
 PHASES = [phase.value for phase in Phase]
@@ -86,6 +87,16 @@ class ExpectedStart(Answer):
     cluster_seconds = Moments()
 
 
+class StartsAfter(Answer):
+    """A workload of the team that this one starts after."""
+
+    name = s.CharField()
+    when = s.ChoiceField(
+        [when.value for when in When], allow_blank=True, help_text="Empty: what its type means by being met."
+    )
+    met = s.BooleanField(help_text="Whether that is so.")
+
+
 class WorkloadRow(Answer):
     """A workload and how it stands. Times are the cluster's clock."""
 
@@ -106,6 +117,7 @@ class WorkloadRow(Answer):
     roles = Role(many=True)
     resources = Resources()
     after = s.ListField(child=s.CharField())
+    starts_after = StartsAfter(many=True)
     unmet = s.ListField(child=s.CharField())
     attempt = s.IntegerField()
     failures = s.IntegerField()

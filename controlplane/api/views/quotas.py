@@ -13,6 +13,7 @@ from controlplane.api.serializers import requests
 from controlplane.api.views.platform import LABEL
 from controlplane.queries import platform as queries
 from controlplane.queries.access import Verb
+from controlplane.quotavalues import small
 from controlplane.services import quotas
 from controlplane.services.errors import Refused
 
@@ -107,4 +108,5 @@ class Quota(View):
         except Refused as refused:  # the service's names are without the unit
             named = next((name for name in values if name.removesuffix("_milli") == refused.field), refused.field)
             raise Refused(refused.status, refused.code, named, refused.message) from refused
-        return versioned({**queries.quota_row(saved), "warnings": list(warnings)}, saved.version)
+        told = [*warnings, *small(values)]
+        return versioned({**queries.quota_row(saved), "warnings": told}, saved.version)

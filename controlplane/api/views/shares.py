@@ -86,10 +86,18 @@ class Budget(View):
         operation="save_budget",
     )
     def put(self, request: Request, team: str, period: str) -> Response:
-        """Say how many GPU hours a team may use in each day, week or month."""
+        """Say how many GPU hours a team may use in each day, week or month; 422 if as many are used already."""
         values: dict[str, Any] = requests.read(requests.BUDGET, request.data)
         of = self.team(Verb.ADMINISTER, team)
-        budgets.save(team=of, period=period, actor=self.actor, version=if_match(request), **values)
+        used = queries.used_hours(clock.now(), of, period)
+        seen = if_match(request)
+        try:
+            budgets.save(team=of, period=period, actor=self.actor, version=seen, used_hours=used, **values)
+        except Refused as refused:
+            if refused.code != budgets.USED_UP:
+                raise
+            message = f"{refused.message} To confirm, send accept_used_up: true."
+            raise Refused(refused.status, refused.code, refused.field, message) from None
         return _answered(team, period)
 
     @endpoint(status=204, least=PLATFORM_ADMIN, headers=VERSION, problems=(412,), tag=TAG, operation="remove_budget")

@@ -80,10 +80,13 @@ WAIT = (
     Parameter("wait_for", Choice(tuple(MET)), "Answer once it has ended (terminal), or also once it runs (running)."),
     Parameter("timeout", Whole(0, LONGEST_WAIT), "With wait_for: answer after so many seconds at the latest.", 30),
 )
+PHASES = Items(Choice(tuple(answers.PHASES), names_all=True), 20)
 FILTERS = (
     Parameter("team", jobfile.TEAM, "Of this team."),
     Parameter("type", Choice(tuple(answers.KINDS)), "Of this type."),
-    Parameter("phase", Items(Choice(tuple(answers.PHASES)), 20), "In one of these phases, comma between them."),
+    Parameter(
+        "phase", Items(Choice(tuple(answers.PHASES), names_all=True), 20), "In one of these phases, comma between them."
+    ),
     Parameter("name", ANY_NAME, "With this name."),
     Parameter("q", Text(63), "With this in the name."),
     Parameter("ordering", Choice(("seq", "-seq")), "By submission, oldest or newest first.", "-seq"),

@@ -127,7 +127,7 @@ def remedy(
         )
     if not yes and sys.stdin.isatty() and sys.stderr.isatty():
         output.note(output.clean(str(found.get("text"))))
-        _ask(f"Do this, so that {workload.path} starts?", "Nothing was changed.")
+        ask(f"Do this, so that {workload.path} starts?", "Nothing was changed.")
     now = session.client.apply_remedy(workload.uid, found, version=workload.version)
     output.say(f"{now.path}: {output.clean(str(found.get('text')))} It starts with the next round.")
 
@@ -148,10 +148,11 @@ def _confirm(live: "Sequence[Workload]") -> None:
         running = one.workers.get("running", 0)
         what = f"{one.phase}, {output.plural(running, 'worker')}" if running else one.phase
         output.note(f"{one.path} ({what}) ends for good; work since its last checkpoint is lost.")
-    _ask(f"Stop {live[0].path if len(live) == 1 else f'these {len(live)}'}?", "Nothing was stopped.")
+    ask(f"Stop {live[0].path if len(live) == 1 else f'these {len(live)}'}?", "Nothing was stopped.")
 
 
-def _ask(question: str, otherwise: str) -> None:
+def ask(question: str, otherwise: str) -> None:
+    """Go on if the answer at the terminal is yes; else raise with what was not done."""
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -112,7 +112,7 @@ def delete(
 
 
 def _body(session: Session, one: "Document", team: str) -> dict[str, Any]:
-    return jobs.with_team(dict(one.fields), team or session.context.team)
+    return jobs.with_team(dict(one.fields), team or ("" if "team" in one.fields else session.team))
 
 
 def _say(each: "Mapping[str, Any]") -> None:

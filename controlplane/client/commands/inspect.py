@@ -116,8 +116,7 @@ def _facts(workload: "Workload", now: str) -> list[tuple[str, str]]:
          f"max {workers.get('max')})"),
         *((role["name"].capitalize(), f"{role['running']} of {role['count']} run") for role in workload.roles),
         ("GPUs", output.gpus(workload.resources.get("milli_gpu"))),
-        ("Starts after", ", ".join(workload.after) + (f" (not met: {', '.join(workload.unmet)})" if workload.unmet
-                                                      else "")),
+        ("Starts after", _starts_after(workload)),
         ("Progress", f"{workload.progress:.0%} is saved" if workload.progress is not None else ""),
         ("Attempt", str(workload.attempt)),
         ("Exit code", "" if code is None else str(code)),
@@ -127,6 +126,12 @@ def _facts(workload: "Workload", now: str) -> list[tuple[str, str]]:
         ("Started", _moment(workload.started_at, now)),
         ("Ended", _moment(workload.ended_at, now)),
     ]  # fmt: skip
+
+
+def _starts_after(workload: "Workload") -> str:
+    rules = {one["name"]: one["when"] for one in workload.starts_after}
+    named = (f"{name} ({rules[name]})" if rules.get(name) else name for name in workload.after)
+    return ", ".join(named) + (f" (not met: {', '.join(workload.unmet)})" if workload.unmet else "")
 
 
 def _expected(start: "Json | None") -> str:

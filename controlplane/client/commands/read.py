@@ -8,6 +8,7 @@ import typer
 
 from controlplane.client import output
 from controlplane.client.errors import NotFound, WeftError
+from controlplane.client.jobs import TYPES
 from controlplane.client.output import Format
 from controlplane.client.session import Session
 
@@ -29,6 +30,7 @@ KINDS = {
     "usage": (),
     "priority-classes": ("priority-class", "pc"),
 }
+OF_TEAMS = ("teams", "quotas", "shares", "budgets")
 
 
 def get(
@@ -54,14 +56,20 @@ def get(
     """List things, or show one."""
     session: Session = ctx.obj
     chosen = next((known for known, others in KINDS.items() if kind == known or kind in others), "")
+    if not chosen and name:
+        raise typer.BadParameter(f"{kind} is nothing to list. Use one of {', '.join(KINDS)}; or give one NAME alone.")
     if not chosen:
         chosen, name = "workloads", kind
     if chosen == "workloads":
-        wanted = {"team": team, "phase": tuple(phase or ()), "limit": limit, **_selected(selector)}
-        _workloads(session, name, wanted, form, watch=watch)
+        wanted = {"team": team, "phase": phases(phase or ()), "limit": limit}
+        _workloads(session, name, _narrowed(wanted, name, selector), form, watch=watch)
         return
     if watch or phase or selector:
         raise typer.BadParameter("--watch, --phase and --selector are for workloads.")
+    if team and chosen not in OF_TEAMS:
+        raise typer.BadParameter(f"--team is for workloads, {', '.join(OF_TEAMS)}; {chosen} are not a team's.")
+    if name and chosen == "usage":
+        raise typer.BadParameter(f"usage takes no NAME such as {name}. `weft usage --by user` groups it.")
     _others(session, chosen, name, team, form)
 
 
@@ -163,14 +171,39 @@ def _others(session: Session, kind: str, name: str, team: str, form: Format) -> 
     output.show(rows, table, form, one=bool(name) and len(rows) == 1, empty=f"There are no {kind} that you see.")
 
 
+def _narrowed(wanted: dict[str, Any], name: str, selector: str) -> dict[str, Any]:
+    """What was asked by options, with what the selector asks; nothing may be asked twice, or of one workload."""
+    selected = _selected(selector)
+    if name and (wanted["phase"] or selected):
+        raise typer.BadParameter("--phase and --selector are for lists. Leave them out, or the NAME.")
+    if twice := [key for key in selected if wanted.get(key)]:
+        raise typer.BadParameter(f"{twice[0]} is given as an option and in --selector. Give it once.")
+    return {**wanted, **selected}
+
+
+def phases(given: Sequence[str]) -> tuple[str, ...]:
+    """The phases as the server writes them; one that there is not is refused."""
+    from controlplane.client.answers import PHASES
+
+    known = {phase.lower(): phase for phase in PHASES}
+    for one in given:
+        if one.lower() not in known:
+            raise typer.BadParameter(f"{one} is no phase. Use one of {', '.join(PHASES)}.")
+    return tuple(known[one.lower()] for one in given)
+
+
 def _selected(selector: str) -> dict[str, Any]:
     """Read `phase=Queued,type=training` (several phases: phase=Queued|Held)."""
     chosen: dict[str, Any] = {}
     for part in filter(None, selector.split(",")):
         key, sign, value = part.partition("=")
-        if not sign or key not in ("phase", "type", "team", "name"):
+        if not sign or not value or key not in ("phase", "type", "team", "name"):
             raise WeftError(f"--selector {part} is not understood. Write phase=, type=, team= or name=, by commas.")
-        chosen[key] = tuple(value.split("|")) if key == "phase" else value
+        if key in chosen:
+            raise WeftError(f"--selector names {key} twice. Write several phases as phase=Queued|Held.")
+        if key == "type" and value not in TYPES:
+            raise WeftError(f"--selector type={value} is no type. Use one of {', '.join(TYPES)}.")
+        chosen[key] = phases(value.split("|")) if key == "phase" else value
     return chosen
 
 

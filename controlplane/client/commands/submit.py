@@ -75,11 +75,13 @@ def submit(  # one argument for each flag, as typer wants them; jobs.Flags takes
     weft submit training --name hello --team nlp --image example/train:1 --gpus 1 -- python train.py
     """
     session: Session = ctx.obj
+    _refuse_extra(words or (), session.words_after_dashes)
     given = jobs.Flags.of(words or (), ctx.params)
     limit = jobs.seconds(timeout) if timeout else None
     documents = from_files(file, given) if file else []
     bodies = [dict(one.fields) for one in documents] if file else [jobs.job(given)]
-    bodies = [jobs.with_team(body, team or session.context.team) for body in bodies]
+    if not all("team" in body for body in bodies):
+        bodies = [jobs.with_team(body, team or _team(session, dry_run)) for body in bodies]
     with Located(documents):
         if dry_run:
             _try(session, bodies, dry_run, form)
@@ -88,6 +90,19 @@ def submit(  # one argument for each flag, as typer wants them; jobs.Flags takes
     output.show(submitted, (), form) if form == Format.NAME else _announce(submitted, form, one=len(bodies) == 1)
     if wait:
         raise typer.Exit(follow_to_end(session, submitted, "ready", limit))
+
+
+def _refuse_extra(words: Sequence[str], behind: int) -> None:
+    """Before `--` stands the type alone: one word more would run as the job's command."""
+    before = words[: len(words) - behind]
+    if len(before) > 1:
+        example = f"weft submit {before[0]} ... -- {' '.join(words[1:])}"
+        raise typer.BadParameter(f"{before[1]} is one word too many. The job's command stands behind --: {example}")
+
+
+def _team(session: Session, dry_run: DryRun | None) -> str:
+    """The team meant where none is named; what is only read here asks no server."""
+    return session.context.team if dry_run == DryRun.CLIENT else session.team
 
 
 def wait(
@@ -105,8 +120,20 @@ def wait(
     """
     session: Session = ctx.obj
     limit = jobs.seconds(timeout) if timeout else None
+    until = _known(until)
     workloads = [session.client.find(name, team=team) for name in names]
     raise typer.Exit(follow_to_end(session, workloads, until, limit))
+
+
+def _known(until: str) -> str:
+    """Refuse a state that no workload is ever in: it would be waited for until the end."""
+    from controlplane.client.answers import PHASES
+
+    states = ("ready", "running", "terminal", *PHASES)
+    found = next((state for state in states if state.lower() == until.lower()), None)
+    if found is None:
+        raise typer.BadParameter(f"--for {until} is no state. Use one of {', '.join(states)}.")
+    return found
 
 
 def follow_to_end(session: Session, workloads: "Sequence[Workload]", until: str, timeout: float | None) -> int:
@@ -129,11 +156,7 @@ def follow_to_end(session: Session, workloads: "Sequence[Workload]", until: str,
         goes_on = "goes on" if len(workloads) == 1 else "go on"
         output.note(f"\nStopped waiting; {names} {goes_on}. Watch with `weft wait {names}`, end with `weft stop`.")
         raise
-    codes = [follow.exit_code(one) for one in ended]
-    for one in [one for one in ended if not follow.is_met(one, until)]:
-        output.note(f"{one.path} can never start: what it waits for ({', '.join(one.unmet)}) did not succeed.")
-        codes.append(3)
-    return next((code for code in codes if code), 0)
+    return next((code for code in map(follow.exit_code, ended) if code), 0)
 
 
 class Located:
@@ -207,7 +230,7 @@ def _preview(session: Session, bodies: Sequence[dict[str, Any]], number: int) ->
     body = bodies[number]
     inner = _inner(body, bodies)
     if inner:
-        body = {**body, "after": [name for name in body["after"] if name not in inner]}
+        body = {**body, "after": [one for one in body["after"] if _named(one) not in inner]}
     try:
         return session.client.preview(body)
     except WeftError as error:
@@ -220,7 +243,13 @@ def _inner(body: dict[str, Any], bodies: Sequence[dict[str, Any]]) -> list[str]:
     """Return the names in `after` that are jobs of the same submission."""
     names = {one.get("name") for one in bodies if one.get("team") == body.get("team")}
     after = body.get("after")
-    return [name for name in after if isinstance(name, str) and name in names] if isinstance(after, list) else []
+    return [name for name in map(_named, after) if name and name in names] if isinstance(after, list) else []
+
+
+def _named(one: Any) -> str:
+    """Return the name in an entry of `after`: the entry itself, or {name, when}."""
+    name = one.get("name") if isinstance(one, dict) else one
+    return name if isinstance(name, str) else ""
 
 
 def _verdict(preview: "Preview") -> str:

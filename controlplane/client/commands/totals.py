@@ -1,12 +1,15 @@
 """quota and usage: what a team may hold, and what was used."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from controlplane.client import output
+from controlplane.client.commands.act import Yes, ask
 from controlplane.client.commands.read import Form
+from controlplane.client.errors import WeftError
 from controlplane.client.output import Format
 from controlplane.client.session import Session
 
@@ -39,6 +42,39 @@ def quota(
     if budgets:
         output.say("")
         output.show(budgets, columns.BUDGETS, form)
+
+
+def budget(
+    ctx: typer.Context,
+    team: Annotated[str, typer.Argument(help="The team, with those below it.")],
+    period: Annotated[str, typer.Argument(metavar="day|week|month", help="How long it lasts before it begins anew.")],
+    hours: Annotated[int, typer.Argument(min=1, help="GPU hours that may be used in each.")],
+    is_hard: Annotated[
+        bool | None, typer.Option("--hard/--soft", help="Once used up: start nothing new, or only say so (as it is).")
+    ] = None,
+    yes: Yes = False,
+) -> None:
+    """Set a team's budget of GPU hours; if as many are used already it asks first. For platform admins."""
+    session: Session = ctx.obj
+    client = session.client
+    known = next((one for one in client.budgets(team) if one.period == period), None)
+    values: dict[str, Any] = {
+        "gpu_hours": hours,
+        "is_hard": bool(known and known.is_hard) if is_hard is None else is_hard,
+    }
+    try:
+        saved = client.save_budget(team, period, **values, accept_used_up=yes)
+    except WeftError as refused:
+        if refused.code != "UsedUpAlready":
+            raise
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise WeftError(f"{refused} With --yes it is saved all the same.") from None
+        output.note(output.clean(str(refused)))
+        ask("Save it all the same?", "Nothing was changed.")
+        saved = client.save_budget(team, period, **values, accept_used_up=True)
+    then = "then nothing new starts" if saved.is_hard else "then it is told"
+    used = f"{saved.used_hours:.1f} used in this one"
+    output.say(f"{team} may use {saved.gpu_hours} GPU hours each {period}, {then}; {used}.")
 
 
 def usage(

@@ -173,6 +173,11 @@ CORPUS: dict[str, tuple[Any, int, list[str]]] = {
     "after itself": (job("a", after=["a"]), 400, ["after"]),
     "after nobody": (job(after=["nobody"]), 422, ["after"]),
     "after twice": (job(after=["a", "a"]), 400, ["after"]),
+    "after twice by different rules": (job(after=["a", {"name": "a", "when": "ended"}]), 400, ["after"]),
+    "after by no rule": (job(after=[{"name": "a", "when": "done"}]), 400, ["after.0.when"]),
+    "after without a name": (job(after=[{"when": "ended"}]), 400, ["after.0.name"]),
+    "after with more": (job(after=[{"name": "a", "at": 1}]), 400, ["after.0.at"]),
+    "after a number": (job(after=[1]), 400, ["after.0"]),
     "availability 101": (
         job(type="inference", objective={"p95_latency": "1s", "availability": 101}),
         400,

@@ -128,6 +128,10 @@ ACCOUNT = {"team": "red", "name": "new", "role": "member"}
 # (method, address, body, status)
 WRONG: tuple[tuple[str, str, Any, int], ...] = (
     *(("PUT", QUOTA, {"nominal_milli": value}, 400) for value in (-1, 1.5, "1", True, None, 10**9 + 1, [], {})),
+    *(("PUT", QUOTA, {"nominal_milli": value}, 400) for value in (1, 8, 32, 64, 128, 256, 512, 999)),
+    ("PUT", QUOTA, {"nominal_milli": 8000, "borrowing_limit_milli": 16}, 400),
+    ("PUT", QUOTA, {"nominal_milli": 8000, "lending_limit_milli": 4}, 400),
+    ("PATCH", QUOTA, {"nominal_milli": 32}, 400),
     ("PUT", QUOTA, b'{"nominal_milli": NaN}', 400),
     ("PUT", QUOTA, {"nominal_milli": 1000, "lending_limit_milli": 2000}, 422),
     *(("PUT", QUOTA, {"nominal_milli": 1000, "weight": value}, 400) for value in (0, -1, 10**6, 1e3, "1")),

@@ -50,7 +50,7 @@ def test_a_bad_quota_is_refused_by_field(api: People, body: dict[str, object], s
 
 def test_a_quota_of_nowhere_is_404(api: People) -> None:
     for path in ("/teams/green/quotas/main", "/teams/red/quotas/none"):
-        fields_of(api.platform.send("PUT", path, {"nominal_milli": 1}), 404)
+        fields_of(api.platform.send("PUT", path, {"nominal_milli": 1000}), 404)
         fields_of(api.platform.send("PATCH", path, {"weight": 1}), 404)
         fields_of(api.platform.get(path), 404)
 

@@ -1,5 +1,10 @@
 """Shares and budgets over REST."""
 
+from uuid import uuid4
+
+from controlplane.models import Team, Usage
+from controlplane.queries.prices import MILLI_SECONDS_PER_GPU_HOUR
+from controlplane.services import clock
 from tests.controlplane.api.conftest import People, body_of, fields_of
 
 
@@ -37,6 +42,22 @@ def test_a_budget_is_set_read_and_taken_away(api: People) -> None:
     assert [row["period"] for row in body_of(api.viewer.get("/teams/red/budgets"))["results"]] == ["month", "week"]
     assert api.platform.send("DELETE", path).status_code == 204
     assert api.viewer.get(path).status_code == 404
+
+
+def test_a_budget_of_no_more_than_what_is_used_is_saved_only_where_that_is_accepted(api: People) -> None:
+    path, now = "/teams/red/budgets/week", int(clock.now())
+    Usage.objects.create(
+        team=Team.objects.get(name="red"), workload=uuid4(), name="w", pool="main", hour=now - now % 3600,
+        held=50 * MILLI_SECONDS_PER_GPU_HOUR,
+    )  # fmt: skip
+    refused = api.platform.send("PUT", path, {"gpu_hours": 50, "is_hard": True})
+    assert fields_of(refused, 422) == ["gpu_hours"]
+    [fault] = refused.json()["errors"]
+    assert "Team red has used 50.0 GPU hours this week already, and 50 is not more: nothing new" in fault["message"]
+    assert api.platform.get(path).status_code == 404
+    assert body_of(api.platform.send("PUT", path, {"gpu_hours": 50, "accept_used_up": True}))["is_used_up"] is True
+    assert body_of(api.platform.send("PUT", path, {"gpu_hours": 50}))["gpu_hours"] == 50  # nothing changes
+    assert body_of(api.platform.send("PUT", path, {"gpu_hours": 51, "is_hard": True}))["is_used_up"] is False
 
 
 def test_what_cannot_be_a_budget_is_refused_with_its_field(api: People) -> None:

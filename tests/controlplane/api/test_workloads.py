@@ -91,6 +91,38 @@ def test_a_batch_is_a_pipeline_in_any_order(api: People) -> None:
     assert (train["name"], train["unmet"], prepare["unmet"]) == ("train", ["prepare"], [])
 
 
+def test_what_a_workload_starts_after_is_shown_with_its_rule_and_whether_it_is_met(api: People) -> None:
+    body_of(api.member.post("/workloads", job("prepare")), 201)
+    after = ["prepare", {"name": "probe", "when": "ended"}]
+    body_of(api.member.post("/workloads", job("probe")), 201)
+    made = body_of(api.member.post("/workloads", job("train", after=after)), 201)
+    assert made["spec"]["after"] == after
+    assert api.member.post(f"/workloads/{made['uid']}/stop").status_code == 200
+    body_of(api.member.post("/workloads", job("train", after=after)), 201)
+    (probe,) = body_of(api.viewer.get("/workloads?name=probe"))["results"]
+    assert api.member.post(f"/workloads/{probe['uid']}/stop").status_code == 200
+    (row,) = body_of(api.viewer.get("/workloads?name=train&phase=Queued"))["results"]
+    assert row["after"] == ["prepare", "probe"]
+    assert row["starts_after"] == [
+        {"name": "prepare", "when": "", "met": False},
+        {"name": "probe", "when": "ended", "met": True},
+    ]
+    (prepare,) = body_of(api.viewer.get("/workloads?name=prepare"))["results"]
+    assert api.member.post(f"/workloads/{prepare['uid']}/stop").status_code == 200
+    ended = body_of(api.viewer.get(f"/workloads/{row['uid']}"))
+    assert (ended["phase"], ended["reason"], ended["unmet"]) == ("Stopped", "DependencyFailed", ["prepare"])
+    assert ended["message"].startswith("It starts after prepare has succeeded, but prepare was stopped.")
+    assert body_of(api.viewer.get("/queue"))["results"] == []
+
+
+@pytest.mark.parametrize("given", ["Waiting", "Queued,Waiting", "queued", "Queued Held", ""])
+def test_a_phase_that_there_is_not_is_refused_with_those_there_are(api: People, given: str) -> None:
+    answer = api.viewer.get(f"/workloads?phase={given}")
+    assert fields_of(answer, 400) in (["phase.0"], ["phase.1"])
+    assert "Use Submitted, Queued, Held" in answer.json()["errors"][0]["message"]
+    assert "or Expired." in answer.json()["errors"][0]["message"]
+
+
 def test_a_batch_with_one_fault_writes_nothing_and_says_where(api: People) -> None:
     assert fields_of(api.member.post("/workloads:batch", [job("a"), job("b", gpus=1), job("c", retries=-1)])) == [
         "1.gpus",

@@ -208,7 +208,11 @@ def test_quotas_and_nodes_are_replaced_and_added() -> None:
 @pytest.mark.parametrize(
     ("overrides", "field", "sentence"),
     [
-        (Overrides(quotas=[{"team": "rde", "pool": "gpu", "nominal_milli": 1}]), "quotas[0].team", "Did you mean red?"),
+        (
+            Overrides(quotas=[{"team": "rde", "pool": "gpu", "nominal_milli": 1000}]),
+            "quotas[0].team",
+            "Did you mean red?",
+        ),
         (Overrides(quotas=[{"team": "red", "pool": "gpu"}]), "quotas[0].nominal_milli", "is missing"),
         (Overrides(quotas=[{"team": "red", "pool": "gpu", "nominal_milli": -1}]), "quotas[0].nominal_milli", "least 0"),
         (Overrides(quotas={"team": "red"}), "quotas", "Give a list of quotas."),  # type: ignore[arg-type]

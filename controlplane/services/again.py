@@ -1,0 +1,61 @@
+"""Steps that ended with `DependencyFailed` are submitted again with the workload that they start after.
+
+Ended is ended: such a step comes back as a new workload of the same name, and so do those after it. It gives way to
+one that a person submits under its name before it was placed, so that scripts may submit a pipeline step by step.
+"""
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from controlplane.models import Event, Workload, bulk
+from controlplane.services import clock, dependencies
+from controlplane.services.rows import Row
+from controlplane.services.transitions import Batch
+from scheduler.dependency import DEPENDENCY_FAILED
+from scheduler.workload import Phase
+
+REPLACED = "Replaced"
+MOST = 200  # steps that come back with one submission
+_ENDED_SO = f"""WHERE "phase" = '{Phase.STOPPED.value}' AND "reason" = '{DEPENDENCY_FAILED}' AND "uid" IN
+    (SELECT "workload_id" FROM "controlplane_dependency" WHERE "needs_id" IN
+    (SELECT "uid" FROM "controlplane_workload" WHERE %s))"""  # noqa: S608 - constants
+
+
+def steps(submitted: Sequence[Workload]) -> list[Workload]:
+    """The steps to be submitted again with these: each the newest of its name in its team, oldest first."""
+    found: list[UUID] = []
+    for part in bulk.chunks(submitted):
+        of_team, teams = bulk.among(Workload, "team_id", {w.team_id for w in part})
+        named, names = bulk.among(Workload, "name", {w.name for w in part})
+        where = _ENDED_SO % f"{of_team} AND {named}"
+        found += [uid for (uid,) in bulk.select(Workload, ("uid",), where, (*teams, *names))]
+    if not found:
+        return []
+    ended = list(Workload.objects.filter(pk__among=found).select_related("team", "created_by").order_by("seq"))
+    of_team, teams = bulk.among(Workload, "team_id", {w.team_id for w in ended})
+    named, names = bulk.among(Workload, "name", {w.name for w in ended})
+    where = f'WHERE {of_team} AND {named} GROUP BY "team_id", "name"'
+    newest = bulk.select(Workload, ("team_id", "name"), where, (*teams, *names), extra=('MAX("seq")',))
+    last = {(team, name): seq for team, name, seq in newest}
+    return [w for w in ended if last[w.team_id, w.name] == w.seq][:MOST]
+
+
+def give_way(live: Iterable[UUID], actor: str) -> set[UUID]:
+    """End those of these that were submitted again and have not been placed yet; which they are."""
+    uids = list(live)
+    told = Event.objects.filter(workload__among=uids, kind="Submitted").values_list("workload", "data")
+    waiting = [uid for uid, data in told if uid is not None and data.get("again")]
+    if not waiting:
+        return set()
+    batch = Batch(clock.now(), actor)
+    batch.lock(waiting, ahead=lambda: dependencies.dependents(waiting))
+    over = [row for uid in waiting if _may_go(row := batch.rows[str(uid)])]
+    for row in over:
+        batch.change(row, ended_at=batch.at)
+        batch.move(row, Phase.STOPPED, reason=REPLACED, message=f"{actor} has submitted it anew.")
+    batch.write()
+    return {row.uid for row in over}
+
+
+def _may_go(row: Row) -> bool:
+    return row.attempt == 0 and dependencies.is_waiting(row.phase)
