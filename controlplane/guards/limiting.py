@@ -2,12 +2,10 @@
 
 Budgets are by token or session, by address, and, for what is dear to answer, once more by token or session. An address
 without a token or session has a smaller one. How many streams somebody has open, and how many dear requests at once,
-is counted in this process.
+is counted over all processes. All addresses of a /64 of IPv6 are one.
 """
 
 import hashlib
-import threading
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +14,10 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
-from controlplane import limits
+from controlplane import atonce, limits
 from controlplane.api import errors
 from controlplane.limits import Budget
+from controlplane.network import network_of
 
 EXEMPT = ("/healthz", "/readyz", "/metrics")  # asked by machines that would take a 429 for an outage
 # Whose answer costs as much as hundreds of others: reports over months, files, a search for what would help.
@@ -54,13 +53,13 @@ class RateLimit:
         self._address = Budget("address", rate["address"])
         self._nobody = Budget("nobody", rate["anonymous"])
         self._dear = Budget("dear", rate["expensive"])
-        self._open = Open()
+        self._open = atonce.of_process()
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer, or send away."""
         if request.path in EXEMPT:
             return self._get_response(request)
-        who, address = caller(request), request.META.get("REMOTE_ADDR") or ""
+        who, address = caller(request), network_of(request.META.get("REMOTE_ADDR") or "")
         wait = self._limits.take(self._address, address)
         wait = wait or self._limits.take(self._who if who else self._nobody, who or address)
         if wait:
@@ -70,7 +69,7 @@ class RateLimit:
             return self._streamed(request, who or address)
         finally:
             if getattr(request, "weft_is_dear", False):
-                self._open.leave(f"dear:{who or address}")
+                self._open.leave("dear", who or address)
 
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
         """Send away who asks too much of what is dear to answer, now that the address is known."""
@@ -82,7 +81,7 @@ class RateLimit:
         wait = self._limits.take(self._dear, who)
         if wait:
             return refused(request, wait)
-        if not self._open.enter(f"dear:{who}", settings.EXPENSIVE_AT_ONCE):
+        if not self._open.enter("dear", who, settings.EXPENSIVE_AT_ONCE):
             return refused(request, 1)
         request.weft_is_dear = True  # type: ignore[attr-defined]
         return None
@@ -92,34 +91,11 @@ class RateLimit:
         response = self._get_response(request)
         if not (response.streaming and getattr(response, "is_async", False)):
             return response
-        if not self._open.enter(f"stream:{who}", settings.STREAMS_AT_ONCE):
+        if not self._open.enter("stream", who, settings.STREAMS_AT_ONCE):
             response.close()
             return refused(request, 10)
-        response._resource_closers.append(lambda: self._open.leave(f"stream:{who}"))  # type: ignore[attr-defined]
+        response._resource_closers.append(lambda: self._open.leave("stream", who))  # type: ignore[attr-defined]
         return response
-
-
-class Open:
-    """How many of something each caller has open in this process."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._lock = threading.Lock()
-
-    def enter(self, key: str, most: int) -> bool:
-        """Count one more, unless there are so many."""
-        with self._lock:
-            if self._counts[key] >= most:
-                return False
-            self._counts[key] += 1
-            return True
-
-    def leave(self, key: str) -> None:
-        """Count one less."""
-        with self._lock:
-            self._counts[key] -= 1
-            if self._counts[key] <= 0:
-                del self._counts[key]
 
 
 def caller(request: HttpRequest) -> str:

@@ -14,6 +14,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from controlplane.models import SignInFailures, User, bulk
+from controlplane.network import network_of
 from controlplane.services import events, second_step
 from controlplane.services.clock import database_now
 from controlplane.services.errors import Refused
@@ -21,6 +22,7 @@ from controlplane.services.errors import Refused
 MOST_FAILURES = 10  # of one name from one address within WINDOW
 MOST_OF_NAME = 50  # from all addresses together: a name is not guessed by a crowd, nor locked by one neighbour
 MOST_OF_ADDRESS = 200  # for all names together: an office behind one address is larger than a person
+SECOND_STEP_FAILED, AGAIN_FAILED = "SecondStepFailed", "ReauthenticationFailed"  # kinds of events
 WINDOW = timedelta(seconds=300)
 
 
@@ -42,7 +44,7 @@ def check(*, username: str, password: str, address: str) -> User:
     if isinstance(user, User):
         _forgive(limits)
         return user
-    events.record(kind="LoginFailed", actor=username[:150], data={"address": address})
+    events.record(kind="LoginFailed", actor=_known(username), data={"address": address})
     raise Refused(401, "NotSignedIn", "", "The user name or the password is wrong.")
 
 
@@ -50,6 +52,9 @@ def check_both(*, username: str, password: str, code: str, address: str) -> User
     """The same, and the code of the second step for those who have set one up. Raises as `check` does."""
     user = check(username=username, password=password, address=address)
     if not second_step.is_on(user):
+        if second_step.is_missing(user):
+            events.record(kind="LoginFailed", actor=user.username, data={"address": address, "step": "enrolment"})
+        second_step.require(user)
         return user
     if not code:
         message = f"{username} signs in in two steps. Send the code of the authenticator app, too."
@@ -57,10 +62,28 @@ def check_both(*, username: str, password: str, code: str, address: str) -> User
     limits = {_key("code", username): MOST_FAILURES}
     _count(limits)
     if not second_step.accepts(user, code):
-        events.record(kind="LoginFailed", actor=username[:150], data={"address": address, "step": "code"})
+        note_failure(user=user, kind=SECOND_STEP_FAILED)
         raise Refused(401, "CodeWrong", "code", "The code is wrong or was used before. Wait for the next one.")
     _forgive(limits)
     return user
+
+
+def confirm(*, user: User, password: str, address: str) -> None:
+    """Whether somebody who is signed in knows their own password; counted and refused as a sign-in is."""
+    try:
+        check(username=user.username, password=password, address=address)
+    except Refused as refused:
+        raise Refused(422, "WrongPassword", "present", "That is not your present password.") from refused
+
+
+def note_failure(*, user: User, kind: str) -> None:
+    """Note that a second step of this user, or giving the password or a code again, failed."""
+    events.record(kind=kind, actor=user.username, data={"user": user.username})
+
+
+def _known(username: str) -> str:
+    """The name, if somebody has it: what else is typed there may be a password, and logs keep it for good."""
+    return User.objects.filter(username=username[:150]).values_list("username", flat=True).first() or ""
 
 
 def prune() -> None:
@@ -69,7 +92,7 @@ def prune() -> None:
 
 
 def _limits(username: str, address: str) -> dict[str, int]:
-    name = username.casefold()
+    name, address = username.casefold(), network_of(address)
     return {
         _key("both", name, address): MOST_FAILURES,
         _key("name", name): MOST_OF_NAME,
