@@ -6,6 +6,7 @@ but in versioned rows (controlplane.policy): environment needs a restart, policy
 
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import environ
@@ -46,7 +47,7 @@ def _secret_key() -> str:
     path = DATA_DIR / "secret_key"
     try:
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.touch(mode=0o600)
             path.write_text(get_random_secret_key())
         return path.read_text()
@@ -122,7 +123,9 @@ OIDC_NAME = env.str("WEFT_OIDC_NAME", "single sign-on")
 OIDC_GROUPS_CLAIM = env.str("WEFT_OIDC_GROUPS_CLAIM", "groups")
 OIDC_ADMIN_GROUP = env.str("WEFT_OIDC_ADMIN_GROUP", "")  # whoever is in it is a platform admin; empty: made by hand
 OIDC_ALGORITHMS = tuple(env.list("WEFT_OIDC_ALGORITHMS", default=["RS256", "PS256", "ES256"]))
+SSO_UNCHECKED = timedelta(seconds=env.int("WEFT_SSO_UNCHECKED_SECONDS", default=7 * 86_400))  # docs/accounts.md
 ADMINS_NEED_TWO_STEPS = env.bool("WEFT_ADMINS_NEED_TWO_STEPS", default=False)
+SERVICE_TOKEN_NOTICE = timedelta(seconds=env.int("WEFT_SERVICE_TOKEN_NOTICE_SECONDS", default=72 * 3600))
 REAUTHENTICATE = env.bool("WEFT_REAUTHENTICATE", default=not EMBEDDED)  # before accounts are changed in the console
 SOCIALACCOUNT_PROVIDERS = configuration.providers(env, OIDC_ISSUER, OIDC_NAME)
 SOCIALACCOUNT_ADAPTER = "controlplane.signin.adapters.ProviderAdapter"
@@ -132,6 +135,11 @@ ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_UNIQUE_EMAIL = False
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*"]
+ACCOUNT_FORMS = {"reauthenticate": "controlplane.signin.forms.PasswordAgain"}
+MFA_FORMS = {
+    "authenticate": "controlplane.signin.forms.SecondStep",
+    "reauthenticate": "controlplane.signin.forms.CodeAgain",
+}
 MFA_ADAPTER = "controlplane.signin.adapters.SecondStepAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_ALLOW_UNVERIFIED_EMAIL = True
@@ -312,9 +320,9 @@ RATE_LIMITS = {
     "expensive": env.float("WEFT_EXPENSIVE_REQUESTS", 50.0),  # of one token or session: reports, files, what-if
     "submissions": env.float("WEFT_TEAM_SUBMISSIONS", 500.0),  # workloads of one team, by REST and pages
 }
-EXPENSIVE_AT_ONCE = 3  # of one token or session in one process, which has four threads
+EXPENSIVE_AT_ONCE = 3  # of one token or session in all processes together; one has four threads
 STREAM_BEAT = env.float("WEFT_STREAM_BEAT", 15.0)  # s after which a silent stream of a page says that it is alive
-STREAMS_AT_ONCE = env.int("WEFT_STREAMS", 400)  # of one token or session in one process
+STREAMS_AT_ONCE = env.int("WEFT_STREAMS", 400)  # of one token or session in all processes together
 MOST_QUEUED = env.int("WEFT_MOST_QUEUED", 20_000)  # workloads of one team that wait
 
 # --- REST -------------------------------------------------------------------------------------

@@ -93,6 +93,7 @@ urlpatterns = [
     path("settings/", settings.index, name="settings"),
     path("settings/tokens", settings.create_token, name="create_token"),
     path("settings/tokens/<int:pk>/revoke", settings.revoke_token, name="revoke_token"),
+    path("settings/password", settings.change_password, name="change_password"),
     path("settings/sessions/end", settings.end_sessions, name="end_sessions"),
     path("teams/<str:team>/quotas/<str:pool>/", quotas.edit, name="quota"),
     path("teams/<str:team>/quotas/<str:pool>/preview", quotas.preview, name="quota_preview"),

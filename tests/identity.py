@@ -44,6 +44,10 @@ class IdentityProvider:
         known = {"sub": f"id-of-{name}", "preferred_username": name, "email": f"{name}@example.com", "groups": groups}
         httpx.post(f"{self.issuer}/test/person", json={**known, **claims} if name else {}).raise_for_status()
 
+    def drop(self, *names: str) -> None:
+        """Have these people, and no others, have no account any more."""
+        httpx.post(f"{self.issuer}/test/drop", json=[f"id-of-{name}" for name in names]).raise_for_status()
+
     def fault(self, name: str) -> None:
         """Make ID tokens wrong in this way from now on."""
         httpx.post(f"{self.issuer}/test/fault", json=name).raise_for_status()

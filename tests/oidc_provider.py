@@ -35,6 +35,8 @@ class Provider(ThreadingHTTPServer):
         self.codes: dict[str, dict[str, str]] = {}
         self.asked: list[dict[str, str]] = []  # what authorize was asked
         self.access: dict[str, dict[str, Any]] = {}
+        self.refresh: dict[str, dict[str, Any]] = {}  # refresh tokens, each good once
+        self.dropped: list[str] = []  # subjects
 
     def id_token(self, nonce: str | None) -> str:
         """An ID token for the person, wrong in the way that was asked for."""
@@ -70,6 +72,7 @@ class Answers(BaseHTTPRequestHandler):
                         "userinfo_endpoint": f"{provider.issuer}/userinfo",
                         "jwks_uri": f"{provider.issuer}/keys",
                         "token_endpoint_auth_methods_supported": ["client_secret_post"],
+                        "scopes_supported": ["openid", "profile", "email", "groups", "offline_access"],
                     }
                 )
             case "/keys":
@@ -93,6 +96,9 @@ class Answers(BaseHTTPRequestHandler):
                 self.token({name: values[0] for name, values in parse_qs(raw).items()})
             case "/test/person":
                 self.server.person = json.loads(raw)
+                self.say({})
+            case "/test/drop":
+                self.server.dropped = json.loads(raw)
                 self.say({})
             case "/test/fault":
                 self.server.fault = json.loads(raw)
@@ -121,6 +127,9 @@ class Answers(BaseHTTPRequestHandler):
     def token(self, given: dict[str, str]) -> None:
         """Exchange a code, once, for whoever knows the verifier and the client's secret."""
         provider = self.server
+        if given.get("grant_type") == "refresh_token":
+            self.renew(given)
+            return
         asked = provider.codes.pop(given.get("code", ""), None)
         if asked is None:
             self.say({"error": "invalid_grant"}, 400)
@@ -138,9 +147,30 @@ class Answers(BaseHTTPRequestHandler):
         access = secrets.token_urlsafe(16)
         provider.access[access] = dict(provider.person)
         answer = {"access_token": access, "token_type": "Bearer", "expires_in": 300}
+        if "offline_access" in asked.get("scope", "").split():
+            answer["refresh_token"] = self.refreshing(provider.person)
         if provider.fault != "absent":
             answer["id_token"] = provider.id_token(asked.get("nonce"))
         self.say(answer)
+
+    def refreshing(self, person: dict[str, Any]) -> str:
+        """A new refresh token for somebody."""
+        token = secrets.token_urlsafe(16)
+        self.server.refresh[token] = dict(person)
+        return token
+
+    def renew(self, given: dict[str, str]) -> None:
+        """Exchange a refresh token, once, for another one, as long as its person has an account."""
+        provider = self.server
+        person = provider.refresh.pop(given.get("refresh_token", ""), None)
+        if provider.fault == "down":
+            self.say({"error": "temporarily_unavailable"}, 503)
+        elif (given.get("client_id"), given.get("client_secret")) != (CLIENT, SECRET):
+            self.say({"error": "invalid_client"}, 401)
+        elif person is None or person["sub"] in provider.dropped:
+            self.say({"error": "invalid_grant"}, 400)
+        else:
+            self.say({"access_token": "a", "token_type": "Bearer", "refresh_token": self.refreshing(person)})
 
     def say(self, body: Any, status: int = 200) -> None:
         """Answer with JSON."""

@@ -12,7 +12,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget
 
 from controlplane.admin.base import Kept, ReadOnly, ServiceForm
 from controlplane.models import Token, User
-from controlplane.services import people, second_step
+from controlplane.services import people, second_step, tokens
 
 
 class UserForm(ServiceForm):
@@ -30,6 +30,10 @@ class UserForm(ServiceForm):
 
     sign_out = forms.BooleanField(
         required=False, label="Sign out everywhere", help_text="Ends the sessions in all browsers. Tokens stay."
+    )
+
+    end_tokens = forms.BooleanField(
+        required=False, label="End all tokens", help_text="Of the CLI, CI and scripts. Sessions stay."
     )
 
     class Meta:
@@ -62,6 +66,8 @@ class UserForm(ServiceForm):
             second_step.take_away(user=changed, actor=self.actor)
         if given["sign_out"]:
             people.end_sessions(user=changed, actor=self.actor)
+        if given["end_tokens"]:
+            tokens.revoke_all(user=changed, actor=self.actor)
         return changed, ()
 
     def field_of(self, name: str) -> str:
@@ -104,7 +110,7 @@ class UserAdmin(Kept):
 class TokenAdmin(ReadOnly):
     """API tokens: who has one, and when it was used. Never the token itself."""
 
-    list_display = ("name", "user", "scope", "team", "prefix", "created_at", "expires_at", "last_used_at")
+    list_display = ("name", "user", "issuer", "scope", "team", "prefix", "created_at", "expires_at", "last_used_at")
     fields = list_display
-    list_select_related = ("user", "team")
+    list_select_related = ("user", "issuer", "team")
     search_fields = ("name", "user__username")

@@ -7,6 +7,7 @@ from django.contrib.auth.models import Group
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from controlplane.queries import access
@@ -32,6 +33,14 @@ def _urls() -> list[Any]:
 
 admin.site.get_urls = _urls  # type: ignore[method-assign]
 admin.site.has_permission = _has_permission  # type: ignore[method-assign]
+
+
+def _password_change(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    """The pages' own: it asks for the present one, ends sessions and tokens, and is noted."""
+    return redirect("frontend:settings")
+
+
+admin.site.password_change = _password_change  # type: ignore[method-assign,assignment]
 admin.site.login = _login  # type: ignore[method-assign]
 admin.site.index_title = "Platform admin"
 admin.site.unregister(Group)  # roles are memberships of teams

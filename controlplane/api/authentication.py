@@ -29,7 +29,7 @@ class TokenAuthentication(authentication.BaseAuthentication):
                 "The token is unknown, expired or revoked. POST /api/v1/login gives a new one."
             )
         if second_step.is_missing(token.user):
-            raise exceptions.AuthenticationFailed("Platform admins sign in in two steps here. Set it up on the pages.")
+            raise exceptions.AuthenticationFailed(second_step.NEEDED)
         token.user.via = token
         return token.user, token
 

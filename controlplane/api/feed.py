@@ -2,13 +2,13 @@
 
 Waiting costs no query and no thread of the server (asgi.Handler). Who may still wait is looked up for all at once every
 RECHECK seconds: whoever's session, token or role has ended or changed is sent away, and comes again with what they may
-see now. One user has at most MOST_OPEN waits at once.
+see now. One user has at most MOST_OPEN waits at once, in all processes together.
 """
 
 import asyncio
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +18,7 @@ import structlog
 from django.db import DatabaseError, close_old_connections, connection
 from rest_framework import exceptions
 
+from controlplane import atonce
 from controlplane.queries import feed, viewers
 from controlplane.queries.viewers import Viewer
 from controlplane.wake import stopping
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 PERIOD = 0.5  # s between two looks
 RECHECK = 2.0  # s after which rights are looked up again
-MOST_OPEN = 50  # waits and streams of one user in one process
+MOST_OPEN = 50  # waits and streams of one user
 MOST_BEHIND = 2_000  # events that a stream's reader may be behind before it is ended, to be opened again
 
 log = structlog.get_logger(__name__)
@@ -86,31 +87,29 @@ class Feed:
     """The one reader of a process; its thread lives as long as somebody waits."""
 
     inboxes: set[Inbox] = field(default_factory=set)
-    open: Counter[int] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
     reader: feed.Reader | None = None
     checked: float = 0.0  # monotonic clock
 
     def join(self, viewer: Viewer, scope: feed.Scope, after: int | None = None) -> Inbox:
         """Fill a new inbox from now on; `after`: only with what has a higher number. Raises TooManyOpen."""
+        if not atonce.of_process().enter("wait", viewer.user, MOST_OPEN):
+            raise TooManyOpen
         with self.lock:
-            if self.open[viewer.user] >= MOST_OPEN:
-                raise TooManyOpen
             if self.reader is None:
                 self.reader = feed.Reader()
                 threading.Thread(target=self._run, args=(self.reader,), name="feed", daemon=True).start()
             inbox = Inbox(viewer, scope, self.reader.last if after is None else after)
             self.inboxes.add(inbox)
-            self.open[viewer.user] += 1
         return inbox
 
     def leave(self, inbox: Inbox) -> None:
         """Fill it no more."""
         with self.lock:
-            if inbox in self.inboxes:
-                self.inboxes.remove(inbox)
-                self.open[inbox.viewer.user] -= 1
-                self.open += Counter()  # forget users without any
+            if inbox not in self.inboxes:
+                return
+            self.inboxes.remove(inbox)
+        atonce.of_process().leave("wait", inbox.viewer.user)
 
     def _run(self, reader: feed.Reader) -> None:
         try:

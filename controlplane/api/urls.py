@@ -52,6 +52,7 @@ v1: list[URLPattern] = [
     path("service-accounts/<int:pk>", members.ServiceAccount.as_view()),
     path("service-accounts/<int:pk>/tokens", members.ServiceAccountTokens.as_view()),
     path("service-accounts/<int:pk>/tokens/<int:number>", members.ServiceAccountToken.as_view()),
+    path("users/<str:username>/tokens", accounts.UserTokens.as_view()),
     path("group-mappings", members.GroupMappings.as_view()),
     path("group-mappings/<int:pk>", members.GroupMappingOne.as_view()),
     path("workloads", workloads.Workloads.as_view()),

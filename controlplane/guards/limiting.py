@@ -4,12 +4,11 @@ Budgets are by token or session, by address, and, for what is dear to answer, on
 without a token or session has a smaller one. A token or session has a budget of its own once it was right: until then,
 and where it is wrong, its address pays. Tokens that are not known yet, from addresses where nobody is signed in, share
 one more, so that strangers do not take the time of people however many addresses they have; one that turns out right
-takes nothing of it. How many streams somebody has open, and how many dear requests at once, is counted in this process.
+takes nothing of it. How many streams somebody has open, and how many dear requests at once, is counted over all
+processes. All addresses of a /64 of IPv6 are one.
 """
 
 import hashlib
-import threading
-from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -20,9 +19,10 @@ from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils.functional import SimpleLazyObject
 
-from controlplane import known, limits
+from controlplane import atonce, known, limits
 from controlplane.api import errors
 from controlplane.limits import Bucket, Budget
+from controlplane.network import network_of
 from controlplane.services import logins
 
 EXEMPT = ("/healthz", "/readyz", "/metrics")  # asked by machines that would take a 429 for an outage
@@ -64,13 +64,13 @@ class RateLimit:
         self._address = Budget("address", rate["address"])
         self._nobody = Budget("nobody", rate["anonymous"])
         self._dear = Budget("dear", rate["expensive"])
-        self._open = Open()
+        self._open = atonce.of_process()
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer, or send away."""
         if request.path in EXEMPT:
             return self._get_response(request)
-        shown, address = caller(request), request.META.get("REMOTE_ADDR") or ""
+        shown, address = caller(request), network_of(request.META.get("REMOTE_ADDR") or "")
         who = shown if shown in known.credentials else ""
         is_stranger = not who and has_token(request) and address not in known.addresses
         wait = self._limits.take(self._address, address)
@@ -85,7 +85,7 @@ class RateLimit:
             response = self._streamed(request, who or address)
         finally:
             if getattr(request, "weft_is_dear", False):
-                self._open.leave(f"dear:{who or address}")
+                self._open.leave("dear", who or address)
         if shown:
             self._learn(request, response, shown, was_known=bool(who), is_stranger=is_stranger)
         return response
@@ -94,7 +94,7 @@ class RateLimit:
         self, request: HttpRequest, response: HttpResponseBase, shown: str, *, was_known: bool, is_stranger: bool
     ) -> None:
         """Know a credential that was right, which pays for itself from then on; charge the address for a wrong one."""
-        address = request.META.get("REMOTE_ADDR") or ""
+        address = network_of(request.META.get("REMOTE_ADDR") or "")
         if is_signed_in(request):
             known.credentials.note(shown)
             known.addresses.note(address)
@@ -122,7 +122,7 @@ class RateLimit:
         wait = self._limits.take(self._dear, who)
         if wait:
             return refused(request, wait)
-        if not self._open.enter(f"dear:{who}", settings.EXPENSIVE_AT_ONCE):
+        if not self._open.enter("dear", who, settings.EXPENSIVE_AT_ONCE):
             return refused(request, 1)
         request.weft_is_dear = True  # type: ignore[attr-defined]
         return None
@@ -132,34 +132,11 @@ class RateLimit:
         response = self._get_response(request)
         if not (response.streaming and getattr(response, "is_async", False)):
             return response
-        if not self._open.enter(f"stream:{who}", settings.STREAMS_AT_ONCE):
+        if not self._open.enter("stream", who, settings.STREAMS_AT_ONCE):
             response.close()
             return refused(request, 10)
-        response._resource_closers.append(lambda: self._open.leave(f"stream:{who}"))  # type: ignore[attr-defined]
+        response._resource_closers.append(lambda: self._open.leave("stream", who))  # type: ignore[attr-defined]
         return response
-
-
-class Open:
-    """How many of something each caller has open in this process."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._lock = threading.Lock()
-
-    def enter(self, key: str, most: int) -> bool:
-        """Count one more, unless there are so many."""
-        with self._lock:
-            if self._counts[key] >= most:
-                return False
-            self._counts[key] += 1
-            return True
-
-    def leave(self, key: str) -> None:
-        """Count one less."""
-        with self._lock:
-            self._counts[key] -= 1
-            if self._counts[key] <= 0:
-                del self._counts[key]
 
 
 def is_signed_in(request: HttpRequest) -> bool:

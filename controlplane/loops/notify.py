@@ -10,6 +10,7 @@ from functools import partial
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 
 from controlplane import wake
 from controlplane.loops import rounds
@@ -17,20 +18,24 @@ from controlplane.loops.lease import Report
 from controlplane.loops.pace import Pace
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Matter
-from controlplane.outgoing import configured, mail, signature
+from controlplane.outgoing import configured, mail, provider, signature
 from controlplane.outgoing.courier import Courier
 from controlplane.outgoing.https import Outcome, Sender
+from controlplane.outgoing.provider import Standing
 from controlplane.queries import eventlog, matters, naming, rules
 from controlplane.queries.eventlog import Place
 from controlplane.queries.matters import Found
 from controlplane.queries.rules import Rule
-from controlplane.services import clock, deliveries, notices
+from controlplane.services import clock, deliveries, endings, notices
+from controlplane.services import provider as people
 from controlplane.services.deliveries import Claimed
 from controlplane.services.leases import HeldLease
 from controlplane.services.notices import READER, ToUser, ToWebhook
 
 STANDING_SECONDS, REST = 15.0, 20  # how something stands is looked at so often, and for a twentieth of the time
 PRUNE_SECONDS = 3600.0
+ASK_SECONDS, ASKED_AT_ONCE = 60.0, 20  # people that the identity provider is asked about
+NOTHING_TO_ASK_WITH = provider.Answer(Standing.NO_ANSWER)
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +57,7 @@ def _notify(wiring: Wiring, lease: HeldLease) -> int:
     did = _note_outcomes(wiring)
     did += _tell(wiring, lease, rules.active())
     did += _send(wiring, lease)
+    _ask_provider(wiring, lease)
     _prune(wiring, lease)
     return did
 
@@ -166,8 +172,34 @@ def _sender(wiring: Wiring) -> Sender:
     return found
 
 
+# --- who is still somebody --------------------------------------------------------------------
+
+
+def _ask_provider(wiring: Wiring, lease: HeldLease) -> None:
+    """Ask the identity provider about those it was not asked about for a day; whom it has dropped is signed out."""
+    pace: Pace = wiring.kept.setdefault("provider pace", Pace(ASK_SECONDS, REST))
+    if not settings.OIDC_ISSUER or not pace.is_due:
+        return
+    began = time.monotonic()
+    try:
+        for one in people.due(ASKED_AT_ONCE):
+            answer = provider.ask(one.token) if one.token else NOTHING_TO_ASK_WITH
+            lease.check()
+            if answer.standing == Standing.KNOWN:
+                people.known(one=one, token=answer.token)
+            elif answer.standing == Standing.DROPPED:
+                people.dropped(one=one)
+                log.warning("the identity provider dropped an account", user=one.user, error=answer.error)
+            elif not people.not_heard_of(one=one) and one.token:
+                log.warning("the identity provider was not heard of", user=one.user, error=answer.error)
+                break  # it would not answer about the others either
+    finally:
+        pace.spend(time.monotonic() - began)
+
+
 def _prune(wiring: Wiring, lease: HeldLease) -> None:
     pace: Pace = wiring.kept.setdefault("notify prunes", Pace(PRUNE_SECONDS, REST))
     if pace.is_due:
         notices.prune(lease=lease)
+        endings.of_makers(actor="system")  # what a change of roles by hand has left
         pace.spend(0.0)

@@ -28,8 +28,10 @@ class Claim:
 def claim() -> Claim:
     """Make this process the owner of the folder. Raises HomeError if another one is, or the folder is unusable."""
     folder: Path = settings.DATA_DIR
+    os.umask(0o077)  # the database has the keys of sessions: what this process makes is for its owner only
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _close(folder)
         file = (folder / "up.lock").open("a+")
     except OSError as error:
         raise HomeError(
@@ -51,10 +53,23 @@ def claim() -> Claim:
     return Claim(file)
 
 
+def _close(folder: Path) -> None:
+    """Take what earlier versions made from the eyes of others on the machine. Raises OSError."""
+    if folder.name == ".weft":  # one that was named may be somebody's for other things, too
+        folder.chmod(0o700)
+    for path in (*_world(), folder / "secret_key"):
+        if path.exists():
+            path.chmod(0o600)
+
+
+def _world() -> list[Path]:
+    """The files of the world, whether they are there or not."""
+    return [settings.DATA_DIR / (name + side) for name in FILES for side in SIDE_FILES]
+
+
 def clear() -> list[Path]:
     """Delete the world in the folder; return what was deleted."""
-    found = [settings.DATA_DIR / (name + side) for name in FILES for side in SIDE_FILES]
-    found = [path for path in found if path.exists()]
+    found = [path for path in _world() if path.exists()]
     for path in found:
         path.unlink()
     return found

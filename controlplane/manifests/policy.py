@@ -94,10 +94,18 @@ def _namespaces(site: Site, provisioner: str) -> list[Rule]:
     ]
 
 
+# All that an update of a node could change but `spec.unschedulable`; the API server itself sees to the rest of metadata
+# (name, uid, times, versions, what it manages) and takes no status here. A test asks a real one for what there is.
+NODE_FIELDS = (
+    "metadata.labels", "metadata.annotations", "metadata.finalizers", "metadata.ownerReferences",
+    "spec.taints", "spec.podCIDR", "spec.podCIDRs", "spec.providerID", "spec.configSource", "spec.externalID",
+)  # fmt: skip
+
+
 def _cordon() -> list[Rule]:
     same = " && ".join(
         f"has(object.{f}) == has(oldObject.{f}) && (!has(object.{f}) || object.{f} == oldObject.{f})"
-        for f in ("metadata.labels", "metadata.annotations", "spec.taints")
+        for f in NODE_FIELDS
     )
     return [Rule(f"request.operation == 'UPDATE' && {same}", "the scheduler may change a node's unschedulable only")]
 

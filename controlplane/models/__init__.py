@@ -1,12 +1,13 @@
 """Tables and constraints, no rules: writes are in services, reads in queries."""
 
-from controlplane.models.accounts import GroupMapping, Session, SignInFailures
+from controlplane.models.accounts import GroupMapping, ProviderGrant, Session, SignInFailures
 from controlplane.models.auditlog import AuditEntry, Outcome
 from controlplane.models.cluster import ClusterState, Gpu, Node
 from controlplane.models.cycle import Audit, Cycle, Heartbeat, Lease, PolicyVersion
 from controlplane.models.event import Event
 from controlplane.models.forecast import StartForecast
 from controlplane.models.notice import (
+    ACCOUNT_MATTER,
     Delivery,
     DeliveryState,
     EventCursor,
@@ -37,6 +38,7 @@ from controlplane.models.usage import ServiceWindow, TeamSample, TeamUse, Usage,
 from controlplane.models.workload import Dependency, Placement, PlacementState, Workload
 
 __all__ = [
+    "ACCOUNT_MATTER",
     "Action",
     "Audit",
     "AuditEntry",
@@ -67,6 +69,7 @@ __all__ = [
     "PolicyVersion",
     "Preferences",
     "PriorityClass",
+    "ProviderGrant",
     "Quota",
     "Role",
     "SavedView",

@@ -33,6 +33,18 @@ class Session(AbstractBaseSession):
         return f"{self.user} since {self.created_at}"
 
 
+class ProviderGrant(models.Model):
+    """By what the identity provider is asked whether a person still has an account. Times: the database's clock."""
+
+    user = models.OneToOneField(User, primary_key=True, on_delete=models.CASCADE, related_name="provider_grant")
+    sealed_token = models.TextField(blank=True, help_text="The refresh token, sealed; empty: it gave none.")
+    checked_at = models.DateTimeField(help_text="When it last knew them: they signed in, or it was asked.")
+    tried_at = models.DateTimeField(help_text="When it was last asked, whatever came of it.")
+
+    def __str__(self) -> str:
+        return f"{self.user} at {self.checked_at}"
+
+
 class SignInFailures(models.Model):
     """How often signing in failed of late: for an account, an address, or an account from an address."""
 

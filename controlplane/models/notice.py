@@ -18,6 +18,9 @@ class Matter(models.TextChoices):
     SLO = "slo", "A service burns its error budget"
 
 
+ACCOUNT_MATTER = "account"  # of one's team's credentials: told to its admins whatever their rules say
+
+
 class WebhookFormat(models.TextChoices):
     """How a webhook's body is written."""
 

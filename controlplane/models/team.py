@@ -179,6 +179,20 @@ class Token(models.Model):
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     last_used_at = models.DateTimeField(null=True, blank=True)
+    issuer = models.ForeignKey(
+        User,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="issued_tokens",
+        help_text="The person who made it. A service account's token ends with this person's role.",
+    )
+    made_with = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="The token that it was made with, and whose end is its own; empty: a session."
+    )
+    told_at = models.DateTimeField(
+        null=True, blank=True, help_text="When the team's admins were told that it ends with its issuer's role."
+    )
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}...)"

@@ -8,15 +8,20 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import h11
+import structlog
 
-from controlplane.outgoing.target import Policy, Target, TargetError, parse
+from controlplane.outgoing.target import InsideError, Policy, Target, TargetError, parse
 
 SECONDS = 5.0  # for all of it: name, connection, TLS, request and the answer's head
 MOST_HEAD = 64 * 1024  # bytes of an answer's head
 CHUNK = 16 * 1024
 AGENT = "Weft-Webhook/1"
+INSIDE = "Refused: the name leads to an address that webhooks may not reach. Ask an operator; the log has the address."
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,9 @@ class Sender:
         until = began + self.seconds
         try:
             status = self._post(url, body, headers, until)
+        except InsideError as error:  # names that only we resolve would tell how the network inside is made
+            log.warning("webhook not sent", url=urlsplit(url).hostname, why=str(error))
+            return Outcome(None, INSIDE, time.monotonic() - began, is_final=True)
         except TargetError as error:
             return Outcome(None, str(error), time.monotonic() - began, is_final=True)
         except (TimeoutError, _LateError):

@@ -39,6 +39,10 @@ class TargetError(Exception):
     """A URL or an address that we do not send to; the sentence says why and what to do."""
 
 
+class InsideError(TargetError):
+    """A name leads to an address that we do not connect to. The sentence names it, so it is for the operator alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A URL in its parts. `address` is set when the host is one and not a name."""
@@ -73,13 +77,13 @@ class Policy:
         return ""
 
     def allowed(self, addresses: Sequence[str]) -> Address:
-        """The address to connect to, of those that a name has. Raises TargetError if any of them is not allowed."""
+        """The address to connect to, of those that a name has. Raises InsideError if any of them is not allowed."""
         found = [ip_address(text.partition("%")[0]) for text in addresses]
         if not found:
             raise TargetError("The name has no address")
         for address in found:
             if why := self.refusal(address):
-                raise TargetError(f"Refused: {why}")
+                raise InsideError(f"Refused: {why}")
         return _plain(found[0])
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "Scope",
     "Verb",
     "allows",
+    "bound_to",
     "can",
     "is_platform_admin",
     "is_whole",
@@ -62,6 +63,15 @@ def is_whole(user: Person) -> bool:
     """Whether all of the user's rights may be used: by a session, or by a token without limits."""
     token = token_of(user)
     return token is None or (token.scope == Scope.ADMIN and token.team_id is None)
+
+
+def bound_to(user: Person) -> list[str] | None:
+    """The teams that the request may be about at all: those of its token, if that is bound to one; else None, for all.
+
+    What belongs to a person and not to a team (notices, rules, saved views) is read through this.
+    """
+    token = token_of(user)
+    return None if token is None or token.team_id is None else team_names(user)
 
 
 def may_write(user: Person) -> bool:

@@ -43,8 +43,10 @@ def me(user: User, token: Any) -> dict[str, Any]:
 
 
 def tokens(user: Any) -> QuerySet[Token]:
-    """A user's tokens."""
-    return Token.objects.filter(user=user).select_related("team")
+    """A user's tokens; a limited token sees itself alone among its user's."""
+    found = Token.objects.filter(user=user).select_related("team")
+    own = access.token_of(user)
+    return found if own is None or access.is_whole(user) else found.filter(pk=own.pk)
 
 
 def token_row(token: Token) -> dict[str, Any]:

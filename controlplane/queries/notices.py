@@ -5,19 +5,31 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from controlplane.models import Delivery, DeliveryState, Matter, Notice, NotificationRule, Webhook, WebhookFormat
+from controlplane.models import (
+    ACCOUNT_MATTER,
+    Delivery,
+    DeliveryState,
+    Matter,
+    Notice,
+    NotificationRule,
+    Webhook,
+    WebhookFormat,
+)
 from controlplane.outgoing.payload import link
 from controlplane.queries import access
 
 MOST_COUNTED = 100  # unread notices: the bell says 99+ beyond
 MATTERS: tuple[tuple[str, str], ...] = tuple((value, str(label)) for value, label in Matter.choices)
+LABELS = {**dict(MATTERS), ACCOUNT_MATTER: "Credentials of your team end"}  # that one needs no rule, and has none
 FORMATS: tuple[tuple[str, str], ...] = tuple((value, str(label)) for value, label in WebhookFormat.choices)
 TESTED = "test"  # the matter of a test, as it is shown
 
 
 def notices(user: access.Person, *, unread: bool | None = None) -> QuerySet[Notice]:
-    """The user's own notices."""
+    """The user's own notices; by a token that is bound to a team only those about it and the teams below it."""
     found = Notice.objects.filter(user=user.pk)
+    if (teams := access.bound_to(user)) is not None:
+        found = found.filter(team__in=teams)
     return found if unread is None else found.filter(read_at__isnull=unread)
 
 
@@ -43,12 +55,16 @@ def notice_row(one: Notice) -> dict[str, Any]:
 
 def page_of(one: Notice) -> str:
     """The path of the page that a notice is about."""
+    if one.matter == ACCOUNT_MATTER:
+        return f"/teams/{one.team}/people/"
     return f"/workloads/{one.workload}/" if one.workload else "/teams/"
 
 
 def rules(user: access.Person) -> QuerySet[NotificationRule]:
-    """The user's own rules."""
-    return NotificationRule.objects.filter(user=user.pk).select_related("team")
+    """The user's own rules; by a token that is bound to a team only those about it and the teams below it."""
+    found = NotificationRule.objects.filter(user=user.pk).select_related("team")
+    teams = access.bound_to(user)
+    return found if teams is None else found.filter(team__name__in=teams)
 
 
 def rule_row(one: NotificationRule) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Saved views, templates, and what a user has seen."""
 
 from typing import Any
+from urllib.parse import parse_qs
 
 from django.db.models import Q, QuerySet
 
@@ -10,8 +11,13 @@ from controlplane.queries.access import Verb
 
 
 def views(user: User) -> QuerySet[SavedView]:
-    """The user's saved views."""
-    return SavedView.objects.filter(user=user)
+    """The user's saved views; by a token that is bound to a team none that names another one."""
+    found = SavedView.objects.filter(user=user)
+    teams = access.bound_to(user)
+    if teams is None:
+        return found
+    named = [(pk, parse_qs(query.removeprefix("?")).get("team", [])) for pk, query in found.values_list("pk", "query")]
+    return found.filter(pk__in=[pk for pk, names in named if set(names) <= set(teams)])
 
 
 def view_row(one: SavedView) -> dict[str, Any]:

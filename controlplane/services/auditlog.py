@@ -27,7 +27,8 @@ MOST_TRIES = 50  # so many writers at once there never are
 HEAD_SECONDS = 60.0  # between two heads in a process's log
 SECRET = ("secret", "password", "token", "digest", "credential", "private")
 HIDDEN = "[hidden]"
-LOGIN_FAILED = "LoginFailed"
+# Of events that say so: pages answer 200 with their form, and nobody is signed in to be named.
+FAILED_TO_SIGN_IN = frozenset({"LoginFailed", "SecondStepFailed", "ReauthenticationFailed"})
 
 log = structlog.get_logger(__name__)
 
@@ -64,8 +65,8 @@ def record(asked: Asked, events: Sequence[Entry] = ()) -> int:
     """Add a row about a request and the events it wrote; tell its number. Raises DatabaseError."""
     found = outcome(asked.status)
     told = events if found == Outcome.DONE else ()  # what failed was rolled back
-    failed = next((event for event in events if event.kind == LOGIN_FAILED), None)
-    if failed:  # a page answers 200 with its form
+    failed = next((event for event in events if event.kind in FAILED_TO_SIGN_IN), None)
+    if failed:
         asked, found, told = replace(asked, actor=failed.actor), Outcome.DENIED, (failed,)
     teams = {event.team for event in told if event.team}
     first = told[0] if told else None

@@ -1,7 +1,7 @@
 """Database roles of their own for web and worker, with what each needs; the user that installs owns the tables.
 
-Neither may change tables or triggers, nor what is append-only. Web may not speak for the loops; a worker knows no
-session, token or second step. Postgres only. See
+Neither may change tables or triggers, nor what is append-only. Web may not speak for the loops; a worker knows nothing
+by which a session, a token or a second step could be used. Postgres only. See
 docs/production.md#database-users.
 """
 
@@ -26,6 +26,9 @@ class Rights:
 
     reads: Collection[str] = ()
     prunes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # deletes by these columns, and reads no others
+    changes: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # updates these columns, of those that it prunes
     nothing: Collection[str] = ()
 
 
@@ -57,16 +60,18 @@ WORKER = Rights(
     ),
     prunes={
         "controlplane_idempotencykey": ("expires_at",),
-        "controlplane_session": ("expire_date", "seen_at"),
+        "controlplane_session": ("expire_date", "seen_at", "user_id"),
         "controlplane_signinfailures": ("until",),
+        # To end them with an account or a role, and to say which: never what they are known by.
+        "controlplane_token": ("id", "user_id", "issuer_id", "team_id", "name", "prefix", "expires_at", "told_at"),
     },
+    changes={"controlplane_token": ("expires_at", "told_at")},
     nothing=(
         "account_emailaddress",
         "account_emailconfirmation",
         "auth_group",
         "auth_group_permissions",
         "auth_permission",
-        "controlplane_token",
         "controlplane_user_groups",
         "controlplane_user_user_permissions",
         "django_admin_log",
@@ -121,6 +126,8 @@ def _granted(table: str, rights: Rights) -> Iterator[sql.Composable]:
         columns = sql.SQL(", ").join(map(sql.Identifier, rights.prunes[table]))
         yield sql.SQL("DELETE")
         yield sql.SQL("SELECT ({})").format(columns)
+        if table in rights.changes:
+            yield sql.SQL("UPDATE ({})").format(sql.SQL(", ").join(map(sql.Identifier, rights.changes[table])))
     elif table in rights.reads or table in OWNED:
         yield sql.SQL("SELECT")
     elif table in APPEND_ONLY:

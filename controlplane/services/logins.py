@@ -24,6 +24,7 @@ from controlplane import known, limits
 from controlplane.known import Lately
 from controlplane.limits import Bucket
 from controlplane.models import SignInFailures, User, bulk
+from controlplane.network import network_of
 from controlplane.services import events, second_step
 from controlplane.services.clock import database_now
 from controlplane.services.errors import Refused
@@ -31,6 +32,7 @@ from controlplane.services.errors import Refused
 MOST_FAILURES = 10  # of one name from one address within WINDOW
 MOST_OF_NAME = 50  # from all addresses together: a name is not guessed by a crowd, nor locked by one neighbour
 MOST_OF_ADDRESS = 200  # for all names together: an office behind one address is larger than a person
+SECOND_STEP_FAILED, AGAIN_FAILED = "SecondStepFailed", "ReauthenticationFailed"  # kinds of events
 WINDOW = timedelta(seconds=300)
 REMEMBERED = 5.0  # s for which a limit that is reached is not asked for again
 STRANGERS_AT_ONCE = 10.0  # s; what addresses where nobody is signed in have saved up together
@@ -58,26 +60,26 @@ def check(*, username: str, password: str, address: str) -> User:
     keys = _limits(username, address)
     if wait := max((_closed.left(key) for key in keys if key in _asked), default=0.0):
         raise TooMany(round(wait) + 1)
-    with _turn(address) as turn:
+    with _turn(network_of(address)) as turn:
         _count(keys)
         user = authenticate(username=username, password=password)
         if isinstance(user, User):
             _forgive(keys)
             turn.was_right()
             return user
-    events.record(kind="LoginFailed", actor=username[:150], data={"address": address})
+    events.record(kind="LoginFailed", actor=_somebody(username), data={"address": address})
     raise Refused(401, "NotSignedIn", "", "The user name or the password is wrong.")
 
 
-def closed_to(address: str) -> int:
-    """Seconds until a try from this address would be looked at at all, whatever the name; 0 if it would be now.
+def closed_to(network: str) -> int:
+    """Seconds until a try from this network of addresses would be looked at at all, whatever the name; 0 if it would be now.
 
     Known without a statement, so that a crowd is sent away at no price.
     """
-    key = _key("address", address)
+    key = _key("address", network)
     if key in _asked:
         return round(_closed.left(key)) + 1
-    if address in known.addresses:
+    if network in known.addresses:
         return 0
     if not _looking.acquire(blocking=False):
         return BUSY_SECONDS
@@ -89,6 +91,9 @@ def check_both(*, username: str, password: str, code: str, address: str) -> User
     """The same, and the code of the second step for those who have set one up. Raises as `check` does."""
     user = check(username=username, password=password, address=address)
     if not second_step.is_on(user):
+        if second_step.is_missing(user):
+            events.record(kind="LoginFailed", actor=user.username, data={"address": address, "step": "enrolment"})
+        second_step.require(user)
         return user
     if not code:
         message = f"{username} signs in in two steps. Send the code of the authenticator app, too."
@@ -96,10 +101,28 @@ def check_both(*, username: str, password: str, code: str, address: str) -> User
     keys = {_key("code", username): MOST_FAILURES}
     _count(keys)
     if not second_step.accepts(user, code):
-        events.record(kind="LoginFailed", actor=username[:150], data={"address": address, "step": "code"})
+        note_failure(user=user, kind=SECOND_STEP_FAILED)
         raise Refused(401, "CodeWrong", "code", "The code is wrong or was used before. Wait for the next one.")
     _forgive(keys)
     return user
+
+
+def confirm(*, user: User, password: str, address: str) -> None:
+    """Whether somebody who is signed in knows their own password; counted and refused as a sign-in is."""
+    try:
+        check(username=user.username, password=password, address=address)
+    except Refused as refused:
+        raise Refused(422, "WrongPassword", "present", "That is not your present password.") from refused
+
+
+def note_failure(*, user: User, kind: str) -> None:
+    """Note that a second step of this user, or giving the password or a code again, failed."""
+    events.record(kind=kind, actor=user.username, data={"user": user.username})
+
+
+def _somebody(username: str) -> str:
+    """The name, if somebody has it: what else is typed there may be a password, and logs keep it for good."""
+    return User.objects.filter(username=username[:150]).values_list("username", flat=True).first() or ""
 
 
 def prune() -> None:
@@ -126,9 +149,9 @@ class _Turn:
 
 
 @contextmanager
-def _turn(address: str) -> Iterator[_Turn]:
+def _turn(network: str) -> Iterator[_Turn]:
     """Look at a password now; at few of strangers at a time. Raises TooMany."""
-    if address in known.addresses:
+    if network in known.addresses:
         yield _Turn(None)
         return
     if not _looking.acquire(blocking=False):
@@ -147,7 +170,7 @@ def _strangers() -> Bucket:
 
 
 def _limits(username: str, address: str) -> dict[str, int]:
-    name = username.casefold()
+    name, address = username.casefold(), network_of(address)
     return {
         _key("both", name, address): MOST_FAILURES,
         _key("name", name): MOST_OF_NAME,

@@ -1,10 +1,12 @@
-"""Who may do what in a team: memberships by hand and from groups. What ends takes its tokens along, at once."""
+"""Who may do what in a team: memberships by hand and from groups. One that ends takes sessions and tokens along."""
 
 from django.db import transaction
 
-from controlplane.models import Membership, Role, Source, Team, Token, User
-from controlplane.services import events
+from controlplane.models import Membership, Role, Source, Team, User
+from controlplane.services import endings, events
 from controlplane.services.errors import Refused
+
+_RANK = {Role.VIEWER: 1, Role.MEMBER: 2, Role.ADMIN: 3}
 
 
 @transaction.atomic
@@ -25,7 +27,7 @@ def save(*, team: Team, user: User, role: Role, actor: str) -> Membership:
 
 @transaction.atomic
 def remove(*, team: Team, user: User, actor: str) -> bool:
-    """Take somebody out of a team, with the tokens that are bound to it; tell whether they were in it.
+    """Take somebody out of a team, with their sessions and tokens; tell whether they were in it.
 
     Raises Refused for the last admin, and for a membership that a group would give again.
     """
@@ -69,15 +71,17 @@ def _write(team: Team, user: User, role: Role, source: Source, before: Membershi
         data = {"user": user.username, "role": str(role), "source": str(source), "before": before and before.role}
         kind = "MemberAdded" if before is None else "MemberChanged"
         events.record(kind=kind, actor=actor, team=team.name, data=data)
+    if before is not None and _RANK[role] < _RANK[Role(before.role)]:
+        endings.of_role(user=user, why=f"no {before.role} of {team.name} any more", actor=actor)
     return membership
 
 
 def _end(membership: Membership, actor: str) -> None:
-    bound = Token.objects.filter(user=membership.user, team=membership.team)
-    data = {"user": membership.user.username, "role": membership.role, "tokens": bound.count()}
-    bound.delete()
+    data = {"user": membership.user.username, "role": membership.role}
     membership.delete()
     events.record(kind="MemberRemoved", actor=actor, team=membership.team.name, data=data)
+    why = f"no {membership.role} of {membership.team.name} any more"
+    endings.of_role(user=membership.user, why=why, actor=actor)
 
 
 def _require_another_admin(leaving: Membership) -> None:

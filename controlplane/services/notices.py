@@ -69,14 +69,15 @@ def forget_place(*, lease: HeldLease) -> None:
     EventCursor.objects.filter(reader=READER).delete()
 
 
-def mark_read(*, user: int, pks: Iterable[int] | None = None) -> int:
-    """Mark a user's own notices as read (None: all); how many were not."""
-    return unread(user, pks).update(read_at=Now())
+def mark_read(*, user: int, pks: Iterable[int] | None = None, teams: Sequence[str] | None = None) -> int:
+    """Mark a user's own notices as read (None: all, of all teams); how many were not."""
+    return unread(user, pks, teams).update(read_at=Now())
 
 
-def unread(user: int, pks: Iterable[int] | None = None) -> QuerySet[Notice]:
+def unread(user: int, pks: Iterable[int] | None = None, teams: Sequence[str] | None = None) -> QuerySet[Notice]:
     """The user's own notices that are not read yet."""
     found = Notice.objects.filter(user_id=user, read_at__isnull=True)
+    found = found if teams is None else found.filter(team__among=list(teams))
     return found if pks is None else found.filter(pk__among=list(pks))
 
 

@@ -4,22 +4,26 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from controlplane.models import Session, Token, User
-from controlplane.services import events
+from controlplane.models import Session, User
+from controlplane.names import username_fault
+from controlplane.services import endings, events, tokens
 from controlplane.services.errors import Refused
 
 
 @transaction.atomic
 def create(*, username: str, password: str, email: str = "", is_platform_admin: bool = False, actor: str) -> User:
-    """A new account; refused if the name is taken or the password too weak."""
+    """A new account; refused if the name is none or taken, or the password too weak."""
+    if fault := username_fault(username):
+        raise Refused(422, "BadName", "username", fault)
+    if User.objects.filter(username__iexact=username).exists():
+        raise _taken(username)
     user = User(username=username, email=email, is_superuser=is_platform_admin, is_staff=is_platform_admin)
     _set_password(user, password)
     try:
         with transaction.atomic():
             user.save()
     except IntegrityError as error:
-        message = f"There is a user {username} already. Choose another name."
-        raise Refused(409, "NameTaken", "username", message) from error
+        raise _taken(username) from error
     events.record(kind="UserCreated", actor=actor, data={"user": username, "is_platform_admin": is_platform_admin})
     return user
 
@@ -40,6 +44,8 @@ def set_platform_admin(*, user: User, is_platform_admin: bool) -> None:
     user.save(update_fields=["is_superuser", "is_staff"])
     data = {"user": user.username, "is_active": True, "is_platform_admin": is_platform_admin, "source": "sso"}
     events.record(kind="UserChanged", actor=user.username, data=data)
+    if not is_platform_admin:
+        endings.of_role(user=user, why="no platform admin any more", actor=user.username)
 
 
 @transaction.atomic
@@ -53,24 +59,40 @@ def change(*, user: User, email: str, is_active: bool, is_platform_admin: bool, 
         message = f"{user.username} is the last platform admin. Make somebody else one first."
         raise Refused(409, "LastAdmin", "is_superuser", message)
     found = User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    was_admin, was_active = found.is_superuser, found.is_active
     if password:
         _set_password(found, password)
     found.email, found.is_active = email, is_active
     found.is_superuser = found.is_staff = is_platform_admin
     found.save()
-    if not is_active:
-        cut_off(user=found)
+    if password:
+        endings.of_person(user=found, why="another password", actor=actor)
+    if was_admin and not is_platform_admin:
+        endings.of_role(user=found, why="no platform admin any more", actor=actor)
+    if was_active and not is_active:
+        _switch_off(found, actor)
     data = {"user": found.username, "is_active": is_active, "is_platform_admin": is_platform_admin}
     events.record(kind="UserChanged", actor=actor, data={**data, "new_password": bool(password)})
     return found
 
 
 @transaction.atomic
-def cut_off(*, user: User) -> tuple[int, int]:
-    """End all sessions and tokens of a user; how many there were. Open streams end within seconds (queries/viewers)."""
-    sessions, _ = Session.objects.filter(user=user).delete()
-    tokens, _ = Token.objects.filter(user=user).delete()
-    return sessions, tokens
+def change_own_password(*, user: User, password: str, session: str) -> User:
+    """Another password, by the person, who gave the present one just now; every other session ends, and every token.
+
+    Raises Refused for a weak password, and for accounts without one.
+    """
+    found = User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    if not found.has_usable_password():
+        message = f"{found.username} has no password here: the identity provider signs them in."
+        raise Refused(409, "NoPassword", "password", message)
+    if found.check_password(password):
+        raise Refused(422, "SamePassword", "password", "That is the present password. Choose another one.")
+    _set_password(found, password)
+    found.save(update_fields=["password"])
+    events.record(kind="PasswordChanged", actor=found.username, data={"user": found.username})
+    endings.of_person(user=found, why="another password", actor=found.username, but=session)
+    return found
 
 
 @transaction.atomic
@@ -88,6 +110,18 @@ def add_first_admin(*, name: str, password: str) -> bool:
         return False
     create(username=name, password=password, is_platform_admin=True, actor="system")
     return True
+
+
+def _switch_off(user: User, actor: str) -> None:
+    """End all that signs this account in: of a person, and of a service account, which nobody else's role keeps."""
+    endings.of_role(user=user, why="switched off", actor=actor)
+    if user.service_of_id is not None:
+        tokens.revoke_all(user=user, actor=actor)
+
+
+def _taken(username: str) -> Refused:
+    message = f"There is a user {username} already, or one whose name differs in capitals only. Choose another name."
+    return Refused(409, "NameTaken", "username", message)
 
 
 def _set_password(user: User, password: str) -> None:

@@ -5,8 +5,10 @@ from django.conf import settings
 from django.db import transaction
 
 from controlplane.models import User
-from controlplane.services import events
+from controlplane.services import endings, events
 from controlplane.services.errors import Refused
+
+NEEDED = "Platform admins sign in in two steps here. Sign in on the pages and set up the second step first."
 
 
 def is_on(user: User) -> bool:
@@ -23,6 +25,12 @@ def is_missing(user: User) -> bool:
     return bool(is_asked and not is_on(user))
 
 
+def require(user: User) -> None:
+    """Raise Refused 403 for somebody who has to set it up first: on the pages, which let them do that and no more."""
+    if is_missing(user):
+        raise Refused(403, "EnrolmentNeeded", "", NEEDED)
+
+
 def accepts(user: User, code: str) -> bool:
     """Whether it is the app's present code, or a recovery code that was not used; either is then used up."""
     known = Authenticator.objects.filter(user=user).order_by("-type")  # the app first
@@ -31,9 +39,19 @@ def accepts(user: User, code: str) -> bool:
 
 @transaction.atomic
 def take_away(*, user: User, actor: str) -> None:
-    """Let somebody in with the password alone who has lost both the app and the recovery codes. For platform admins."""
+    """Let somebody in with the password alone who has lost both the app and the recovery codes. For platform admins.
+
+    Their sessions and tokens end: whoever found the app may have used it.
+    """
     deleted, _ = Authenticator.objects.filter(user=user).delete()
     if not deleted:
         message = f"{user.username} does not sign in in two steps."
         raise Refused(409, "NotOn", "", message)
     events.record(kind="TwoStepsRemoved", actor=actor, data={"user": user.username})
+    endings.of_person(user=user, why="the second step was taken away", actor=actor)
+
+
+def switched_on(*, user: User, session: str) -> None:
+    """Somebody has set it up: what the password alone had let in ends, but for this session."""
+    events.record(kind="TwoStepsOn", actor=user.username, data={"user": user.username})
+    endings.of_person(user=user, why="the second step was set up", actor=user.username, but=session)

@@ -3,7 +3,7 @@
 from django.db import transaction
 
 from controlplane.models import PodSecurity, Team
-from controlplane.services import changes, events
+from controlplane.services import changes, endings, events
 from controlplane.services.errors import Refused
 from controlplane.wake import wake
 
@@ -34,6 +34,7 @@ def move(*, team: Team, parent: Team | None, actor: str) -> None:
         return
     Team.objects.filter(pk=team.pk).update(parent=parent, version=before.version + 1)
     _tell("TeamMoved", team, actor, parent=parent.name if parent else None)
+    endings.of_moved_team(actor=actor)
 
 
 @transaction.atomic

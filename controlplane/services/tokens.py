@@ -3,7 +3,7 @@
 import hashlib
 import secrets
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models.functions import Now
@@ -35,18 +35,21 @@ def create(
     *,
     user: User,
     name: str,
-    lifetime: timedelta = DEFAULT_LIFETIME,
+    lifetime: timedelta | None = None,
     scope: Scope = Scope.ADMIN,
     team: Team | None = None,
-    actor: str = "",
+    issuer: User | None = None,
 ) -> Issued:
-    """Issue a token of a scope, for one team only if one is given; actor is its user if nobody else is named.
+    """Issue a token of a scope, for one team only if one is given. issuer is the person who asks: else its user.
 
-    Raises Refused if it should live too long or there are too many.
+    Whoever asks with a token gets none that lives longer; without a lifetime it is DEFAULT_LIFETIME, or as long as that
+    one. Raises Refused if it should live too long, the token asked with is limited, or there are too many.
     """
-    if not timedelta(0) < lifetime <= MOST_LIFETIME:
+    maker = issuer or user
+    if lifetime is not None and not timedelta(0) < lifetime <= MOST_LIFETIME:
         raise Refused(400, "Invalid", "expires_in", f"expires_in must be from 1m to {MOST_LIFETIME.days}d.")
     now = database_now()
+    expires_at = _end(maker.via, now, lifetime)
     if Token.objects.filter(user=user, expires_at__gt=now).count() >= MOST_TOKENS:
         raise Refused(
             409,
@@ -63,10 +66,31 @@ def create(
         scope=scope,
         team=team,
         created_at=now,
-        expires_at=now + lifetime,
+        expires_at=expires_at,
+        issuer=maker,
+        made_with=maker.via.pk if maker.via and maker.pk == user.pk else None,
     )
-    _tell("TokenCreated", token, actor)
+    _tell("TokenCreated", token, maker.username)
     return Issued(token, secret)
+
+
+def _end(asked_with: Token | None, now: datetime, lifetime: timedelta | None) -> datetime:
+    """When a new token ends: never later than the one that it is made with. Raises Refused."""
+    wanted = now + (lifetime or DEFAULT_LIFETIME)
+    if asked_with is None:
+        return wanted
+    if asked_with.scope != Scope.ADMIN or asked_with.team_id is not None:
+        message = (
+            "This token is limited, so it makes none. Sign in, or use one of scope admin that is bound to no team."
+        )
+        raise Refused(403, "LimitedToken", "", message)
+    if lifetime is None:
+        return min(wanted, asked_with.expires_at)
+    if wanted > asked_with.expires_at:
+        left = int((asked_with.expires_at - now).total_seconds() // 60)
+        message = f"The token that you ask with ends in {left} min and makes none that lives longer. Ask for less."
+        raise Refused(403, "OutlivesItsMaker", "expires_in", message)
+    return wanted
 
 
 def owner(secret: str) -> Token | None:
@@ -85,13 +109,33 @@ def owner(secret: str) -> Token | None:
 
 @transaction.atomic
 def revoke(*, user: User, pk: int, actor: str = "") -> bool:
-    """Delete one of the user's own tokens; tell whether there was one."""
-    token = Token.objects.filter(user=user, pk=pk).first()
+    """Delete one of the user's tokens, with those that were made with it; tell whether there was one."""
+    token = Token.objects.filter(user=user, pk=pk).select_related("user", "team").first()
     if token is None:
         return False
-    token.delete()
-    _tell("TokenRevoked", token, actor)
+    for made in _made_with(token):
+        made.delete()
+        _tell("TokenRevoked", made, actor)
     return True
+
+
+@transaction.atomic
+def revoke_all(*, user: User, actor: str) -> int:
+    """Delete all tokens of a user, each told; how many there were."""
+    found = list(Token.objects.filter(user=user).select_related("user", "team").order_by("pk"))
+    for token in found:
+        token.delete()
+        _tell("TokenRevoked", token, actor)
+    return len(found)
+
+
+def _made_with(token: Token) -> list[Token]:
+    """A token, those that were made with it, those made with them, and so on."""
+    found, last = [token], [token]
+    while last:
+        last = list(Token.objects.filter(made_with__in=[one.pk for one in last]).select_related("user", "team"))
+        found += last
+    return found
 
 
 def digest_of(secret: str) -> str:

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import re
 from typing import Any
 
 import structlog
@@ -16,15 +15,15 @@ from django.http import HttpRequest
 from django.shortcuts import render
 
 from controlplane.models import User
-from controlplane.services import events, groups, people
+from controlplane.names import username_of
+from controlplane.services import events, groups, people, provider, second_step
 
 NOTED = {
-    "mfa/email/totp_activated": "TwoStepsOn",
     "mfa/email/totp_deactivated": "TwoStepsOff",
     "mfa/email/recovery_codes_generated": "RecoveryCodesMade",
 }
+MOST_REFRESH = 8192  # characters
 log = structlog.get_logger(__name__)
-NOT_IN_NAMES = re.compile(r"[^\w.@+-]")  # what Django's user names have none of; `/` is a service account's
 
 
 class AccountAdapter(DefaultAccountAdapter):
@@ -39,7 +38,9 @@ class AccountAdapter(DefaultAccountAdapter):
 
     def send_notification_mail(self, template_prefix: str, user: User, *args: Any, **kwargs: Any) -> None:
         """Note in the log what allauth would write of by e-mail: that the second step was switched on or off."""
-        if template_prefix in NOTED:
+        if template_prefix == "mfa/email/totp_activated":
+            second_step.switched_on(user=user, session=str(self.request.session.session_key))
+        elif template_prefix in NOTED:
             events.record(kind=NOTED[template_prefix], actor=user.username, data={"user": user.username})
 
     def add_message(self, *args: Any, **kwargs: Any) -> None:
@@ -57,7 +58,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
         """Take name and address from the claims; the user name is the provider's, as far as it can be one."""
         user = super().populate_user(request, sociallogin, data)
         wanted = data.get("username") or (data.get("email") or "").split("@")[0] or "user"
-        user.username = _free(NOT_IN_NAMES.sub("-", str(wanted))[:120])
+        user.username = _free(username_of(str(wanted)))
         return user
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
@@ -68,6 +69,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
             page = render(request, "frontend/no_entry.html", {"sentence": "Your account is switched off."}, status=403)
             raise ImmediateHttpResponse(page)
         _follow(sociallogin.user, sociallogin)
+        provider.signed_in(user=sociallogin.user, token=_refresh_token(sociallogin))
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, **kwargs: Any) -> None:
         """Show one page for whatever went wrong; what it was is in the log."""
@@ -81,6 +83,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
         user = super().save_user(request, sociallogin, form)
         people.came(user=user)
         _follow(user, sociallogin)
+        provider.signed_in(user=user, token=_refresh_token(sociallogin))
         return user
 
 
@@ -107,6 +110,12 @@ def _follow(user: User, sociallogin: Any) -> None:
     groups.sync(user=user, groups=names)
     if settings.OIDC_ADMIN_GROUP:
         people.set_platform_admin(user=user, is_platform_admin=settings.OIDC_ADMIN_GROUP in names)
+
+
+def _refresh_token(sociallogin: Any) -> str:
+    """What the provider gave to ask it by later; "" where it gave nothing, or nothing that could be one."""
+    found = str(getattr(sociallogin.token, "token_secret", "") or "")
+    return found if len(found) <= MOST_REFRESH else ""
 
 
 def _free(wanted: str) -> str:

@@ -61,18 +61,30 @@ class Callback(OAuth2CallbackView):
 @require_POST
 def login(request: HttpRequest, provider_id: str) -> HttpResponseBase:
     """Send somebody to the provider. By POST, so that no other site can begin it."""
-    provider = _adapter(request, provider_id).get_provider()
+    adapter = _adapter(request, provider_id)
+    provider = adapter.get_provider()
     wanted = request.POST.get("next", "")
     following = wanted if url_has_allowed_host_and_scheme(wanted, {request.get_host()}, request.is_secure()) else None
     nonce = secrets.token_urlsafe(24)
     asked = {**provider.get_auth_params(), "nonce": nonce}
     try:
         answer: HttpResponseBase = provider.redirect(
-            request, process=AuthProcess.LOGIN, next_url=following, auth_params=asked, nonce=nonce
+            request,
+            process=AuthProcess.LOGIN,
+            next_url=following,
+            auth_params=asked,
+            nonce=nonce,
+            scope=_scope(provider.get_scope(), adapter.openid_config),
         )
     except (RequestException, ValueError, KeyError) as error:  # no answer, or none of OpenID Connect's
         answer = render_authentication_error(request, provider, exception=error)
     return answer
+
+
+def _scope(configured: list[str], known: dict[str, Any]) -> list[str]:
+    """What is asked for: a refresh token as well, where the provider offers one, to ask it daily about the account."""
+    offers = "offline_access" in known.get("scopes_supported", ()) and "offline_access" not in configured
+    return [*configured, "offline_access"] if offers else configured
 
 
 @require_GET

@@ -11,7 +11,9 @@ from django.views.decorators.http import require_GET
 if TYPE_CHECKING:
     from controlplane.models import User
 
-OPEN = ("/two-steps/", "/again/", "/logout/", "/login/", "/settings/", "/sso/", "/static/", "/healthz", "/readyz")
+# All that an admin without a second step is let into: setting it up, once the password was given again, and leaving.
+ENROLMENT = frozenset({"/two-steps/", "/two-steps/on/", "/two-steps/picture.svg", "/again/", "/login/", "/logout/"})
+OPEN = ("/static/", "/healthz", "/readyz", "/metrics")  # what says nothing of its user
 
 
 @require_GET
@@ -31,15 +33,20 @@ def requirement(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Call
     """Middleware: platform admins set the second step up first, where WEFT_ADMINS_NEED_TWO_STEPS says so."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
-        if settings.ADMINS_NEED_TWO_STEPS and not request.path.startswith(OPEN) and _is_missing(request):
+        if settings.ADMINS_NEED_TWO_STEPS and not _is_open(request.path_info) and _is_missing(request):
             from controlplane.api import errors
+            from controlplane.services import second_step
 
-            if request.path.startswith("/api/"):
-                return errors.answer(403, "Platform admins sign in in two steps here. Set it up in Settings first.")
+            if request.path_info.startswith("/api/"):
+                return errors.answer(403, second_step.NEEDED, code="EnrolmentNeeded")
             return redirect("mfa_activate_totp")
         return get_response(request)
 
     return middleware
+
+
+def _is_open(path: str) -> bool:
+    return path in ENROLMENT or path.startswith(OPEN)
 
 
 def _is_missing(request: HttpRequest) -> bool:

@@ -251,7 +251,7 @@ def _scraping(folder: Path, here: Callable[[str], str], ports: Mapping[str, int]
 
 def _secrets(folder: Path, database: str, redis_port: int) -> None:
     folder.mkdir(parents=True)
-    for name in ("secret_key", "postgres_password", "admin_password", "metrics_token"):
+    for name in ("secret_key", "postgres_password", "admin_password", "metrics_token", "oidc_client_secret"):
         (folder / name).write_text(secrets.token_hex(32))
     (folder / "database_url").write_text(database)
     password = secrets.token_hex(32)

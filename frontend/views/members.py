@@ -16,7 +16,7 @@ from controlplane.queries import accounts as queries
 from controlplane.services import members, service_accounts, tokens
 from controlplane.services.errors import Refused
 from frontend.forms import FormField
-from frontend.views.answers import answer, roles
+from frontend.views.answers import answer, roles, signed_in
 from frontend.views.settings import read_token_form, revoke_question, token_fields
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ def remove(request: HttpRequest, team: str, username: str) -> HttpResponse:
     if user is None:
         raise Http404
     if request.method == "GET":
-        effect = (
-            f"They see nothing of {out_of} from then on. Tokens that are bound to it end; what they submitted stays."
-        )
+        effect = f"They see nothing of {out_of} from then on; sessions and tokens end. Their work stays."
         return _ask(request, f"Remove {username} from {out_of}?", effect, "Remove", "remove_member", out_of, username)
 
     def work() -> str:
@@ -96,7 +94,7 @@ def account(request: HttpRequest, team: str, pk: int) -> HttpResponse:
         return _account_page(request, found)
     try:
         name, lifetime, scope = read_token_form(request.POST)
-        issued = tokens.create(user=found, name=name, lifetime=lifetime, scope=scope, actor=_actor(request))
+        issued = tokens.create(user=found, name=name, lifetime=lifetime, scope=scope, issuer=signed_in(request))
     except Refused as refused:
         return _account_page(request, found, request.POST, refused)
     return _account_page(request, found, issued=issued)

@@ -44,7 +44,7 @@ def index(request: HttpRequest) -> HttpResponse:
     shown = [(row, queries.page_of(row)) for row in rows[:ON_A_PAGE]]
     context = {
         "rows": shown,
-        "labels": dict(queries.MATTERS),
+        "labels": queries.LABELS,
         "only_unread": only_unread,
         "before": before,
         "following": following,

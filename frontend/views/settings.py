@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings as site
 from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -14,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from controlplane.queries import access
 from controlplane.queries import accounts as queries
-from controlplane.services import people, second_step, tokens
+from controlplane.services import logins, people, second_step, tokens
 from controlplane.services.errors import Refused
 from frontend.forms import FormField
 from frontend.views.answers import answer, roles, signed_in, teams_for
@@ -24,6 +25,11 @@ SCOPES = (
     ("read", "look only"),
     ("submit", "submit, and act on workloads"),
     ("admin", "all that I may do"),
+)
+PASSWORDS = (
+    ("present", "Present password", "current-password"),
+    ("password", "New password", "new-password"),
+    ("again", "New password, again", "new-password"),
 )
 OWN_HELP = {"scope": "The least that is enough. A limited token makes no other tokens."}
 
@@ -63,6 +69,27 @@ def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
         return answer(request, "ask", "confirm", revoke_question(token, reverse("frontend:revoke_token", args=[pk])))
     tokens.revoke(user=signed_in(request), pk=pk)
     messages.info(request, f"Revoked the token {token.name}.")
+    return redirect("frontend:settings")
+
+
+@login_required
+@require_POST
+def change_password(request: HttpRequest) -> HttpResponse:
+    """Change one's own password, for who knows the present one; everything else that signs them in ends."""
+    user, typed = signed_in(request), request.POST
+    try:
+        logins.confirm(user=user, password=typed.get("present", ""), address=request.META.get("REMOTE_ADDR", ""))
+        if typed.get("password", "") != typed.get("again", ""):
+            raise Refused(422, "NotTheSame", "again", "That is not what you typed above. Type the new password twice.")
+        session = str(request.session.session_key)
+        changed = people.change_own_password(user=user, password=typed.get("password", ""), session=session)
+    except logins.TooMany as many:
+        wait = f"Too many attempts. Try again in {-(-many.retry_after // 60)} min."
+        return _page(request, password=Refused(429, "TooMany", "present", wait))
+    except Refused as refused:
+        return _page(request, password=refused)
+    update_session_auth_hash(request, changed)
+    messages.info(request, "Your password is another one now. Other sessions and your tokens have ended.")
     return redirect("frontend:settings")
 
 
@@ -135,6 +162,7 @@ def _page(
     typed: Mapping[str, str] | None = None,
     refused: Refused | None = None,
     issued: tokens.Issued | None = None,
+    password: Refused | None = None,
 ) -> HttpResponse:
     user = signed_in(request)
     teams = teams_for(request, access.Verb.READ)
@@ -144,6 +172,11 @@ def _page(
         "tokens": queries.tokens(user).order_by("-pk"),
         "fields": token_fields(typed or {}, refused, "submit", OWN_HELP["scope"], teams),
         "fault": refused.message if refused and not refused.field else "",
+        "passwords": [
+            (name, label, complete, password.message if password and password.field == name else "")
+            for name, label, complete in PASSWORDS
+        ],
+        "password_fault": password.message if password and not password.field else "",
         "issued": issued,
         "sessions": queries.sessions(user),
         "two_steps": second_step.is_on(user),
@@ -151,6 +184,7 @@ def _page(
         "sso_name": site.OIDC_NAME,
         "session_key": request.session.session_key,
     }
-    response = render(request, "frontend/settings.html", context, status=refused.status if refused else 200)
+    wrong = refused or password
+    response = render(request, "frontend/settings.html", context, status=wrong.status if wrong else 200)
     response["Cache-Control"] = "no-store"
     return response

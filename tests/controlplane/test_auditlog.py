@@ -15,7 +15,7 @@ from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 from controlplane.guards.auditing import AuditLog
-from controlplane.models import AuditEntry
+from controlplane.models import AuditEntry, Event
 from controlplane.queries import auditlog as queries
 from controlplane.services import auditlog, events, trail
 from controlplane.services.auditlog import Asked
@@ -119,6 +119,18 @@ def test_signing_in_and_out_leaves_rows_and_no_password(api: People) -> None:  #
     kept = json.dumps(list(AuditEntry.objects.values_list("changes", "path", "name")))
     assert "horse" not in kept
     assert secret not in kept
+
+
+@pytest.mark.parametrize("door", ["page", "REST"])
+def test_a_password_typed_as_a_user_name_is_kept_nowhere(api: People, door: str, caplog: Any) -> None:  # noqa: F811
+    typed = {"username": "correct horse battery", "password": "mia"}
+    if door == "page":
+        Client().post("/login/", typed)
+    else:
+        body_of(api.nobody.post("/login", typed), 401)
+    assert (newest().actor, newest().outcome, newest().kind) == ("", "denied", "LoginFailed")
+    assert "horse" not in str(list(AuditEntry.objects.values_list()) + list(Event.objects.values_list()))
+    assert "horse" not in caplog.text
 
 
 def test_secrets_in_what_an_event_carries_are_hidden() -> None:

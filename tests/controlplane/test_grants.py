@@ -108,6 +108,34 @@ def test_a_worker_drops_what_has_run_out(users: Users) -> None:
     manage("shell", "--no-imports", "-c", code, env=users.env | {"DATABASE_URL": users.worker})
 
 
+def test_a_worker_ends_what_the_provider_dropped_and_gives_notice_of_what_its_maker_left(users: Users) -> None:
+    code = """
+from django.conf import settings
+from controlplane.models import Notice, ProviderGrant, Role, Session, Team, Token, User
+from controlplane.services import endings, provider, service_accounts, tokens
+from controlplane.services.clock import database_now
+"""
+    made = """
+team = Team.objects.create(name="red")
+mia, ada = User.objects.create(username="mia"), User.objects.create(username="ada", is_superuser=True)
+tokens.create(user=mia, name="x")
+account = service_accounts.create(team=team, name="ci", role=Role.MEMBER, actor="ada")
+tokens.create(user=account, name="ci", issuer=mia)
+provider.signed_in(user=mia, token="r")
+ProviderGrant.objects.update(checked_at="2020-01-01T00:00:00Z", tried_at="2020-01-01T00:00:00Z")
+"""
+    ended = """
+(one,) = provider.due(5)
+assert one.token == "r"
+assert provider.dropped(one=one)
+assert endings.of_makers(actor="system") == 1
+assert Token.objects.count() == 1
+assert Notice.objects.get().user.username == "ada"
+"""
+    manage("shell", "--no-imports", "-c", code + made, env=users.env)
+    manage("shell", "--no-imports", "-c", code + ended, env=users.env | {"DATABASE_URL": users.worker})
+
+
 def test_the_rights_name_only_tables_that_there_are(users: Users) -> None:
     named = {*WEB.reads, *WORKER.reads, *WORKER.prunes, *WORKER.nothing, *APPEND_ONLY}
     there = {model._meta.db_table for model in apps.get_models(include_auto_created=True)}

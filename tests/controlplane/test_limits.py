@@ -1,5 +1,6 @@
 """Budgets: who asks too often is sent away and told for how long, the others are not; Redis only joins the counts."""
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -7,10 +8,14 @@ import redis
 from django.test import Client
 
 from controlplane import limits
-from controlplane.guards.limiting import Open
+from controlplane.atonce import AtOnce
 from controlplane.limits import WINDOW, Budget, Limits
 from controlplane.models import Workload
+from controlplane.network import network_of
+from controlplane.services import logins
+from controlplane.services.errors import Refused
 from tests.controlplane.api.conftest import Caller, People, api, body_of, fields_of, job  # noqa: F401
+from tests.servers import wait_until
 
 TEN = Budget("test", 1.0)  # ten in a window
 
@@ -56,15 +61,64 @@ def test_without_redis_each_process_counts_by_itself() -> None:
 
 
 def test_no_more_are_open_at_once_than_allowed() -> None:
-    open_ = Open()
-    assert [open_.enter("a", 2), open_.enter("a", 2), open_.enter("a", 2), open_.enter("b", 2)] == [
-        True,
-        True,
-        False,
-        True,
-    ]
-    open_.leave("a")
-    assert open_.enter("a", 2)
+    open_ = AtOnce()
+    assert [open_.enter("dear", who, 2) for who in "aaab"] == [True, True, False, True]
+    open_.leave("dear", "a")
+    assert open_.enter("dear", "a", 2)
+    assert open_.enter("stream", "a", 2)
+
+
+def test_what_is_open_is_counted_over_all_processes(redis_url: str) -> None:
+    one, two = AtOnce(redis_url), AtOnce(redis_url)
+    try:
+        assert [of.enter("stream", "a", 3) for of in (one, two, one, two)] == [True, True, True, False]
+        assert two.enter("stream", "b", 3)
+        one.leave("stream", "a")
+        wait_until(lambda: two.enter("stream", "a", 3), "the place that the other gave back", 10)
+        assert not one.enter("stream", "a", 3)
+    finally:
+        one.stop()
+        two.stop()
+
+
+def test_what_a_killed_process_had_open_is_forgotten_and_what_is_open_is_not(redis_url: str) -> None:
+    killed, alive, other = AtOnce(redis_url), AtOnce(redis_url), AtOnce(redis_url)
+    try:
+        assert killed.enter("stream", "a", 2)
+        assert alive.enter("stream", "a", 2)
+        with redis.Redis.from_url(redis_url) as server:
+            (key,) = server.keys("weft:open:*")
+            server.zadd(key, dict.fromkeys(server.zrange(key, 0, -1), 1.0))  # as if LIFE had passed
+        alive.beat()
+        assert [other.enter("stream", "a", 2), other.enter("stream", "a", 2)] == [True, False]
+    finally:
+        for of in (killed, alive, other):
+            of.stop()
+
+
+def test_without_redis_each_process_has_its_own_number_open() -> None:
+    of = AtOnce("redis://127.0.0.1:1/0")
+    try:
+        assert [of.enter("stream", "a", 2) for _ in range(3)] == [True, True, False]
+    finally:
+        of.stop()
+
+
+@pytest.mark.parametrize(
+    ("address", "counted"),
+    [
+        ("2001:db8:1:2:aaaa::1", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("192.0.2.7", "192.0.2.7"),
+        ("", ""),
+        ("no address", "no address"),
+    ],
+)
+def test_addresses_of_one_network_of_ipv6_count_as_one(address: str, counted: str) -> None:
+    assert network_of(address) == counted
 
 
 # --- as requests meet it ----------------------------------------------------------------------
@@ -116,6 +170,18 @@ def test_an_address_without_a_token_has_a_smaller_budget_and_a_page_that_says_so
     assert "Too many requests" in page.content.decode()
     assert page["Retry-After"]
     assert nobody.get("/healthz").status_code == 200
+
+
+def test_many_addresses_of_one_network_of_ipv6_are_one_caller(db: None, narrow: Any) -> None:
+    asked = Client()  # the middleware's counters are one client's
+    statuses = [asked.get("/login/", REMOTE_ADDR=f"2001:db8::{n:x}").status_code for n in range(1, 5)]
+    assert statuses == [200, 200, 429, 429]
+    assert asked.get("/login/", REMOTE_ADDR="2001:db8:0:1::1").status_code == 200
+    addresses = [f"2001:db8:0:2::{n:x}" for n in range(1, logins.MOST_OF_ADDRESS + 2)]
+    with pytest.raises(logins.TooMany):
+        for n, address in enumerate(addresses):
+            with contextlib.suppress(Refused):
+                logins.check(username=f"user-{n}", password="wrong", address=address)
 
 
 def test_a_team_submits_no_faster_than_its_budget(api: People, narrow: Any) -> None:  # noqa: F811

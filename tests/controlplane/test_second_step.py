@@ -10,7 +10,7 @@ from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, generate_tot
 from django.core.cache import cache
 from django.test import Client
 
-from controlplane.models import Event, Token, User
+from controlplane.models import AuditEntry, Event, Token, User
 from controlplane.services import second_step, tokens
 
 pytestmark = pytest.mark.django_db
@@ -141,7 +141,7 @@ def test_platform_admins_set_it_up_first_where_that_is_the_rule(mia: User, setti
     assert client.get("/admin/").status_code == 302
     assert client.get("/api/v1/me").status_code == 403
     assert Client().get("/api/v1/me", headers=bearer).status_code == 401
-    assert client.get("/settings/").status_code == 200
+    assert client.get("/settings/")["Location"] == "/two-steps/on/"
     switched_on(mia)
     assert client.get("/").status_code == 200
     assert Client().get("/api/v1/me", headers=bearer).status_code == 200
@@ -155,3 +155,33 @@ def test_a_platform_admin_takes_it_away_from_who_has_lost_everything(mia: User) 
     assert is_in(client)
     assert Event.objects.get(kind="TwoStepsRemoved").actor == "root"
     assert not Token.objects.exists()
+
+
+def denied() -> list[tuple[str, str, str]]:
+    """(who, kind, outcome) of the newest row of the audit log."""
+    return list(AuditEntry.objects.order_by("-number").values_list("actor", "kind", "outcome")[:1])
+
+
+def test_a_failed_second_step_stands_in_the_audit_log_with_the_name(mia: User) -> None:
+    secret, _ = switched_on(mia)
+    client = Client()
+    password(client)
+    client.post("/two-steps/", {"code": "000000"})
+    assert denied() == [("mia", "SecondStepFailed", "denied")]
+    body = {"username": "mia", "password": PASSWORD, "code": "000000"}
+    Client().post("/api/v1/login", body, content_type="application/json")
+    assert denied() == [("mia", "SecondStepFailed", "denied")]
+    client.post("/two-steps/", {"code": code(secret)})
+    assert is_in(client)
+    client.session["account_authentication_methods"] = []
+    client.post("/again/code/", {"code": "000000"})
+    assert denied() == [("mia", "ReauthenticationFailed", "denied")]
+
+
+def test_a_failed_re_authentication_stands_in_the_audit_log_with_the_name(mia: User) -> None:
+    client = Client()
+    password(client)
+    assert client.post("/again/", {"password": "wrong"}).status_code == 200
+    assert denied() == [("mia", "ReauthenticationFailed", "denied")]
+    client.post("/again/", {"password": PASSWORD})
+    assert AuditEntry.objects.latest("number").outcome == "done"

@@ -11,7 +11,7 @@ from django.utils import timezone
 from controlplane import sessions
 from controlplane.models import Membership, Role, Session, Team, User
 from controlplane.queries import viewers
-from controlplane.services import people, tokens
+from controlplane.services import people, teams, tokens
 from controlplane.sessions import BY_ITSELF
 
 pytestmark = pytest.mark.django_db
@@ -148,6 +148,24 @@ def test_a_viewer_is_gone_when_session_account_or_role_ends(mia: User) -> None:
     assert viewers.gone([one]) == {one}
 
 
+def test_a_viewer_is_gone_when_a_team_moves_into_or_out_of_what_the_roles_reach(mia: User) -> None:
+    top, red, blue = (Team.objects.create(name=name) for name in ("top", "red", "blue"))
+    teams.move(team=red, parent=top, actor="root")
+    Membership.objects.create(user=mia, team=top, role=Role.VIEWER)
+    client = signed_in()
+    one = viewers.viewer(Request(client, mia))
+    mia.via = tokens.create(user=mia, name="x", team=red).token
+    bound = viewers.viewer(Request(client, mia))
+    teams.move(team=blue, parent=None, actor="root")
+    assert viewers.gone([one, bound]) == set()
+    teams.move(team=red, parent=None, actor="root")
+    assert viewers.gone([one]) == {one}
+    teams.move(team=red, parent=top, actor="root")
+    assert viewers.gone([one]) == set()
+    teams.move(team=blue, parent=red, actor="root")
+    assert viewers.gone([one, bound]) == {one, bound}
+
+
 def test_a_viewer_by_token_is_gone_with_the_token(mia: User) -> None:
     issued = tokens.create(user=mia, name="x")
     mia.via = issued.token
@@ -157,11 +175,11 @@ def test_a_viewer_by_token_is_gone_with_the_token(mia: User) -> None:
     assert viewers.gone([one]) == {one}
 
 
-def test_looking_who_may_still_watch_takes_four_statements_however_many_there_are(
+def test_looking_who_may_still_watch_takes_five_statements_however_many_there_are(
     mia: User, django_assert_num_queries: Any
 ) -> None:
     watching = [viewers.viewer(Request(signed_in(), mia)) for _ in range(3)]
     mia.via = tokens.create(user=mia, name="x").token
     watching.append(viewers.viewer(Request(Client(), mia)))
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         assert viewers.gone(watching) == set()

@@ -36,6 +36,15 @@ def test_a_weak_start_is_refused_with_the_mend(tmp_path: Path, wrong: dict[str, 
     assert "Traceback" not in done.stderr
 
 
+def test_the_providers_secret_is_read_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of the client")
+    code = "import controlplane.settings as s; print(s.SOCIALACCOUNT_PROVIDERS['openid_connect']['APPS'][0]['secret'])"
+    env = {"PATH": "/usr/bin:/bin", "WEFT_HOME": str(tmp_path), "WEFT_OIDC_ISSUER": "https://id.example"}
+    env["WEFT_OIDC_CLIENT_SECRET_FILE"] = str(tmp_path / "secret")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "of the client", done.stderr
+
+
 def test_production_is_without_debug_whatever_the_environment_says(tmp_path: Path) -> None:
     done = started(tmp_path, **PRODUCTION, SECRET_KEY=STRONG, DEBUG="true")
     assert (done.returncode, done.stdout.strip()) == (0, "False True True"), done.stderr

@@ -1,13 +1,18 @@
 """Signing in by the identity provider: a real one, over its own HTTP, with groups that become roles."""
 
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 from django.test import Client
 
-from controlplane.models import Event, Membership, Role, Source, Team, User
-from controlplane.services import groups, members
+from controlplane.loops import notify
+from controlplane.loops.pace import Pace
+from controlplane.loops.wiring import simulated
+from controlplane.models import Event, Membership, ProviderGrant, Role, Source, Team, Token, User
+from controlplane.services import groups, members, tokens
+from controlplane.services.clock import database_now
 from controlplane.services.errors import Refused
 from tests.identity import IdentityProvider
 
@@ -211,3 +216,76 @@ def test_membership_by_groups_is_marked_so(provider: IdentityProvider) -> None:
     provider.person("mia", "ml")
     sign_in()
     assert Membership.objects.get().source == Source.GROUPS
+
+
+# --- the provider is asked daily ----------------------------------------------------------------
+
+
+def look() -> None:
+    """A round of the loop, at whose time it is to ask."""
+    wired = simulated(in_memory=True)
+    wired.kept["provider pace"] = Pace(0.0, 0.0)
+    notify.run_once(wired)
+
+
+def a_day_later(days: float = 1.01) -> None:
+    """Have so much time passed for all that is asked about, and a round of the loop."""
+    gone = timedelta(days=days)
+    for grant in ProviderGrant.objects.all():
+        grant.checked_at, grant.tried_at = grant.checked_at - gone, grant.tried_at - gone
+        grant.save()
+    look()
+
+
+def test_sessions_and_tokens_end_when_the_provider_drops_the_account_and_not_before(provider: IdentityProvider) -> None:
+    clients = {}
+    for name in ("mia", "bob"):
+        provider.person(name)
+        clients[name] = sign_in()[0]
+        tokens.create(user=User.objects.get(username=name), name="x")
+    for _ in range(2):  # each refresh token is good once
+        a_day_later()
+        assert [client.get("/api/v1/me").status_code for client in clients.values()] == [200, 200]
+    provider.drop("mia")
+    look()  # asked today already
+    assert clients["mia"].get("/api/v1/me").status_code == 200
+    a_day_later()
+    assert {name: client.get("/api/v1/me").status_code for name, client in clients.items()} == {"mia": 401, "bob": 200}
+    assert list(Token.objects.values_list("user__username", flat=True)) == ["bob"]
+    assert Event.objects.get(kind="CredentialsEnded").data["why"] == "the identity provider dropped the account"
+
+
+def test_a_provider_that_is_away_ends_nothing_for_a_week_and_then_all(provider: IdentityProvider) -> None:
+    provider.person("mia")
+    client, _ = sign_in()
+    provider.fault("down")
+    a_day_later()
+    assert client.get("/api/v1/me").status_code == 200
+    asked_at = ProviderGrant.objects.get().tried_at
+    assert database_now() - asked_at < timedelta(minutes=1)
+    a_day_later(6.5)
+    assert client.get("/api/v1/me").status_code == 401
+    provider.fault("")
+    provider.person("mia")
+    assert sign_in()[0].get("/api/v1/me").status_code == 200
+
+
+def test_a_provider_without_refresh_tokens_has_people_sign_in_once_a_week(
+    provider: IdentityProvider, settings: Any
+) -> None:
+    provider.fault("no refresh")
+    provider.person("mia")
+    client, _ = sign_in()
+    ProviderGrant.objects.update(sealed_token="")
+    a_day_later(6.9)
+    assert client.get("/api/v1/me").status_code == 200
+    a_day_later(0.2)
+    assert client.get("/api/v1/me").status_code == 401
+
+
+def test_the_refresh_token_is_no_plain_text_in_the_database(provider: IdentityProvider) -> None:
+    provider.person("mia")
+    sign_in()
+    (grant,) = ProviderGrant.objects.all()
+    assert len(grant.sealed_token) > 60
+    assert grant.sealed_token.startswith("gAAAA")  # Fernet

@@ -1,5 +1,6 @@
 """What browsers are told to refuse: every page opened in a real one, which reports what breaks its policy."""
 
+import sqlite3
 from http.cookies import Morsel, SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,25 @@ def cookies(answer: httpx.Response) -> dict[str, Morsel[str]]:
     for header in answer.headers.get_list("set-cookie"):
         found.load(header)
     return dict(found)
+
+
+def test_make_up_keeps_its_files_to_itself_and_takes_no_address_from_who_asks(tmp_path: Path) -> None:
+    home = tmp_path / ".weft"
+    home.mkdir(mode=0o755)
+    (home / "weft.sqlite3").touch(mode=0o644)  # as an earlier version left it
+    with started(home) as (_, url):
+        token = cookies(httpx.get(f"{url}/login/"))["csrftoken"].value
+        form = {"username": "mel", "password": "wrong", "csrfmiddlewaretoken": token}
+        claimed = {"X-Forwarded-For": "203.0.113.9", "Cookie": f"csrftoken={token}"}
+        assert httpx.post(f"{url}/login/", data=form, headers=claimed).status_code == 200
+        modes = {path.name: path.stat().st_mode & 0o777 for path in home.rglob("*") if path.is_file()}
+        database = sqlite3.connect(f"file:{home / 'weft.sqlite3'}?mode=ro", uri=True)
+        rows = database.execute("SELECT actor, address FROM controlplane_auditentry").fetchall()
+        database.close()
+    assert rows == [("mel", "127.0.0.1")]
+    assert {"weft.sqlite3", "weft.sqlite3-wal", "cluster.sqlite3", "secret_key", "password"} <= modes.keys()
+    assert set(modes.values()) == {0o600}, modes
+    assert home.stat().st_mode & 0o777 == 0o700
 
 
 def test_behind_a_proxy_that_speaks_https_cookies_are_for_https_and_this_host_alone(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ OURS = {
     "Token": {"digest"},
     "Usage": {"pool"},
     "User": {"password", "username"},  # see `poison`
+    "ProviderGrant": {"sealed_token"},
     "Webhook": {"sealed_secret"},
     "Workload": {"intent"},
 }

@@ -33,6 +33,12 @@ class NewToken(Token):
     token = s.CharField()
 
 
+class Ended(Answer):
+    """How many were ended."""
+
+    ended = s.IntegerField()
+
+
 class TeamRole(Answer):
     """A role in a team."""
 

@@ -3,7 +3,7 @@
 from rest_framework import serializers as s
 
 from controlplane.api.serializers.workloads import Answer, Page
-from controlplane.queries.notices import FORMATS, MATTERS
+from controlplane.queries.notices import FORMATS, LABELS, MATTERS
 
 _MATTERS = [value for value, _ in MATTERS]
 
@@ -12,7 +12,7 @@ class Notice(Answer):
     """One matter that the asker was told of."""
 
     id = s.IntegerField()
-    matter = s.ChoiceField(_MATTERS)
+    matter = s.ChoiceField(list(LABELS), help_text="account: credentials of your team end; it needs no rule.")
     team = s.CharField()
     workload = s.UUIDField(allow_null=True)
     title = s.CharField()

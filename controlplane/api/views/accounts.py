@@ -7,7 +7,7 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.endpoint import ANYONE, PAGE, WHOLE, View, endpoint, no_body, refuse
+from controlplane.api.endpoint import ANYONE, PAGE, PLATFORM_ADMIN, WHOLE, View, endpoint, no_body, refuse
 from controlplane.api.serializers import accounts as answers
 from controlplane.api.serializers import requests
 from controlplane.queries import access
@@ -28,7 +28,7 @@ class Login(View):
         body=requests.Login,
         status=201,
         least=ANYONE,
-        problems=(401, 409, 413, 415),
+        problems=(401, 403, 409, 413, 415),
         tag=TAG,
         operation="login",
     )
@@ -79,7 +79,7 @@ class Tokens(View):
             tokens.create(
                 user=self.caller,
                 name=given["name"],
-                lifetime=timedelta(seconds=given["expires_in"]),
+                lifetime=timedelta(seconds=given["expires_in"]) if "expires_in" in request.data else None,
                 scope=access.Scope(given["scope"]),
                 team=team,
             )
@@ -99,6 +99,19 @@ class Token(View):
         if not tokens.revoke(user=self.caller, pk=pk):
             raise Http404
         return Response(status=204)
+
+
+class UserTokens(View):
+    """The tokens of one person."""
+
+    @endpoint(answer=answers.Ended, least=PLATFORM_ADMIN, tag=TAG, operation="end_tokens_of_user")
+    def delete(self, request: Request, username: str) -> Response:
+        """Revoke all tokens of a person; they are of no use from the next request on. For platform admins."""
+        no_body(request)
+        user = queries.person_at(username)
+        if user is None:
+            raise Http404
+        return Response({"ended": tokens.revoke_all(user=user, actor=self.actor)})
 
 
 def new_token(issued: tokens.Issued) -> Response:

@@ -8,7 +8,7 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, View, endpoint, no_body
+from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, WHOLE, View, endpoint, no_body
 from controlplane.api.serializers import accounts as answers
 from controlplane.api.serializers import requests
 from controlplane.api.views.accounts import new_token
@@ -74,12 +74,15 @@ class ServiceAccounts(View):
         answer=answers.ServiceAccount,
         body=requests.ServiceAccountRequest,
         status=201,
+        least=WHOLE,
         problems=(409, 413, 415, 422),
         tag=TAG,
         operation="create_service_account",
     )
     def post(self, request: Request) -> Response:
         """Make a service account of a team. It has no password; make it a token."""
+        if self.caller.service_of_id is not None:
+            raise PermissionDenied("A service account makes no other ones. An admin of its team does.")
         given = requests.read(requests.SERVICE_ACCOUNT, request.data)
         team = self.team(access.Verb.MANAGE, given["team"])
         made = service_accounts.create(team=team, name=given["name"], role=access.Role(given["role"]), actor=self.actor)
@@ -108,6 +111,7 @@ class ServiceAccount(OfAccount):
     @endpoint(
         answer=answers.ServiceAccount,
         body=requests.MemberRequest,
+        least=WHOLE,
         problems=(413, 415),
         tag=TAG,
         operation="update_service_account",
@@ -140,6 +144,7 @@ class ServiceAccountTokens(OfAccount):
         answer=answers.NewToken,
         body=requests.ServiceTokenRequest,
         status=201,
+        least=WHOLE,
         problems=(409, 413, 415),
         tag=TAG,
         operation="create_service_account_token",
@@ -150,8 +155,9 @@ class ServiceAccountTokens(OfAccount):
         if self.caller.service_of_id is not None:
             raise PermissionDenied("A service account makes no tokens. An admin of its team does.")
         given = requests.read(requests.SERVICE_TOKEN, request.data)
-        lifetime, scope = timedelta(seconds=given["expires_in"]), access.Scope(given["scope"])
-        issued = tokens.create(user=account, name=given["name"], lifetime=lifetime, scope=scope, actor=self.actor)
+        lifetime = timedelta(seconds=given["expires_in"]) if "expires_in" in request.data else None
+        scope = access.Scope(given["scope"])
+        issued = tokens.create(user=account, name=given["name"], lifetime=lifetime, scope=scope, issuer=self.caller)
         return new_token(issued)
 
 

@@ -3,14 +3,16 @@
 from typing import Any
 from uuid import UUID
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane import jobfile
-from controlplane.api.endpoint import PAGE, VERSION, Parameter, View, endpoint, if_match, no_body, versioned
+from controlplane.api.endpoint import PAGE, VERSION, WHOLE, Parameter, View, endpoint, if_match, no_body, versioned
 from controlplane.api.serializers import notices as answers
 from controlplane.api.serializers import requests, telling
+from controlplane.queries import access
 from controlplane.queries import notices as queries
 from controlplane.queries.access import Verb
 from controlplane.services import deliveries, notices, rules, webhooks
@@ -48,7 +50,8 @@ class ReadNotices(View):
     def post(self, request: Request) -> Response:
         """Mark your notices as read: these, or all."""
         given = requests.read(telling.READ_NOTICES, request.data)
-        return Response({"marked": notices.mark_read(user=self.caller.pk, pks=given["ids"])})
+        teams = access.bound_to(self.caller)
+        return Response({"marked": notices.mark_read(user=self.caller.pk, pks=given["ids"], teams=teams)})
 
 
 class Rules(View):
@@ -70,6 +73,8 @@ class Rules(View):
     def post(self, request: Request) -> Response:
         """Be told of a matter: of your own work, or with a team of all its work. Again: changes whether by mail."""
         given = requests.read(telling.RULE, request.data)
+        if given["team"] is None and access.bound_to(self.caller) is not None:
+            raise PermissionDenied("This token is bound to a team, and a rule without one is about all. Name the team.")
         team = self.team(Verb.READ, given["team"]) if given["team"] is not None else None
         made = rules.save(user=self.caller, matter=given["matter"], team=team, by_mail=given["by_mail"])
         return Response(queries.rule_row(made), status=201)
@@ -125,6 +130,7 @@ class Webhooks(_OfWebhook):
         answer=answers.NewWebhook,
         body=telling.WebhookRequest,
         status=201,
+        least=WHOLE,
         problems=(409, 413, 415, 422),
         tag=TAG,
         operation="create_webhook",
@@ -177,6 +183,7 @@ class WebhookSecret(_OfWebhook):
     @endpoint(
         answer=answers.NewWebhook,
         body=telling.SecretRequest,
+        least=WHOLE,
         problems=(413, 415, 422),
         tag=TAG,
         operation="change_webhook_secret",

@@ -17,7 +17,7 @@ from controlplane.api.views.workloads import TAG, WorkloadView
 from controlplane.queries import feed, naming
 from controlplane.queries import workloads as queries
 from controlplane.queries.access import Verb
-from controlplane.queries.viewers import viewer
+from controlplane.queries.viewers import Viewer, viewer
 from scheduler.workload import ENDED
 
 RESUME = {"Last-Event-ID": "The id of the last event received: the stream goes on after it."}
@@ -29,9 +29,12 @@ class Watch(View):
 
     renderer_classes = [EventStream, Renderer]
 
-    def joined(self, scope: feed.Scope, after: int | None) -> tuple[Inbox, int]:
-        """An inbox for this caller, and the number up to which it gets nothing: what is before is read apart."""
-        inbox = FEED.join(viewer(self.request), scope)
+    def joined(self, watching: Viewer, scope: feed.Scope, after: int | None) -> tuple[Inbox, int]:
+        """An inbox, and the number up to which it gets nothing: what is before is read apart.
+
+        watching: who asks, looked up before the scope was, so that what changes in between is noticed.
+        """
+        inbox = FEED.join(watching, scope)
         until = inbox.after
         inbox.after = max(until, after or 0)
         return inbox, until
@@ -70,12 +73,13 @@ class WatchWorkloads(Watch):
         First comes `begin`, whose id is where the stream starts: open it before you list, and nothing is missed. Then
         an `event` for each that /workloads/{uid}/events would list. After a broken connection, Last-Event-ID goes on.
         """
+        watching = viewer(request)
         teams = feed.teams_of(request.user)
         if (team := self.given["team"]) is not None:
             self.may(Verb.READ, team)
             teams = frozenset([team])
         after = waiting.last_event_id(request)
-        inbox, until = self.joined(feed.Scope(teams), after)
+        inbox, until = self.joined(watching, feed.Scope(teams), after)
         with or_leave(inbox):
             begin = [waiting.message("begin", until, {"last_event_id": until})] if after is None else []
             return self.sent(inbox, begin, waiting.missed(after, inbox, until))
@@ -98,9 +102,9 @@ class WatchWorkload(Watch, WorkloadView):
         First comes `state`, the workload as /workloads/{uid} shows it, then an `event` for each that happens. After a
         broken connection, Last-Event-ID goes on; 204 says that it has ended and all was told.
         """
-        workload = self.one(uid)
+        watching, workload = viewer(request), self.one(uid)
         after = waiting.last_event_id(request)
-        inbox, until = self.joined(feed.Scope(frozenset([workload.team.name]), uid), after)
+        inbox, until = self.joined(watching, feed.Scope(frozenset([workload.team.name]), uid), after)
         with or_leave(inbox):
             begin: list[str] = []
             missed = waiting.missed(after, inbox, until)

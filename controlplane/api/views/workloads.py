@@ -243,8 +243,9 @@ class Workload(WorkloadView):
         workload = self.one(uid)
         if until is None or workload.phase in MET[until]:
             return self.answered(uid)
+        watching, workload = viewer(self.request), self.one(uid)  # in this order: what changes in between is noticed
         scope = feed.Scope(frozenset([workload.team.name]), uid)
-        with or_leave(FEED.join(viewer(self.request), scope)) as inbox:
+        with or_leave(FEED.join(watching, scope)) as inbox:
             seconds = 0 if self.one(uid).phase in MET[until] else seconds  # read again: what follows is told
         parked = waiting.LongPoll(inbox, lambda event: event.phase in MET[until], seconds, lambda: self.later(uid))
         if waiting.has_event_loop(self.request):

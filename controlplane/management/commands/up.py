@@ -112,6 +112,8 @@ class Command(BaseCommand):
                 http=Bounded,
                 log_level="warning",
                 access_log=False,
+                # Nothing is in front of it, unless somebody says so: who asks says nothing about the own address.
+                proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,
                 lifespan="off",
                 timeout_graceful_shutdown=LONGEST_ANSWER,
             ),

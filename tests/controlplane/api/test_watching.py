@@ -12,6 +12,7 @@ import httpx
 import pytest
 from django.db import connection, transaction
 
+from controlplane import atonce
 from controlplane.api import feed as hub
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Event, Membership, Token, Workload
@@ -124,7 +125,8 @@ def test_waits_hold_no_thread_of_the_server_and_are_bounded_for_each_user(api: P
         assert client.get(f"{at}&timeout=0".replace("timeout=60&", ""), headers=headers(api.member)).status_code == 200
         api.member.post(f"/workloads/{workload.pk}/stop")
         assert {poll.result(20).json()["phase"] for poll in polls} == {"Stopped"}
-    assert not hub.FEED.open
+    assert not hub.FEED.inboxes
+    assert atonce.of_process().own("wait", api.viewer.user.pk) == 0
 
 
 def test_who_goes_away_waits_no_more(api: People, url: str) -> None:

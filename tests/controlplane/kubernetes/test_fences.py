@@ -130,10 +130,27 @@ def test_a_scheduler_cordons_and_does_nothing_else_to_a_node(kubernetes: TestClu
     said = "the scheduler may change a node's unschedulable only"
     for change in (
         {"metadata": {"labels": {"weft.dev/pool": "mine"}}},
+        {"metadata": {"annotations": {"a": "b"}}},
+        {"metadata": {"finalizers": ["example.com/never-leaves"]}},
+        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "1"}]}},
+        {"spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]}},
+        {"spec": {"providerID": "mine://1", "unschedulable": True}},
         {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}},
     ):
         kubernetes.wait_for(lambda change=change: said in refusal(lambda: patch(change)), f"the refusal of {change}")
     patch({"spec": {"unschedulable": None}})
+
+
+def test_no_field_of_a_node_is_left_out_of_what_a_scheduler_may_not_change(kubernetes: TestCluster) -> None:
+    documents = kubernetes.request("GET", "/openapi/v3/api/v1")["components"]["schemas"]
+    spec = documents["io.k8s.api.core.v1.NodeSpec"]["properties"]
+    metadata = documents["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]
+    fenced_off = {f"spec.{name}" for name in spec} | {f"metadata.{name}" for name in metadata}
+    of_the_server = {
+        "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generateName", "generation",
+        "managedFields", "name", "namespace", "resourceVersion", "selfLink", "uid",
+    }  # fmt: skip
+    assert fenced_off - {f"metadata.{name}" for name in of_the_server} == {*policy.NODE_FIELDS, "spec.unschedulable"}
 
 
 def printed(*args: str) -> str:

@@ -82,6 +82,9 @@ def test_no_url_reaches_what_is_not_public(url: str, trapped: Trap) -> None:
     assert outcome.status is None
     assert outcome.error
     assert outcome.is_final, outcome  # it was refused, and did not just fail to connect
+    led_to = [address for host, addresses in NAMES.items() if f"//{host}" in url for address in addresses]
+    told = [address for address in led_to if address.partition("%")[0] in outcome.error]
+    assert not told, "what a name leads to is told to whoever may name a URL"
 
 
 def test_the_trap_would_notice(trapped: Trap) -> None:

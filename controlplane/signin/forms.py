@@ -1,0 +1,42 @@
+"""allauth's forms of codes and passwords; a wrong one is noted with the name of whoever was asked, as a sign-in is."""
+
+from typing import Any
+
+from allauth.account.forms import ReauthenticateForm
+from allauth.mfa.base import forms as mfa
+from django.core.exceptions import ValidationError
+
+from controlplane.models import User
+from controlplane.services import logins
+
+
+class SecondStep(mfa.AuthenticateForm):
+    """The code of a sign-in."""
+
+    def clean_code(self) -> str:
+        """The code, if it is right."""
+        return _noted(super().clean_code, self.user, logins.SECOND_STEP_FAILED)
+
+
+class CodeAgain(mfa.ReauthenticateForm):
+    """A code of somebody who is signed in, before they change who can sign in."""
+
+    def clean_code(self) -> str:
+        """The code, if it is right."""
+        return _noted(super().clean_code, self.user, logins.AGAIN_FAILED)
+
+
+class PasswordAgain(ReauthenticateForm):
+    """The password of somebody who is signed in, before they change who can sign in."""
+
+    def clean_password(self) -> str:
+        """The password, if it is right."""
+        return _noted(super().clean_password, self.user, logins.AGAIN_FAILED)
+
+
+def _noted(check: Any, user: User, kind: str) -> str:
+    try:
+        return str(check())
+    except ValidationError:
+        logins.note_failure(user=user, kind=kind)
+        raise
