@@ -72,7 +72,7 @@ def check(*, username: str, password: str, address: str) -> User:
 
 
 def closed_to(network: str) -> int:
-    """Seconds until a try from this network of addresses would be looked at at all, whatever the name; 0 if it would be now.
+    """Seconds until a try from this network would be looked at at all, whatever the name; 0 if it would be now.
 
     Known without a statement, so that a crowd is sent away at no price.
     """
