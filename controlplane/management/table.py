@@ -5,7 +5,18 @@ from typing import Any
 
 from controlplane.queries import lab
 
-HEAD = ("team", "jobs", "started", "wait p50", "wait p95", "preemptions", "utilisation")
+HEAD = (
+    "team",
+    "jobs",
+    "started",
+    "wait p50",
+    "wait p95",
+    "preemptions",
+    "utilisation",
+    "requests",
+    "late",
+    "worst p95",
+)
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -44,6 +55,15 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         change = "" if d[name] is None else f" ({'+' if d[name] > 0 else ''}{show(d[name])})"
         return f"{show(a[name])} -> {show(b[name])}{change}"
 
+    def count(value: int | None) -> str:
+        return "-" if value is None else f"{value:,}"
+
+    def late(value: float | None) -> str:
+        return "-" if value is None else f"{value:.2f} %"
+
+    def milliseconds(value: float | None) -> str:
+        return "-" if value is None else f"{1000 * value:.0f} ms"
+
     def points(value: float) -> str:
         return f"{value:.1f} %"
 
@@ -55,4 +75,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         pair("wait_p95_seconds", duration),
         pair("preemptions", str),
         pair("utilisation_percent", points),
+        pair("requests", count),
+        pair("late_percent", late),
+        pair("p95_seconds", milliseconds),
     )

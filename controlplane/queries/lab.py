@@ -126,8 +126,9 @@ def answer(asked: Asked, progress: Progress = lambda part, text: None) -> dict[s
         raise CannotBeAnsweredError(wrong.errors) from None
     if before == after and (other.quotas, other.nodes) == (episode.quotas, episode.nodes):
         raise CannotBeAnsweredError((FieldError("quotas", NOTHING_DIFFERS),))
-    first = play(episode, before.scheduling, lambda part: progress(part / 2, "Replaying what is in force"))
-    second = play(other, after.scheduling, lambda part: progress(0.5 + part / 2, "Replaying the other"))
+    told, told_other = "Replaying what is in force", "Replaying the other"
+    first = play(episode, before.scheduling, lambda part: progress(part / 2, told), before.scaling)
+    second = play(other, after.scheduling, lambda part: progress(0.5 + part / 2, told_other), after.scaling)
     return {
         "episode": {
             "name": episode.name,

@@ -20,6 +20,10 @@ class Figures:
     A wait lasts from submission to the first start, or to the episode's end for what never started; work that had
     its places when the episode began, and what was withdrawn, has none. utilisation is the GPU time in which the work
     made progress, of all GPU time there is; held counts the time without progress as well.
+
+    requests, late_percent and p95_seconds are of the services whose traffic is known; None: of none it is. Late took
+    longer than the objective, or got no answer. p95_seconds, of answered requests, is that of the service which is
+    the worst against its objective; services without an objective come last.
     """
 
     team: str
@@ -34,6 +38,9 @@ class Figures:
     held_gpu_hours: float
     used_gpu_hours: float
     utilisation_percent: float
+    requests: int | None
+    late_percent: float | None
+    p95_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,9 @@ def _figures(played: Played, teams: Sequence[str]) -> tuple[Figures, ...]:
 def _of(team: str, courses: Sequence[Course], end: float, there: float) -> Figures:
     waits = [_wait(c, end) for c in courses if not (c.job.workload.placement or c.is_withdrawn)]
     used = sum(c.used_seconds for c in courses) / WHOLE
+    tallies = [c.tally for c in courses if c.tally is not None]
+    requests = sum(t.requests for t in tallies)
+    late = sum(t.late for t in tallies)
     return Figures(
         team=team,
         jobs=len(courses),
@@ -87,12 +97,26 @@ def _of(team: str, courses: Sequence[Course], end: float, there: float) -> Figur
         held_gpu_hours=_hours(c.held_seconds for c in courses),
         used_gpu_hours=round(used / HOUR, 3),
         utilisation_percent=round(100 * used / there, 3),
+        requests=round(requests) if tallies else None,
+        late_percent=round(100 * late / requests, 4) if requests else None,
+        p95_seconds=_worst(courses),
     )
 
 
 def _wait(course: Course, end: float) -> float:
     started = end if course.first_start is None else course.first_start
     return max(0.0, started - min(course.job.at, course.job.workload.queued_at))
+
+
+def _worst(courses: Sequence[Course]) -> float | None:
+    """p95 of the service that is the worst against its objective."""
+    found: list[tuple[float, float]] = []
+    for course in courses:
+        p95 = None if course.tally is None else course.tally.p95_seconds
+        if p95 is not None and course.job.service is not None:
+            objective = course.job.service.objective
+            found.append((p95 / objective if objective else 0.0, p95))
+    return round(max(found)[1], 4) if found else None
 
 
 def _milli(course: Course) -> int:

@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 
 from controlplane.simulator.episode import Episode, Job
+from controlplane.simulator.judge import Tally
+from scheduler.workload import ACTIVE, Kind, Phase, Workload
+
+GRACE_MOST = 60.0  # s: most work has saved itself long before its grace ends
 
 
 @dataclass(slots=True)
@@ -24,6 +28,7 @@ class Course:
     lost_seconds: float = 0.0  # of work that had to be done again
     held_seconds: float = 0.0  # milli-GPU seconds held, and those while it made progress
     used_seconds: float = 0.0
+    tally: Tally | None = None  # of a service whose traffic is known
 
     def settle(self, at: float) -> None:
         """Count up to now."""
@@ -41,3 +46,21 @@ class Played:
     episode: Episode
     courses: tuple[Course, ...]
     rounds: int
+
+
+def held(workload: Workload) -> int:
+    """Milli-GPU held, leaving workers included, reserved ones not."""
+    if workload.phase is Phase.RESERVED:
+        return 0
+    return sum(workload.ask_of(a.rank).milli for a in workload.placement if not a.reserved)
+
+
+def could_grow(workload: Workload) -> bool:
+    """Whether time alone may bring it more workers: a gang that is partial or below its most."""
+    most = workload.gang.max + workload.companions
+    return workload.kind is Kind.TRAINING and workload.phase in ACTIVE and len(workload.placement) < most
+
+
+def grace(workload: Workload) -> float:
+    """Seconds for which what leaves holds its place."""
+    return min(workload.grace_seconds, GRACE_MOST)

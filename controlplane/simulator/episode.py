@@ -9,6 +9,8 @@ from itertools import islice
 
 from controlplane.cluster import work as works
 from controlplane.simulator.presets import PRIORITY_CLASSES, Preset
+from controlplane.simulator.profiles import PROFILES
+from controlplane.simulator.serving import Service
 from controlplane.spec import Spec, SpecError, parse
 from scheduler.demand import NO_DEMAND, Demand
 from scheduler.snapshot import Node
@@ -26,6 +28,7 @@ class Job:
     `workload` is as it comes: Queued, or, at the start, with the places it holds. `at` is when it comes, cluster clock;
     `seconds` how long it still runs with all its workers (None: to the end of the episode and beyond). `resizes` are
     (when, how many workers are wanted) of a service; `withdrawn` is when its user took it back while it waited.
+    `service` is what is known of a service's requests.
     """
 
     workload: Workload
@@ -33,6 +36,7 @@ class Job:
     seconds: float | None
     resizes: tuple[tuple[float, int], ...] = ()
     withdrawn: float | None = None
+    service: Service | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ def _documents(preset: Preset, end: float) -> Iterator[tuple[float, Mapping[str,
 def _job(spec: Spec, at: float, seq: int, seed: int) -> Job:
     uid = f"{spec.team}/{spec.name}#{seq}"
     priority = PRIORITIES.get(spec.priority_class, DEFAULT_PRIORITY)
-    work = works.read(uid, spec.document(), {}, seed)
+    work = works.read(uid, spec.document(), PROFILES, seed)
     workload = Workload(
         id=uid,
         name=spec.name,
@@ -110,7 +114,8 @@ def _job(spec: Spec, at: float, seq: int, seed: int) -> Job:
         checkpoint_interval=spec.checkpoint.interval,
         grace_seconds=spec.checkpoint.grace,
     )
-    return Job(workload, at, work.seconds)
+    seconds = [s for s in (work.seconds, spec.max_duration) if s is not None]
+    return Job(workload, at, min(seconds, default=None), service=Service.of(work, is_scaled=True))
 
 
 def _displaced(workload: Workload, sizes: Mapping[str, int]) -> Workload:

@@ -6,10 +6,12 @@ happens to what it decides is simpler than in the simulated cluster, and the sam
 - Workers start a fixed time after they are placed (physics.START_MEDIAN of their kind); then the gang is Running.
 - Progress is linear in the workers that run, against the wanted count; none below `gang.min`. Placement does not change
   speed. A resize costs nothing but the start of the new workers.
-- What leaves holds its place for its grace, at most GRACE_MOST seconds. An evicted training keeps what it has done if
-  it writes checkpoints, and starts over if it does not; notebooks and services lose nothing but time.
+- What leaves holds its place for its grace, at most GRACE_MOST seconds (course.py). An evicted training keeps what
+  it has done if it writes checkpoints, and starts over if it does not; notebooks and services lose nothing but time.
 - A round is decided when something has changed, at most every SLOT seconds, and every NET seconds while work waits or
   could grow.
+- Requests come to services whose traffic is known (judge.py). Where no recorded resizes are to be followed, the
+  autoscaler's own rule decides on their replicas once a minute.
 - Under native-k8s, if two gangs or more hold a part of their workers and none got another for DEADLOCK seconds, the
   youngest is killed and queued again, as the newest.
 """
@@ -20,9 +22,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import floor
 
+from autoscaler.settings import Settings as Scaling
 from controlplane.cluster.physics import START_MEDIAN
-from controlplane.simulator.course import Course, Played
+from controlplane.simulator.audience import Judges
+from controlplane.simulator.course import Course, Played, could_grow, grace, held
 from controlplane.simulator.episode import Episode
+from controlplane.simulator.judge import MINUTE
 from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
 from scheduler.demand import as_counted
 from scheduler.placement.forecast import ENOUGH, GROWTH, forecast
@@ -32,7 +37,6 @@ from scheduler.snapshot import Snapshot
 from scheduler.team import Use
 from scheduler.workload import ACTIVE, LEAVING, Ask, Kind, Phase, Workload
 
-GRACE_MOST = 60.0  # s: most work has saved itself long before its grace ends
 DEADLOCK = 300.0  # s; our assumption (docs/algorithms.md#reference-policies)
 SLOT, NET = 5.0, 60.0  # s
 USE_STEP = 600.0  # s between two counts of decayed use, whose half-life is days
@@ -42,9 +46,11 @@ EPSILON = 1e-3  # s: sums of fractions of a second
 Progress = Callable[[float], None]
 
 
-def play(episode: Episode, settings: Settings, progress: Progress = lambda part: None) -> Played:
+def play(
+    episode: Episode, settings: Settings, progress: Progress = lambda part: None, scaling: Scaling | None = None
+) -> Played:
     """Replay the episode from its start to its end. progress is told the part that is done, 0..1, now and then."""
-    run = _Run(episode, settings)
+    run = _Run(episode, settings, scaling or Scaling())
     told = 0.0
     while run.step():
         part = (run.at - episode.start) / max(1.0, episode.end - episode.start)
@@ -61,6 +67,7 @@ class _Run:
 
     episode: Episode
     settings: Settings
+    scaling: Scaling = field(default_factory=Scaling)
     at: float = 0.0
     rounds: int = 0
     courses: dict[str, Course] = field(default_factory=dict)
@@ -89,6 +96,7 @@ class _Run:
         self._changed: dict[str, Workload] = {}
         self._gone: set[str] = set()
         self._due = self.at  # of the next round
+        self._judges = Judges(self.at, self.scaling)
         for job in episode.jobs:
             self._plan(max(job.at, self.at), "come", job.workload.id)
             self.courses[job.workload.id] = Course(job)
@@ -114,6 +122,7 @@ class _Run:
     def close(self) -> None:
         """Count everything up to the end."""
         self.at = self.episode.end
+        self._judges.close(self.at)
         for course in self.courses.values():
             if course.ended is None:
                 course.settle(max(self.at, course.since))
@@ -138,7 +147,7 @@ class _Run:
         self.snapshot = self.snapshot.after(decisions)
         for decision in moves:
             self._carry_out(decision)
-        wants_more = any(w.is_waiting or _could_grow(w) for w in self.snapshot.workloads.values())
+        wants_more = any(w.is_waiting or could_grow(w) for w in self.snapshot.workloads.values())
         self._due = self._slot() if moves else self.at + NET if wants_more else float("inf")
 
     def _take_in(self) -> None:
@@ -170,6 +179,7 @@ class _Run:
     def _carry_out(self, decision: Decision) -> None:
         workload = self.snapshot.workloads[decision.workload]
         course = self.courses[workload.id]
+        self._judges.show(self.at, workload)
         if isinstance(decision, Place):
             if not decision.after:
                 self._bind(workload)
@@ -179,16 +189,19 @@ class _Run:
                 course.moves += is_move
                 course.preemptions += not is_move
                 self._halt(workload)
-                self._plan(self.at + _grace(workload), "gone", workload.id, workload.attempt)
+                self._plan(self.at + grace(workload), "gone", workload.id, workload.attempt)
         elif isinstance(decision, Shrink):
             self._retime(workload)
-            self._plan(self.at + _grace(workload), "gone", workload.id, workload.attempt)
+            self._plan(self.at + grace(workload), "gone", workload.id, workload.attempt)
 
     # --- what happens -------------------------------------------------------------------------
 
     def _on_come(self, uid: str, _: int) -> None:
         job = self.courses[uid].job
         self._changed[uid] = job.workload
+        if job.service is not None:
+            self.courses[uid].tally = self._judges.come(self.at, job.workload, job.service)
+            self._plan((self.at // MINUTE + 1) * MINUTE, "minute", uid)
         self._count(job.workload)
         self.courses[uid].since = self.at
         if job.withdrawn is not None:
@@ -196,7 +209,7 @@ class _Run:
         for number, (at, _count) in enumerate(job.resizes):
             self._plan(max(self.at, at), "resize", uid, number)
         if job.workload.phase in LEAVING:
-            self._plan(self.at + _grace(job.workload), "gone", uid, job.workload.attempt)
+            self._plan(self.at + grace(job.workload), "gone", uid, job.workload.attempt)
         elif job.workload.placement:
             self._bind(job.workload)
 
@@ -204,7 +217,7 @@ class _Run:
         """It has been given places: its workers start."""
         course = self.courses[workload.id]
         course.settle(self.at)
-        course.held, course.bound_at = _held(workload), self.at
+        course.held, course.bound_at = held(workload), self.at
         if course.first_start is None and self.at <= self.episode.start and course.job.workload.placement:
             course.first_start = self.at  # it had its places when the episode began
         if workload.phase is Phase.RUNNING:
@@ -246,7 +259,7 @@ class _Run:
             return
         course = self.courses[uid]
         course.settle(self.at)
-        course.held = _held(replace(workload, placement=staying))
+        course.held = held(replace(workload, placement=staying))
         if staying:
             self._put(replace(workload, placement=staying))
         elif workload.phase in (Phase.STOPPING, Phase.SUSPENDING):
@@ -263,15 +276,28 @@ class _Run:
 
     def _on_resize(self, uid: str, number: int) -> None:
         workload = self._get(uid)
-        if workload is None or workload.phase in LEAVING:
+        if workload is not None:
+            self._resize(workload, self.courses[uid].job.resizes[number][1])
+
+    def _on_minute(self, uid: str, _: int) -> None:
+        """A minute of a service is over: its requests are counted, and the autoscaler looks at it."""
+        workload = self._get(uid)
+        if workload is None:
             return
-        count = self.courses[uid].job.resizes[number][1]
+        count = self._judges.minute(self.at, workload)
+        if count != workload.gang.count:
+            self._resize(workload, count)
+        self._plan(self.at + MINUTE, "minute", uid)
+
+    def _resize(self, workload: Workload, count: int) -> None:
+        if workload.phase in LEAVING:
+            return
         staying = sorted((a for a in workload.placement if not a.leaving), key=lambda a: a.rank)
         surplus = {a.rank for a in staying[count:]}
         placement = tuple(replace(a, leaving=a.leaving or a.rank in surplus) for a in workload.placement)
         self._put(replace(workload, gang=replace(workload.gang, count=count), placement=placement))
         if surplus:
-            self._plan(self.at + _grace(workload), "gone", uid, workload.attempt)
+            self._plan(self.at + grace(workload), "gone", workload.id, workload.attempt)
 
     def _count(self, workload: Workload) -> None:
         """Count what is asked, as queries/demand.py does, unless the episode knows the demand."""
@@ -288,6 +314,7 @@ class _Run:
 
     def _put(self, workload: Workload) -> Workload:
         self._changed[workload.id] = replace(workload, version=workload.version + 1)
+        self._judges.show(self.at, workload)
         return self._changed[workload.id]
 
     def _retime(self, workload: Workload) -> None:
@@ -300,7 +327,7 @@ class _Run:
         course.rate = (staying - workload.companions) / max(1, workload.gang.count) if is_on else 0.0
         if workload.kind is not Kind.TRAINING:
             course.rate = 1.0 if is_on else 0.0
-        course.held = _held(workload)
+        course.held = held(workload)
         course.token += 1
         if course.job.seconds is not None and course.rate:
             left = max(0.0, course.job.seconds - course.done)
@@ -330,6 +357,7 @@ class _Run:
         course.ended, course.rate, course.held = self.at, 0.0, 0
         self._changed.pop(uid, None)
         self._gone.add(uid)
+        self._judges.leave(self.at, uid)
         self._admit(uid)
 
     def _admit(self, left: str) -> None:
@@ -361,20 +389,3 @@ class _Run:
         self._halt(youngest)
         course.bound_at = self.at
         self._requeue(replace(youngest, submitted_at=self.at, next_rank=0))
-
-
-def _held(workload: Workload) -> int:
-    """Milli-GPU held, leaving workers included, reserved ones not."""
-    if workload.phase is Phase.RESERVED:
-        return 0
-    return sum(workload.ask_of(a.rank).milli for a in workload.placement if not a.reserved)
-
-
-def _could_grow(workload: Workload) -> bool:
-    """Whether time alone may bring it more workers: a gang that is partial or below its most."""
-    most = workload.gang.max + workload.companions
-    return workload.kind is Kind.TRAINING and workload.phase in ACTIVE and len(workload.placement) < most
-
-
-def _grace(workload: Workload) -> float:
-    return min(workload.grace_seconds, GRACE_MOST)

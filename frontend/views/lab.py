@@ -18,12 +18,15 @@ from frontend import lab as form
 from frontend.views.answers import answer
 
 SHOWN = 20
-# Which way is better: less waiting, fewer preemptions, more use.
+# Which way is better: less waiting, fewer preemptions, more use, fewer late requests. How many come says nothing.
 FIGURES = (
     ("wait_p50_seconds", "Wait p50", "duration", -1),
     ("wait_p95_seconds", "Wait p95", "duration", -1),
     ("preemptions", "Preemptions", "count", -1),
     ("utilisation_percent", "Utilisation", "percent", 1),
+    ("requests", "Requests", "many", 0),
+    ("late_percent", "Late", "fine percent", -1),
+    ("p95_seconds", "Worst p95", "milliseconds", -1),
 )
 
 
@@ -135,19 +138,30 @@ def _rows(found: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 
 def _cell(team: dict[str, Any], name: str, label: str, unit: str, better: int) -> dict[str, str]:
-    change = team["difference"][name]
-    tone = "" if not change else "ok" if change * better > 0 else "warn"
+    change = team["difference"].get(name)
+    tone = "" if not change or not better else "ok" if change * better > 0 else "warn"
     said = "" if change is None else "no change" if not change else _signed(change, unit)
-    before, after = (_said(team[side][name], unit) for side in ("before", "after"))
+    before, after = (_said(team[side].get(name), unit) for side in ("before", "after"))
     return {"label": label, "before": before, "after": after, "change": said, "tone": tone}
 
 
 def _said(value: float | None, unit: str) -> str:
-    if value is None:
-        return words.NOT_KNOWN
-    return words.duration(value) if unit == "duration" else f"{value:.1f} %" if unit == "percent" else f"{value:g}"
+    match unit:
+        case _ if value is None:
+            return words.NOT_KNOWN
+        case "duration":
+            return words.duration(value)
+        case "percent":
+            return f"{value:.1f} %"
+        case "fine percent":
+            return f"{value:.2f} %"
+        case "milliseconds":
+            return f"{1000 * value:,.0f} ms"
+        case _:
+            return f"{value:,.0f}"
 
 
 def _signed(change: float, unit: str) -> str:
     sign = "+" if change > 0 else "\N{MINUS SIGN}"
-    return f"{sign}{_said(abs(change), unit)}" if unit != "percent" else f"{sign}{abs(change):.1f} points"
+    said = _said(abs(change), unit)
+    return f"{sign}{said.removesuffix('%').rstrip()} points" if unit.endswith("percent") else f"{sign}{said}"

@@ -82,13 +82,32 @@ class QuotaChange(Answer):
     after = s.IntegerField(allow_null=True)
 
 
+class SimulationFigures(Answer):
+    """One team's figures, or how they differ; null is not known."""
+
+    jobs = s.FloatField()
+    started = s.FloatField()
+    ended = s.FloatField()
+    wait_p50_seconds = s.FloatField(allow_null=True, help_text="To the first start, or to the end.")
+    wait_p95_seconds = s.FloatField(allow_null=True)
+    preemptions = s.FloatField()
+    moves = s.FloatField()
+    lost_gpu_hours = s.FloatField()
+    held_gpu_hours = s.FloatField()
+    used_gpu_hours = s.FloatField()
+    utilisation_percent = s.FloatField()
+    requests = s.FloatField(allow_null=True, help_text="To services whose traffic is known; null: of none it is.")
+    late_percent = s.FloatField(allow_null=True, help_text="Of them: over the objective, failed or refused.")
+    p95_seconds = s.FloatField(allow_null=True, help_text="Of the service that is worst against its objective.")
+
+
 class SimulationTeam(Answer):
     """One team's figures (`all`: everybody's) before, after, and the difference."""
 
     team = s.CharField()
-    before = s.JSONField()
-    after = s.JSONField()
-    difference = s.JSONField()
+    before = SimulationFigures()
+    after = SimulationFigures()
+    difference = SimulationFigures()
 
 
 class SimulationResult(Answer):

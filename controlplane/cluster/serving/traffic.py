@@ -108,6 +108,21 @@ class Block:
     count: Ints
 
 
+class Course(Protocol):
+    """Requests per second over time: Rate, or another. key, rollout: as in Rate."""
+
+    @property
+    def key(self) -> str:
+        """Of its random numbers."""
+
+    @property
+    def rollout(self) -> float:
+        """Seconds."""
+
+    def at(self, at: float) -> float:
+        """Requests per second at this time."""
+
+
 class Traffic(Protocol):
     """Where requests come from. group: how many requests a row of a block stands for, at most."""
 
@@ -128,7 +143,7 @@ class Drawn:
     overrun and, in heavy traffic, the one that chance builds are then those of single requests (see docs/services.md).
     """
 
-    rate: Rate
+    rate: Course
     sizes: Sizes = Sizes()
     since: float = 0.0
     group: int = 1

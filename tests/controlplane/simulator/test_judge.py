@@ -1,0 +1,134 @@
+"""The requests of a replayed service: who is late, and that looking at some minutes says what all of them say."""
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.settings import Settings as Scaling
+from autoscaler.stabilize import Bounds
+from controlplane.cluster.serving.traffic import Rate, Sizes
+from controlplane.simulator.comparison import Figures, compare
+from controlplane.simulator.course import Played
+from controlplane.simulator.episode import Episode
+from controlplane.simulator.judge import MINUTE, Judge
+from controlplane.simulator.playback import play
+from controlplane.simulator.serving import Measured, Service
+from scheduler.settings import Settings
+from scheduler.workload import Gang
+from tests.controlplane.simulator.test_playback import episode
+
+DAY = 86_400.0
+STEADY = Rate("steady", 20.0, amplitude=0.0, burst_part=0.0, noise=0.0)
+ONE = Service(STEADY, seconds=0.05, slots=4, objective=0.25)  # a replica does 80 requests/s
+WAVES = Rate("waves", 160.0, amplitude=0.6, period=4 * 3600.0, burst=1.8, burst_part=0.03, peak=1.0)
+BUSY = Service(WAVES, 0.05, 4, sizes=Sizes("lognormal", 0.7), objective=0.25, is_scaled=True)
+
+
+def counted(service: Service, hours: float, numbers: list[int] | None = None) -> tuple[Judge, list[int]]:
+    """The autoscaler alone with a service; its replicas start half a minute after they are wanted.
+
+    With numbers of replicas, minute by minute, those are taken instead, and every minute is looked at.
+    """
+    judge, chosen = Judge(service, DAY, is_thorough=numbers is not None), [2]
+    judge.place(DAY, ("0", "1"), 30.0)
+    for minute in range(1, round(hours * 60) + 1):
+        at = DAY + minute * MINUTE
+        judge.to(at)
+        chosen.append(numbers[minute] if numbers else judge.wanted(at, chosen[-1], Bounds(1, 8), Scaling()))
+        judge.place(at, [str(number) for number in range(chosen[-1])], 30.0)
+    return judge, chosen
+
+
+@pytest.mark.parametrize("key", ["dawn", "noon", "dusk"])
+def test_some_minutes_say_of_late_requests_and_p95_what_all_minutes_say(key: str) -> None:
+    service = replace(BUSY, rate=replace(WAVES, key=key))
+    judge, numbers = counted(service, 6)
+    some, all_ = judge.tally, counted(service, 6, numbers)[0].tally
+    assert all_.requests > 3_000_000
+    assert some.late_part == pytest.approx(all_.late_part, rel=0.1, abs=0.0005)
+    assert some.requests == pytest.approx(all_.requests, rel=0.01)
+    assert some.p95_seconds == pytest.approx(all_.p95_seconds, rel=0.05)
+
+
+def test_the_same_key_gives_the_same_requests() -> None:
+    first, second = (counted(BUSY, 1)[0].tally for _ in range(2))
+    assert (first.requests, first.late, first.p95_seconds) == (second.requests, second.late, second.p95_seconds)
+    other = counted(replace(BUSY, rate=replace(WAVES, key="other")), 1)[0].tally
+    assert other.requests != first.requests
+
+
+def test_nothing_comes_before_the_first_replica_and_all_is_refused_while_none_serves() -> None:
+    judge = Judge(ONE, DAY)
+    judge.to(DAY + 60)
+    assert judge.tally.requests == 0
+    judge.place(DAY + 60, ["0"], 30.0)
+    judge.to(DAY + 120)
+    assert judge.tally.requests == pytest.approx(600, rel=0.2)  # of half a minute
+    assert judge.tally.late == 0
+    judge.place(DAY + 120, [], 30.0)
+    for minute in range(3, 6):
+        judge.to(DAY + 60 * minute)
+    assert judge.tally.late == pytest.approx(3600, rel=0.1)
+
+
+def test_measured_rates_are_followed_in_straight_lines() -> None:
+    measured = Measured("k", (0.0, 60.0, 120.0), (10.0, 20.0, 0.0))
+    assert [measured.at(at) for at in (-1.0, 0.0, 30.0, 90.0, 500.0)] == [10.0, 10.0, 15.0, 10.0, 0.0]
+    judge = Judge(replace(ONE, rate=Measured("k", (DAY,), (20.0,)), since=DAY - 1), DAY)
+    judge.place(DAY, ["0"], 0.0)
+    judge.to(DAY + 60)
+    assert judge.tally.requests == pytest.approx(1200, rel=0.1)
+
+
+WORLD = """
+    at 86400
+    node a 8 gpus
+    team red nominal 8   team blue
+    web red inference 1 x 2 running a:0 a:1 started 100
+    j1 red training 2 since 86400
+"""
+
+
+def figures(played: Played) -> dict[str, Figures]:
+    return {f.team: f for f in compare(played, played).before}
+
+
+def with_service(world: Episode, service: Service) -> Episode:
+    """The world's service has these requests, and one to six replicas."""
+    web, rest = world.jobs[0], world.jobs[1:]
+    scaling = replace(web.workload, gang=Gang(2, 1, 6))
+    return replace(world, jobs=(replace(web, workload=scaling, service=service), *rest))
+
+
+def test_a_replay_counts_requests_by_team_and_says_not_known_where_no_traffic_is_known() -> None:
+    world = episode(WORLD, web=None)
+    assert figures(play(world, Settings()))["red"].requests is None
+    found = figures(play(with_service(world, replace(ONE, since=100.0)), Settings()))
+    assert found["red"].requests == pytest.approx(20 * 3600, rel=0.02)
+    assert (found["red"].late_percent, found["all"]) == (0.0, replace(found["red"], team="all"))
+    assert found["red"].p95_seconds == pytest.approx(0.05, rel=0.03)
+
+
+def test_the_autoscaler_decides_in_a_replay_unless_resizes_are_recorded() -> None:
+    world = episode(WORLD, web=None)
+    overrun = replace(ONE, rate=replace(STEADY, base=250.0), since=100.0)
+    scaled, kept = (
+        figures(play(with_service(world, replace(overrun, is_scaled=is_scaled)), Settings()))["red"]
+        for is_scaled in (True, False)
+    )
+    assert kept.late_percent is not None
+    assert scaled.late_percent is not None
+    assert kept.late_percent > 90
+    assert scaled.late_percent < 15
+    assert scaled.held_gpu_hours > kept.held_gpu_hours
+
+
+def test_a_slower_autoscaler_has_more_late_requests() -> None:
+    world = with_service(episode(WORLD, web=None, hours=3), replace(BUSY, since=100.0))
+    quick, slow = (
+        figures(play(world, Settings(), scaling=scaling))["red"].late_percent
+        for scaling in (Scaling(), Scaling(target_part=1.0, emergency_part=4.0, settle_seconds=600.0))
+    )
+    assert quick is not None
+    assert slow is not None
+    assert slow > quick
