@@ -31,7 +31,7 @@ def names_in(texts: Iterable[str]) -> Names:
     found: dict[str, tuple[str, str]] = {}
     uids = sorted({uid for text in texts if OPEN in text for uid in mentioned(text) if _is_id(uid)})[:MOST_LOOKED_UP]
     for part in bulk.chunks(uids):
-        rows = Workload.objects.filter(pk__in=part).values_list("pk", "team__name", "name")
+        rows = Workload.objects.filter(pk__among=part).values_list("pk", "team__name", "name")
         found |= {str(uid): (team, f"{team}/{name}") for uid, team, name in rows if _is_plain(team, name)}
     return found
 

@@ -17,7 +17,7 @@ def views(user: User) -> QuerySet[SavedView]:
     if teams is None:
         return found
     named = [(pk, parse_qs(query.removeprefix("?")).get("team", [])) for pk, query in found.values_list("pk", "query")]
-    return found.filter(pk__in=[pk for pk, names in named if set(names) <= set(teams)])
+    return found.filter(pk__among=[pk for pk, names in named if set(names) <= set(teams)])
 
 
 def view_row(one: SavedView) -> dict[str, Any]:

@@ -44,9 +44,9 @@ def gone(viewers: Iterable[Viewer]) -> set[Viewer]:
         return set()
     standings = _standings({(one.user, one.team) for one in watching})
     live = Session.objects.filter(expire_date__gt=timezone.now(), seen_at__gt=idle_since(timezone.now()))
-    sessions = set(live.filter(pk__in={v.session for v in watching if v.session}).values_list("pk", flat=True))
+    sessions = set(live.filter(pk__among={v.session for v in watching if v.session}).values_list("pk", flat=True))
     keys = {v.token for v in watching if v.token}
-    tokens = set(Token.objects.filter(pk__in=keys, expires_at__gt=Now()).values_list("pk", flat=True))
+    tokens = set(Token.objects.filter(pk__among=keys, expires_at__gt=Now()).values_list("pk", flat=True))
     return {
         one
         for one in watching
@@ -66,7 +66,7 @@ def _standings(whose: Iterable[Who]) -> Mapping[Who, Standing]:
     roles: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for user, team, role in Membership.objects.filter(user__in=users).values_list("user_id", "team_id", "role"):
         roles[user].append((team, role))
-    active = dict(User.objects.filter(pk__in=users, is_active=True).values_list("pk", "is_superuser"))
+    active = dict(User.objects.filter(pk__among=users, is_active=True).values_list("pk", "is_superuser"))
     below = _Below(Team.objects.values_list("pk", "parent_id", "name"))
     return {
         (user, bound): (

@@ -50,7 +50,7 @@ def of_makers(*, actor: str, issuers: Iterable[int] | None = None) -> int:
     issuers: only what these users made. Without, all tokens are looked at: what a change by hand left is found hourly.
     """
     found = Token.objects.filter(user__service_of__isnull=False, issuer__isnull=False, told_at__isnull=True)
-    found = found if issuers is None else found.filter(issuer__in=list(issuers))
+    found = found if issuers is None else found.filter(issuer__among=list(issuers))
     columns = ("user__service_of", "issuer", "issuer__username", "pk", "name", "prefix", "user__username")
     rows = [Made(*row) for row in found.order_by("pk").values_list(*columns)]
     if not rows:
@@ -74,7 +74,7 @@ def of_moved_team(*, actor: str) -> int:
     rows = bound.values_list("pk", "user", "team")
     ended = [pk for pk, user, team in rows if not any((user, one) in roles for one in above[team])]
     of_makers(actor=actor)
-    return _delete(Token.objects.filter(pk__in=ended))
+    return _delete(Token.objects.filter(pk__among=ended))
 
 
 class Made(NamedTuple):
@@ -93,7 +93,7 @@ def _give_notice(team: Team, above: Sequence[int], tokens: Sequence[Made], actor
     """Tell the admins of a team, and of those above it, which tokens of one maker end when; then have them end."""
     now = database_now()
     until = now + settings.SERVICE_TOKEN_NOTICE
-    ending = Token.objects.filter(pk__in=[one.pk for one in tokens])
+    ending = Token.objects.filter(pk__among=[one.pk for one in tokens])
     ending.filter(expires_at__gt=until).update(expires_at=until)
     ending.update(told_at=now)
     maker = tokens[0].maker
@@ -135,7 +135,7 @@ def _above() -> Above:
 def _managed(users: Iterable[int]) -> dict[int, set[int] | None]:
     """The teams in which each of these users is an admin; None: in all, as a platform admin."""
     wanted = list(users)
-    live = User.objects.filter(pk__in=wanted, is_active=True)
+    live = User.objects.filter(pk__among=wanted, is_active=True)
     found: dict[int, set[int] | None] = {
         pk: None if root else set() for pk, root in live.values_list("pk", "is_superuser")
     }

@@ -207,4 +207,4 @@ def _count(keys: dict[str, int]) -> None:
 
 def _forgive(keys: dict[str, int]) -> None:
     """Take a try back that was right; what others failed at the same name or address still counts."""
-    SignInFailures.objects.filter(key__in=keys, count__gt=0).update(count=F("count") - 1)
+    SignInFailures.objects.filter(key__among=keys, count__gt=0).update(count=F("count") - 1)

@@ -133,7 +133,7 @@ def _made_with(token: Token) -> list[Token]:
     """A token, those that were made with it, those made with them, and so on."""
     found, last = [token], [token]
     while last:
-        last = list(Token.objects.filter(made_with__in=[one.pk for one in last]).select_related("user", "team"))
+        last = list(Token.objects.filter(made_with__among=[one.pk for one in last]).select_related("user", "team"))
         found += last
     return found
 

@@ -170,13 +170,9 @@ AS_FEW_AS = {
     "controlplane/services/week.py: bulk.marks(tuple(columns))",
     "controlplane/queries/search.py: name__in=access.team_names(user)",
     "controlplane/queries/search.py: uid__in=_uids(text)",  # one
-    "controlplane/queries/viewers.py: pk__in=wanted",  # people who watch, their sessions and tokens
-    "controlplane/queries/viewers.py: pk__in={v.session for v in watching if v.session}",
-    "controlplane/queries/viewers.py: pk__in=keys",
     "controlplane/queries/week.py: pk__in=rounds",  # a query
     "controlplane/services/audits.py: name__in=found",  # invariants
     "controlplane/services/budgets.py: pk__in=used",
-    "controlplane/services/logins.py: key__in=limits",  # two
     "controlplane/services/simulations.py: pk__in=list(kept)",  # KEEP of them
 }
 
