@@ -1,13 +1,10 @@
 """Inner loops as machine code where numba is installed, else as they are written."""
 
 import importlib.util
-import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
-
-_loading = threading.Lock()
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -19,13 +16,8 @@ def compiled(function: Function) -> Function:
     """
     if not HAS_NUMBA:
         return function
-    import numba  # takes a second, and most processes place nothing
-    from numba.core.registry import cpu_target
+    from scheduler.placement.loaded import numba  # takes a second, and most processes place nothing
 
-    with _loading:
-        # Else numba loads its last parts at the first call of any function, and adds to the table of types while a call
-        # in another thread goes through it: "dictionary changed size during iteration".
-        cpu_target.target_context.refresh()
     try:
         return numba.njit(function, cache=True)  # type: ignore[no-any-return]
     except RuntimeError:  # no folder for the cache
