@@ -178,7 +178,7 @@ class Judge:
         seen, ended = run.window(seconds), run.outcomes
         mine = ended.is_answered & (ended.ended >= since)
         places = np.searchsorted(BOUNDS, ended.latency[mine])
-        counts = np.bincount(places, ended.count[mine], len(BOUNDS) + 1)
+        counts = np.bincount(places, ended.count[mine], len(BOUNDS) + 1).astype(np.float64)
         tally = Tally(float(seen.requests), float(seen.over), counts)
         sample = Sample(
             until, seconds, len(self._serving), seen.requests / seconds, seen.p95_seconds, seen.requests, seen.over,
