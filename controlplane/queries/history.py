@@ -1,7 +1,8 @@
 """The newest stored rounds of the scheduler as an episode: the cluster at the first, and the work until the last.
 
 What runs how long is taken from what happened: from a workload's times when it was last seen, and its row's end. Work
-that has not ended runs on to the end of the replay. Not told by stored rounds, and so left out: failures of nodes and
+that has not ended runs on to the end of the replay. Services have their requests where these are known (traffic.py),
+and the numbers of replicas that were wanted then. Not told by stored rounds, and so left out: failures of nodes and
 of work, and what users did to running work other than ending it. Nodes, teams and quotas are those of the first round.
 """
 
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from controlplane.cycle import Frame, unpack
 from controlplane.models import Cycle
 from controlplane.models import Workload as WorkloadRow
+from controlplane.queries import traffic
 from controlplane.queries.cycles import InputGoneError
 from controlplane.simulator.episode import Episode, Job
 from scheduler.demand import NO_DEMAND
@@ -69,7 +71,9 @@ def _read(inputs: Iterable[tuple[int, bytes, bool]], first: int, count: int) -> 
             if workload.id in seen and seen[workload.id].gone_at is None:
                 seen[workload.id].gone_at = at
     _add_ends(seen)
-    jobs = sorted((_job(one, start) for one in seen.values()), key=lambda j: (j.at, j.workload.seq))
+    services = traffic.known((uid for uid, one in seen.items() if one.last.kind is Kind.INFERENCE), start, at)
+    made = (replace(_job(one, start), service=services.get(uid)) for uid, one in seen.items())
+    jobs = sorted(made, key=lambda j: (j.at, j.workload.seq))
     name = f"the newest {count} rounds"
     found = Episode(
         name,

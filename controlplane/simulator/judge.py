@@ -5,7 +5,8 @@ of an episode. To be quick, not every minute is looked at. One is, if
 
 - replicas came or left in it or within LOOK_SECONDS before it,
 - more requests are expected in it than in the last one looked at, by the factor MORE,
-- of that one, more than the part TROUBLE was late, or
+- of that one, more than the part TROUBLE was late, or replicas were in use for more than the part FULL of it: then
+  chance decides how the next one goes, or
 - it is EVERY_SECONDS since that one.
 
 Each look begins WARM_SECONDS earlier, so that a queue stands as it would. A minute that is not looked at counts as
@@ -29,7 +30,7 @@ from controlplane.simulator.serving import Service
 MINUTE = 60.0
 WARM_SECONDS = BLOCK_SECONDS
 LOOK_SECONDS, EVERY_SECONDS = 600.0, 600.0
-MORE, TROUBLE = 1.03, 0.003
+MORE, TROUBLE, FULL = 1.03, 0.003, 0.8
 # Latencies are counted between bounds 2 % apart: an exact p95 would need all of them.
 BOUNDS = 0.001 * 1.02 ** np.arange(600)
 
@@ -71,6 +72,7 @@ class _Look:
     expected: float  # requests
     tally: Tally
     sample: Sample
+    duty: float  # part of the replicas' time in which they were in use
 
 
 class Judge:
@@ -160,7 +162,7 @@ class Judge:
         if self._is_thorough or last is None or self._changes or until - self._changed_at <= LOOK_SECONDS:
             return True
         is_more = expected / (until - since) > MORE * last.expected / last.sample.seconds
-        return is_more or last.tally.late_part > TROUBLE or until - last.until >= EVERY_SECONDS
+        return is_more or last.duty > FULL or last.tally.late_part > TROUBLE or until - last.until >= EVERY_SECONDS
 
     def _look(self, since: float, until: float, expected: float) -> None:
         assert self._begun is not None  # noqa: S101 - `to` began it
@@ -176,20 +178,21 @@ class Judge:
         seen, ended = run.window(seconds), run.outcomes
         mine = ended.is_answered & (ended.ended >= since)
         places = np.searchsorted(BOUNDS, ended.latency[mine])
-        counts = np.bincount(places, ended.count[mine], len(BOUNDS) + 1)
+        counts = np.bincount(places, ended.count[mine], len(BOUNDS) + 1).astype(np.float64)
         tally = Tally(float(seen.requests), float(seen.over), counts)
         sample = Sample(
             until, seconds, len(self._serving), seen.requests / seconds, seen.p95_seconds, seen.requests, seen.over,
             seen.queue,
         )  # fmt: skip
-        self._last = _Look(until, expected, tally, sample)
+        self._last = _Look(until, expected, tally, sample, seen.duty)
         self.tally.add(tally)
         self._show(sample)
 
     def _repeat(self, since: float, until: float, expected: float) -> None:
         assert self._last is not None  # noqa: S101 - else there would have been a look
         seconds, last = until - since, self._last
-        times = expected / last.expected if last.expected else seconds / last.sample.seconds
+        # By the requests themselves: minutes are looked at when more are expected than come on average.
+        times = expected / last.tally.requests if last.tally.requests else 0.0
         self.tally.add(last.tally, times)
         requests, over = round(times * last.tally.requests), round(times * last.tally.late)
         rate = times * last.tally.requests / seconds
@@ -205,6 +208,6 @@ class Judge:
 
 
 def _expected(traffic: Drawn, since: float, until: float) -> float:
-    """Requests that come in this time on average, by the rates at its middle and at its end."""
-    middle = (since + until) / 2
-    return (traffic.at(middle) + traffic.at(until)) * (until - middle)
+    """Requests that come in this time on average, by the rates at a quarter and at three quarters of it."""
+    half = (until - since) / 2
+    return (traffic.at(since + half / 2) + traffic.at(until - half / 2)) * half

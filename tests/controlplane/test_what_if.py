@@ -9,11 +9,13 @@ import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
 
+from controlplane.cluster import work as works
 from controlplane.cluster.port import PodPhase
 from controlplane.loops import schedule
-from controlplane.models import NodePool, Team, Workload
+from controlplane.models import ClusterState, NodePool, ServiceWindow, Team, Workload
 from controlplane.queries import history, lab
 from controlplane.services import quotas as owned
+from controlplane.simulator.profiles import PROFILES
 from tests.controlplane.state import World
 
 pytestmark = pytest.mark.django_db
@@ -149,6 +151,49 @@ def test_a_request_s_quotas_and_nodes_are_checked_before_it_runs(lived: World, d
     with pytest.raises(lab.CannotBeAnsweredError) as wrong:
         lab.read(document)
     assert [error.field for error in wrong.value.errors] == [field]
+
+
+@pytest.fixture
+def serving(lived: World) -> Workload:
+    """A service that ran for ten minutes, in each of which a round was stored."""
+    chat = lived.submit("chat", kind="inference", replicas={"min": 1, "max": 3})
+    schedule.run_once(lived.wiring)
+    lived.actuate()
+    lived.pods(chat, PodPhase.RUNNING)
+    for number in range(10):
+        lived.later(60)
+        lived.submit(f"late-{number}", gpus=8)
+        schedule.run_once(lived.wiring)
+    return chat
+
+
+def requests_of(found: Any) -> list[float | None]:
+    return [row["before"]["requests"] for row in found["teams"] if row["team"] == "red"]
+
+
+def test_requests_of_a_stored_service_are_those_of_its_stored_minutes(serving: Workload) -> None:
+    assert requests_of(json.loads(said("--policy", "fifo", "--json"))) == [None]
+    assert "-" in said("--policy", "fifo").splitlines()[-3].split()
+    since = history.episode(100).end - 600.0
+    ServiceWindow.objects.bulk_create(
+        ServiceWindow(
+            workload=serving.pk, start=since + 60.0 * n, replicas=1, requests_per_second=20.0, p95_seconds=0.1, over=0
+        )
+        for n in range(9)
+    )
+    (found,) = requests_of(json.loads(said("--policy", "fifo", "--json")))
+    job = next(job for job in history.episode(100).jobs if job.workload.name == "chat")
+    assert job.service is not None
+    assert (job.service.seconds, job.service.objective, job.service.is_scaled) == (0.1, 0.2, False)
+    assert found == pytest.approx(20 * 600, rel=0.1)
+
+
+def test_a_service_of_the_simulated_cluster_has_the_requests_that_it_had_there(serving: Workload) -> None:
+    ClusterState.objects.update_or_create(defaults={"preset": "demo load=1.2 seed=7", "seed": 7, "is_simulated": True})
+    job = next(job for job in history.episode(100).jobs if job.workload.name == "chat")
+    there = works.read(str(serving.pk), serving.spec, PROFILES, 7)
+    assert job.service is not None
+    assert (job.service.rate, job.service.seconds) == (there.rate, there.service.service_seconds)
 
 
 @pytest.mark.parametrize(

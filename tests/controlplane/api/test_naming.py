@@ -130,17 +130,18 @@ def test_a_stream_tells_each_reader_what_they_may_see(api: People) -> None:
     assert naming.told(evicted.message, evicted.mentions, None).endswith(f"blue for blue/{BLUES}-claim.")
 
 
-def before_all() -> int:
-    """The number before this test's first event: Postgres goes on counting from test to test."""
-    return Event.objects.order_by("pk").values_list("pk", flat=True)[0] - 1
+def first_event() -> int:
+    """The number of this test's first event: Postgres goes on counting from test to test."""
+    return Event.objects.order_by("pk").values_list("pk", flat=True)[0]
 
 
 @pytest.mark.parametrize("path", ["/workloads/{uid}/watch", "/workloads/watch"])
 def test_what_a_stream_has_to_tell_again_is_without_other_teams_names(api: People, path: str) -> None:
     taken = victim()
     at = path.format(uid=taken.pk)
-    before = str(before_all())
+    before = str(first_event())
     answer = api.viewer.get(at, last_event_id=before)
+    assert answer.streaming, answer.content
     text = b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
     assert "for another workload" in text
     assert BLUES not in text
@@ -152,7 +153,7 @@ def test_what_a_stream_has_to_tell_again_is_without_other_teams_names(api: Peopl
 def test_an_inbox_is_given_events_with_what_they_mention(api: People) -> None:
     """What the thread of the feed does for streams that go on."""
     reader = feed.Reader()
-    reader.last = before_all()
+    reader.last = first_event()
     inbox = hub.Inbox(Viewer(1, None, None, ()), feed.Scope(frozenset({"red"})), reader.last)
     for event in reader.read():
         inbox.put(event)
