@@ -135,6 +135,7 @@ def first_event() -> int:
     return Event.objects.order_by("pk").values_list("pk", flat=True)[0]
 
 
+@pytest.mark.django_db(transaction=True)  # on Postgres the feed has what is committed
 @pytest.mark.parametrize("path", ["/workloads/{uid}/watch", "/workloads/watch"])
 def test_what_a_stream_has_to_tell_again_is_without_other_teams_names(api: People, path: str) -> None:
     taken = victim()
