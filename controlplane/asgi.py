@@ -12,9 +12,9 @@ from typing import IO, Any
 import django
 from django.core import signals
 from django.core.exceptions import RequestAborted
-from django.core.handlers.asgi import ASGIHandler, get_script_prefix
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.db import close_old_connections, connection
-from django.http import HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase
 from django.urls import get_resolver, set_script_prefix
 
 from controlplane import tuning
@@ -60,6 +60,19 @@ class Handler(ASGIHandler):
             await self._stream(response, receive, send)
         else:
             await self.send_response(response, send)
+
+    def create_request(
+        self, scope: dict[str, Any], body_file: IO[bytes]
+    ) -> tuple[ASGIRequest | None, HttpResponse | None]:
+        """The request, or the answer to one that cannot be read: Django raises for some parameters of a media type."""
+        try:
+            request, refused = super().create_request(scope, body_file)
+            if request is not None and "'" in request.META.get("HTTP_ACCEPT", ""):  # none of those raises without
+                _ = request.accepted_types
+        except ValueError:
+            message = "The header Content-Type or Accept cannot be read. Send a plain one, such as application/json."
+            return None, HttpResponse(message, status=400, content_type="text/plain; charset=utf-8")
+        return request, refused
 
     def _in_thread(self, work: Callable[..., Any], *args: Any) -> Awaitable[Any]:
         context = contextvars.copy_context()
