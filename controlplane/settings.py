@@ -105,7 +105,7 @@ CSP_EXCEPTIONS: dict[str, dict[str, list[str]]] = {
     "/api/": {"script-src": ["'none'"], "style-src": ["'none'"], "img-src": ["'none'"], "connect-src": ["'none'"]},
     "/api/docs": {"style-src": ["'self'", _INLINE]},
 }
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+PASSWORD_HASHERS = ["controlplane.signin.hashing.Argon2"]
 AUTH_USER_MODEL = "controlplane.User"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
