@@ -161,6 +161,13 @@ def caller(request: HttpRequest) -> str:
 
 def refused(request: HttpRequest, wait: int) -> HttpResponse:
     """429, as a problem for programs and as a page for people."""
+    response = _refusal(request, wait)
+    # Django would write a line for each, so that strangers filled the disk with what they may not ask.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response
+
+
+def _refusal(request: HttpRequest, wait: int) -> HttpResponse:
     headers = {"Retry-After": str(wait)}
     message = f"Too many requests at once. Try again in {wait} s."
     if request.path.startswith("/api/"):
