@@ -7,6 +7,7 @@ import os
 import select
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import IO, Any
 
 import django
@@ -36,6 +37,7 @@ class Handler(ASGIHandler):
 
     def __init__(self) -> None:
         super().__init__()
+        self._door = import_module("controlplane.guards.door")  # Django has to be set up before
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="web")
         # Django would put the connection back after each request.
         signals.request_started.disconnect(close_old_connections)
@@ -49,6 +51,11 @@ class Handler(ASGIHandler):
         """Answer one request."""
         if scope["type"] != "http":
             raise ValueError(f"Weft answers HTTP, not {scope['type']}.")
+        if wait := self._door.wait(scope):
+            headers, content = self._door.answer(wait)
+            await send({"type": "http.response.start", "status": 429, "headers": headers})
+            await send({"type": "http.response.body", "body": content})
+            return
         try:
             body = await self.read_body(receive)
         except RequestAborted:
