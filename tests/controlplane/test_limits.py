@@ -81,6 +81,18 @@ def test_what_is_open_is_counted_over_all_processes(redis_url: str) -> None:
         two.stop()
 
 
+def test_one_after_the_other_is_one_at_once(redis_url: str) -> None:
+    """Redis is told of what is closed a little later; meanwhile it does not count against its caller."""
+    of = AtOnce(redis_url)
+    try:
+        for _ in range(200):
+            assert of.enter("dear", "a", 1)
+            of.leave("dear", "a")
+        wait_until(lambda: not of._untold, "that Redis is told of all", 10)
+    finally:
+        of.stop()
+
+
 def test_what_a_killed_process_had_open_is_forgotten_and_what_is_open_is_not(redis_url: str) -> None:
     killed, alive, other = AtOnce(redis_url), AtOnce(redis_url), AtOnce(redis_url)
     try:
