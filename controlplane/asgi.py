@@ -69,17 +69,17 @@ class Handler(ASGIHandler):
             await self.send_response(response, send)
 
     def create_request(
-        self, scope: dict[str, Any], body_file: IO[bytes]
-    ) -> tuple[ASGIRequest | None, HttpResponse | None]:
+        self, scope: Mapping[str, Any], body_file: IO[bytes]
+    ) -> tuple[ASGIRequest, None] | tuple[None, HttpResponseBase]:
         """The request, or the answer to one that cannot be read: Django raises for some parameters of a media type."""
         try:
-            request, refused = super().create_request(scope, body_file)
-            if request is not None and "'" in request.META.get("HTTP_ACCEPT", ""):  # none of those raises without
-                _ = request.accepted_types
+            made = super().create_request(scope, body_file)
+            if made[0] is not None and "'" in made[0].META.get("HTTP_ACCEPT", ""):  # none of those raises without
+                _ = made[0].accepted_types
         except ValueError:
             message = "The header Content-Type or Accept cannot be read. Send a plain one, such as application/json."
             return None, HttpResponse(message, status=400, content_type="text/plain; charset=utf-8")
-        return request, refused
+        return made
 
     def _in_thread(self, work: Callable[..., Any], *args: Any) -> Awaitable[Any]:
         context = contextvars.copy_context()

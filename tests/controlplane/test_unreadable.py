@@ -1,6 +1,7 @@
 """A header that Django's readers raise for is refused, and is no fault of the server."""
 
 import asyncio
+from typing import Any
 
 import httpx
 import pytest
@@ -15,7 +16,8 @@ def answer(header: str, kind: bytes) -> httpx.Response:
     async def asked() -> httpx.Response:
         handler = Handler()
         handler.load_middleware()
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(handler), base_url="http://localhost") as client:
+        app: Any = handler
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             return await client.post("/", content=b"a=b", headers={header.encode(): kind})
 
     with override_settings(MIDDLEWARE=[]):
