@@ -7,14 +7,15 @@ import os
 import select
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import IO, Any
 
 import django
 from django.core import signals
 from django.core.exceptions import RequestAborted
-from django.core.handlers.asgi import ASGIHandler, get_script_prefix
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.db import close_old_connections, connection
-from django.http import HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase
 from django.urls import get_resolver, set_script_prefix
 
 from controlplane import tuning
@@ -36,6 +37,7 @@ class Handler(ASGIHandler):
 
     def __init__(self) -> None:
         super().__init__()
+        self._door = import_module("controlplane.guards.door")  # Django has to be set up before
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="web")
         # Django would put the connection back after each request.
         signals.request_started.disconnect(close_old_connections)
@@ -49,6 +51,11 @@ class Handler(ASGIHandler):
         """Answer one request."""
         if scope["type"] != "http":
             raise ValueError(f"Weft answers HTTP, not {scope['type']}.")
+        if wait := self._door.wait(scope):
+            headers, content = self._door.answer(wait)
+            await send({"type": "http.response.start", "status": 429, "headers": headers})
+            await send({"type": "http.response.body", "body": content})
+            return
         try:
             body = await self.read_body(receive)
         except RequestAborted:
@@ -60,6 +67,19 @@ class Handler(ASGIHandler):
             await self._stream(response, receive, send)
         else:
             await self.send_response(response, send)
+
+    def create_request(
+        self, scope: Mapping[str, Any], body_file: IO[bytes]
+    ) -> tuple[ASGIRequest, None] | tuple[None, HttpResponseBase]:
+        """The request, or the answer to one that cannot be read: Django raises for some parameters of a media type."""
+        try:
+            made = super().create_request(scope, body_file)
+            if made[0] is not None and "'" in made[0].META.get("HTTP_ACCEPT", ""):  # none of those raises without
+                _ = made[0].accepted_types
+        except ValueError:
+            message = "The header Content-Type or Accept cannot be read. Send a plain one, such as application/json."
+            return None, HttpResponse(message, status=400, content_type="text/plain; charset=utf-8")
+        return made
 
     def _in_thread(self, work: Callable[..., Any], *args: Any) -> Awaitable[Any]:
         context = contextvars.copy_context()

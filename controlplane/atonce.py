@@ -38,6 +38,7 @@ class AtOnce:
         self._entries: defaultdict[str, list[str]] = defaultdict(list)
         self._count = 0
         self._lock = threading.Lock()
+        self._untold: defaultdict[str, set[str]] = defaultdict(set)  # closed here, and Redis may not know it yet
         self._closed: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._silent_until = 0.0  # monotonic clock
@@ -64,6 +65,8 @@ class AtOnce:
             entry = entries.pop() if entries else ""
             if not entries:
                 self._entries.pop(key, None)
+            if entry and self._server is not None:
+                self._untold[key].add(entry)
         if entry and self._server is not None:
             self._closed.put((key, entry))
 
@@ -97,13 +100,17 @@ class AtOnce:
             return True
         self._start()
         now, name = time.time(), PREFIX + key
+        with self._lock:
+            closed = tuple(self._untold.get(key, ()))
         try:
             with self._server.pipeline() as pipe:
+                if closed:  # else a caller with one request after the other would be told that it has many at once
+                    pipe.zrem(name, *closed)
                 pipe.zremrangebyscore(name, "-inf", now)
                 pipe.zadd(name, {entry: now + LIFE})
                 pipe.zcard(name)
                 pipe.expire(name, int(2 * LIFE))
-                open_ = pipe.execute()[2]
+                open_ = pipe.execute()[-2]
         except redis.RedisError as error:
             self._fell_silent(error)
             return True
@@ -123,8 +130,7 @@ class AtOnce:
                 closed = self._closed.get(timeout=max(0.0, following - time.monotonic()))
                 if closed is None:
                     return
-                if self._server is not None:
-                    self._server.zrem(PREFIX + closed[0], closed[1])
+                self._tell(*closed)
             except queue.Empty:
                 following = time.monotonic() + BEAT
                 try:
@@ -133,6 +139,17 @@ class AtOnce:
                     self._fell_silent(error)
             except redis.RedisError as error:  # it is forgotten there by itself
                 self._fell_silent(error)
+
+    def _tell(self, key: str, entry: str) -> None:
+        """Tell Redis that one is closed; where that fails it is forgotten there by itself. Raises RedisError."""
+        try:
+            if self._server is not None:
+                self._server.zrem(PREFIX + key, entry)
+        finally:
+            with self._lock:
+                self._untold[key].discard(entry)
+                if not self._untold[key]:
+                    del self._untold[key]
 
     def _fell_silent(self, error: redis.RedisError) -> None:
         if time.monotonic() >= self._silent_until:

@@ -112,8 +112,6 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header, or a trailer."""
         self._parts += len(name) + len(value) + len(": \r\n")
-        if name.lower() == b"cookie" and value.count(b"\\") > bounds.MOST_ESCAPES:
-            value = b""  # as if no cookies had been sent
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -124,6 +122,11 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
         if next((int(value) for name, value in self.headers if name == b"content-length"), 0) > self._most:
             self._refuse_body()
             return
+        if name := bounds.too_long(self.headers):
+            self._refuse(431, f"The header {name} is larger than {bounds.MOST_MEDIA // bounds.KIB} KiB.")
+            return
+        if bounds.is_dear_cookie(self.headers):  # as if no cookies had been sent; the application has this very list
+            self.headers[:] = [one for one in self.headers if one[0] != b"cookie"]
         self._in_head = False
         self._body = self._moved = self._framing = 0
         super().on_headers_complete()

@@ -1,5 +1,6 @@
 """How much of a request is read, and how long it may take to come (docs/security.md#limits)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 KIB = 1024
@@ -7,6 +8,8 @@ MOST_HEAD = 32 * KIB  # bytes of the request line and the headers together
 MOST_BODY = 1024 * KIB  # bytes; what a form of the pages may have
 MOST_JSON = 256 * KIB  # bytes; what any address of the API takes: a job file, a batch of them (docs/rest.md)
 MOST_ESCAPES = 16  # backslashes in cookies; ours have none, and Python's reader takes the square of their number
+MOST_MEDIA = KIB  # bytes of Content-Type, and of Accept; their readers take the square of their semicolons
+MEDIA = {b"content-type": "Content-Type", b"accept": "Accept"}
 MOST_MORE = 64 * KIB  # bytes that are still read, and thrown away, of a request that was refused
 LEAST_GROWTH = KIB  # bytes by which a body that is not whole has to grow while it is waited for
 
@@ -23,3 +26,17 @@ class Patience:
 def most_body(path: bytes) -> int:
     """The most bytes of a body that is sent to this address."""
     return MOST_JSON if path.startswith(b"/api/") else MOST_BODY
+
+
+def is_dear_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether the cookies have too many escapes to be read; all lines of them together, because they are joined."""
+    return sum(value.count(b"\\") for name, value in headers if name == b"cookie") > MOST_ESCAPES
+
+
+def too_long(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The name of a header that is too long to be read, all its lines together; "" if there is none."""
+    sizes = dict.fromkeys(MEDIA, 0)
+    for name, value in headers:
+        if name in sizes:
+            sizes[name] += len(value) + 1  # the comma between two lines
+    return next((MEDIA[name] for name, size in sizes.items() if size > MOST_MEDIA), "")

@@ -105,7 +105,7 @@ CSP_EXCEPTIONS: dict[str, dict[str, list[str]]] = {
     "/api/": {"script-src": ["'none'"], "style-src": ["'none'"], "img-src": ["'none'"], "connect-src": ["'none'"]},
     "/api/docs": {"style-src": ["'self'", _INLINE]},
 }
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+PASSWORD_HASHERS = ["controlplane.signin.hashing.Argon2"]
 AUTH_USER_MODEL = "controlplane.User"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
@@ -315,8 +315,8 @@ RATE_LIMITS = {
     "user": env.float("WEFT_USER_REQUESTS", 500.0),  # of one token or session
     "address": env.float("WEFT_ADDRESS_REQUESTS", 2000.0),  # of one IP address
     "anonymous": env.float("WEFT_ANONYMOUS_REQUESTS", 100.0),  # of one address, without token or session
-    "strangers": env.float("WEFT_STRANGERS_REQUESTS", 10.0),  # of all tokens not known yet, in one process
-    "sign_ins": env.float("WEFT_FAILED_SIGN_INS", 0.5),  # of all addresses where nobody is signed in, in one process
+    "strangers": env.float("WEFT_STRANGERS_REQUESTS", 5.0),  # of all tokens not known yet, in one process
+    "sign_ins": env.float("WEFT_FAILED_SIGN_INS", 0.2),  # of all addresses where nobody is signed in, in one process
     "expensive": env.float("WEFT_EXPENSIVE_REQUESTS", 50.0),  # of one token or session: reports, files, what-if
     "submissions": env.float("WEFT_TEAM_SUBMISSIONS", 500.0),  # workloads of one team, by REST and pages
 }

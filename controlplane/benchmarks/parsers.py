@@ -2,7 +2,8 @@
 
 Every regular expression that text from outside reaches (patterns.txt) gets the kinds of text that it is slowest on, and
 so do the readers of whole bodies, forms and addresses. 256 KiB is the largest body of the API, and eight times what all
-headers and the address may have together: what Python and Django read of headers alone gets no more than that.
+headers and the address may have together: what Python and Django read of headers alone gets no more than the server's
+protocol lets through to them (controlplane/bounds.py).
 """
 
 import contextlib
@@ -12,15 +13,19 @@ from functools import partial
 from importlib import import_module
 from itertools import product
 
-from django.http import QueryDict
+from django.http import HttpRequest, QueryDict
 from django.http.cookie import parse_cookie
 from django.urls import Resolver404, resolve
 from django.utils.http import parse_header_parameters, url_has_allowed_host_and_scheme
+from rest_framework.exceptions import NotAcceptable
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
 
+from controlplane import bounds
 from controlplane.benchmarks import patterns, worstkinds
 from controlplane.benchmarks.figure import Figure, Options, Progress, Result
 from controlplane.benchmarks.worstkinds import Kind
-from controlplane.bounds import MOST_HEAD
 from controlplane.logformat import hide_secrets
 
 SMALL, LARGE = 64 * 1024, 256 * 1024
@@ -85,6 +90,7 @@ def _patterns() -> dict[str, Work]:
 def _readers() -> dict[str, Callable[[str], object]]:
     loads = import_module("controlplane.api.parsers").loads
     faulty = import_module("controlplane.api.refusals").Faulty
+    renderer = import_module("controlplane.api.rendering").Renderer
 
     def body(text: str) -> None:
         with contextlib.suppress(faulty):
@@ -94,6 +100,20 @@ def _readers() -> dict[str, Callable[[str], object]]:
         with contextlib.suppress(Resolver404):
             resolve(f"/{text}")
 
+    def cookies(text: str) -> None:
+        text = text[: bounds.MOST_HEAD]
+        if not bounds.is_dear_cookie([(b"cookie", text.encode())]):
+            parse_cookie(text)
+
+    def kind(text: str) -> None:
+        parse_header_parameters(text[: bounds.MOST_MEDIA])
+
+    def accepted(text: str) -> None:
+        request = HttpRequest()
+        request.META["HTTP_ACCEPT"] = text[: bounds.MOST_MEDIA]
+        with contextlib.suppress(NotAcceptable):
+            DefaultContentNegotiation().select_renderer(Request(request), [renderer(), JSONRenderer()])
+
     def form(text: str) -> None:
         with contextlib.suppress(Exception):  # too many fields is a refusal as well
             QueryDict(text)
@@ -102,8 +122,9 @@ def _readers() -> dict[str, Callable[[str], object]]:
         "a body of the API": body,
         "an address": address,
         "a form": form,
-        "cookies": lambda text: parse_cookie(text[:MOST_HEAD]),
-        "the parameters of a header": lambda text: parse_header_parameters(text[:MOST_HEAD]),
+        "cookies": cookies,
+        "what a body is said to be": kind,
+        "what a client accepts": accepted,
         "where to go after signing in": lambda text: url_has_allowed_host_and_scheme(text, {"weft"}),
         "a line of the log": lambda text: hide_secrets(None, "", {"path": text}),
     }

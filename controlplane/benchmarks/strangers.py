@@ -70,21 +70,26 @@ def run(options: Options, progress: Progress) -> Result:
             compose.up(made)
             client = _signed_in(made)
             wait_until(lambda: len(client.get(QUEUES[1]).content) > 2_000, "a queue", 120)
+            progress(0.1, "asking every address without a password")
+            costs, statuses = _routes(made)
+            # After /readyz was asked, which answers 503 without them.
             for part in (*made.replicas("worker"), *made.replicas("beat")):
                 made.stop(part)
-            progress(0.1, "asking every address without a password")
-            costs = _routes(made)
             times = _queue(made, client, blocks, progress)
-    return _result(costs, times)
+    return _result(costs, statuses, times)
 
 
 # --- what an address costs ------------------------------------------------------------------------
 
 
-def _routes(made: Installation) -> dict[str, float]:
-    """Milliseconds of the web process for each address and method, the median of so many."""
+def _routes(made: Installation) -> tuple[dict[str, float], Counter[int]]:
+    """Milliseconds of the web process for each address and method, the median of so many; how often which status came.
+
+    Raises BenchmarkError where a limit or a fault of the server answered: that is not what the address costs.
+    """
     where = urlsplit(made.url)
     costs: dict[str, float] = {}
+    statuses: Counter[int] = Counter()
     for number, (method, path) in enumerate(_asked(made)):
         # An address of its own for each: what is measured is the answer, not the limit.
         source = (f"127.2.{number // 250}.{number % 250 + 1}", 0)
@@ -93,11 +98,15 @@ def _routes(made: Installation) -> dict[str, float]:
         for _ in range(WARM + VISITS):
             before = _spent(made)
             connection.request(method, f"/{path}", b"{}" if method == "POST" else None, _headers(method))
-            connection.getresponse().read()
+            answer = connection.getresponse()
+            answer.read()
+            if answer.status == 429 or answer.status >= 500:
+                raise BenchmarkError(f"{method} /{path} answered {answer.status}.")
+            statuses[answer.status] += 1
             spent.append(_spent(made) - before)
         connection.close()
         costs[f"{method} /{path}"] = statistics.median(spent[WARM:]) * 1000
-    return costs
+    return costs, statuses
 
 
 def _asked(made: Installation) -> Iterator[tuple[str, str]]:
@@ -183,7 +192,7 @@ def _signed_in(made: Installation) -> httpx.Client:
     return client
 
 
-def _result(costs: dict[str, float], times: Times) -> Result:
+def _result(costs: dict[str, float], statuses: Counter[int], times: Times) -> Result:
     dear = sorted(costs.items(), key=lambda one: -one[1])
     ratios = {
         (condition, path): times.p99(condition, path) / times.p99("quiet", path)
@@ -201,6 +210,7 @@ def _result(costs: dict[str, float], times: Times) -> Result:
         ),
         (
             "dearest: " + ", ".join(f"{name} {ms:.1f} ms" for name, ms in dear[:4]),
+            f"answers of the addresses by status: {dict(sorted(statuses.items()))}",
             f"p99 in ms: {', '.join(p99s)}; {len(times.ms['quiet', QUEUES[0]])} visits each",
             f"answers to strangers by status: {dict(sorted(times.answered.items()))}",
             f"two web processes, client, strangers and Postgres on this machine; load {os.getloadavg()[0]:.1f}",

@@ -49,6 +49,7 @@ DEAR_PREFIXES = ("api/v1/reports/",)
 THEMES = ("light", "dark")
 SENT_AWAY = frozenset({301, 302, 401, 403})  # the answers to a token or session that is wrong
 SIGN_IN = frozenset({"/login/", "/api/v1/login"})
+TOO_MANY = "Too many requests at once. Try again in {wait} s."
 WRONG = 4  # what a wrong token costs its address beside the request: it was looked up, and noted
 AT_ONCE = 2.0  # s; what strangers have saved up together
 
@@ -75,7 +76,7 @@ class RateLimit:
         is_stranger = not who and has_token(request) and address not in known.addresses
         wait = self._limits.take(self._address, address)
         wait = wait or self._limits.take(self._who if who else self._nobody, who or address)
-        wait = wait or (self._strangers().take() if is_stranger else 0)
+        wait = wait or (strangers().take() if is_stranger else 0)
         if request.method == "POST" and request.path in SIGN_IN:
             wait = wait or logins.closed_to(address)
         if wait:
@@ -102,15 +103,11 @@ class RateLimit:
                 self._limits.give(self._nobody, address)
                 self._limits.take(self._who, shown)
             if is_stranger:
-                self._strangers().give()
+                strangers().give()
         elif response.status_code in SENT_AWAY:
             known.credentials.forget(shown)
             if has_token(request):
                 self._limits.take(self._nobody, address, WRONG)
-
-    def _strangers(self) -> Bucket:
-        rate = settings.RATE_LIMITS["strangers"]
-        return self._limits.bucket("strangers", rate, rate * AT_ONCE)
 
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
         """Send away who asks too much of what is dear to answer, now that the address is known."""
@@ -139,6 +136,12 @@ class RateLimit:
         return response
 
 
+def strangers() -> Bucket:
+    """What tokens that are not known yet have together, in this process."""
+    rate = settings.RATE_LIMITS["strangers"]
+    return limits.of_process().bucket("strangers", rate, rate * AT_ONCE)
+
+
 def is_signed_in(request: HttpRequest) -> bool:
     """Whether a user was found by what was shown; looks for none itself, which would cost a statement."""
     user: Any = request.__dict__.get("user")
@@ -161,8 +164,15 @@ def caller(request: HttpRequest) -> str:
 
 def refused(request: HttpRequest, wait: int) -> HttpResponse:
     """429, as a problem for programs and as a page for people."""
+    response = _refusal(request, wait)
+    # Django would write a line for each, so that strangers filled the disk with what they may not ask.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response
+
+
+def _refusal(request: HttpRequest, wait: int) -> HttpResponse:
     headers = {"Retry-After": str(wait)}
-    message = f"Too many requests at once. Try again in {wait} s."
+    message = TOO_MANY.format(wait=wait)
     if request.path.startswith("/api/"):
         return errors.answer(429, message, headers=headers)
     if request.headers.get("HX-Request") == "true":

@@ -35,7 +35,7 @@ MOST_OF_ADDRESS = 200  # for all names together: an office behind one address is
 SECOND_STEP_FAILED, AGAIN_FAILED = "SecondStepFailed", "ReauthenticationFailed"  # kinds of events
 WINDOW = timedelta(seconds=300)
 REMEMBERED = 5.0  # s for which a limit that is reached is not asked for again
-STRANGERS_AT_ONCE = 10.0  # s; what addresses where nobody is signed in have saved up together
+STRANGERS_AT_ONCE = 25.0  # s; what addresses where nobody is signed in have saved up together
 LOOKED_AT_ONCE = 1  # passwords of strangers; each holds one of the few threads that answer
 BUSY_SECONDS = 2  # after which a stranger is to come again while so many are looked at
 

@@ -11,7 +11,17 @@ import pytest
 import uvicorn
 
 from controlplane.bounded import Bounded
-from controlplane.bounds import KIB, MOST_BODY, MOST_HEAD, MOST_JSON, MOST_MORE, Patience, most_body
+from controlplane.bounds import (
+    KIB,
+    MOST_BODY,
+    MOST_ESCAPES,
+    MOST_HEAD,
+    MOST_JSON,
+    MOST_MEDIA,
+    MOST_MORE,
+    Patience,
+    most_body,
+)
 from tests.servers import wait_until
 
 SILENCE = 5.0  # s after which a test takes it that no answer comes
@@ -31,6 +41,7 @@ class Server:
     def __init__(self, url: tuple[str, int], server: uvicorn.Server) -> None:
         self.url, self.server = url, server
         self.seen: list[tuple[str, int]] = []  # address, bytes of the body
+        self.cookies: list[bytes] = []  # of all requests, as they came
         self.gone = 0  # requests whose body did not come to its end
 
     def connect(self) -> socket.socket:
@@ -45,6 +56,7 @@ class Server:
                 return
             size, more = size + len(message["body"]), message["more_body"]
         self.seen.append((scope["path"], size))
+        self.cookies += [value for name, value in scope["headers"] if name == b"cookie"]
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
 
@@ -180,6 +192,30 @@ def test_a_head_is_refused_by_its_size(served: Server, parts: tuple[bytes, ...])
 def test_a_head_below_the_bound_is_taken(served: Server) -> None:
     large = b"GET / HTTP/1.1\r\nConnection: close\r\nX: " + b"a" * (MOST_HEAD - 200) + b"\r\n\r\n"
     assert statuses(served, large) == [200]
+
+
+@pytest.mark.parametrize(
+    ("lines", "are_read"),
+    [
+        (['a="' + "\\" * MOST_ESCAPES], True),
+        (['a="' + "\\" * (MOST_ESCAPES + 1)], False),
+        (['a="' + '\\"' * 15_000], False),
+        (['a="\\'] * (MOST_ESCAPES + 1), False),  # the lines are joined before they are read
+        (["a=1", 'b="' + "\\" * 100, "c=1"], False),
+    ],
+)
+def test_cookies_with_many_escapes_are_not_read(served: Server, lines: list[str], are_read: bool) -> None:
+    with served.connect() as connection:
+        connection.sendall(post("Content-Length: 0", *(f"COOKIE: {line}" for line in lines)))
+        assert answers(connection, 1) == [200]
+    assert served.cookies == ([line.encode() for line in lines] if are_read else [])
+
+
+@pytest.mark.parametrize("name", ["Accept", "content-type"])
+def test_headers_that_are_dear_to_read_are_short(served: Server, name: str) -> None:
+    assert statuses(served, post(f"{name}: " + ";" * MOST_MEDIA)) == [431]
+    assert statuses(served, post(*[f"{name}: " + "a," * (MOST_MEDIA // 4)] * 2)) == [431]
+    assert statuses(served, post(f"{name}: " + ";" * (MOST_MEDIA - 1), "Connection: close")) == [200]
 
 
 @pytest.mark.parametrize(
