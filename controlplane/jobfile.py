@@ -3,7 +3,9 @@
 Reading, the REST schema and the documentation of a field come from here. Rules between fields are in spec.py.
 """
 
+import posixpath
 import re
+from pathlib import PurePosixPath
 
 from controlplane import quantities
 from controlplane.shapes import (
@@ -19,6 +21,7 @@ from controlplane.shapes import (
     Shape,
     Text,
     Whole,
+    shown,
 )  # fmt: skip
 from scheduler.dependency import When
 from scheduler.workload import Kind, Level
@@ -40,6 +43,8 @@ RESERVED_ENV = re.compile(
     re.IGNORECASE,
 )
 RESERVED_PATHS = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/usr/local/nvidia", "/usr/local/cuda")
+# A mount at one of these would cover a reserved path.
+ABOVE_RESERVED = tuple(sorted({str(above) for path in RESERVED_PATHS for above in PurePosixPath(path).parents}))
 GPU_DOMAINS = ("nvidia.com", "amd.com", "gpu.intel.com", "habana.ai")
 NOTEBOOK_IMAGE = "quay.io/jupyter/base-notebook"
 MOST_WORKERS = 4096
@@ -60,11 +65,21 @@ def _variable(value: str) -> str:
 
 
 def _path(value: str) -> str:
+    """What is wrong with a mount path and what to do, to follow it in a sentence; empty if nothing is.
+
+    A path has one way to be written: any other would name a reserved path without looking like it.
+    """
     if ".." in value.split("/"):
         return ", which holds `..`. Write the path without it."
-    if value.rstrip("/") == "" or any(value == p or value.startswith(f"{p}/") for p in RESERVED_PATHS):
+    normal = f"/{posixpath.normpath(value).lstrip('/')}"  # normpath keeps two slashes at the beginning
+    if normal in ABOVE_RESERVED or any(normal == p or normal.startswith(f"{p}/") for p in RESERVED_PATHS):
         return ", which is the system's. Choose a path such as /data."
-    return ""
+    return f". Write it as {shown(normal)[1:-1]}." if value != normal else ""
+
+
+def _key(value: str) -> str:
+    is_path = value == "." or value.startswith("..")  # Kubernetes writes keys as files
+    return ", which no key of a secret may be. Rename the key." if is_path else ""
 
 
 def _extra(value: str) -> str:
@@ -92,17 +107,18 @@ NAME = Text(63, LABEL, LABEL_RULE, check=_name)
 TEAM = Text(40, LABEL, LABEL_RULE)
 WORD = Text(40, LABEL, LABEL_RULE)
 ARGUMENT = Text(8192, has_lines=True, may_be_empty=True)
-PATH = Text(1024, "/[^\x00\n]*", "Give an absolute path, beginning with /.", check=_path)
+PATH = Text(1024, "/[^\x00\n:]*", "Give an absolute path, beginning with / and without `:`.", check=_path)
 VARIABLE = Text(
     128, "[A-Za-z_][A-Za-z0-9_]*", "Use letters, digits and _, not beginning with a digit.", check=_variable
 )
 VARIABLES = Pairs(VARIABLE, Text(8192, has_lines=True, may_be_empty=True), 200)
 IMAGE_FIELD = Text(512, IMAGE, "Give registry/name:tag, in lower case and without spaces.")
-SECRET_KEY = Text(253, "[A-Za-z0-9._-]+", "Use letters, digits, `.`, _ and -.")
+SECRET_KEY = Text(253, "[A-Za-z0-9._-]+", "Use letters, digits, `.`, _ and -.", check=_key)
 OBJECT_NAME = Text(253, DOTTED, LABEL_RULE)
 LABEL_TEXT = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 LABEL_FIX = "Use letters, digits, `.`, _ and -, beginning and ending with a letter or digit."
-EXTRA_NAME = Text(128, rf"{DOTTED}/{LABEL_TEXT}", "Write domain/name, such as rdma/hca.", check=_extra)
+DEVICE = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+EXTRA_NAME = Text(128, rf"{DOTTED}/{DEVICE}", "Write domain/name, such as rdma/hca.", check=_extra)
 PORT = Whole(1, 65_535)
 LEVELS = Choice(tuple(level.name.lower() for level in Level if level is not Level.CLUSTER))
 

@@ -131,11 +131,12 @@ def _names(values: Mapping[str, Any], faults: Faults) -> None:
         faults.add("after", f"after names {twice} twice. Keep one.")
     variables = list(values["env"] or {}) if values["env"] is not BAD else []
     secrets = values["secrets"] if values["secrets"] not in (None, BAD) else ()
-    _unique(
-        [*(("env", v) for v in variables), *((f"secrets.{i}.env", s["env"]) for i, s in enumerate(secrets))],
-        "is set twice",
-        faults,
-    )
+    of_secrets = [(f"secrets.{i}.env", s["env"]) for i, s in enumerate(secrets)]
+    _unique([*(("env", v) for v in variables), *of_secrets], "is set twice", faults)
+    roles = values.get("roles")
+    for number, role in enumerate(roles if roles not in (None, BAD) else ()):
+        own = list(role["env"] or {}) if role["env"] is not BAD else []
+        _unique([*of_secrets, *((f"roles.{number}.env", v) for v in own)], "is set twice", faults)
 
 
 def _volumes(values: Mapping[str, Any], faults: Faults) -> None:
@@ -147,14 +148,7 @@ def _volumes(values: Mapping[str, Any], faults: Faults) -> None:
             faults.add(at, f"{problem}. Give claim: NAME for a volume of the team, or scratch: 50Gi for empty space.")
         elif has == ["scratch"] and volume["read_only"] is True:
             faults.add(f"{at}.read_only", f"{at} is scratch space, which begins empty. Remove read_only.")
-    _unique(
-        [
-            (f"volumes.{i}.path", v["path"] if v["path"] is BAD else v["path"].rstrip("/"))
-            for i, v in enumerate(volumes)
-        ],
-        "is mounted twice",
-        faults,
-    )
+    _unique([(f"volumes.{i}.path", v["path"]) for i, v in enumerate(volumes)], "is mounted twice", faults)
 
 
 def _framework(values: Mapping[str, Any], faults: Faults) -> None:

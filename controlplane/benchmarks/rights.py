@@ -19,14 +19,16 @@ FENCES = ("ResourceQuota", "NetworkPolicy")  # of a team's namespace; the others
 FORBIDDEN = 403
 
 
-def scheduler(cluster: TestCluster, team_names: Iterable[str], *, is_fenced: bool = True) -> Path:
+def scheduler(
+    cluster: TestCluster, team_spaces: Iterable[str | TeamSpace], *, is_fenced: bool = True, site: Site = SITE
+) -> Path:
     """Give the cluster accounts, rights and these teams' namespaces; a kubeconfig of the scheduler, once it may work.
 
     Without fences there are no admission policies, quotas and network policies.
     """
-    spaces = [TeamSpace(name) for name in team_names]
-    made = [*system.system(SITE), *(policy.policies(SITE) if is_fenced else ())]
-    made += [one for space in spaces for one in teams.team(SITE, space) if is_fenced or one["kind"] not in FENCES]
+    spaces = [one if isinstance(one, TeamSpace) else TeamSpace(one) for one in team_spaces]
+    made = [*system.system(site), *(policy.policies(site) if is_fenced else ())]
+    made += [one for space in spaces for one in teams.team(site, space) if is_fenced or one["kind"] not in FENCES]
     cluster.apply(made)
     token = cluster.token(ACCOUNT)
     paths = ["/api/v1/nodes?limit=1", *(f"{_in(space)}/pods/none" for space in spaces)]

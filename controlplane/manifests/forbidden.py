@@ -10,8 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.cluster.kubernetes import names, pods
+from controlplane.cluster.kubernetes.distributed import MOST_HOSTS
 from controlplane.cluster.port import PodSpec
-from controlplane.manifests.forbidden_pods import CHANGES, LABELS_WRONG, NO_GPU_CHANGES
+from controlplane.manifests.forbidden_pods import (
+    CHANGES,
+    LABELS_WRONG,
+    NO_GPU_CHANGES,
+    ROLE_LABELS_WRONG,
+    role_variables_wrong,
+)
 from controlplane.manifests.site import Json, Site, obj
 from controlplane.spec import parse
 from gpushare.gpu import WHOLE
@@ -24,6 +31,13 @@ REGISTRY = "registry.example/"
 SCHEDULER, PROVISIONER, ADMIN, OWNER = "scheduler", "provisioner", "admin", "owner"
 MERGE, JSON = "application/merge-patch+json", "application/json"
 FENCED_GPUS = 8  # of the team by ResourceQuota
+_SERVERS = {"name": "param-ps", "count": 2, "resources": {"cpu": 1}}
+_WITH_ROLES: dict[str, Any] = {
+    "framework": "tensorflow",
+    "workers": {"count": 2},
+    "roles": [_SERVERS, {"name": "evaluator", "resources": {"gpus": 1}}],
+}
+_MEMBERS = 5  # of that gang: its companions, then its workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,8 @@ def attempts(site: Site) -> list[Attempt]:
 
 def allowed(site: Site) -> list[Attempt]:
     """Pods as the builder makes them, of every kind: the fences must let these through."""
+    members = [_pod(site, rank=rank, **_WITH_ROLES) for rank in range(_MEMBERS)]
+    members.append(_pod(site, rank=MOST_HOSTS - 1, **{**_WITH_ROLES, "workers": {"count": MOST_HOSTS - 3}}))
     jobs: list[dict[str, Any]] = [
         {},
         {"resources": {"gpu_share": {"guarantee": 0.3, "memory": "1Gi"}, "shared_memory": "64Mi"}},
@@ -57,7 +73,10 @@ def allowed(site: Site) -> list[Attempt]:
         {"type": "inference", "port": 80, "checkpoint": None},
         {"team": ROOMY, "run_as_user": 0},
     ]
-    return [Attempt(f"allowed {job}", SCHEDULER, "POST", *_post(site, _pod(site, **job))) for job in jobs]
+    return [
+        *(Attempt(f"allowed {job}", SCHEDULER, "POST", *_post(site, _pod(site, **job))) for job in jobs),
+        *(Attempt(f"member {n} of a gang", SCHEDULER, "POST", *_post(site, pod)) for n, pod in enumerate(members)),
+    ]
 
 
 def prerequisites(site: Site) -> list[Json]:
@@ -85,15 +104,16 @@ def existing(site: Site) -> list[Attempt]:
     ]
 
 
-def _pod(site: Site, *, uid: str = UID, **changes: Any) -> dict[str, Any]:
+def _pod(site: Site, *, uid: str = UID, rank: int = 0, **changes: Any) -> dict[str, Any]:
     """A pod of the builder's from a small job file."""
     small = {"type": "training", "name": "hello", "team": TEAM, "image": f"{REGISTRY}app:1", "resources": {"gpus": 1}}
     spec = parse({key: value for key, value in {**small, **changes}.items() if value is not None})
-    ask = spec.resources
+    companions = [role.ask for role in spec.roles for _ in range(role.count)]
+    ask = companions[rank] if rank < len(companions) else spec.resources
     milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
-    size = spec.workers.count
+    size = spec.workers.count + len(companions)
     worker = PodSpec(
-        uid, 1, 0, size, "", (), milli, memory, ask.cpu_milli, ask.memory, spec.team, spec.document()
+        uid, 1, rank, size, "", (), milli, memory, ask.cpu_milli, ask.memory, spec.team, spec.document()
     )  # fmt: skip
     return pods.build(worker, namespace=names.namespace(spec.team, site.prefix))
 
@@ -130,12 +150,35 @@ def _pods(site: Site) -> Iterator[Attempt]:
         pod = _pod(site)
         pod["metadata"][field] = {k: v for k, v in {**pod["metadata"][field], key: text}.items() if v is not None}
         yield Attempt(f"{field} {key}={text}", SCHEDULER, "POST", *_post(site, pod))
+    for name, pod in _of_gangs(site):
+        yield Attempt(name, SCHEDULER, "POST", *_post(site, pod))
     greedy = _pod(site, resources={"gpus": FENCED_GPUS})
     yield Attempt("more GPUs than the quota", SCHEDULER, "POST", *_post(site, greedy))
     # Root, at the level that allows it, still gains nothing.
     for path, value in (("allowPrivilegeEscalation", True), ("capabilities", {"drop": ["ALL"], "add": ["SETUID"]})):
         pod = _changed(_pod(site, team=ROOMY), f"spec.containers.0.securityContext.{path}", value)
         yield Attempt(f"at baseline: {path}={value}", SCHEDULER, "POST", *_post(site, pod))
+
+
+def _of_gangs(site: Site) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What says which role a member has, and where the others are, is bound to the pod and its gang."""
+    for labels in ROLE_LABELS_WRONG:
+        pod = _pod(site, **_WITH_ROLES)
+        given = {**pod["metadata"]["labels"], **labels}
+        pod["metadata"]["labels"] = {key: text for key, text in given.items() if text is not None}
+        yield f"in a gang: labels {labels}", pod
+    own, other = f"{UID}-1-0.w-{UID}", f"{EXISTING}-1-0.w-{EXISTING}"
+    for name, value in role_variables_wrong(own, other):
+        pod = _pod(site, **_WITH_ROLES)
+        env = [one for one in pod["spec"]["containers"][0]["env"] if one["name"] != name]
+        pod["spec"]["containers"][0]["env"] = [*env, {"name": name, **value}]
+        yield f"in a gang: {name}={value}", pod
+    for name, text in (("WEFT_ROLE", "worker"), ("WEFT_ROLE_INDEX", "0"), ("WEFT_HOSTS_WORKER", own)):
+        pod = _changed(_pod(site), "spec.containers.0.env.+", {"name": name, "value": text})
+        yield f"without roles: {name}={text}", pod
+    notebook = _pod(site, type="notebook")
+    notebook["metadata"]["labels"] |= {names.ROLE: "worker", names.ROLE_INDEX: "0"}
+    yield "a notebook with a role", notebook
 
 
 def _of_others(site: Site) -> Iterator[Attempt]:

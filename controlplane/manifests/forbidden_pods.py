@@ -69,6 +69,20 @@ _MOUNTS: tuple[Change, ...] = (
         for path in (
             *("/proc", "/proc/self", "/sys", "/sys/fs/cgroup", "/dev", "/dev/nvidia0", "/etc", "/etc/ld.so.preload"),
             *("/run", "/var/run", "/usr/local/nvidia", "/usr/local/nvidia/lib64", "/usr/local/cuda", "/"),
+            *(
+                "//etc",
+                "/./etc",
+                "/etc/",
+                "/etc/.",
+                "/usr//local/nvidia",
+                "//dev",
+                "/dev//shm",
+                "/var//run",
+                "//",
+                "/.",
+            ),
+            *("/data/../etc", "/..", "/data/", "/data//x", "/data/./x", "/data/.", "/data/x/..", "data", "./data"),
+            *("/var", "/usr", "/usr/local", "/data:/etc", "/data\n"),
         )
     ),
     (f"{_MAIN}.volumeMounts.0.subPath", "x"),
@@ -228,3 +242,34 @@ LABELS_WRONG: tuple[tuple[str, str, str | None], ...] = (
         )
     ),
 )
+
+
+def _each(key: str, *values: str) -> list[dict[str, str | None]]:
+    return [{key: value} for value in values]
+
+
+ROLE_LABELS_WRONG: tuple[dict[str, str | None], ...] = (  # of the first member of a gang, param-ps 0
+    {names.ROLE: None},
+    {names.ROLE_INDEX: None},
+    {names.ROLE: None, names.ROLE_INDEX: None},
+    {names.ROLE: "evaluator"},
+    *_each(names.ROLE, "PS", "param_ps", "param.ps", "", "p" * 41),
+    *_each(names.ROLE_INDEX, "1", "00", "x", "", "4096"),
+    {names.KIND: "notebook"},
+)
+
+
+def role_variables_wrong(own: str, other: str) -> tuple[Change, ...]:
+    """Variables of that member, each wrong; own, other: a host of its gang, and of another one."""
+    secret = {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    hosts = (
+        *("", "evil.test", other, f"{own},{other}", f"{other},{own}", f"{own},evil.test,{own}", f"{own},", f",{own}"),
+        *(f"{own} {own}", f"{own},{own} ", own.upper(), own.replace("-0.", "-x."), own.replace("-0.", "-.")),
+    )
+    return (
+        *((name, {"value": text}) for name in ("WEFT_ROLE", "WEFT_ROLE_INDEX") for text in ("", "worker", "1", "x")),
+        *((name, secret) for name in ("WEFT_ROLE", "WEFT_ROLE_INDEX", "WEFT_HOSTS_WORKER")),
+        *(("WEFT_HOSTS_WORKER", {"value": text}) for text in hosts),
+        *((name, {"value": own}) for name in ("WEFT_HOSTS", "WEFT_HOSTS_", "WEFT_HOSTS_a", "weft_hosts_worker")),
+        *((name, {"value": "param-ps"}) for name in ("weft_role", "WEFT_ROLES", "WEFT_TOKEN")),
+    )

@@ -7,10 +7,12 @@ well; the rules here hold at level `baseline` too, and for what PodSecurity does
 import json
 from dataclasses import dataclass
 
-from controlplane.cluster.kubernetes import names, pods
+from controlplane import jobfile
+from controlplane.cluster.kubernetes import distributed, names, pods
 from controlplane.cluster.kubernetes.volumes import SHARED_MEMORY_PATH
 from controlplane.jobfile import RESERVED_ENV, RESERVED_PATHS
 from controlplane.manifests.site import BASELINE, SCHEDULER, Site
+from scheduler.workload import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +25,17 @@ class Rule:
 
 
 LABELS = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND, names.ATTEMPT, names.RANK)
+LABELS_OF_ROLES = (names.ROLE, names.ROLE_INDEX)  # of a gang with roles
 ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.DIGEST)
 # Labels of its node that the API server gives a pod when it is bound (admission plugin PodTopologyLabels).
 OF_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 # Put on every pod by the API server itself.
 DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+# Reserved variables that the builder sets all the same; their values are bound by rules of their own.
+OWN_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", distributed.ROLE, distributed.ROLE_INDEX)
+HOSTS_OF_ROLE = f"'^{distributed.HOSTS}[A-Z0-9_]{{1,40}}$'"  # CEL
+NORMAL_PATH = r"^(/[^/:\x00-\x1f\x7f]+)+$"
+DOTS = r"/\.\.?(/|$)"
 MOST_GRACE_SECONDS = 3600  # of a job file's checkpoint.grace
 FROM_BINDING = f"metadata.annotations['{names.GPUS}']"
 ABSENT = (  # of a pod's spec: nothing here is ever ours
@@ -62,6 +70,7 @@ def variables(site: Site) -> dict[str, str]:
         "requests": "has(variables.main.resources) && has(variables.main.resources.requests)"
         " ? variables.main.resources.requests : {}",
         "env": "has(variables.main.env) ? variables.main.env : []",
+        "hasRole": f"{text(names.ROLE)} in variables.labels",
         "volumes": "has(object.spec.volumes) ? object.spec.volumes : []",
         "mounts": "has(variables.main.volumeMounts) ? variables.main.volumeMounts : []",
         "tolerations": "has(object.spec.tolerations) ? object.spec.tolerations : []",
@@ -71,7 +80,7 @@ def variables(site: Site) -> dict[str, str]:
 
 def rules(site: Site) -> list[Rule]:
     """All rules for a pod in a team's namespace."""
-    return [*_whose(), *_spec(), *_security(), *_container(site), *_storage(), *_devices(site)]
+    return [*_whose(), *_spec(), *_security(), *_container(site), *_roles(), *_storage(), *_devices(site)]
 
 
 def text(value: str) -> str:
@@ -107,7 +116,7 @@ def _whose() -> list[Rule]:
         ),
         Rule(
             f"{texts(LABELS)}.all(k, k in variables.labels)"
-            f" && variables.labels.all(k, !k.contains('/') || k in {texts(LABELS)}"
+            f" && variables.labels.all(k, !k.contains('/') || k in {texts((*LABELS, *LABELS_OF_ROLES))}"
             f" || (!variables.isNew && k in {texts(OF_NODE)}))",
             "labels with a prefix must be Weft's own, and all of them",
         ),
@@ -219,7 +228,8 @@ def _container(site: Site) -> list[Rule]:
             "host ports are not allowed",
         ),
         Rule(
-            f"variables.env.all(e, !e.name.matches({reserved}) || e.name == 'NVIDIA_VISIBLE_DEVICES')",
+            f"variables.env.all(e, !e.name.matches({reserved}) || e.name in {texts(OWN_VARIABLES)}"
+            f" || e.name.matches({HOSTS_OF_ROLE}))",
             "env sets a variable that decides about GPUs or about what is loaded",
         ),
         Rule(
@@ -231,6 +241,46 @@ def _container(site: Site) -> list[Rule]:
             "variables.env.all(e, !has(e.valueFrom) || has(e.valueFrom.secretKeyRef)"
             f" || (e.name == 'NVIDIA_VISIBLE_DEVICES' && {reference}))",
             "env takes values from the team's secrets only",
+        ),
+    ]
+
+
+def _roles() -> list[Rule]:
+    """Which role a member of a gang has, and where the others are: as `cluster.kubernetes.distributed` says it."""
+    kind, role, index, rank = (
+        f"variables.labels[{text(key)}]" for key in (names.KIND, names.ROLE, names.ROLE_INDEX, names.RANK)
+    )
+    is_role = f"{role}.matches('^[a-z0-9]([a-z0-9-]{{0,38}}[a-z0-9])?$')"
+    is_index = f"{index}.matches('^(0|[1-9][0-9]{{0,4}})$') && int({index}) <= int({rank})"
+    told = {distributed.ROLE: role, distributed.ROLE_INDEX: index}
+    # The name of a host is begin, a rank, end. All begins and ends but the outer ones become a space, which no host
+    # holds: what is left is ranks. That costs one pass over a list of up to 1,000 hosts.
+    begin = f"variables.labels[{text(names.WORKLOAD)}] + '-' + variables.labels[{text(names.ATTEMPT)}] + '-'"
+    end = f"'.' + {text(names.gang_service(''))} + variables.labels[{text(names.WORKLOAD)}]"
+    are_hosts = (
+        f"has(e.value) && e.value.startsWith({begin}) && e.value.endsWith({end}) && !e.value.contains(' ')"
+        f" && size(e.value) > size({begin}) + size({end})"
+        f" && e.value.substring(size({begin}), size(e.value) - size({end}))"
+        f".replace({end} + ',' + {begin}, ' ').matches('^[0-9]{{1,5}}( [0-9]{{1,5}})*$')"
+    )
+    return [
+        Rule(
+            f"variables.hasRole == ({text(names.ROLE_INDEX)} in variables.labels)"
+            f" && (!variables.hasRole || ({kind} == {text(Kind.TRAINING.value)} && {is_role} && {is_index}))",
+            f"{names.ROLE} and {names.ROLE_INDEX} are a role's name and a number in it, on members of a gang only",
+        ),
+        *(
+            Rule(
+                f"(!variables.hasRole || variables.env.exists(e, e.name == {text(name)}))"
+                f" && variables.env.all(e, e.name != {text(name)}"
+                f" || (variables.hasRole && has(e.value) && e.value == {label}))",
+                f"{name} must be what the label of the pod says, in a gang with roles only",
+            )
+            for name, label in told.items()
+        ),
+        Rule(
+            f"variables.env.all(e, !e.name.matches({HOSTS_OF_ROLE}) || (variables.hasRole && {are_hosts}))",
+            f"{distributed.HOSTS}<ROLE> must be hosts of the pod's own gang, in a gang with roles only",
         ),
     ]
 
@@ -249,8 +299,12 @@ def _storage() -> list[Rule]:
             "subPath and mountPropagation are not allowed",
         ),
         Rule(
+            f"variables.mounts.all(m, m.mountPath.matches({text(NORMAL_PATH)}) && !m.mountPath.matches({text(DOTS)}))",
+            "a mount's path must be absolute and written in one way only: no //, no part . or .., no / at its end",
+        ),
+        Rule(
             f"variables.mounts.all(m, m.mountPath == {text(SHARED_MEMORY_PATH)} || !({inside}))"
-            " && variables.mounts.all(m, !m.mountPath.contains('..') && m.mountPath != '/')",
+            f" && variables.mounts.all(m, !(m.mountPath in {texts(jobfile.ABOVE_RESERVED)}))",
             "a mount covers a path of the system",
         ),
     ]

@@ -1,8 +1,9 @@
+import posixpath
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controlplane import jobfile, quantities
@@ -108,6 +109,52 @@ def test_volumes_are_by_claim_or_scratch_only() -> None:
     assert named["volumes.0"].startswith("volumes.0 has neither claim nor scratch. Give claim: NAME")
     assert named["volumes.1"].startswith("volumes.1 has both claim and scratch.")
     assert named["volumes.2.read_only"] == "volumes.2 is scratch space, which begins empty. Remove read_only."
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("//etc", "which is the system's. Choose a path such as /data."),
+        ("/./etc", "which is the system's."),
+        ("/usr//local/nvidia", "which is the system's."),
+        ("//dev", "which is the system's."),
+        ("/var//run/x", "which is the system's."),
+        ("/usr/local/", "which is the system's."),
+        ("//", "which is the system's."),
+        ("/data/../etc", "which holds `..`. Write the path without it."),
+        ("/data/", '"/data/". Write it as /data.'),
+        ("/data//x", "Write it as /data/x."),
+        ("/data/./x/.", "Write it as /data/x."),
+        ("//data", "Write it as /data."),
+        ("data", "Give an absolute path"),
+        ("/a:b", "without `:`"),
+    ],
+)
+def test_a_mount_path_has_one_way_to_be_written(path: str, said: str) -> None:
+    assert said in faults({**HELLO, "volumes": [{"claim": "c", "path": path}]})["volumes.0.path"]
+
+
+@given(st.sampled_from(("", *jobfile.RESERVED_PATHS)), st.text("/.ab", max_size=12))
+@example("", "/a/b")
+def test_a_path_without_fault_is_normal_and_neither_in_nor_above_a_reserved_one(head: str, tail: str) -> None:
+    path = head + tail
+    is_normal = path == posixpath.normpath(path) and path[:1] == "/" != path[1:2] and ".." not in path.split("/")
+    reserved = [f"{one}/" for one in jobfile.RESERVED_PATHS]
+    covers = any(f"{path}/".startswith(one) or one.startswith(f"{path.rstrip('/')}/") for one in reserved)
+    assert (jobfile.PATH.fault(path) == "") == (is_normal and not covers)
+
+
+def test_a_role_sets_no_variable_that_a_secret_sets() -> None:
+    secrets = [{"name": "s", "key": "k", "env": "TOKEN"}]
+    role = {"name": "ps", "resources": {"cpu": 1}, "env": {"TOKEN": "x"}}
+    named = faults({**HELLO, "secrets": secrets, "roles": [role]})
+    assert named == {"roles.0.env": "roles.0.env: TOKEN is set twice. Keep one."}
+
+
+@pytest.mark.parametrize("key", [".", "..", "..data"])
+def test_a_secrets_key_is_one_that_kubernetes_can_have(key: str) -> None:
+    named = faults({**HELLO, "secrets": [{"name": "s", "key": key, "env": "TOKEN"}]})
+    assert named["secrets.0.key"].endswith("which no key of a secret may be. Rename the key.")
 
 
 def test_other_devices_are_named_by_domain_and_never_gpus() -> None:

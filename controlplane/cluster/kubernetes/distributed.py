@@ -20,6 +20,7 @@ MASTER_PORT = 29_500  # torch's own default
 TENSORFLOW_PORT = 2222
 TENSORFLOW = "tensorflow"
 EVALUATOR = "evaluator"
+ROLE, ROLE_INDEX, HOSTS = "WEFT_ROLE", "WEFT_ROLE_INDEX", "WEFT_HOSTS_"
 MOST_HOSTS = 1000  # members of a gang: one variable holds 128 KiB
 
 
@@ -69,10 +70,10 @@ def _usual(pod: PodSpec) -> dict[str, str]:
 def _role(pod: PodSpec) -> dict[str, str]:
     """Which role it has, and where all of each role are; no such lists where one variable has no room for them."""
     name, number = members.role_of(pod.spec, pod.rank)
-    values = {"WEFT_ROLE": name, "WEFT_ROLE_INDEX": str(number)}
+    values = {ROLE: name, ROLE_INDEX: str(number)}
     if _most(pod) <= MOST_HOSTS:
         for role, ranks in _by_role(pod).items():
-            variable = f"WEFT_HOSTS_{role.upper().replace('-', '_')}"
+            variable = f"{HOSTS}{role.upper().replace('-', '_')}"
             values[variable] = ",".join(host(pod, rank) for rank in ranks)
     return values
 

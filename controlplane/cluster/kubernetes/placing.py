@@ -214,7 +214,10 @@ class Placing:
                 raise
 
     def _manifest(self, pod: PodSpec) -> Json:
-        return pods.build(pod, namespace=names.namespace(pod.namespace, self._prefix))
+        try:
+            return pods.build(pod, namespace=names.namespace(pod.namespace, self._prefix))
+        except ValueError as error:  # a stored job file that no job file may be any more
+            raise RefusedError(422, "Invalid", str(error)) from error
 
     def _namespace(self, pod: PodSpec) -> str:
         return names.namespace(pod.namespace, self._prefix)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from controlplane import jobfile
+
 Json = dict[str, Any]
 
 SHARED_MEMORY = "shared-memory"
@@ -23,14 +25,20 @@ def volumes(spec: Mapping[str, Any]) -> list[Json]:
 
 
 def mounts(spec: Mapping[str, Any]) -> list[Json]:
-    """The container's mounts."""
+    """The container's mounts. Raises ValueError for a path that no job file may hold, however it was stored."""
     found: list[Json] = [
-        {"name": name, "mountPath": str(given["path"]), **({"readOnly": True} if given.get("read_only") else {})}
+        {"name": name, "mountPath": _path(str(given["path"])), **({"readOnly": True} if given.get("read_only") else {})}
         for name, given in _named(spec)
     ]
     if _shared_memory_mib(spec):
         found.append({"name": SHARED_MEMORY, "mountPath": SHARED_MEMORY_PATH})
     return found
+
+
+def _path(path: str) -> str:
+    if fault := jobfile.PATH.fault(path):
+        raise ValueError(f"A volume's path is {path!r}{fault}")
+    return path
 
 
 def _named(spec: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 QUANTITY = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 FORBIDDEN_ENV = re.compile(r"NVIDIA_.*|CUDA_.*|GPU_DEVICE_ORDINAL|ROCR?_.*|HIP_.*|LD_.*|KUBERNETES_.*|WEFT_.*", re.I)
+OF_ROLES = re.compile("WEFT_(ROLE|ROLE_INDEX|HOSTS_.*)$")
 DNS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 LABEL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,61})?[A-Za-z0-9]|")
 
@@ -33,6 +34,7 @@ def violations(pod: dict[str, Any], *, team: str, namespace: str) -> list[str]:
         "pull": main["imagePullPolicy"] == "Always",
         "mounts": {m["name"] for m in main.get("volumeMounts", ())} == {v["name"] for v in spec["volumes"]},
         "devices": _devices_are_right(main),
+        "roles": _roles_are_right(meta["name"], meta["labels"], main),
         "variables": len(names := [v["name"] for v in main.get("env", ())]) == len(set(names)),
     }
     return found + [name for name, is_met in demands.items() if not is_met]
@@ -40,13 +42,30 @@ def violations(pod: dict[str, Any], *, team: str, namespace: str) -> list[str]:
 
 def _devices_are_right(main: dict[str, Any]) -> bool:
     """Without whole GPUs the variable is ours: `void`, or what the pod was bound to."""
-    variables = [v for v in main.get("env", ()) if FORBIDDEN_ENV.fullmatch(v["name"])]
+    variables = [v for v in main.get("env", ()) if FORBIDDEN_ENV.fullmatch(v["name"]) and not OF_ROLES.match(v["name"])]
     if "nvidia.com/gpu" in main["resources"]["limits"]:
         return not variables
     bound = {"fieldRef": {"fieldPath": "metadata.annotations['internal.weft.dev/gpus']"}}
     return variables in (
         [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
         [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": bound}],
+    )
+
+
+def _roles_are_right(name: str, labels: dict[str, str], main: dict[str, Any]) -> bool:
+    """In a gang with roles: the member's own, as its labels say, and hosts of the gang. Elsewhere nothing of it."""
+    found = {v["name"]: v.get("value", "") for v in main.get("env", ()) if OF_ROLES.match(v["name"])}
+    role, index = labels.get("weft.dev/role"), labels.get("weft.dev/role-index")
+    if role is None or index is None:
+        return role is index is None and not found
+    workload, attempt, rank = name.rsplit("-", 2)
+    host = rf"{workload}-{attempt}-[0-9]+\.w-{workload}"
+    return (
+        labels["weft.dev/kind"] == "training"
+        and int(index) <= int(rank)
+        and (found.pop("WEFT_ROLE"), found.pop("WEFT_ROLE_INDEX")) == (role, index)
+        and all(re.fullmatch(f"({host},)*{host}", hosts) for hosts in found.values())
+        and all(re.fullmatch("WEFT_HOSTS_[A-Z0-9_]+", variable) for variable in found)
     )
 
 
@@ -82,10 +101,13 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_path(value: Any) -> bool:
-    banned = ("/proc", "/sys", "/etc", "/run", "/var/run", "/usr/local/nvidia", "/usr/local/cuda")
-    is_shm = value == "/dev/shm"
-    inside = any(value == p or value.startswith(p + "/") for p in (*banned, "/dev"))
-    return isinstance(value, str) and value.startswith("/") and ".." not in value.split("/") and (is_shm or not inside)
+    """Of one way to be written, and neither in nor above what is the system's."""
+    if value == "/dev/shm":
+        return True
+    parts = str(value).split("/")
+    is_normal = len(parts) > 1 and parts[0] == "" and not {"", ".", ".."} & set(parts[1:]) and ":" not in value
+    banned = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/usr/local/nvidia", "/usr/local/cuda")
+    return is_normal and not any(f"{value}/".startswith(f"{p}/") or p.startswith(f"{value}/") for p in banned)
 
 
 _empty = _one_of([], {})
@@ -95,7 +117,7 @@ RULES: list[tuple[str, Callable[[Any], bool]]] = [
     (">kind", _one_of("Pod")),
     (">metadata>(name|namespace)", _matches(DNS)),
     (
-        r">metadata>labels>(weft\.dev/(workload|team|name|kind)|internal\.weft\.dev/(attempt|rank)|[^/]+)",
+        r">metadata>labels>(weft\.dev/(workload|team|name|kind|role|role-index)|internal\.weft\.dev/(attempt|rank)|[^/]+)",
         _matches(LABEL),
     ),
     (r">metadata>annotations>internal\.weft\.dev/(milli|gpu-memory)", _matches(re.compile("[0-9]+"))),

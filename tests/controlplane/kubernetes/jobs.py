@@ -17,7 +17,7 @@ _texts = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), max_siz
 _variables = st.sampled_from(
     ["EPOCHS", "PATH", "RANK", "MASTER_ADDR", "TF_CONFIG", "PET_NNODES", "HOME", "_x", "NCCL_DEBUG", "NVIDI", "CUDA"]
 )
-_paths = st.sampled_from(["/data", "/scratch", "/a/b", "/work", "/opt/x", "/home/me", "/mnt/d", "/devices"])
+_paths = st.sampled_from(["/data", "/a..b", "/a/b", "/work", "/opt/x", "/usr/share/x", "/mnt/d", "/devices"])
 _mib = st.sampled_from(["1Mi", "512Mi", "1Gi", "1.5Gi", "100G", "3Ti"])
 _labels = st.dictionaries(
     st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,10}[A-Za-z0-9])?", fullmatch=True),
@@ -71,12 +71,29 @@ def _head(kind: str) -> dict[str, st.SearchStrategy[Any]]:
     return {"type": st.just(kind), "name": _names, "team": _names, "image": image, "resources": _resources}
 
 
+_roles = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from(["ps", "evaluator", "0-x", "e" * 40]), "resources": _resources},
+        optional={
+            "count": st.integers(1, 3),
+            "image": st.just("registry.example/ps:1"),
+            "command": st.lists(_texts, max_size=2),
+            "args": st.lists(_texts, max_size=2),
+            "env": st.dictionaries(_variables, _texts, max_size=3),
+        },
+    ),
+    max_size=3,
+    unique_by=lambda role: role["name"],
+)
+
+
 job_files: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.fixed_dictionaries(
         _head("training"),
         optional={
             **_common,
             "workers": _gangs,
+            "roles": _roles,
             "ports": _ports,
             "framework": st.sampled_from(["pytorch", "tensorflow"]),
             "checkpoint": st.fixed_dictionaries({"grace": st.sampled_from(["1s", "1.5s", "30s", "1h"])}),
@@ -118,5 +135,6 @@ def job(**changes: Any) -> dict[str, Any]:
 def pods(draw: st.DrawFn) -> PodSpec:
     """Some worker of some job."""
     file = draw(job_files)
-    most = parse(file).workers.max
+    spec = parse(file)
+    most = spec.workers.max + sum(role.count for role in spec.roles)
     return pod_of(file, rank=draw(st.integers(0, most - 1)), size=most, attempt=draw(st.integers(1, 99)))

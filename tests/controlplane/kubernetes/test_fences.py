@@ -2,26 +2,20 @@
 
 import io
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from django.core.management import CommandError, call_command
-from hypothesis import HealthCheck, given, settings
 
 from controlplane.benchmarks import manifests as benchmark
-from controlplane.cluster.kubernetes import pods as builder
-from controlplane.cluster.kubernetes import services
-from controlplane.cluster.port import PodSpec
 from controlplane.manifests import policy, system, teams
-from controlplane.manifests.site import BASELINE, Site, TeamSpace
+from controlplane.manifests.site import Site, TeamSpace
 from controlplane.models import NodePool, PodSecurity, Quota, Team
 from controlplane.services import teams as team_service
 from controlplane.testbed.kubernetes import TestCluster
 from tests.controlplane.kubernetes.fences import DRY, in_force, out_of_force, refusal
-from tests.controlplane.kubernetes.jobs import pods
 
 SITE = Site()
 
@@ -49,22 +43,6 @@ def test_what_is_forbidden_is_refused_even_past_the_builder(kubernetes: TestClus
     assert [(a.attempt.name, a.refusal) for a in done.allowed if a.refusal] == [], "the builder's own, refused"
     assert done.rejected == len(done.fenced) >= 200
     assert {a.fence for a in done.fenced} == {"policy", "PodSecurity", "ResourceQuota"}
-
-
-def test_the_api_server_takes_whatever_the_builder_makes(kubernetes: TestCluster) -> None:
-    fenced(kubernetes, TeamSpace("nlp", BASELINE))
-    token = kubernetes.token("weft/weft-scheduler")
-
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    @given(pods())
-    def accepted(pod: PodSpec) -> None:
-        mine = replace(pod, namespace="nlp")
-        made = builder.build(mine, namespace="weft-nlp")
-        kubernetes.request("POST", f"/api/v1/namespaces/weft-nlp/pods{DRY}", made, token=token)
-        if service := services.build(mine, namespace="weft-nlp"):
-            kubernetes.request("POST", f"/api/v1/namespaces/weft-nlp/services{DRY}", service, token=token)
-
-    accepted()
 
 
 SCHEDULER, READER, PROVISIONER, WEB = (f"weft-{name}" for name in ("scheduler", "reader", "provisioner", "web"))

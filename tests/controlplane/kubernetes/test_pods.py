@@ -124,6 +124,20 @@ def test_volumes_are_claims_scratch_space_and_shared_memory() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("//etc", "/./etc", "/usr//local/nvidia", "//dev", "/var//run", "/data/../etc", "/data/", "/data/.", "data"),
+        *("/", "//", "/etc", "/dev/shm", "/var", "/usr/local", "/x:y", "/x\n"),  # noqa: S108 - in a container
+    ],
+)
+def test_a_stored_job_file_whose_mount_is_no_normal_path_becomes_no_pod(path: str) -> None:
+    pod = pod_of(job(volumes=[{"claim": "data", "path": "/data"}]))
+    stored = replace(pod, spec={**pod.spec, "volumes": [{"claim": "data", "path": path}]})
+    with pytest.raises(ValueError, match=r"^A volume's path is "):
+        builder.build(stored, namespace="weft-nlp")
+
+
 def test_secrets_are_named_and_never_read() -> None:
     pod = built(secrets=[{"name": "tracker", "key": "token", "env": "TOKEN"}], pull_secrets=["registry"])
     assert env(pod)["TOKEN"] == {"secretKeyRef": {"name": "tracker", "key": "token"}}
