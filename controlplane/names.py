@@ -5,11 +5,12 @@ the direction of text go (Unicode TR 36). Capitals count when a name is compared
 """
 
 import re
+import string
 import unicodedata
 
 MOST_LENGTH = 150
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.@+-]*[A-Za-z0-9_])?")
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.@+-]+")  # `/` is a service account's
+_IN_NAMES = frozenset(f"{string.ascii_letters}{string.digits}_.@+-")  # `/` is a service account's
 
 
 def username_fault(name: str) -> str:
@@ -26,4 +27,5 @@ def username_of(text: str, length: int = 120) -> str:
     """The user name that is nearest to what an identity provider calls somebody: letters lose their accents."""
     plain = unicodedata.normalize("NFKD", text)
     bare = "".join(letter for letter in plain if not unicodedata.combining(letter))
-    return _NOT_IN_NAMES.sub("-", bare)[:length].strip(".@+-_") or "user"
+    words = "".join(letter if letter in _IN_NAMES else " " for letter in bare).split()
+    return "-".join(words)[:length].strip(".@+-_") or "user"

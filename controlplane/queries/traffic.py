@@ -22,7 +22,7 @@ LEARN_SECONDS = 3600.0  # of rows before the first round: they say what a replic
 def known(uids: Iterable[str], start: float, end: float) -> dict[str, Service]:
     """The services of which requests are known between these times (cluster clock); their replicas are as recorded."""
     columns = ("pk", "spec", "first_started_at")
-    rows = list(Workload.objects.filter(pk__in=list(uids)).values_list(*columns))
+    rows = list(Workload.objects.filter(pk__among=list(uids)).values_list(*columns))
     world = ClusterState.objects.exclude(preset="").filter(is_simulated=True).first()
     found: dict[str, Service | None] = {}
     if world is not None:
@@ -35,7 +35,7 @@ def known(uids: Iterable[str], start: float, end: float) -> dict[str, Service]:
 
 
 def _windows(uids: list[UUID], since: float, until: float) -> dict[UUID, list[Sample]]:
-    rows = ServiceWindow.objects.filter(workload__in=uids, start__gte=since, start__lt=until).order_by("start")
+    rows = ServiceWindow.objects.filter(workload__among=uids, start__gte=since, start__lt=until).order_by("start")
     columns = ("workload", "start", "replicas", "requests_per_second", "p95_seconds")
     samples: dict[UUID, list[Sample]] = {}
     for uid, start, *values in rows.values_list(*columns):
