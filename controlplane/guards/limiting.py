@@ -51,7 +51,8 @@ SENT_AWAY = frozenset({301, 302, 401, 403})  # the answers to a token or session
 SIGN_IN = frozenset({"/login/", "/api/v1/login"})
 TOO_MANY = "Too many requests at once. Try again in {wait} s."
 WRONG = 4  # what a wrong token costs its address beside the request: it was looked up, and noted
-AT_ONCE = 2.0  # s; what strangers have saved up together
+# s; what strangers have saved up together: a pipeline that begins sends dozens of requests with a token not seen yet.
+AT_ONCE = 10.0
 
 
 class RateLimit:

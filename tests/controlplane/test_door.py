@@ -16,7 +16,7 @@ from controlplane.services import logins
 @pytest.fixture
 def few(settings: Any) -> None:
     """One unknown token, and one sign-in of strangers."""
-    settings.RATE_LIMITS = {**settings.RATE_LIMITS, "strangers": 0.5, "sign_ins": 0.04}
+    settings.RATE_LIMITS = {**settings.RATE_LIMITS, "strangers": 0.1, "sign_ins": 0.04}
 
 
 def request(path: str = "/api/v1/queue", token: str = "", address: str = "10.3.0.1") -> dict[str, Any]:

@@ -151,6 +151,7 @@ def _copy(one: Workload, count: int) -> None:
         values = ", ".join(new.get(name, f't."{name}"') for name in columns)
         with connection.cursor() as cursor:
             cursor.execute(f'INSERT INTO "{table}" ({names}) SELECT {values} FROM "{table}" t, {numbers}', [count])
+            cursor.execute(f'ANALYZE "{table}"')  # as Postgres does by itself, some time after so many rows
 
 
 # --- lists that are written in the code, and no others ------------------------------------------

@@ -24,7 +24,7 @@ PASSWORD = "a long password of mia's"
 @pytest.fixture
 def narrow(settings: Any) -> Any:
     """50 requests of an address without a password in a window; of strangers together two at once, and two sign-ins."""
-    few = {"anonymous": 5.0, "strangers": 1.0, "sign_ins": 0.08}
+    few = {"anonymous": 5.0, "strangers": 0.2, "sign_ins": 0.08}
     settings.RATE_LIMITS = {**settings.RATE_LIMITS, **few}
     return settings
 

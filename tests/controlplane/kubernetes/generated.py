@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from controlplane import jobfile
-from controlplane.shapes import REQUIRED, Choice, Field, Flag, Items, Record, Shape
+from controlplane.shapes import REQUIRED, Choice, Field, Flag, Items, Named, Record, Shape
 from scheduler.workload import Kind
 from tests.controlplane.kubernetes import values
 
@@ -60,12 +60,15 @@ def _given(record: Record, value: File, at: str) -> Iterator[str]:
         if inner := _record(field.shape):
             mine = value[field.name]
             for one in mine if isinstance(mine, list) else [mine]:
+                if isinstance(one, str):  # the short form of a record
+                    continue
                 yield from _given(inner, one, f"{at}{field.name}.")
 
 
 def _record(shape: Shape) -> Record | None:
     """The record that a shape is, or is a list of."""
     shape = shape.each if isinstance(shape, Items) else shape
+    shape = shape.record if isinstance(shape, Named) else shape
     return shape if isinstance(shape, Record) else None
 
 

@@ -58,7 +58,7 @@ VALUES: dict[str, Sequence[Any]] = {
     "window": ("1h", "28d"),
     "ports": ([], [80], [22, 1023, 1024, 29_500, 65_535], list(range(9000, 9020))),
     "port": (1, 80, 8000, 65_535),
-    "after": ([], [BEFORE[0]], list(BEFORE)),
+    "after": ([], [BEFORE[0]], [BEFORE[0], {"name": BEFORE[1]}], [{"name": BEFORE[0], "when": "ended"}, BEFORE[1]]),
     "labels": ({}, {"project": "demo"}, {"A.b_C-1": "x.Y_z-0", "l" * 63: "v" * 63, "0": "0"}),
     "workers.count": (1, 1, 2),  # a gang's numbers are put into their order by `gangs`
     "workers.min": (1, 2),
