@@ -55,8 +55,12 @@ def table(found: Mapping[str, Record]) -> str:
         return HEAD + EMPTY
     rows = [_row(figure, record) for _, record in sorted(found.items()) for figure in _by_name(record)]
     titles = ("figure", "value", "goal", "met", "commit", "date", "machine", "load")
-    notes = [f"\n**{name}**, seeds {', '.join(map(str, record.seeds))}\n\n" + "".join(f"- {n}\n" for n in record.notes)
-             for name, record in sorted(found.items()) if record.notes]  # fmt: skip
+    notes = [
+        f"\n**{name}**, seeds {', '.join(map(str, record.seeds))}\n\n"
+        + "".join(f"- {_no_link(note)}\n" for note in record.notes)
+        for name, record in sorted(found.items())
+        if record.notes
+    ]
     text = HEAD + "\n" + _line(titles) + _line(("---",) * len(titles)) + "".join(rows)
     return text + ("\n## Notes of the runs\n" + "".join(notes) if notes else "")
 
@@ -108,3 +112,8 @@ def _replace(path: Path, text: str) -> None:
     beside = path.with_name(f"{path.name}.new")  # git's status leaves it out, as all of docs/figures.*
     beside.write_text(text)
     beside.replace(path)
+
+
+def _no_link(note: str) -> str:
+    """The note with what Markdown would take for a link, as a regular expression may have, written otherwise."""
+    return note.replace("](", "&#93;(")
