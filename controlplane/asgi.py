@@ -5,7 +5,7 @@ import contextlib
 import contextvars
 import os
 import select
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import IO, Any
@@ -25,6 +25,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+PART = 128 * 1024  # bytes of a file that are read at once
 THREADS = 4  # of one process, each keeps its connection to the database; more only take turns at one interpreter
 
 
@@ -93,11 +94,18 @@ class Handler(ASGIHandler):
         response: Any = refused if request is None else self.get_response(request)
         response._handler_class = self.__class__
         if response.streaming and not response.is_async:
-            response.streaming_content = _whole(response)
+            rest = iter(response.streaming_content)
+            response.streaming_content = self._parts(rest, _together(rest))
         elif not response.streaming and not isinstance(response, Parked):
             response.close()
         body.close()
         return response  # type: ignore[no-any-return]
+
+    async def _parts(self, rest: Iterator[bytes], part: bytes) -> AsyncIterator[bytes]:
+        """A file, part by part as it is taken: who reads slowly must not hold all of it in memory."""
+        while part:
+            yield part
+            part = await self._in_thread(_together, rest) if len(part) >= PART else b""
 
     async def _is_filled(self, response: Parked, receive: Receive) -> bool:
         """Have an answer filled in once what it waits for has happened; tell whether the client is still there."""
@@ -139,13 +147,15 @@ def _filled(response: Parked) -> None:
     response.fill()
 
 
-async def _one(content: bytes) -> Any:
-    yield content
-
-
-def _whole(response: Any) -> Any:
-    """A file, read in the request's thread: the event loop must not wait for a disk."""
-    return _one(b"".join(response.streaming_content))
+def _together(pieces: Iterable[bytes]) -> bytes:
+    """The next PART of a file, or its end; read in a thread, because the event loop must not wait for a disk."""
+    found, size = [], 0
+    for piece in pieces:
+        found.append(piece)
+        size += len(piece)
+        if size >= PART:
+            break
+    return b"".join(found)
 
 
 def close_unless_fit() -> None:

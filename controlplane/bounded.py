@@ -1,8 +1,9 @@
 """Requests are bounded before any of them reaches a view: head and body in bytes, and in the time they take to come.
 
 The server reads a request into memory, and Django what is long into a file; neither asks how much there is. So a
-stranger could fill both, or hold connections open by sending nothing. Here a request over its bounds is refused (408,
-413, 431) as soon as that is known, and a little more of it is read, so that the client gets the answer before the end.
+stranger could fill both, or hold connections open by sending nothing, or by reading nothing of a long answer. Here a
+request over its bounds is refused (408, 413, 431) as soon as that is known, and a little more of it is read, so that
+the client gets the answer before the end.
 """
 
 import asyncio
@@ -48,6 +49,8 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
         self._most = 0  # bytes that this body may have
         self._refused = False
         self._more = 0  # bytes that are still read after a refusal
+        self._untaken = 0  # bytes of an answer that waited for their reader when it was last looked
+        self._reader: asyncio.TimerHandle | None = None  # runs while there are too many of them
 
     # --- what the event loop calls -------------------------------------------------------------
 
@@ -67,7 +70,18 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._wait("")
+        self._await_reader(False)
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for who reads the answer, and not for ever."""
+        super().pause_writing()
+        self._await_reader(True)
+
+    def resume_writing(self) -> None:
+        """Enough was read; there may be more to write."""
+        self._await_reader(False)
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Count, and give to the parser."""
@@ -183,6 +197,19 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
         else:
             self._moved = self._body
             self._wait(awaited)
+
+    def _await_reader(self, is_awaited: bool) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+        self._untaken = self.transport.get_write_buffer_size() if is_awaited else 0
+        self._reader = self.loop.call_later(self.patience.answer, self._look_at_reader) if is_awaited else None
+
+    def _look_at_reader(self) -> None:
+        """End the connection of who asks and does not read: each holds a part of an answer."""
+        if self._untaken - self.transport.get_write_buffer_size() < bounds.LEAST_TAKEN:
+            self.transport.abort()
+        else:
+            self._await_reader(True)
 
     def _late_head(self) -> None:
         if self._has_begun:

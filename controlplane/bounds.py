@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
 
 KIB = 1024
 MOST_HEAD = 32 * KIB  # bytes of the request line and the headers together
@@ -11,6 +12,7 @@ MOST_ESCAPES = 16  # backslashes in cookies; ours have none, and Python's reader
 MOST_MEDIA = KIB  # bytes of Content-Type, and of Accept; their readers take the square of their semicolons
 MEDIA = {b"content-type": "Content-Type", b"accept": "Accept"}
 MOST_MORE = 64 * KIB  # bytes that are still read, and thrown away, of a request that was refused
+LEAST_TAKEN = 16 * KIB  # bytes of an answer; who takes fewer keeps memory of ours for nothing
 LEAST_GROWTH = KIB  # bytes by which a body that is not whole has to grow while it is waited for
 
 
@@ -20,12 +22,16 @@ class Patience:
 
     head: float = 10.0  # from the connection, or the first byte after the request before, to the end of the head
     body: float = 30.0  # in which a body that is not whole has to grow
+    answer: float = 30.0  # in which LEAST_TAKEN of an answer that waits for its reader has to be taken
     end: float = 2.0  # in which a client that was refused may read the answer
 
 
 def most_body(path: bytes) -> int:
-    """The most bytes of a body that is sent to this address."""
-    return MOST_JSON if path.startswith(b"/api/") else MOST_BODY
+    """The most bytes of a body that is sent to this address, as the request line has it: escaped, or with a host."""
+    plain = unquote_to_bytes(path)
+    if not plain.startswith(b"/"):
+        plain = b"/" + plain.partition(b"://")[2].partition(b"/")[2]
+    return MOST_JSON if plain.startswith(b"/api/") else MOST_BODY
 
 
 def is_dear_cookie(headers: Iterable[tuple[bytes, bytes]]) -> bool:

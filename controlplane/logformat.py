@@ -7,21 +7,31 @@ from typing import Any
 
 import structlog
 
-from controlplane.logfilter import WithoutTraceOfRefusals
+from controlplane.logfilter import Requests
+from controlplane.secretless import without_tokens
 
 SECRET = re.compile(r"password|secret|token|authorization|cookie|api_key", re.IGNORECASE)
 # The password of an address such as postgres://weft:PASSWORD@host/weft, wherever it stands in a text.
+MOST_TEXT = 2000  # characters of a value; a trace, which our own code makes, is as long as it is
+TRACE = "exception"
 _IN_ADDRESS = re.compile(r"(://[^\s:/@]*:)[^\s@/]+@")
 
 
 def hide_secrets(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Put *** in the place of values whose name says that they are secret, and of passwords in addresses."""
+    """Put *** in the place of values whose name says that they are secret, of tokens, and of passwords in addresses.
+
+    Values are cut to MOST_TEXT: strangers write some of them.
+    """
     for name, value in event.items():
         if SECRET.search(name):
             event[name] = "***"
-        elif isinstance(value, str) and "://" in value:
-            event[name] = _IN_ADDRESS.sub(r"\1***@", value)
+        elif isinstance(value, str):
+            event[name] = _bare(value if name == TRACE else value[:MOST_TEXT])
     return event
+
+
+def _bare(text: str) -> str:
+    return without_tokens(_IN_ADDRESS.sub(r"\1***@", text) if "://" in text else text)
 
 
 def logging_of(*, json: bool, level: str) -> dict[str, Any]:
@@ -43,7 +53,9 @@ def logging_of(*, json: bool, level: str) -> dict[str, Any]:
     # An exception's text stands in the same object, so that one event is one line.
     last: list[Any] = [structlog.processors.format_exc_info, hide_secrets, structlog.processors.JSONRenderer()]
     if not json:
-        last = [hide_secrets, structlog.dev.ConsoleRenderer(colors=False)]
+        # Rich would write what all variables hold, secrets too, and takes seconds for a long one.
+        console = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+        last = [structlog.processors.format_exc_info, hide_secrets, console]
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -54,12 +66,12 @@ def logging_of(*, json: bool, level: str) -> dict[str, Any]:
                 "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
             }
         },
-        "filters": {"refusals": {"()": WithoutTraceOfRefusals}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+        "filters": {"requests": {"()": Requests}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured", "filters": ["requests"]}},
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             "django": {"handlers": [], "level": "INFO", "propagate": True},
-            "django.request": {"handlers": [], "filters": ["refusals"], "propagate": True},
+            "django.request": {"handlers": [], "filters": ["requests"], "propagate": True},
             "django.server": {"handlers": [], "propagate": True},
             "celery.app.trace": {"level": "WARNING"},  # two lines for each hint otherwise
             "celery.worker.strategy": {"level": "WARNING"},

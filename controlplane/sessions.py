@@ -4,7 +4,7 @@ A session ends `SESSION_IDLE_SECONDS` after the last request that somebody made 
 `SESSION_COOKIE_AGE` after the sign-in. Parts of an open page that fetch themselves again do not keep it alive.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
 
 NOTED = timedelta(minutes=1)  # seen_at is this coarse, so that looking at pages hardly ever writes
+LOGIN_SESSION_KEY = "account_login"  # allauth's, of a sign-in that waits for its second step
 BY_ITSELF = "X-Weft-Live"  # the header of requests that nobody made on purpose (frontend/static/frontend/live.js)
 
 
@@ -51,7 +52,7 @@ class SessionStore(db.SessionStore):
             session_key=self._get_or_create_session_key(),  # type: ignore[attr-defined]
             session_data=self.encode(data),
             expire_date=began + timedelta(seconds=settings.SESSION_COOKIE_AGE),
-            user_id=data.get(SESSION_KEY),
+            user_id=data.get(SESSION_KEY) or entering(data),
             created_at=began,
             seen_at=self.row.seen_at if self.row else now,
             address=address[:45],
@@ -71,6 +72,18 @@ class SessionStore(db.SessionStore):
         if self.row is not None and self.row.seen_at <= idle_since(timezone.now()):
             self.row = self._session_key = None
         return self.row
+
+
+def entering(data: Mapping[str, Any]) -> int | None:
+    """Whose password was right and who is asked for the second step: what ends their sessions ends this as well."""
+    pending = data.get(LOGIN_SESSION_KEY)
+    shown = pending.get("user_pk") if isinstance(pending, dict) else None
+    return int(shown) if shown else None
+
+
+def is_whole(session: Any) -> bool:
+    """Whether somebody is signed in by it, and not on the way there."""
+    return SESSION_KEY in SessionStore().decode(session.session_data)
 
 
 def idle_since(now: datetime) -> datetime:

@@ -167,8 +167,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "controlplane.guards.headers.SecurityHeaders",
+    "controlplane.guards.limiting.RateLimit",  # before files: the largest has megabytes
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "controlplane.guards.limiting.RateLimit",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "controlplane.sessions.activity",
     "django.middleware.common.CommonMiddleware",

@@ -5,9 +5,12 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Model
 from django.http import HttpRequest
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from controlplane.admin.base import Kept, ReadOnly, ServiceForm
@@ -101,8 +104,18 @@ class UserAdmin(Kept):
         """Accounts are changed only by who gave the password or a code again in the last five minutes."""
         if settings.REAUTHENTICATE:
             from allauth.account.internal.flows.reauthentication import raise_if_reauthentication_required
+            from allauth.core.exceptions import ReauthenticationRequired
 
-            raise_if_reauthentication_required(request, app="weft")
+            try:
+                raise_if_reauthentication_required(request, app="weft")
+            except ReauthenticationRequired:
+                if request.method != "POST":
+                    raise
+                # allauth would keep the form in the session until then, and a new password in it.
+                messages.warning(
+                    request, "Nothing was saved: you were asked for your password first. Fill it in again."
+                )
+                return redirect(f"{reverse('account_reauthenticate')}?{urlencode({'next': request.path})}")
         return super().changeform_view(request, *args, **kwargs)
 
 

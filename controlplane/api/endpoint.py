@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 Method = TypeVar("Method", bound=Callable[..., Any])
 VERBS = ("get", "post", "put", "patch", "delete")
 ANYONE, SIGNED_IN, PLATFORM_ADMIN = "anyone", "signed-in", "platform-admin"
-WHOLE = "whole"  # signed in with all of one's rights: a limited token may not make or end tokens
+WHOLE = "whole"  # signed in with all of one's rights: a limited token decides nothing that outlives it
+PERSON = "person"  # the same, and no service account: who gives rights or credentials to others
 SAFE = ("GET", "HEAD")
 
 
@@ -123,11 +124,13 @@ class Declared(BasePermission):
             raise PermissionDenied(
                 "This token's scope is read, so it changes nothing. Use one of scope submit or admin."
             )
-        if declared.least == WHOLE and not access.is_whole(request.user):
+        if declared.least in (WHOLE, PERSON) and not access.is_whole(request.user):
             raise PermissionDenied(
                 "This token is limited. Sign in, or use a token of scope admin that is bound to no team."
             )
-        return declared.least in (SIGNED_IN, WHOLE) or access.is_platform_admin(request.user)
+        if declared.least == PERSON and not access.is_whole_person(request.user):
+            raise PermissionDenied("A service account gives nobody rights or tokens. An admin of its team does.")
+        return declared.least in (SIGNED_IN, WHOLE, PERSON) or access.is_platform_admin(request.user)
 
 
 class View(APIView):

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 import structlog
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.core.signals import got_request_exception
 from django.db import OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
@@ -86,6 +86,8 @@ def _described(error: Exception, context: Mapping[str, Any]) -> Described:
             return _of_framework(error)
         case Http404():
             return document(404, "There is no such thing here. Check the address."), {}
+        case SuspiciousOperation():  # what Django itself refuses to read: thousands of parameters, a forged host
+            return document(400, "The request cannot be read. Send fewer parameters, each as documented."), {}
         case PermissionDenied():
             return document(403, str(error) or "You may not do this. Ask an admin of the team."), {}
     return _unexpected(error, context)

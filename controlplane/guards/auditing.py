@@ -89,10 +89,17 @@ def _asked(request: HttpRequest, status: int, before: str) -> Asked:
         address=request.META.get("REMOTE_ADDR") or "",
         method=request.method or "",
         route=route,
-        path=request.path,
+        path=_path(request),
         status=status,
         team=team,
     )
+
+
+def _path(request: HttpRequest) -> str:
+    """The address; a part of it that is a credential, such as that of a link in a mail, is left out."""
+    match = request.resolver_match
+    secret = str(match.kwargs.get("token", "")) if match else ""
+    return request.path.replace(secret, "***") if secret else request.path
 
 
 def _route(request: HttpRequest) -> str:

@@ -5,7 +5,6 @@ Whoever shows the API an unknown token, or asks it for one with a password, meet
 for each of which the one interpreter would turn away from somebody's page and back.
 """
 
-import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -28,7 +27,7 @@ def wait(scope: Mapping[str, Any]) -> int:
     if scope["method"] == "POST" and path in limiting.SIGN_IN:
         return logins.closed_to(address)
     token = b",".join(value for name, value in scope["headers"] if name == b"authorization")
-    if not token or address in known.addresses or _digest(token) in known.credentials:
+    if not token or address in known.addresses or limiting.digest(token.decode("latin1")) in known.credentials:
         return 0
     return limiting.strangers().wait()
 
@@ -41,8 +40,3 @@ def answer(seconds: int) -> tuple[Headers, bytes]:
     own = {b"content-type": errors.CONTENT_TYPE.encode(), b"content-length": b"%d" % len(body)}
     own[b"retry-after"] = b"%d" % seconds
     return [*[(name, value) for name, value in headers if name != b"connection"], *own.items()], body
-
-
-def _digest(token: bytes) -> str:
-    """As `limiting.caller` makes it of a request."""
-    return hashlib.sha256(token.decode("latin1").encode()).hexdigest()[:32]

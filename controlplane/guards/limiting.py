@@ -159,7 +159,16 @@ def has_token(request: HttpRequest) -> bool:
 def caller(request: HttpRequest) -> str:
     """A digest of the token or session shown, right or wrong; "" for neither. Pages know sessions only."""
     token = request.META["HTTP_AUTHORIZATION"] if has_token(request) else ""
-    shown = token or request.COOKIES.get(settings.SESSION_COOKIE_NAME) or ""
+    return digest(token) if token else _digest(request.COOKIES.get(settings.SESSION_COOKIE_NAME) or "")
+
+
+def digest(header: str) -> str:
+    """The same for a token however its scheme is written: `Bearer`, `bearer` and 62 more would be as many budgets."""
+    scheme, _, secret = header.partition(" ")
+    return _digest(f"{scheme.casefold()} {secret}")
+
+
+def _digest(shown: str) -> str:
     return hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()[:32] if shown else ""
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "can",
     "is_platform_admin",
     "is_whole",
+    "is_whole_person",
     "knows_prices",
     "may_write",
     "roles",
@@ -72,6 +73,14 @@ def bound_to(user: Person) -> list[str] | None:
     """
     token = token_of(user)
     return None if token is None or token.team_id is None else team_names(user)
+
+
+def is_whole_person(user: Person) -> bool:
+    """Whether a person asks with all of their rights: not a service account, whose token may outlive its maker's role.
+
+    Only such a one gives rights to others, or a credential.
+    """
+    return is_whole(user) and getattr(user, "service_of_id", None) is None
 
 
 def may_write(user: Person) -> bool:
@@ -144,6 +153,8 @@ def _within(found: dict[str, Role], token: Token | None, teams: Iterable[Branch]
         inside = _inherited({token.team_id: Role.ADMIN}, list(teams))
         found = {name: role for name, role in found.items() if name in inside}
     most = _MOST[Scope(token.scope)]
+    if token.told_at is not None:  # its maker manages the team no longer: it is kept for what CI does
+        most = min(most, Role.MEMBER, key=_RANK.__getitem__)
     return {name: min(role, most, key=_RANK.__getitem__) for name, role in found.items()}
 
 

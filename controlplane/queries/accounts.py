@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from controlplane.models import GroupMapping, Membership, Session, Source, Team, Token, User
 from controlplane.quantities import iso
 from controlplane.queries import access
+from controlplane.sessions import is_whole
 
 __all__ = [
     "Source",
@@ -131,7 +132,7 @@ def group_mapping_row(one: GroupMapping) -> dict[str, Any]:
 
 def sessions(user: User) -> list[Session]:
     """The user's sessions that have not run out, the last used first."""
-    return [one for one in Session.objects.filter(user=user).order_by("-seen_at")]
+    return [one for one in Session.objects.filter(user=user).order_by("-seen_at") if is_whole(one)]
 
 
 def _moment(at: datetime | None) -> str | None:

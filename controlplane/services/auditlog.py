@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from controlplane.auditchain import COLUMNS, FIRST, digest_of
 from controlplane.models import AuditEntry, Outcome, bulk
+from controlplane.secretless import without_tokens
 from controlplane.services.events import Entry
 
 MOST_EVENTS = 20  # of one request; a batch has hundreds, and its number is told
@@ -72,7 +73,7 @@ def record(asked: Asked, events: Sequence[Entry] = ()) -> int:
     first = told[0] if told else None
     values = (
         _line(asked.actor, 150), _line(asked.token, 12), _line(asked.address, 45), _line(asked.method, 8),
-        _line(asked.route, 200), _line(asked.path, 300),
+        _line(asked.route, 200), _line(without_tokens(asked.path), 300),
         asked.status, found.value, first.kind if first else "",
         asked.team[:40] if not teams else teams.pop() if len(teams) == 1 else "",
         (_subject(first) if first else asked.subject)[:150], json.dumps(changes(told)),

@@ -10,7 +10,7 @@ addresses. All addresses where nobody is signed in share a small number of tries
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -98,13 +98,22 @@ def check_both(*, username: str, password: str, code: str, address: str) -> User
     if not code:
         message = f"{username} signs in in two steps. Send the code of the authenticator app, too."
         raise Refused(401, "CodeNeeded", "code", message)
-    keys = {_key("code", username): MOST_FAILURES}
-    _count(keys)
+    right = count_step(user)
     if not second_step.accepts(user, code):
         note_failure(user=user, kind=SECOND_STEP_FAILED)
         raise Refused(401, "CodeWrong", "code", "The code is wrong or was used before. Wait for the next one.")
-    _forgive(keys)
+    right()
     return user
+
+
+def count_step(user: User) -> Callable[[], None]:
+    """Count a try at the second step, or at giving password or code again. Raises TooMany; call what returns if right.
+
+    One count by whatever door, in the database, as for passwords.
+    """
+    keys = {_key("code", user.username): MOST_FAILURES}
+    _count(keys)
+    return lambda: _forgive(keys)
 
 
 def confirm(*, user: User, password: str, address: str) -> None:

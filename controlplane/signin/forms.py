@@ -36,7 +36,13 @@ class PasswordAgain(ReauthenticateForm):
 
 def _noted(check: Any, user: User, kind: str) -> str:
     try:
-        return str(check())
+        right = logins.count_step(user)
+    except logins.TooMany as many:
+        raise ValidationError(f"Too many attempts. Try again in {-(-many.retry_after // 60)} min.") from many
+    try:
+        found = str(check())
     except ValidationError:
         logins.note_failure(user=user, kind=kind)
         raise
+    right()
+    return found

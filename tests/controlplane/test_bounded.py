@@ -26,13 +26,14 @@ from tests.servers import wait_until
 
 SILENCE = 5.0  # s after which a test takes it that no answer comes
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
+LONG = 16 * 1024 * KIB  # an answer that no buffer between server and client holds
 PIPE = 8 * 1024 * KIB  # what sockets and buffers may hold of what was sent and is read by nobody
 
 
 class Quick(Bounded):
     """Bounded, for tests that do not wait for half a minute."""
 
-    patience = Patience(head=0.3, body=0.3, end=0.3)
+    patience = Patience(head=0.3, body=0.3, answer=0.5, end=0.3)
 
 
 class Server:
@@ -57,8 +58,12 @@ class Server:
             size, more = size + len(message["body"]), message["more_body"]
         self.seen.append((scope["path"], size))
         self.cookies += [value for name, value in scope["headers"] if name == b"cookie"]
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-        await send({"type": "http.response.body", "body": b"ok"})
+        body = b"a" * LONG if scope["path"] == "/long" else b"ok"
+        size = str(len(body)).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", size)]})
+        for begin in range(0, len(body), 64 * KIB):
+            part = body[begin : begin + 64 * KIB]
+            await send({"type": "http.response.body", "body": part, "more_body": begin + len(part) < len(body)})
 
 
 @pytest.fixture
@@ -143,6 +148,28 @@ def test_a_body_is_refused_by_its_stated_length_before_it_is_read(served: Server
     assert statuses(served, length(10**18, path)) == [413]
     assert served.seen == []
     assert served.gone == 0  # not even begun
+
+
+@pytest.mark.parametrize("path", ["/%61pi/v1/x", "/%61%70%69%2Fv1/x", "http://x/api/v1/x", "http://x/%61pi/v1/x"])
+def test_an_address_of_the_api_is_one_however_it_is_written(served: Server, path: str) -> None:
+    assert statuses(served, length(MOST_JSON + 1, path)) == [413]
+    assert served.seen == []
+
+
+def test_who_asks_and_reads_nothing_is_not_waited_for(served: Server) -> None:
+    with served.connect() as slow, served.connect() as reading:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)
+        for connection in (slow, reading):
+            connection.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_until(lambda: len(served.seen) == 2, "both answers to begin", 10)
+        got = b""
+        while len(got) < LONG:
+            part = reading.recv(256 * KIB)
+            assert part, len(got)
+            got += part
+        wait_until(lambda: len(served.server.server_state.connections) == 1, "the end of who reads nothing", 10)
+        reading.sendall(length(0))
+        assert answers(reading, 1) == [200]
 
 
 def test_a_body_is_refused_by_the_bytes_that_came(served: Server) -> None:

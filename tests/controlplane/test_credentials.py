@@ -1,5 +1,6 @@
 """The table of ways to a credential: whole, and what the running application does."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -290,6 +291,45 @@ def test_a_service_accounts_token_ends_some_days_after_its_makers_role_and_the_a
     assert Notice.objects.count() == 1
     Token.objects.update(expires_at=database_now() - timedelta(seconds=1))
     assert robot.get("/api/v1/me").status_code == 401
+
+
+def test_the_token_brings_its_maker_nothing_back_once_the_role_has_ended(world: World) -> None:
+    bea, robot = User.objects.create(username="bea"), world.clients[ROBOT]
+    members.save(team=world.red, user=bea, role=Role.ADMIN, actor="ada")
+    members.save(team=world.red, user=world.ada, role=Role.VIEWER, actor="bea")
+    as_json = {"content_type": "application/json"}
+    hook = f"/api/v1/webhooks/{world.webhook.pk}"
+    tried = (
+        robot.put("/api/v1/teams/red/members/ada", {"role": "admin"}, **as_json),
+        robot.delete("/api/v1/teams/red/members/bea"),
+        robot.post("/api/v1/webhooks", HOOK, **as_json),
+        robot.patch(hook, {"url": "https://hooks.example.com/mine"}, **as_json),
+        robot.post(f"{hook}:secret", {}, **as_json),
+    )
+    assert [answer.status_code for answer in tried] == [403] * len(tried)
+    assert Membership.objects.get(user=world.ada).role == Role.VIEWER
+    assert Webhook.objects.get().url == world.webhook.url
+    me = robot.get("/api/v1/me").json()
+    assert me["teams"] == [{"team": "red", "role": "member"}]  # what CI needs goes on until the end
+
+
+# Who gives a right that is there for good: nobody by a token that is limited, or a service account's.
+GIVING: tuple[tuple[str, str, dict[str, Any], set[str]], ...] = (
+    ("PUT", "api/v1/teams/red/members/eve", {"role": "admin"}, {SESSION, WHOLE}),
+    ("PATCH", "api/v1/service-accounts/{account}", {"role": "admin"}, {SESSION, WHOLE}),
+    ("PATCH", "api/v1/webhooks/{webhook}", {"url": "https://hooks.example.com/c"}, {SESSION, WHOLE, ROBOT}),
+)
+
+
+@pytest.mark.parametrize(("method", "address", "body", "enough"), GIVING, ids=[row[1] for row in GIVING])
+def test_what_gives_for_good_takes_all_of_somebodys_rights(
+    world: World, method: str, address: str, body: dict[str, Any], enough: set[str]
+) -> None:
+    User.objects.create(username="eve")
+    path = "/" + address.format(account=world.account.pk, webhook=world.webhook.pk)
+    for caller in (NOBODY, UNENROLLED_TOKEN, READ, SUBMIT, BOUND, ROBOT, WHOLE, SESSION):
+        answer = world.clients[caller].generic(method, path, json.dumps(body), content_type="application/json")
+        assert (answer.status_code == 200) == (caller in enough), (caller, answer.status_code)
 
 
 def test_a_maker_who_is_admin_from_above_stays_one_and_a_team_that_moves_away_takes_the_role(world: World) -> None:

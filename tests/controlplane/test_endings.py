@@ -12,6 +12,7 @@ from django.core.cache import cache
 from django.test import Client
 
 from controlplane.models import AuditEntry, Event, GroupMapping, Membership, Role, Source, Team, User
+from controlplane.queries import accounts as queries
 from controlplane.services import groups, members, people, second_step, service_accounts, tokens
 from tests.controlplane.signed import NEW_PASSWORD, PASSWORD, bearer, browser
 
@@ -112,6 +113,23 @@ def test_setting_up_the_second_step_ends_all_but_the_session_that_did_it(
         enrol(here)
     assert [client.get("/api/v1/me").status_code for client in (here, there, token)] == [200, 401, 401]
     assert set(Event.objects.values_list("kind", flat=True)) >= {"TwoStepsOn", "CredentialsEnded"}
+
+
+@pytest.mark.parametrize("ending", ["another password", "a lower role", "switched off"])
+def test_a_sign_in_that_waits_for_its_second_step_ends_as_a_session_does(mia: User, ending: str) -> None:
+    """Whoever had typed the old password could else have gone on for a quarter of an hour."""
+    red = Team.objects.create(name="red")
+    Membership.objects.create(user=mia, team=red, role=Role.MEMBER)
+    secret = generate_totp_secret()
+    TOTP.activate(mia, secret)
+    waiting = Client()
+    assert waiting.post("/login/", {"username": "mia", "password": PASSWORD})["Location"] == "/two-steps/"
+    assert queries.sessions(mia) == []  # nobody is signed in by it
+    assert waiting.get("/two-steps/").status_code == 200
+    ENDINGS[ending](mia, red)
+    code = format_hotp_value(hotp_value(secret, int(time.time()) // 30))
+    assert waiting.post("/two-steps/", {"code": code})["Location"].startswith(("/accounts/login/", "/login/"))
+    assert waiting.get("/api/v1/me").status_code == 401
 
 
 # --- own password -----------------------------------------------------------------------------

@@ -1,13 +1,17 @@
 """Budgets: who asks too often is sent away and told for how long, the others are not; Redis only joins the counts."""
 
+import itertools
 from typing import Any
 
 import pytest
 import redis
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from controlplane import limits
+from controlplane.api.views import health
 from controlplane.atonce import AtOnce
 from controlplane.limits import WINDOW, Budget, Limits
 from controlplane.models import SignInFailures, Workload
@@ -182,6 +186,32 @@ def test_an_address_without_a_token_has_a_smaller_budget_and_a_page_that_says_so
     assert "Too many requests" in page.content.decode()
     assert page["Retry-After"]
     assert nobody.get("/healthz").status_code == 200
+
+
+def test_a_token_is_one_however_its_scheme_is_written(api: People, narrow: Any) -> None:  # noqa: F811
+    who = fresh(api.member)
+    schemes = ("".join(letters) for letters in itertools.product(*zip("bearer", "BEARER", strict=True)))
+    asked = [
+        who.client.get("/api/v1/me", headers={"Authorization": f"{scheme} {who.token}"}).status_code
+        for scheme in schemes
+    ]
+    assert len(asked) == 64
+    assert 429 in asked  # as 64 tokens none of them would be
+
+
+def test_files_are_counted_as_pages_are(db: None, narrow: Any) -> None:
+    narrow.MIDDLEWARE = [one for one in narrow.MIDDLEWARE if "limiting" in one or "whitenoise" in one]
+    narrow.WHITENOISE_USE_FINDERS = narrow.WHITENOISE_AUTOREFRESH = True
+    nobody, path = Client(), "/static/frontend/logo.svg"
+    assert [nobody.get(path).status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_asking_without_end_whether_all_works_costs_few_statements(transactional_db: None) -> None:
+    health._found.clear()
+    nobody = Client()
+    with CaptureQueriesContext(connection) as made:
+        assert {nobody.get("/readyz?exclude=loops").status_code for _ in range(200)} == {200}
+    assert len(made) < 100  # ten a second, and a machine may be slow
 
 
 def test_many_addresses_of_one_network_of_ipv6_are_one_caller(db: None, narrow: Any) -> None:

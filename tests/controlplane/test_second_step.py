@@ -83,6 +83,36 @@ def test_codes_cannot_be_guessed(mia: User) -> None:
     assert not is_in(client)
 
 
+def test_tries_are_counted_over_all_doors_and_processes(mia: User) -> None:
+    secret, _ = switched_on(mia)
+    client = Client()
+    password(client)
+    for _ in range(4):
+        client.post("/two-steps/", {"code": "000000"})
+    cache.clear()  # another process knows nothing of what this one remembers
+    for _ in range(4):
+        client.post("/two-steps/", {"code": "000000"})
+    cache.clear()
+    body = {"username": "mia", "password": PASSWORD, "code": "000000"}
+    tried = [Client().post("/api/v1/login", body, content_type="application/json").status_code for _ in range(3)]
+    assert tried == [401, 401, 429]
+    cache.clear()
+    client.post("/two-steps/", {"code": code(secret)})
+    assert not is_in(client)
+
+
+def test_the_password_cannot_be_guessed_where_it_is_asked_for_again(mia: User) -> None:
+    client = Client()
+    password(client)
+    for number in range(10):
+        cache.clear()
+        client.post("/again/?next=/settings/", {"password": f"guess {number}"})
+    cache.clear()
+    answer = client.post("/again/?next=/settings/", {"password": PASSWORD})
+    assert answer.status_code == 200
+    assert "Too many attempts" in answer.content.decode()
+
+
 def test_the_apps_secret_is_no_plain_text_in_the_database(mia: User) -> None:
     secret, recovery = switched_on(mia)
     kept = str(list(Authenticator.objects.values_list("data", flat=True)))
@@ -185,3 +215,20 @@ def test_a_failed_re_authentication_stands_in_the_audit_log_with_the_name(mia: U
     assert denied() == [("mia", "ReauthenticationFailed", "denied")]
     client.post("/again/", {"password": PASSWORD})
     assert AuditEntry.objects.latest("number").outcome == "done"
+
+
+def test_a_new_password_is_not_kept_while_the_own_one_is_asked_for(settings: Any) -> None:
+    settings.REAUTHENTICATE = True
+    User.objects.create_superuser("mia", password=PASSWORD)
+    client = Client()
+    password(client)
+    session = client.session
+    session["account_authentication_methods"] = [{"method": "password", "at": 0.0}]  # long ago
+    session.save()
+    given = {"username": "eve", "new_password": "typed for eve", "email": "", "is_active": "on"}
+    answer = client.post("/admin/controlplane/user/add/", given)
+    assert answer["Location"] == "/again/?next=%2Fadmin%2Fcontrolplane%2Fuser%2Fadd%2F"
+    assert "typed for eve" not in str(dict(client.session))
+    client.post(answer["Location"], {"password": PASSWORD})
+    assert client.post("/admin/controlplane/user/add/", given).status_code == 302
+    assert User.objects.filter(username="eve").exists()

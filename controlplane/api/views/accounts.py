@@ -7,7 +7,7 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.endpoint import ANYONE, PAGE, PLATFORM_ADMIN, WHOLE, View, endpoint, no_body, refuse
+from controlplane.api.endpoint import ANYONE, PAGE, PERSON, PLATFORM_ADMIN, View, endpoint, no_body, refuse
 from controlplane.api.serializers import accounts as answers
 from controlplane.api.serializers import requests
 from controlplane.queries import access
@@ -62,15 +62,13 @@ class Tokens(View):
         answer=answers.NewToken,
         body=requests.TokenRequest,
         status=201,
-        least=WHOLE,
+        least=PERSON,
         problems=(409, 413, 415),
         tag=TAG,
         operation="create_token",
     )
     def post(self, request: Request) -> Response:
         """Make a token; its secret is shown this once."""
-        if self.caller.service_of_id is not None:
-            raise PermissionDenied("A service account makes no tokens. An admin of its team does.")
         given = requests.read(requests.TOKEN, request.data)
         team = access.team_at(given["team"]) if given["team"] else None
         if given["team"] and (team is None or not access.can(self.caller, access.Verb.READ, team)):

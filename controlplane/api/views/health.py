@@ -1,6 +1,8 @@
 """For load balancers, supervisors and Prometheus: no sign-in, and no data but what they need."""
 
 import hmac
+import math
+import time
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
@@ -10,8 +12,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from controlplane import limits
 from controlplane.api import metrics
 from controlplane.queries import health
+
+ASKED = 10.0  # times a second that it is looked whether all works
+FRESH = 1.0  # s for which what was found is told to those who ask more often
+_found: dict[bool, tuple[float, dict[str, str]]] = {}  # by whether loops are left out: when, and what was wrong
 
 
 @login_not_required
@@ -31,15 +38,8 @@ def readyz(request: HttpRequest) -> JsonResponse:
     `?exclude=loops` asks about this process alone. That is for a load balancer: submissions are accepted, and kept,
     while no worker runs.
     """
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1 FROM controlplane_clusterstate WHERE 1 = 0")
-        stalled = {} if settings.EMBEDDED or request.GET.get("exclude") == "loops" else _stalled()
-    except DatabaseError:
-        return _unready({"database": "does not answer"})
-    if stalled:
-        return _unready(stalled)
-    return JsonResponse({"status": "ok"})
+    checks = _lately(settings.EMBEDDED or request.GET.get("exclude") == "loops")
+    return _unready(checks) if checks else JsonResponse({"status": "ok"})
 
 
 @login_not_required
@@ -54,6 +54,29 @@ def prometheus(request: HttpRequest) -> HttpResponse:
     except DatabaseError:
         return HttpResponse(status=503)
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
+
+
+def _lately(without_loops: bool) -> dict[str, str]:
+    """What is wrong; as found within the last second, when it is asked for more often than supervisors do.
+
+    Nobody is sent away here, which a supervisor would take for an outage, so a stranger may ask without end.
+    """
+    now = time.monotonic()
+    at, checks = _found.get(without_loops, (-math.inf, {}))
+    if now - at < FRESH and limits.of_process().bucket("readyz", ASKED, ASKED).take(now=now):
+        return checks
+    checks = _checked(without_loops)
+    _found[without_loops] = (time.monotonic(), checks)
+    return checks
+
+
+def _checked(without_loops: bool) -> dict[str, str]:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM controlplane_clusterstate WHERE 1 = 0")
+        return {} if without_loops else _stalled()
+    except DatabaseError:
+        return {"database": "does not answer"}
 
 
 def _unready(checks: dict[str, str]) -> JsonResponse:

@@ -3,12 +3,11 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, WHOLE, View, endpoint, no_body
+from controlplane.api.endpoint import PAGE, PERSON, PLATFORM_ADMIN, View, endpoint, no_body
 from controlplane.api.serializers import accounts as answers
 from controlplane.api.serializers import requests
 from controlplane.api.views.accounts import new_token
@@ -39,6 +38,7 @@ class Member(View):
     @endpoint(
         answer=answers.Member,
         body=requests.MemberRequest,
+        least=PERSON,
         problems=(409, 413, 415, 422),
         tag=TAG,
         operation="save_member",
@@ -74,15 +74,13 @@ class ServiceAccounts(View):
         answer=answers.ServiceAccount,
         body=requests.ServiceAccountRequest,
         status=201,
-        least=WHOLE,
+        least=PERSON,
         problems=(409, 413, 415, 422),
         tag=TAG,
         operation="create_service_account",
     )
     def post(self, request: Request) -> Response:
         """Make a service account of a team. It has no password; make it a token."""
-        if self.caller.service_of_id is not None:
-            raise PermissionDenied("A service account makes no other ones. An admin of its team does.")
         given = requests.read(requests.SERVICE_ACCOUNT, request.data)
         team = self.team(access.Verb.MANAGE, given["team"])
         made = service_accounts.create(team=team, name=given["name"], role=access.Role(given["role"]), actor=self.actor)
@@ -111,7 +109,7 @@ class ServiceAccount(OfAccount):
     @endpoint(
         answer=answers.ServiceAccount,
         body=requests.MemberRequest,
-        least=WHOLE,
+        least=PERSON,
         problems=(413, 415),
         tag=TAG,
         operation="update_service_account",
@@ -144,7 +142,7 @@ class ServiceAccountTokens(OfAccount):
         answer=answers.NewToken,
         body=requests.ServiceTokenRequest,
         status=201,
-        least=WHOLE,
+        least=PERSON,
         problems=(409, 413, 415),
         tag=TAG,
         operation="create_service_account_token",
@@ -152,8 +150,6 @@ class ServiceAccountTokens(OfAccount):
     def post(self, request: Request, pk: int) -> Response:
         """Make a token of a service account; its secret is shown this once."""
         account = self.account(pk)
-        if self.caller.service_of_id is not None:
-            raise PermissionDenied("A service account makes no tokens. An admin of its team does.")
         given = requests.read(requests.SERVICE_TOKEN, request.data)
         lifetime = timedelta(seconds=given["expires_in"]) if "expires_in" in request.data else None
         scope = access.Scope(given["scope"])

@@ -156,6 +156,7 @@ class Webhook(_OfWebhook):
         answer=answers.Webhook,
         body=telling.WebhookChanges,
         headers=VERSION,
+        least=WHOLE,
         problems=(409, 412, 413, 415, 422),
         tag=TAG,
         operation="change_webhook",
