@@ -139,6 +139,7 @@ ACCOUNT_FORMS = {"reauthenticate": "controlplane.signin.forms.PasswordAgain"}
 MFA_FORMS = {
     "authenticate": "controlplane.signin.forms.SecondStep",
     "reauthenticate": "controlplane.signin.forms.CodeAgain",
+    "activate_totp": "controlplane.signin.forms.FirstCode",
 }
 MFA_ADAPTER = "controlplane.signin.adapters.SecondStepAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]

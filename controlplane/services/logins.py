@@ -99,7 +99,7 @@ def check_both(*, username: str, password: str, code: str, address: str) -> User
         message = f"{username} signs in in two steps. Send the code of the authenticator app, too."
         raise Refused(401, "CodeNeeded", "code", message)
     right = count_step(user)
-    if not second_step.accepts(user, code):
+    if not (second_step.accepts(user, code) and is_first_use(user, code)):
         note_failure(user=user, kind=SECOND_STEP_FAILED)
         raise Refused(401, "CodeWrong", "code", "The code is wrong or was used before. Wait for the next one.")
     right()
@@ -114,6 +114,19 @@ def count_step(user: User) -> Callable[[], None]:
     keys = {_key("code", user.username): MOST_FAILURES}
     _count(keys)
     return lambda: _forgive(keys)
+
+
+def is_first_use(user: User, code: str) -> bool:
+    """Take a code that is right; whether nobody took it before, in whatever process. Kept for longer than one is good.
+
+    allauth remembers it in the process that saw it, for 30 s of the 90 for which an app's code is good.
+    """
+    plain = "".join(letter for letter in code.casefold() if letter.isalnum())
+    try:
+        _count({_key("used", str(user.pk), plain): 1})
+    except TooMany:
+        return False
+    return True
 
 
 def confirm(*, user: User, password: str, address: str) -> None:

@@ -1,9 +1,11 @@
 """allauth's forms of codes and passwords; a wrong one is noted with the name of whoever was asked, as a sign-in is."""
 
+from collections.abc import Callable
 from typing import Any
 
 from allauth.account.forms import ReauthenticateForm
 from allauth.mfa.base import forms as mfa
+from allauth.mfa.totp.forms import ActivateTOTPForm
 from django.core.exceptions import ValidationError
 
 from controlplane.models import User
@@ -15,7 +17,7 @@ class SecondStep(mfa.AuthenticateForm):
 
     def clean_code(self) -> str:
         """The code, if it is right."""
-        return _noted(super().clean_code, self.user, logins.SECOND_STEP_FAILED)
+        return _noted(_once(super().clean_code, self.user), self.user, logins.SECOND_STEP_FAILED)
 
 
 class CodeAgain(mfa.ReauthenticateForm):
@@ -23,7 +25,7 @@ class CodeAgain(mfa.ReauthenticateForm):
 
     def clean_code(self) -> str:
         """The code, if it is right."""
-        return _noted(super().clean_code, self.user, logins.AGAIN_FAILED)
+        return _noted(_once(super().clean_code, self.user), self.user, logins.AGAIN_FAILED)
 
 
 class PasswordAgain(ReauthenticateForm):
@@ -32,6 +34,26 @@ class PasswordAgain(ReauthenticateForm):
     def clean_password(self) -> str:
         """The password, if it is right."""
         return _noted(super().clean_password, self.user, logins.AGAIN_FAILED)
+
+
+class FirstCode(ActivateTOTPForm):
+    """The code that sets the second step up; it is a code like any other, so it is good for nothing else."""
+
+    def clean_code(self) -> str:
+        """The code, if it is right."""
+        return _once(super().clean_code, self.user)()
+
+
+def _once(check: Callable[[], Any], user: User) -> Callable[[], str]:
+    """The same check, but a code that was right before is wrong."""
+
+    def checked() -> str:
+        code = str(check())
+        if not logins.is_first_use(user, code):
+            raise ValidationError("This code was used before. Wait for the next one.")
+        return code
+
+    return checked
 
 
 def _noted(check: Any, user: User, kind: str) -> str:

@@ -73,6 +73,35 @@ def test_a_code_is_of_use_once(mia: User) -> None:
         assert outcomes == [True, False], one
 
 
+def test_a_code_is_of_use_once_over_all_doors_and_processes(mia: User) -> None:
+    secret, recovery = switched_on(mia)
+    used = code(secret)
+
+    def let_in(shown: str) -> list[bool]:
+        """By a page and by REST, each in a process that remembers nothing, some of the 90 s later."""
+        cache.clear()
+        client = Client()
+        password(client)
+        client.post("/two-steps/", {"code": shown})
+        cache.clear()
+        body = {"username": "mia", "password": PASSWORD, "code": shown}
+        return [is_in(client), Client().post("/api/v1/login", body, content_type="application/json").status_code == 201]
+
+    assert let_in(used) == [True, False]
+    assert let_in(f"{used[:3]} {used[3:]}") == [False, False]
+    assert let_in(recovery[0]) == [True, False]
+
+
+def test_the_code_that_set_it_up_is_of_no_use_again(mia: User) -> None:
+    client = Client()
+    password(client)
+    client.post(client.get("/two-steps/on/")["Location"], {"password": PASSWORD})
+    used = code(client.get("/two-steps/on/").context["form"].secret)
+    assert client.post("/two-steps/on/", {"code": used}).status_code == 302
+    body = {"username": "mia", "password": PASSWORD, "code": used}
+    assert Client().post("/api/v1/login", body, content_type="application/json").json()["code"] == "CodeWrong"
+
+
 def test_codes_cannot_be_guessed(mia: User) -> None:
     secret, _ = switched_on(mia)
     client = Client()
