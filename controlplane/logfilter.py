@@ -16,6 +16,6 @@ class Requests(logging.Filter):
         if getattr(record, "status_code", 500) < 500:
             record.exc_info = record.exc_text = None
         request = getattr(record, "request", None)
-        if request is not None:
+        if request is not None and not isinstance(request, str):  # a record may pass here twice
             record.request = f"{getattr(request, 'method', '')} {getattr(request, 'path', '')[:MOST_PATH]}"
         return True

@@ -16,7 +16,11 @@ _RANK = {Role.VIEWER: 1, Role.MEMBER: 2, Role.ADMIN: 3}
 
 @transaction.atomic
 def save(*, group: str, team: Team, role: Role, actor: str, mapping: GroupMapping | None = None) -> GroupMapping:
-    """Map a group to a role in a team, or change a mapping. Raises Refused if there is one for both already."""
+    """Map a group to a role in a team, or change a mapping. Raises Refused if there is one for both already.
+
+    People get a new role at their next sign-in; what a changed mapping gives no longer ends at once.
+    """
+    before = GroupMapping.objects.filter(pk=mapping.pk).select_related("team").first() if mapping else None
     saved = GroupMapping(pk=mapping.pk if mapping else None, group=group, team=team, role=role)
     try:
         with transaction.atomic():
@@ -24,6 +28,8 @@ def save(*, group: str, team: Team, role: Role, actor: str, mapping: GroupMappin
     except IntegrityError as error:
         message = f"{group} is mapped to {team} already. Change that mapping."
         raise Refused(409, "AlreadyMapped", "group", message) from error
+    if before is not None:
+        _follow({before.team, team})
     data = {"group": group, "role": str(role)}
     events.record(kind="GroupMapped", actor=actor, team=team.name, data=data)
     return saved
@@ -33,10 +39,15 @@ def save(*, group: str, team: Team, role: Role, actor: str, mapping: GroupMappin
 def remove(*, mapping: GroupMapping, actor: str) -> None:
     """Take a mapping away. Who has a role by it loses it at once, unless another of their groups gives one."""
     mapping.delete()
-    given = Membership.objects.filter(team=mapping.team, source=Source.GROUPS).values("user")
+    _follow({mapping.team})
+    events.record(kind="GroupUnmapped", actor=actor, team=mapping.team.name, data={"group": mapping.group})
+
+
+def _follow(teams: Collection[Team]) -> None:
+    """Have those who are in these teams by a group be what their groups, as of the last sign-in, give now."""
+    given = Membership.objects.filter(team__in=teams, source=Source.GROUPS).values("user")
     for account in SocialAccount.objects.filter(user__in=given).select_related("user"):
         sync(user=account.user, groups=names_of(account.extra_data))
-    events.record(kind="GroupUnmapped", actor=actor, team=mapping.team.name, data={"group": mapping.group})
 
 
 def names_of(claims: Mapping[str, Any]) -> list[str]:

@@ -45,6 +45,7 @@ def test_a_refused_request_leaves_a_short_line_without_trace_query_and_token(
     client = Client(raise_request_exception=False)
     assert client.get(path, **given).status_code == status
     text = log.getvalue()
+    assert "GET /" in text
     assert len(text) < 6_000, len(text)
     assert "Traceback" not in text
     assert "locals" not in text

@@ -108,6 +108,19 @@ def test_a_mapping_that_ends_takes_the_role_at_once_unless_another_group_gives_o
     assert roles("bob") == {}
 
 
+def test_a_mapping_that_gives_less_takes_the_rest_at_once_with_sessions_and_tokens(provider: IdentityProvider) -> None:
+    first = mapped("ml", "red", Role.ADMIN)
+    provider.person("mia", "ml")
+    client, _ = sign_in()
+    assert client.get("/api/v1/me").status_code == 200
+    groups.save(group="ml", team=first.team, role=Role.VIEWER, actor="root", mapping=first)
+    assert roles("mia") == {"red": ("viewer", "groups")}
+    assert client.get("/api/v1/me").status_code == 401
+    sign_in()
+    groups.save(group="others", team=first.team, role=Role.VIEWER, actor="root", mapping=first)
+    assert roles("mia") == {}
+
+
 def test_one_group_gives_one_role_in_a_team(provider: IdentityProvider) -> None:
     mapped("ml", "red", Role.MEMBER)
     with pytest.raises(Refused, match="mapped to red already"):
