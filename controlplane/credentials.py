@@ -33,7 +33,8 @@ WAYS = (
     ),
     Way(
         "session, in two steps",
-        "name, password, and a code of the app or a recovery code, each good once",
+        "name, password, and a code of the app or a recovery code, each good once, whatever took it; until the code "
+        "is given, what ends sessions ends the sign-in that waits for it",
         f"2 h unused, 12 h, signed out; {END_OF_PERSON}",
         ("POST two-steps/",),
     ),
@@ -60,7 +61,7 @@ WAYS = (
     ),
     Way(
         "personal token",
-        "a session, or a token of scope admin bound to no team, which it does not outlive",
+        "a session, or a token of scope admin bound to no team, than which it does not end later",
         "at most 365 d, revoked, with the token that it was made with; the provider drops the account; "
         f"{END_OF_PERSON}",
         ("POST settings/tokens", "POST api/v1/tokens"),
@@ -75,10 +76,10 @@ WAYS = (
     ),
     Way(
         "token of a service account",
-        "a person who is admin of its team, by a session or a token of scope admin bound to no team, which it does not "
-        "outlive",
-        "at most 365 d, revoked, its account ended; 72 h after the role of the person who made it has ended, of which "
-        "the team's admins get a notice",
+        "a person who is admin of its team, by a session or a token of scope admin bound to no team, than which it does "
+        "not end later",
+        "at most 365 d, revoked, its account ended; 72 h after the role of the person who made it has ended, with a "
+        "member's rights at most until then, of which the team's admins get a notice",
         (
             "POST api/v1/service-accounts/<int:pk>/tokens",
             "POST teams/<str:team>/service-accounts/<int:pk>/",
