@@ -13,6 +13,7 @@ from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
+from django.utils.http import base36_to_int
 
 NOTED = timedelta(minutes=1)  # seen_at is this coarse, so that looking at pages hardly ever writes
 LOGIN_SESSION_KEY = "account_login"  # allauth's, of a sign-in that waits for its second step
@@ -78,7 +79,7 @@ def entering(data: Mapping[str, Any]) -> int | None:
     """Whose password was right and who is asked for the second step: what ends their sessions ends this as well."""
     pending = data.get(LOGIN_SESSION_KEY)
     shown = pending.get("user_pk") if isinstance(pending, dict) else None
-    return int(shown) if shown else None
+    return base36_to_int(shown) if shown else None  # as allauth writes keys
 
 
 def is_whole(session: Any) -> bool:
