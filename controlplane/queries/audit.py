@@ -1,11 +1,9 @@
 """Rows -> what the invariants look at: the self-audit of a live database (`manage.py audit`, and the loop `audit`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
 from django.db.models import Min, QuerySet, Sum
 
 from controlplane.cluster.port import PodSeen
@@ -28,6 +26,7 @@ from controlplane.models import Workload as WorkloadRow
 from controlplane.policy import Policy
 from controlplane.queries import snapshot as snapshots
 from controlplane.queries.cycles import replayable, snapshot_of
+from controlplane.queries.moment import one_moment
 from controlplane.queries.standing import Standing, standing
 from scheduler.decision import Decision, Evict, EvictReason, Place, Reason, Shrink, Wait
 from scheduler.policies import WEFT
@@ -66,17 +65,6 @@ def violations(
 def rounds_of_other_versions(last_rounds: int) -> int:
     """How many of the newest rounds were stored by another version of Weft: what they had read is not compared."""
     return sum(not is_of_this_form(cycle.digest) for cycle in _newest(last_rounds).only("digest"))
-
-
-@contextmanager
-def one_moment() -> Iterator[None]:
-    """Have every statement inside see the same moment of the database; SQLite does so by itself in a transaction."""
-    is_outermost = not connection.in_atomic_block
-    with transaction.atomic():
-        if is_outermost and connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        yield
 
 
 def state(

@@ -16,6 +16,7 @@ Seen = Collection[str] | None  # the teams whose workloads a reader may see; Non
 Names = Mapping[str, tuple[str, str]]  # (team, `team/name`) by id
 
 MOST_LOOKED_UP = 2_000  # in one answer; a page has hundreds, and a log may hold whatever its program prints
+_TEAM = '(SELECT "t"."name" FROM "controlplane_team" "t" WHERE "t"."id" = "team_id")'
 _MARK = OPEN.encode()
 _MENTION = re.compile(MENTION.pattern.encode())
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # what needs no escape in HTML, JSON, CSV and a mail
@@ -31,8 +32,9 @@ def names_in(texts: Iterable[str]) -> Names:
     found: dict[str, tuple[str, str]] = {}
     uids = sorted({uid for text in texts if OPEN in text for uid in mentioned(text) if _is_id(uid)})[:MOST_LOOKED_UP]
     for part in bulk.chunks(uids):
-        rows = Workload.objects.filter(pk__among=part).values_list("pk", "team__name", "name")
-        found |= {str(uid): (team, f"{team}/{name}") for uid, team, name in rows if _is_plain(team, name)}
+        named, keys = bulk.among(Workload, "uid", part)
+        rows = bulk.select(Workload, ("uid", "name"), f"WHERE {named}", keys, extra=(_TEAM,))
+        found |= {str(uid): (team, f"{team}/{name}") for uid, name, team in rows if _is_plain(team, name)}
     return found
 
 

@@ -15,6 +15,7 @@ from controlplane.models import Team as TeamRow
 from controlplane.models import Workload as WorkloadRow
 from controlplane.queries import learning, shares
 from controlplane.queries.demand import asked_of_late, with_demand
+from controlplane.queries.moment import one_moment
 from controlplane.rolevalues import roles_of
 from gpushare.gpu import Share
 from scheduler.decision import Decision
@@ -47,8 +48,8 @@ class Fence(Protocol):
 
 
 def full(at: float | None = None) -> Snapshot:
-    """Everything, read in one transaction; `at` is the cluster's clock, by default as last observed."""
-    with transaction.atomic():
+    """Everything at one moment; `at` is the cluster's clock, by default as last observed."""
+    with one_moment():
         at = _observed_at() if at is None else at
         frame = _frame()
         workloads = _workloads(None)

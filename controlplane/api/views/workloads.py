@@ -46,7 +46,11 @@ class WorkloadView(View):
 
     def answered(self, uid: UUID) -> Response:
         """The workload as it stands now."""
-        row = queries.row(self.one(uid))
+        return self.shown(self.one(uid))
+
+    def shown(self, workload: Any) -> Response:
+        """This workload."""
+        row = queries.row(workload)
         return versioned(row, row["version"])
 
     def may_submit(self, specs: Sequence[spec.Spec], prefix: bool) -> None:
@@ -242,7 +246,7 @@ class Workload(WorkloadView):
         """The workload, later if it is not where the caller waits for it to be."""
         workload = self.one(uid)
         if until is None or workload.phase in MET[until]:
-            return self.answered(uid)
+            return self.shown(workload)
         watching, workload = viewer(self.request), self.one(uid)  # in this order: what changes in between is noticed
         scope = feed.Scope(frozenset([workload.team.name]), uid)
         with or_leave(FEED.join(watching, scope)) as inbox:
