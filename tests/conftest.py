@@ -134,8 +134,8 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
 
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         if connection.vendor == "sqlite":
-            cursor.execute("DROP TRIGGER IF EXISTS event_keeps_rows")
-            cursor.execute("DROP TRIGGER IF EXISTS auditentry_keeps_rows")
+            for table in ("event", "auditentry", "auditanchor", "pruned"):
+                cursor.execute(f"DROP TRIGGER IF EXISTS {table}_keeps_rows")
 
 
 _numbers = itertools.count(1)
