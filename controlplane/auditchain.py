@@ -21,7 +21,7 @@ def digest_of(previous: str, row: Sequence[Any]) -> str:
 
 
 def fault(values: Sequence[Any], number: int, digest: str) -> str:
-    """What is wrong with a row (COLUMNS and its digest) as the one after `number`, as a sentence's end; "" for nothing."""
+    """What is wrong with a row (COLUMNS, digest) as the one after `number`, as a sentence's end; "" for nothing."""
     if values[0] != number + 1:
         return f"row {number + 1}: it is missing; row {values[0]} follows row {number}"
     if values[-1] != digest_of(digest, values[:-1]):

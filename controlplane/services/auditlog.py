@@ -118,13 +118,15 @@ def _insert(row: Sequence[Any], digest: str) -> bool:
     columns = ", ".join(f'"{name}"' for name in (*COLUMNS, "digest"))
     statement = (
         f'INSERT INTO "{table}" ({columns}) SELECT {", ".join(["%s"] * (len(row) + 1))} '  # noqa: S608
-        f'WHERE %s = 1 OR EXISTS (SELECT 1 FROM "{table}" WHERE "number" = %s AND "digest" = %s) '
+        f'WHERE EXISTS (SELECT 1 FROM "{table}" WHERE "number" = %s AND "digest" = %s) '
+        # Row 1 may have been pruned: only where there is nothing at all is there nothing to follow.
+        f'OR (%s = 1 AND NOT EXISTS (SELECT 1 FROM "{table}")) '
         'ON CONFLICT ("number") DO NOTHING'
     )
     number, at, *rest = row
     moment = AuditEntry._meta.get_field("at").get_db_prep_save(at, connection)
     with connection.cursor() as cursor:
-        cursor.execute(statement, (number, moment, *rest, digest, number, number - 1, _head.digest))
+        cursor.execute(statement, (number, moment, *rest, digest, number - 1, _head.digest, number))
         return bool(cursor.rowcount)
 
 

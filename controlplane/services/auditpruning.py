@@ -1,8 +1,8 @@
 """Retention of the audit log: its oldest rows go, and an anchor says where the chain of the others begins.
 
 What goes is checked first, row by row: a log that somebody has changed or cut is never pruned, so that the traces stay.
-The anchor is written in the transaction that deletes, and to the process's log as well; kept elsewhere, it shows whether
-the table's own was forged.
+The anchor is written in the transaction that deletes, and to the process's log as well; kept elsewhere, it shows
+whether the table's own was forged.
 """
 
 from datetime import timedelta

@@ -1,7 +1,7 @@
 """Database roles of their own for web and worker, with what each needs; the user that installs owns the tables.
 
-Neither may change tables or triggers, nor what is append-only; a worker deletes from its beginning what triggers find old
-enough (migration 0022), as the retention asks. Web may not speak for the loops; a worker knows nothing
+Neither may change tables or triggers, nor what is append-only; a worker deletes from its beginning what triggers find
+old enough (migration 0022), as the retention asks. Web may not speak for the loops; a worker knows nothing
 by which a session, a token or a second step could be used. Postgres only. See
 docs/production.md#database-users.
 """

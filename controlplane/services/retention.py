@@ -1,8 +1,8 @@
 """Apply the retention: delete what is too old, from the beginning of a table, a small batch at a time.
 
-How far a table has been pruned is a row (`Pruned`), written with the deletion: nobody has to look for it among rows that
-are gone, and a trigger lets events be deleted up to there only. The newest row of a table always stays. A batch that is
-lost with the machine is deleted again, so nobody waits for the disk.
+How far a table has been pruned is a row (`Pruned`), written with the deletion: nobody has to look for it among rows
+that are gone, and a trigger lets events be deleted up to there only. The newest row of a table always stays. A
+batch that is lost with the machine is deleted again, so nobody waits for the disk.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A table whose rows are deleted by age. Its numbers follow its times, or nearly so: it is cut from the beginning."""
+    """A table whose rows are deleted by age. Numbers follow times, or nearly so: it is cut from the beginning."""
 
     model: type[models.Model]
     at: str  # the column with a row's time

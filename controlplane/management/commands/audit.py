@@ -32,8 +32,8 @@ class Command(BaseCommand):
             default=[],
             type=_head,
             metavar="NUMBER:DIGEST",
-            help="log: a head or an anchor kept elsewhere, as in the server's logs; shows if the end was cut off, or all "
-            "rewritten",
+            help="log: a head or an anchor kept elsewhere, as in the server's logs; shows if the end was cut off or "
+            "all rewritten",
         )
         parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"newest rounds to decide again ({ROUNDS})")
 
