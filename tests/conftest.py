@@ -88,6 +88,8 @@ def _nobody_has_asked_yet() -> None:
     known.addresses.forget_all()
     if logins := sys.modules.get("controlplane.services.logins"):
         logins.forget()
+    if strangerrows := sys.modules.get("controlplane.services.strangerrows"):
+        strangerrows.forget()
 
 
 @pytest.fixture(scope="session")

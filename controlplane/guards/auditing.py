@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from controlplane.services import auditlog, trail
+from controlplane.services import auditlog, strangerrows, trail
 from controlplane.services.auditlog import Asked
 from controlplane.services.trail import Trail
 
@@ -72,7 +72,10 @@ def is_recorded(request: HttpRequest, status: int, done: Trail) -> bool:
 
 def _record(asked: Asked, events: Sequence[Any]) -> None:
     try:
-        auditlog.record(asked, events)
+        if left_out := strangerrows.to_sum_up():
+            auditlog.sum_up(left_out)
+        if not auditlog.is_of_stranger(asked, events) or strangerrows.is_room():
+            auditlog.record(asked, events)
     except (DatabaseError, RuntimeError) as error:
         changed = auditlog.changes(events)
         log.critical("audit log row not written", asked=str(asked), changes=changed, error=str(error))

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from django.conf import settings
 from django.db.models import QuerySet
 
-from controlplane import csvfile, retention
+from controlplane import csvfile
 from controlplane.auditchain import COLUMNS, FIRST, anchor_chain, fault
 from controlplane.models import AuditAnchor, AuditEntry, Outcome
 from controlplane.quantities import iso
@@ -140,8 +139,3 @@ def _other(number: int, digest: str, wanted: dict[int, str]) -> str:
     if wanted.get(number, digest) == digest:
         return ""
     return f"row {number}: the log says {digest}, but {wanted[number]} was kept elsewhere"
-
-
-def kept_days() -> int:
-    """How long rows are kept."""
-    return int(settings.KEEP_DAYS[retention.AUDIT_LOG.variable])

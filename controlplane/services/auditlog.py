@@ -28,6 +28,7 @@ HEAD_SECONDS = 60.0  # between two heads in a process's log
 SECRET = ("secret", "password", "token", "digest", "credential", "private")
 HIDDEN = "[hidden]"
 # Of events that say so: pages answer 200 with their form, and nobody is signed in to be named.
+SUMMED = "StrangersSummed"  # kind of the row that stands for those that were left out
 FAILED_TO_SIGN_IN = frozenset({"LoginFailed", "SecondStepFailed", "ReauthenticationFailed"})
 
 log = structlog.get_logger(__name__)
@@ -79,6 +80,19 @@ def record(asked: Asked, events: Sequence[Entry] = ()) -> int:
     )  # fmt: skip
     with _lock:
         return _append(values)
+
+
+def sum_up(rows: int) -> int:
+    """Add one row in the place of so many that strangers would have left (services/strangerrows.py); its number."""
+    changed = json.dumps([{"kind": SUMMED, "data": {"rows": rows}}])
+    with _lock:
+        return _append(("", "", "", "", "", "", 401, Outcome.DENIED.value, SUMMED, "", "", changed))
+
+
+def is_of_stranger(asked: Asked, events: Sequence[Entry]) -> bool:
+    """Whether nobody was signed in, and nobody came in by it."""
+    failed = any(event.kind in FAILED_TO_SIGN_IN for event in events)
+    return not asked.actor and (failed or outcome(asked.status) != Outcome.DONE)
 
 
 def outcome(status: int) -> Outcome:

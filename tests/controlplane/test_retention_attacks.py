@@ -81,7 +81,7 @@ SHADOWS = (
         (anchor(5),),
         (anchor(2, rows="7"),),
         (anchor(2, now="'2020-01-01'::timestamptz"),),
-        (anchor(2).replace("number, digest,", "number, repeat('f', 64),", 1),),
+        (anchor(2).replace("SELECT number, digest,", "SELECT number, repeat('f', 64),"),),
         ("TRUNCATE controlplane_auditentry",),
         ("DELETE FROM controlplane_event",),
         (FLOOR.format(THIRD),),
@@ -92,7 +92,8 @@ SHADOWS = (
         ("SET session_replication_role = replica",),
         ("ALTER TABLE controlplane_auditentry DISABLE TRIGGER ALL",),
         (
-            "CREATE OR REPLACE FUNCTION auditanchor_goes_on() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+            "CREATE OR REPLACE FUNCTION auditanchor_goes_on() RETURNS trigger "
+            "LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
         ),
         ("DROP TRIGGER auditanchor_goes_on ON controlplane_auditanchor",),
         (*SHADOWS, "DELETE FROM public.controlplane_auditentry"),

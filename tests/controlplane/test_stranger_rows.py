@@ -1,0 +1,69 @@
+"""Strangers leave at most 60 rows a minute in the audit log, in all processes; the rest is one row."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.models import AuditEntry, SignInFailures
+from controlplane.queries import auditlog as queries
+from controlplane.services import auditlog, strangerrows
+from controlplane.services.clock import database_now
+from tests.controlplane.api.conftest import People, api  # noqa: F401
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _afresh(settings: Any) -> None:
+    strangerrows.forget()
+    settings.RATE_LIMITS = {name: 100_000.0 for name in settings.RATE_LIMITS}
+
+
+def ask(number: int) -> None:
+    """A token that is none, from an address of its own."""
+    answer = Client(REMOTE_ADDR=f"10.1.{number // 200}.{number % 200 + 1}").post(
+        "/api/v1/workloads", b"{}", "application/json", HTTP_AUTHORIZATION=f"Bearer weft_{number:043}"
+    )
+    assert answer.status_code == 401
+
+
+def a_minute_later() -> None:
+    """The minute is over in the database, and in this process."""
+    SignInFailures.objects.filter(key=strangerrows.WRITTEN).update(until=database_now() - timedelta(seconds=1))
+    strangerrows._closed_until = 0.0
+
+
+def test_strangers_from_many_addresses_leave_sixty_rows_a_minute_and_the_rest_is_summed(api: People) -> None:  # noqa: F811
+    before = AuditEntry.objects.count()
+    for number in range(100):
+        ask(number)
+        if number == 80:
+            left, strangerrows._left = strangerrows._left, 0  # another process, which knows nothing of this one
+            strangerrows._closed_until = 0.0
+    strangerrows._left += left
+    assert AuditEntry.objects.count() - before == strangerrows.MOST
+    api.platform.send(
+        "PUT", "/teams/red/quotas/main", {"nominal_milli": 4000}
+    )  # people's rows are written all the same
+    assert AuditEntry.objects.count() - before == strangerrows.MOST + 1
+    a_minute_later()
+    ask(100)
+    summed, last = AuditEntry.objects.order_by("number")[before + strangerrows.MOST + 1 :]
+    assert (summed.kind, summed.outcome, last.status) == (auditlog.SUMMED, "denied", 401)
+    assert json.loads(summed.changes)[0]["data"] == {"rows": 100 - strangerrows.MOST}
+    assert queries.check().fault == ""
+
+
+def test_wrong_passwords_of_strangers_are_counted_with_them_and_people_are_not(api: People) -> None:  # noqa: F811
+    SignInFailures.objects.create(
+        key=strangerrows.WRITTEN, count=strangerrows.MOST, until=database_now() + timedelta(seconds=60)
+    )
+    before = AuditEntry.objects.count()
+    for address in ("10.0.0.1", "10.0.0.2"):
+        Client(REMOTE_ADDR=address).post("/login/", {"username": "nobody", "password": "wrong"})
+    assert AuditEntry.objects.count() == before
+    api.viewer.send("PUT", "/teams/red/quotas/main", {"nominal_milli": 1})
+    assert AuditEntry.objects.count() == before + 1
