@@ -1,14 +1,15 @@
 """`storage`: what a workload costs on the disk after half a year, and what pruning costs the scheduler.
 
 A day of the demo is simulated by the production's loops on Postgres, in slots of a minute, as in the demo's own week.
-Its rows are multiplied (storagerows.py) to a million workloads over 180 days, with a row of the audit log for each. They
-come in parts of 15 days; after each the retention is applied with its default settings, and VACUUM does what autovacuum
-would some minutes later: it frees space for new rows and gives none back. So the files are as large as they would be
-where retention has been on since the first day. Nothing is made anew by VACUUM FULL, CLUSTER or REINDEX.
+Its rows are multiplied (storagerows.py) to a million workloads over 180 days, with a row of the audit log for each.
+They come in parts of 15 days. After each the retention is applied with its default settings, as it would have been at
+the end of those days, and VACUUM does what autovacuum would some minutes later: it frees space for new rows and gives
+none back. So the files are as large as they would be where retention has been on since the first day. Nothing is made
+anew by VACUUM FULL, CLUSTER or REINDEX.
 
-After the last part the loop `prune` works it off in a thread of its own, as in a worker, while one workload after
-the other is submitted, decided about by a round of the schedule loop, which is timed, and stopped. Blocks of rounds with and
-without pruning take turns. Postgres is as it comes, with fsync. `bytes_per_workload` is the whole database.
+After the last part the loop `prune` works it off in a thread of its own, as in a worker, while one workload after the
+other is submitted, decided about by a round of the schedule loop, which is timed, and stopped. Blocks of rounds with
+and without pruning take turns. Postgres is as it comes, with fsync. `bytes_per_workload` is the whole database.
 """
 
 import tempfile
@@ -61,7 +62,7 @@ def _result(found: Mapping[str, Any]) -> Result:
             f"{found['database_bytes'] / MIB:.0f} MiB",
             "MiB by table: " + ", ".join(f"{name} {size / MIB:.0f}" for name, size in found["sizes"].items()),
             f"rows pruned in all: {found['pruned']}; beside rounds {found['rows']} in {found['seconds']:.1f} s",
-            f"{len(found['quiet'])} rounds each: p99 {quiet * 1000:.1f} ms without pruning, {beside * 1000:.1f} ms with",
+            f"{len(found['quiet'])} rounds each: p99 {quiet * 1000:.1f} ms, with pruning {beside * 1000:.1f} ms",
         ),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
@@ -46,7 +47,7 @@ def measure(options: Mapping[str, Any]) -> dict[str, Any]:
         copies.write(part)
         storagerows.vacuum()
         if number < len(slices) - 1:
-            _prune_all(lease)
+            _prune_all(lease, copies.shift(part[-1]) // storagerows.DAY)
             storagerows.vacuum()
     filled = time.monotonic() - began - day_seconds
     lease.release()
@@ -75,13 +76,16 @@ def _day(hours: float, seed: int) -> Wiring:
     return wired
 
 
-def _prune_all(lease: leases.Lease) -> None:
-    """What the loop does, without its rests."""
-    for work in (*(lambda k=k: retention.prune(k, lease=_held(lease)) for k in retention.KEPT.values()),):
-        while work() >= retention.BATCH:
+def _prune_all(lease: leases.Lease, days_ago: int = 0) -> None:
+    """What the loop does, without its rests; as it was so many days ago, when all that is there was younger."""
+    kept = settings.KEEP_DAYS
+    settings.KEEP_DAYS = {variable: days + days_ago for variable, days in kept.items()}
+    for table in retention.KEPT.values():
+        while retention.prune(table, lease=_held(lease)) >= retention.BATCH:
             pass
     while auditpruning.prune(lease=_held(lease)) >= auditpruning.BATCH:
         pass
+    settings.KEEP_DAYS = kept
 
 
 def _held(lease: leases.Lease) -> Any:

@@ -5,8 +5,8 @@ whatever else they wrote: placements, usage, dependencies, events, rounds, sampl
 submission, as by REST. Everything lies as much earlier as the copy says; the day itself is the last.
 """
 
+import json
 import math
-import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -27,14 +27,19 @@ TIMES = {
     "usage": ("hour",), "dependency": (), "event": ("cluster_at",), "cycle": ("cluster_at",), "teamsample": ("at",),
     "servicewindow": ("start",), "workloadsample": ("at",),
 }  # fmt: skip
+# The event that the audit log has of a submission.
+SUBMITTED = {
+    "kind": "Submitted", "workload": "00000000-0000-4000-8000-000000000000", "phase": "Queued",
+    "data": {"kind": "training", "priority": 100},
+}  # fmt: skip
 OF_WORKLOADS = ("uid", "workload", "workload_id", "needs_id")
 
 
-def run(statement: str, *values: object) -> int:
+def run(statement: str) -> int:
     """Run a statement; how many rows it met."""
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
-        cursor.execute(statement, values or None)
+        cursor.execute(statement)
         return int(cursor.rowcount)
 
 
@@ -64,7 +69,8 @@ class Copies:
         self._seqs = one("SELECT max(seq) FROM day.workload") + 1
         self._end, self._now = end, datetime.now(UTC)
         self._head = (0, FIRST)
-        run(f"UPDATE controlplane_workload SET seq = seq + {self._seqs * self.count}")  # the day itself is the last
+        # The day itself is the last.
+        run(f"UPDATE controlplane_workload SET seq = seq + {self._seqs * self.count}")  # noqa: S608 - a number
 
     def shift(self, copy: int) -> int:
         """Seconds by which a copy lies before the day, in whole hours."""
@@ -105,8 +111,8 @@ class Copies:
         listed = ", ".join(f'"{name}"' for name in names)
         order = "ORDER BY id" if table in OLD else ""
         return (
-            f"INSERT INTO controlplane_{table} ({listed}) SELECT {', '.join(values)} FROM day.{table} {order}"  # noqa: S608
-            " ON CONFLICT DO NOTHING"
+            f"INSERT INTO controlplane_{table} ({listed}) SELECT {', '.join(values)} "  # noqa: S608 - names of ours
+            f"FROM day.{table} {order} ON CONFLICT DO NOTHING"
         )
 
     def _ended(self, table: str, name: str, shift: int) -> str:
@@ -126,7 +132,8 @@ class Copies:
         """A row of the audit log for each workload of a copy."""
         with connection.cursor() as cursor:
             cursor.execute(
-                "SELECT w.name, t.name, w.submitted_at FROM day.workload w JOIN controlplane_team t ON t.id = w.team_id ORDER BY seq"
+                "SELECT w.name, t.name, w.submitted_at FROM day.workload w "
+                "JOIN controlplane_team t ON t.id = w.team_id ORDER BY seq"
             )
             made = cursor.fetchall()
             listed = ", ".join(f'"{name}"' for name in (*COLUMNS, "digest"))
@@ -135,11 +142,7 @@ class Copies:
                 for name, team, submitted in made:
                     number += 1
                     at = self._now - timedelta(seconds=self._end - submitted + self.shift(copy))
-                    changes = (
-                        '[{"kind": "Submitted", "team": "%s", "workload": "00000000-0000-4000-8000-000000000000", '
-                        '"name": "%s", "phase": "Queued", "data": {"kind": "training", "priority": 100}}]'
-                        % (team, name)
-                    )
+                    changes = json.dumps([{"team": team, "name": name, **SUBMITTED}])
                     row = (
                         number, at, "mel", "weft_abcde", "10.20.30.40", "POST", "api/v1/workloads", "/api/v1/workloads",
                         201, "done", "Submitted", team, name, changes,
@@ -162,4 +165,3 @@ def sizes() -> dict[str, int]:
 def vacuum() -> None:
     """As autovacuum does it, now instead of some minutes later: space becomes free for new rows, files keep it."""
     run("VACUUM (ANALYZE)")
-    time.sleep(0)

@@ -72,10 +72,11 @@ def is_recorded(request: HttpRequest, status: int, done: Trail) -> bool:
 
 def _record(asked: Asked, events: Sequence[Any]) -> None:
     try:
-        if left_out := strangerrows.to_sum_up():
-            auditlog.sum_up(left_out)
-        if not auditlog.is_of_stranger(asked, events) or strangerrows.is_room():
-            auditlog.record(asked, events)
+        if (left_out := strangerrows.to_sum_up()) and not auditlog.sum_up(left_out):
+            strangerrows.put_back(left_out)
+        is_counted = auditlog.is_of_stranger(asked, events)
+        if not (is_counted and strangerrows.is_closed()) and not auditlog.record(asked, events):
+            strangerrows.close()
     except (DatabaseError, RuntimeError) as error:
         changed = auditlog.changes(events)
         log.critical("audit log row not written", asked=str(asked), changes=changed, error=str(error))

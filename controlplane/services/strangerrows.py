@@ -1,42 +1,43 @@
-"""How many rows of the audit log strangers may cause: so many a minute in all processes, however many addresses.
+"""What strangers would have left in the audit log beyond their rows a minute: counted here, and summed in one row.
 
-The count stands in the database, beside that of failed sign-ins. What is over it is counted, by this process alone
-while the minute lasts, so that a flood costs no statements; the sum becomes one row later, by whichever process is
-first.
+Whether there is room for a row is looked up by the statement that writes it (services/auditlog.py), over the rows of
+all processes. Where there was none this process asks no more for a minute, so that a flood costs no statements. Then it
+adds what it counted to what others did, and writes the sum.
 """
 
 import threading
 import time
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.db import connection, transaction
 
 from controlplane.models import SignInFailures, bulk
 from controlplane.services.clock import database_now
 
-MOST = 59  # rows a minute; with the row that sums up the rest 60
-MINUTE, FOR_LONG = timedelta(seconds=60), timedelta(days=365)
-WRITTEN, LEFT_OUT = "audit log: rows of strangers", "audit log: rows left out"
+CLOSED_SECONDS = 60.0
+LEFT_OUT, FOR_LONG = "audit log: rows left out", timedelta(days=365)
 
 _lock = threading.Lock()
 _closed_until = 0.0  # monotonic clock; until then this process asks nothing
 _left = 0  # rows that this process has left out since it last told the database
 
 
-def is_room() -> bool:
-    """Whether a stranger's row may be written now; if not, it is counted."""
+def is_closed() -> bool:
+    """Whether rows of strangers are left out now; then this one is counted."""
+    global _left
+    with _lock:
+        if time.monotonic() >= _closed_until:
+            return False
+        _left += 1
+        return True
+
+
+def close() -> None:
+    """There was no room for a row."""
     global _closed_until, _left
     with _lock:
-        if time.monotonic() < _closed_until:
-            _left += 1
-            return False
-    count, seconds = _counted()
-    if count <= MOST:
-        return True
-    with _lock:
         _left += 1
-        _closed_until = time.monotonic() + seconds
-    return False
+        _closed_until = time.monotonic() + CLOSED_SECONDS
 
 
 def to_sum_up() -> int:
@@ -47,11 +48,16 @@ def to_sum_up() -> int:
             return 0
         left, _left = _left, 0
     with transaction.atomic():
-        _add(LEFT_OUT, left, FOR_LONG)
-        if _counted()[0] > MOST + 1:  # the row that sums up is one of this minute
-            return 0
-        found = SignInFailures.objects.filter(key=LEFT_OUT).values_list("count", flat=True).get()
-        return found if SignInFailures.objects.filter(key=LEFT_OUT, count=found).delete()[0] else 0
+        _add(left)
+        count = SignInFailures.objects.values_list("count", flat=True).get(key=LEFT_OUT)
+        return count if SignInFailures.objects.filter(key=LEFT_OUT).delete()[0] else 0
+
+
+def put_back(rows: int) -> None:
+    """The sum could not be written: later."""
+    global _left
+    with _lock:
+        _left += rows
 
 
 def forget() -> None:
@@ -60,25 +66,12 @@ def forget() -> None:
     _closed_until, _left = 0.0, 0
 
 
-def _counted() -> tuple[int, float]:
-    """One more in this minute: which it is, and the seconds that the minute still lasts."""
-    now = database_now()
-    count, until = _add(WRITTEN, 1, MINUTE)
-    return count, max(0.0, (until - now).total_seconds())
-
-
-def _add(key: str, number: int, lasts: timedelta) -> tuple[int, datetime]:
-    """Add to a count that begins again when its time is over; the count, and until when it lasts."""
-    table, now = SignInFailures._meta.db_table, database_now()
-    until, moment = bulk.stored(SignInFailures, "until", (now + lasts, now))
+def _add(number: int) -> None:
+    table = SignInFailures._meta.db_table
+    (until,) = bulk.stored(SignInFailures, "until", (database_now() + FOR_LONG,))
     with connection.cursor() as cursor:
         cursor.execute(
             f'INSERT INTO "{table}" ("key", "count", "until") VALUES (%s, %s, %s) '  # noqa: S608
-            'ON CONFLICT ("key") DO UPDATE SET '
-            f'"count" = CASE WHEN "{table}"."until" <= %s THEN excluded."count" '
-            f'ELSE "{table}"."count" + excluded."count" END, '
-            f'"until" = CASE WHEN "{table}"."until" <= %s THEN excluded."until" ELSE "{table}"."until" END',
-            (key, number, until, moment, moment),
+            f'ON CONFLICT ("key") DO UPDATE SET "count" = "{table}"."count" + excluded."count"',
+            (LEFT_OUT, number, until),
         )
-    row = SignInFailures.objects.get(key=key)
-    return row.count, row.until
