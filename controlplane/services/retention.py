@@ -8,6 +8,7 @@ batch that is lost with the machine is deleted again, so nobody waits for the di
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, models, transaction
@@ -80,7 +81,7 @@ def prune(kept: Kept, *, lease: HeldLease, most: int = BATCH) -> int:
 def _until(kept: Kept, before: int, most: int) -> int | None:
     """The last number of the next batch: before the first row that has to stay, and before the newest."""
     if kept.is_cluster:
-        limit: object = clock.now() - days(kept.setting) * DAY
+        limit: Any = clock.now() - days(kept.setting) * DAY
     else:
         oldest = clock.database_now() - timedelta(days=days(kept.setting))
         (limit,) = bulk.stored(kept.model, kept.at, (oldest,))
