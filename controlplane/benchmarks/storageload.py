@@ -45,10 +45,9 @@ def measure(options: Mapping[str, Any]) -> dict[str, Any]:
     lease = leases.of(wired, "prune")
     for number, part in enumerate(slices):
         copies.write(part)
-        storagerows.vacuum()
-        if number < len(slices) - 1:
+        if number < len(slices) - 1:  # the last is for the loop
             _prune_all(lease, copies.shift(part[-1]) // storagerows.DAY)
-            storagerows.vacuum()
+        storagerows.vacuum()
     filled = time.monotonic() - began - day_seconds
     lease.release()
     timed = _rounds(wired, BLOCKS if wanted >= WORKLOADS else 2)
