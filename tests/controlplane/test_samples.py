@@ -1,4 +1,4 @@
-"""What running workloads used is sampled now and then, kept for a day, and counted in money."""
+"""What running workloads used is sampled now and then, and counted in money."""
 
 from decimal import Decimal
 from uuid import UUID, uuid4
