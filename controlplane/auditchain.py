@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 FIRST = "0" * 64  # what stands before the first row
@@ -18,3 +18,18 @@ def digest_of(previous: str, row: Sequence[Any]) -> str:
     number, at, *rest = row
     text = json.dumps([previous, number, at.astimezone(UTC).isoformat(timespec="microseconds"), *rest])
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def fault(values: Sequence[Any], number: int, digest: str) -> str:
+    """What is wrong with a row (COLUMNS, digest) as the one after `number`, as a sentence's end; "" for nothing."""
+    if values[0] != number + 1:
+        return f"row {number + 1}: it is missing; row {values[0]} follows row {number}"
+    if values[-1] != digest_of(digest, values[:-1]):
+        return f"row {values[0]}: it is not what was written, or not after what was written"
+    return ""
+
+
+def anchor_chain(previous: str, number: int, digest: str, rows: int, at: datetime) -> str:
+    """The digest of an anchor after the one whose chain is `previous`. A trigger of Postgres computes the same."""
+    moment = at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    return hashlib.sha256(f"{previous}|{number}|{digest}|{rows}|{moment}".encode()).hexdigest()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import environ
 
+from controlplane import retention
 from controlplane.logformat import logging_of
 from controlplane.signin import configuration
 
@@ -285,6 +286,9 @@ METRICS_TOKEN = env.str("METRICS_TOKEN", "")  # what Prometheus shows to read /m
 LOOPS = tuple(env.list("WEFT_LOOPS", default=[]))  # those that this worker runs; empty: all
 WORKER_METRICS_PORT = env.int("WEFT_WORKER_METRICS_PORT", default=0)  # 0: none
 WORKER_METRICS_ADDRESS = env.str("WEFT_WORKER_METRICS_ADDRESS", "127.0.0.1")
+
+# --- what is kept (docs/production.md#what-is-kept): days by variable, applied by the loop `prune` -----------
+KEEP_DAYS = retention.from_environment(env.str)
 
 # --- Celery: a message is only a hint, truth is in the database (docs/promises.md, L2) --------
 REDIS_URL = env.str("REDIS_URL", "")

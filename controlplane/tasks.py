@@ -73,6 +73,12 @@ def notify(self: Any) -> None:
     _hint(self, "notify")
 
 
+@shared_task(bind=True, ignore_result=True)
+def prune(self: Any) -> None:
+    """Delete what is older than its retention."""
+    _hint(self, "prune")
+
+
 current_app.conf.beat_schedule = {
     name: {
         "task": f"controlplane.tasks.{name}",

@@ -55,7 +55,7 @@ bell = Bell()
 # runs stays, so the loop runs once more: a hint is never older than what the next round reads.
 bells: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 # Loops that ask no cluster. In the embedded mode they have a thread of their own as well: they decide nothing.
-ASIDE = frozenset({"notify"})
+ASIDE = frozenset({"notify", "prune"})
 # Set when this process is asked to stop: whoever streams an endless answer ends it then.
 stopping = threading.Event()
 _silent_until = 0.0  # monotonic seconds of this process

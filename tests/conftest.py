@@ -88,6 +88,8 @@ def _nobody_has_asked_yet() -> None:
     known.addresses.forget_all()
     if logins := sys.modules.get("controlplane.services.logins"):
         logins.forget()
+    if strangerrows := sys.modules.get("controlplane.services.strangerrows"):
+        strangerrows.forget()
 
 
 @pytest.fixture(scope="session")
@@ -134,8 +136,8 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
 
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         if connection.vendor == "sqlite":
-            cursor.execute("DROP TRIGGER IF EXISTS event_keeps_rows")
-            cursor.execute("DROP TRIGGER IF EXISTS auditentry_keeps_rows")
+            for table in ("event", "auditentry", "auditanchor", "pruned"):
+                cursor.execute(f"DROP TRIGGER IF EXISTS {table}_keeps_rows")
 
 
 _numbers = itertools.count(1)

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from controlplane.api.feed import FEED, Inbox
 from controlplane.api.parked import Parked
 from controlplane.api.rendering import dumps
-from controlplane.queries import feed
+from controlplane.queries import feed, retention
 from controlplane.services.errors import Refused
 from controlplane.shapes import shown
 
@@ -98,7 +98,8 @@ def last_event_id(request: Request) -> int | None:
     if number > newest:
         raise gone(f"The newest event is {newest}, so {number} is of another server, or of before it was restored.")
     if 0 < number < feed.oldest():
-        raise gone(f"Events up to {feed.oldest() - 1} are not kept any more.")
+        kept = retention.event_days()
+        raise gone(f"Events up to {feed.oldest() - 1} are not kept any more: they are kept for {kept} days.")
     return number
 
 

@@ -57,6 +57,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "recovery": Benchmark(("recovery", "site", "rights", "processes"), SERVER),
     "manifests": Benchmark(("manifests",), ADAPTER),
     "parsers": Benchmark(("parsers", "patterns", "worstkinds"), PAGES),
+    "storage": Benchmark(("storage", "storageload", "storagerows", "processes"), SERVER),
     "strangers": Benchmark(("strangers", "floods", "processes"), PAGES),
     "kubernetes-resync": Benchmark(("watching", "faults", "rights"), ADAPTER, "resync"),
     "turnaround": Benchmark(("turnaround", "podwatch", "rights", "processes"), SERVER),

@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from controlplane.services import auditlog, trail
+from controlplane.services import auditlog, strangerrows, trail
 from controlplane.services.auditlog import Asked
 from controlplane.services.trail import Trail
 
@@ -72,7 +72,11 @@ def is_recorded(request: HttpRequest, status: int, done: Trail) -> bool:
 
 def _record(asked: Asked, events: Sequence[Any]) -> None:
     try:
-        auditlog.record(asked, events)
+        if (left_out := strangerrows.to_sum_up()) and not auditlog.sum_up(left_out):
+            strangerrows.put_back(left_out)
+        is_counted = auditlog.is_of_stranger(asked, events)
+        if not (is_counted and strangerrows.is_closed()) and not auditlog.record(asked, events):
+            strangerrows.close()
     except (DatabaseError, RuntimeError) as error:
         changed = auditlog.changes(events)
         log.critical("audit log row not written", asked=str(asked), changes=changed, error=str(error))

@@ -23,6 +23,7 @@ from controlplane.loops import (
     foresee,
     notify,
     observe,
+    prune,
     scale,
     schedule,
     tell,
@@ -36,7 +37,7 @@ from controlplane.services import heartbeats
 # Seconds; hints come between.
 PERIODS = {
     "observe": 5, "schedule": 5, "actuate": 5, "tell": 5, "scale": 15, "account": 60, "audit": 60, "foresee": 15,
-    "notify": 5,
+    "notify": 5, "prune": 60,
 }  # fmt: skip
 # After a round, so that what comes in a burst is answered by one round. Not before it: what comes alone is answered at
 # once.
@@ -70,6 +71,7 @@ LOOPS: Mapping[str, Callable[[Wiring], Report]] = {
     "audit": audit.run_once,
     "foresee": foresee.run_once,
     "notify": notify.run_once,
+    "prune": prune.run_once,
 }
 
 

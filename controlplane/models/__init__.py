@@ -19,6 +19,7 @@ from controlplane.models.notice import (
 )
 from controlplane.models.outbox import Action, Change, IdempotencyKey
 from controlplane.models.personal import Preferences, SavedView, Template
+from controlplane.models.retention import AuditAnchor, Pruned
 from controlplane.models.simulation import Simulation, SimulationState
 from controlplane.models.team import (
     Budget,
@@ -41,6 +42,7 @@ __all__ = [
     "ACCOUNT_MATTER",
     "Action",
     "Audit",
+    "AuditAnchor",
     "AuditEntry",
     "Budget",
     "Change",
@@ -70,6 +72,7 @@ __all__ = [
     "Preferences",
     "PriorityClass",
     "ProviderGrant",
+    "Pruned",
     "Quota",
     "Role",
     "SavedView",

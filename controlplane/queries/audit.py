@@ -21,7 +21,7 @@ from controlplane.invariants.state import (
     Violation,
     Write,
 )
-from controlplane.models import Cycle, Event, Placement, PlacementState, PolicyVersion, Usage
+from controlplane.models import Cycle, Event, Placement, PlacementState, PolicyVersion, Pruned, Usage
 from controlplane.models import Workload as WorkloadRow
 from controlplane.policy import Policy
 from controlplane.queries import snapshot as snapshots
@@ -85,7 +85,7 @@ def state(
         before=before,
         pods=None if pods is None else _live(pods),
         ended=ended,
-        submitted={str(uid) for uid in Event.objects.filter(kind="Submitted").values_list("workload", flat=True)},
+        submitted=_submitted(),
         transitions=tuple(_transitions(before, after_event)),
         writes=tuple(_writes()),
         accounts=_accounts(now.at),
@@ -185,6 +185,17 @@ def _live(pods: Sequence[PodSeen]) -> dict[str, list[PodSeen]]:
 def _ended() -> Iterator[tuple[UUID, str]]:
     ended = sorted(phase.value for phase in ENDED)
     yield from WorkloadRow.objects.filter(phase__in=ended).values_list("pk", "phase")
+
+
+def _submitted() -> set[str]:
+    """Every workload that was submitted, by its event; where that is so old that it was pruned, by its row."""
+    told = Event.objects.filter(kind="Submitted").values_list("workload", flat=True)
+    found = {str(uid) for uid in told}
+    if Pruned.objects.filter(pk=Event._meta.db_table).exists():
+        first = Event.objects.order_by("id").values_list("cluster_at", flat=True).first()
+        old = WorkloadRow.objects.all() if first is None else WorkloadRow.objects.filter(submitted_at__lte=first)
+        found |= {str(uid) for uid in old.values_list("uid", flat=True)}
+    return found
 
 
 def _transitions(before: Snapshot | None, after_event: int) -> Iterator[Transition]:

@@ -9,8 +9,8 @@ from typing import Any
 from django.db.models import QuerySet
 
 from controlplane import csvfile
-from controlplane.auditchain import COLUMNS, FIRST, digest_of
-from controlplane.models import AuditEntry, Outcome
+from controlplane.auditchain import COLUMNS, FIRST, anchor_chain, fault
+from controlplane.models import AuditAnchor, AuditEntry, Outcome
 from controlplane.quantities import iso
 from controlplane.queries import access
 
@@ -74,39 +74,68 @@ def _cell(entry: AuditEntry, name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check found: how many rows are right, the head, and the first that is wrong ("" where none is)."""
+    """What a check found: how many rows are right, the head, and the first that is wrong ("" where none is).
+
+    pruned: the number of the last row that retention deleted; 0 where none was.
+    """
 
     rows: int
     number: int
     digest: str
     fault: str = ""
+    pruned: int = 0
 
 
-def check(anchors: Sequence[tuple[int, str]] = ()) -> Checked:
-    """Go through the chain from its first row; anchors are heads (number, digest) kept elsewhere, as in the logs."""
-    wanted = dict(anchors)
-    number, digest = 0, FIRST
+def check(kept: Sequence[tuple[int, str]] = ()) -> Checked:
+    """Go through the chain, from its first row or the newest anchor; `kept` are heads (number, digest) of the logs."""
+    wanted = dict(kept)
+    begin, digest, wrong = _begin(wanted)
+    if wrong:
+        return Checked(0, begin, digest, wrong, begin)
+    number = begin
     while True:
         found = list(AuditEntry.objects.filter(number__gt=number).order_by("number").values_list(*SHOWN)[:AT_ONCE])
         for values in found:
-            fault = _fault(values, number, digest, wanted)
-            if fault:
-                return Checked(number, number, digest, fault)
+            wrong = fault(values, number, digest) or _other(values[0], values[-1], wanted)
+            if wrong:
+                return Checked(number - begin, number, digest, wrong, begin)
             number, digest = values[0], values[-1]
         if len(found) < AT_ONCE:
             break
+    if begin and number == begin:
+        return Checked(0, begin, digest, f"row {begin + 1}: it is missing; the newest row is never pruned", begin)
     beyond = min((one for one in wanted if one > number), default=None)
     if beyond is not None:
-        return Checked(number, number, digest, f"row {beyond}: it is missing; the log ends with row {number}")
-    return Checked(number, number, digest)
+        wrong = f"row {beyond}: it is missing; the log ends with row {number}"
+    return Checked(number - begin, number, digest, wrong, begin)
 
 
-def _fault(values: Sequence[Any], number: int, digest: str, wanted: dict[int, str]) -> str:
-    """What is wrong with the row after `number`, as a sentence's end."""
-    if values[0] != number + 1:
-        return f"row {number + 1}: it is missing; row {values[0]} follows row {number}"
-    if values[-1] != digest_of(digest, values[:-1]):
-        return f"row {values[0]}: it is not what was written, or not after what was written"
-    if wanted.get(values[0], values[-1]) != values[-1]:
-        return f"row {values[0]}: the log says {values[-1]}, but {wanted[values[0]]} was kept elsewhere"
-    return ""
+def _begin(wanted: dict[int, str]) -> tuple[int, str, str]:
+    """The newest anchor's row and digest, and what is wrong with the anchors, or with what stands before them."""
+    number, digest, chain = 0, FIRST, FIRST
+    for anchor in AuditAnchor.objects.order_by("number").iterator():
+        is_next = anchor.rows == anchor.number - number
+        if not is_next or anchor.chain != anchor_chain(chain, anchor.number, anchor.digest, anchor.rows, anchor.at):
+            wrong = f"anchor {anchor.number}: it is not what was written, or not after what was written"
+            return anchor.number, anchor.digest, wrong
+        number, digest, chain = anchor.number, anchor.digest, anchor.chain
+        if wrong := _other(number, digest, wanted):
+            return number, digest, wrong
+    known = set(AuditAnchor.objects.filter(number__among=list(wanted)).values_list("number", flat=True))
+    gone = max((one for one in wanted if one < number and one not in known), default=None)
+    if gone is not None:
+        said = (
+            f"row {gone}: it was pruned with the rows up to {number}; name a head from the log since then, or an anchor"
+        )
+        return number, digest, said
+    left = AuditEntry.objects.filter(number__lte=number).order_by("number").values_list("number", flat=True).first()
+    if left is not None:
+        return number, digest, f"row {left}: it stands before the anchor {number}, where all rows were pruned"
+    return number, digest, ""
+
+
+def _other(number: int, digest: str, wanted: dict[int, str]) -> str:
+    """Whether a digest is another than the one that was kept elsewhere, as a sentence's end."""
+    if wanted.get(number, digest) == digest:
+        return ""
+    return f"row {number}: the log says {digest}, but {wanted[number]} was kept elsewhere"

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -25,10 +25,13 @@ from controlplane.services.events import Entry
 MOST_EVENTS = 20  # of one request; a batch has hundreds, and its number is told
 MOST_TEXT = 200  # characters of a value
 MOST_TRIES = 50  # so many writers at once there never are
+MOST_OF_STRANGERS, LOOKED_AT = 59, 200  # rows a minute, with the one that sums up 60; newest rows that are counted
+MINUTE = timedelta(seconds=60)
 HEAD_SECONDS = 60.0  # between two heads in a process's log
 SECRET = ("secret", "password", "token", "digest", "credential", "private")
 HIDDEN = "[hidden]"
 # Of events that say so: pages answer 200 with their form, and nobody is signed in to be named.
+SUMMED = "StrangersSummed"  # kind of the row that stands for those that were left out
 FAILED_TO_SIGN_IN = frozenset({"LoginFailed", "SecondStepFailed", "ReauthenticationFailed"})
 
 log = structlog.get_logger(__name__)
@@ -63,7 +66,11 @@ _lock = threading.Lock()  # threads of this process take turns, instead of each 
 
 
 def record(asked: Asked, events: Sequence[Entry] = ()) -> int:
-    """Add a row about a request and the events it wrote; tell its number. Raises DatabaseError."""
+    """Add a row about a request and the events it wrote; its number, 0 if it is a stranger's and there is no room.
+
+    Raises DatabaseError.
+    """
+    most = MOST_OF_STRANGERS if is_of_stranger(asked, events) else None
     found = outcome(asked.status)
     told = events if found == Outcome.DONE else ()  # what failed was rolled back
     failed = next((event for event in events if event.kind in FAILED_TO_SIGN_IN), None)
@@ -79,7 +86,22 @@ def record(asked: Asked, events: Sequence[Entry] = ()) -> int:
         (_subject(first) if first else asked.subject)[:150], json.dumps(changes(told)),
     )  # fmt: skip
     with _lock:
-        return _append(values)
+        return _append(values, most)
+
+
+def sum_up(rows: int) -> int:
+    """Add one row in the place of so many that strangers would have left (services/strangerrows.py); 0: no room."""
+    changed = json.dumps([{"kind": SUMMED, "data": {"rows": rows}}])
+    with _lock:
+        return _append(
+            ("", "", "", "", "", "", 401, Outcome.DENIED.value, SUMMED, "", "", changed), MOST_OF_STRANGERS + 1
+        )
+
+
+def is_of_stranger(asked: Asked, events: Sequence[Entry]) -> bool:
+    """Whether nobody was signed in, and nobody came in by it."""
+    failed = any(event.kind in FAILED_TO_SIGN_IN for event in events)
+    return not asked.actor and (failed or outcome(asked.status) != Outcome.DONE)
 
 
 def outcome(status: int) -> Outcome:
@@ -99,34 +121,65 @@ def changes(events: Sequence[Entry]) -> list[dict[str, Any]]:
     return found
 
 
-def _append(values: Sequence[Any]) -> int:
+def _append(values: Sequence[Any], most: int | None = None) -> int:
     for _ in range(MOST_TRIES):
         at: datetime = timezone.now()
         number = _head.number + 1
         row = (number, at, *values)
         digest = digest_of(_head.digest, row)
-        if _insert(row, digest):
+        if _insert(row, digest, most):
             _head.number, _head.digest = number, digest
             _tell()
             return number
+        if most is not None and _is_full(at, most):
+            return 0
         _read_head()
     raise RuntimeError("The audit log's end could not be reached.")
 
 
-def _insert(row: Sequence[Any], digest: str) -> bool:
-    """Whether the row stands now behind the one it was made for."""
+def _insert(row: Sequence[Any], digest: str, most: int | None) -> bool:
+    """Whether the row stands now behind the one it was made for; not where strangers have left `most` in a minute."""
     table = AuditEntry._meta.db_table
     columns = ", ".join(f'"{name}"' for name in (*COLUMNS, "digest"))
     statement = (
         f'INSERT INTO "{table}" ({columns}) SELECT {", ".join(["%s"] * (len(row) + 1))} '  # noqa: S608
-        f'WHERE %s = 1 OR EXISTS (SELECT 1 FROM "{table}" WHERE "number" = %s AND "digest" = %s) '
+        f'WHERE (EXISTS (SELECT 1 FROM "{table}" WHERE "number" = %s AND "digest" = %s) '
+        # Row 1 may have been pruned: only where there is nothing at all is there nothing to follow.
+        f'OR (%s = 1 AND NOT EXISTS (SELECT 1 FROM "{table}"))) '
+        f"{'' if most is None else f'AND {_OF_STRANGERS} < %s '}"
         'ON CONFLICT ("number") DO NOTHING'
     )
     number, at, *rest = row
     moment = AuditEntry._meta.get_field("at").get_db_prep_save(at, connection)
     with connection.cursor() as cursor:
-        cursor.execute(statement, (number, moment, *rest, digest, number, number - 1, _head.digest))
+        given = (number, moment, *rest, digest, number - 1, _head.digest, number)
+        cursor.execute(statement, given if most is None else (*given, *_minute(at), most))
         return bool(cursor.rowcount)
+
+
+_TABLE = AuditEntry._meta.db_table
+_FAILED = ", ".join(f"'{kind}'" for kind in sorted(FAILED_TO_SIGN_IN))
+# Rows of strangers since a moment: nobody's, by their index, and failures to sign in under a name, among the newest.
+_OF_STRANGERS = f"""(
+    (SELECT count(*) FROM (
+        SELECT "at" FROM "{_TABLE}" WHERE "actor" = '' ORDER BY "number" DESC LIMIT {MOST_OF_STRANGERS + 1}
+    ) "nobodys" WHERE "at" > %s)
+    + (SELECT count(*) FROM (
+        SELECT "at", "actor", "kind" FROM "{_TABLE}" ORDER BY "number" DESC LIMIT {LOOKED_AT}
+    ) "newest" WHERE "at" > %s AND "actor" <> '' AND "kind" IN ({_FAILED}))
+)"""  # noqa: S608 - constants
+
+
+def _is_full(at: datetime, most: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {_OF_STRANGERS}", _minute(at))
+        return bool(cursor.fetchone()[0] >= most)
+
+
+def _minute(at: datetime) -> list[Any]:
+    """The moment a minute ago, once for each part of _OF_STRANGERS."""
+    since = at - MINUTE
+    return bulk.stored(AuditEntry, "at", (since, since))
 
 
 def _read_head() -> None:

@@ -1,6 +1,7 @@
 """Database roles of their own for web and worker, with what each needs; the user that installs owns the tables.
 
-Neither may change tables or triggers, nor what is append-only. Web may not speak for the loops; a worker knows nothing
+Neither may change tables or triggers, nor what is append-only; a worker deletes from its beginning what triggers find
+old enough (migration 0022), as the retention asks. Web may not speak for the loops; a worker knows nothing
 by which a session, a token or a second step could be used. Postgres only. See
 docs/production.md#database-users.
 """
@@ -12,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from django.db import connection, transaction
 from psycopg import sql
 
-APPEND_ONLY = frozenset({"controlplane_event", "controlplane_auditentry"})
+APPEND_ONLY = frozenset({"controlplane_event", "controlplane_auditentry", "controlplane_auditanchor"})
 OWNED = frozenset({"django_migrations"})  # by whoever installs
 
 
@@ -29,15 +30,18 @@ class Rights:
     changes: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict
     )  # updates these columns, of those that it prunes
+    shortens: Collection[str] = ()  # append-only, but it may delete what triggers allow: the oldest rows
     nothing: Collection[str] = ()
 
 
 WEB = Rights(
     reads=(
         "controlplane_audit",  # of the loops by themselves, not of what people did
+        "controlplane_auditanchor",
         "controlplane_cycle",
         "controlplane_eventcursor",
         "controlplane_lease",
+        "controlplane_pruned",
         "controlplane_teamsample",
         "controlplane_workloadsample",
     )
@@ -65,6 +69,7 @@ WORKER = Rights(
         # To end them with an account or a role, and to say which: never what they are known by.
         "controlplane_token": ("id", "user_id", "issuer_id", "team_id", "name", "prefix", "expires_at", "told_at"),
     },
+    shortens=("controlplane_auditentry", "controlplane_event"),
     changes={"controlplane_token": ("expires_at", "told_at")},
     nothing=(
         "account_emailaddress",
@@ -131,6 +136,6 @@ def _granted(table: str, rights: Rights) -> Iterator[sql.Composable]:
     elif table in rights.reads or table in OWNED:
         yield sql.SQL("SELECT")
     elif table in APPEND_ONLY:
-        yield sql.SQL("SELECT, INSERT")
+        yield sql.SQL("SELECT, INSERT, DELETE" if table in rights.shortens else "SELECT, INSERT")
     else:
         yield sql.SQL("SELECT, INSERT, UPDATE, DELETE")

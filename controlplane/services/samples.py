@@ -1,7 +1,7 @@
 """What running workloads use, now and then, for the charts of their pages.
 
 Prometheus keeps it finer and for longer; these rows are there without one, in the units of the pages, and bounded: one
-a workload in five minutes, for a day.
+a workload in five minutes, for a day unless told otherwise (services/retention.py).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,6 @@ from gpushare.gpu import WHOLE
 from scheduler.workload import Kind, Phase
 
 PERIOD = 300.0  # s of the cluster's clock between two samples of a workload
-KEPT = 86_400.0  # s
 _COLUMNS = ("workload", "at", "duty", "memory", "step_seconds")
 
 
@@ -47,7 +46,7 @@ def trainings(found: Iterable[Seat]) -> list[str]:
 
 
 def note(*, at: float, found: Sequence[Seat], uses: Iterable[GpuUse], steps: Iterable[TrainingUse]) -> int:
-    """Keep a sample of each of these workloads, and forget old ones; tell how many were kept."""
+    """Keep a sample of each of these workloads; tell how many."""
     devices = {(use.node, use.index): use for use in uses}
     pace = {step.workload: step.step_seconds for step in steps}
     duties: dict[UUID, list[float]] = {}
@@ -62,7 +61,6 @@ def note(*, at: float, found: Sequence[Seat], uses: Iterable[GpuUse], steps: Ite
         for uid in dict.fromkeys(seat.workload for seat in found)
     ]
     bulk.insert(WorkloadSample, _COLUMNS, rows, "ON CONFLICT DO NOTHING")
-    WorkloadSample.objects.filter(at__lt=at - KEPT).delete()
     return len(rows)
 
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from controlplane.queries import retention
 from frontend import drawing, lab, words
 
 register = template.Library()
@@ -22,6 +23,12 @@ for _filter in (
 
 PATTERN_AFTER = 8  # teams beyond the eight colours
 WIDE, HIGH = 100.0, 24.0  # user units of a sparkline
+
+
+@register.simple_tag
+def kept_days(shown: str) -> int:
+    """Days for which what this tab shows is kept; 0 for no limit."""
+    return retention.days(shown)
 
 
 @register.filter

@@ -39,14 +39,15 @@ def test_in_the_embedded_mode_a_thread_of_its_own_tells_people_until_it_is_stopp
     told, stop = Told(), threading.Event()
     told.rule("ann", "ended")
     told.end("train")
-    thread = aside.start(stop)
+    threads = aside.start(stop)
     try:
         wait_until(Notice.objects.exists, "the notice", 30)
     finally:
         stop.set()
-        wake.bells["notify"].set()
-        thread.join(10)
-    assert not thread.is_alive()
+        aside.ring()
+        for thread in threads:
+            thread.join(10)
+    assert [thread.name for thread in threads if thread.is_alive()] == []
     assert told.titles("ann") == ["train succeeded"]
 
 

@@ -22,7 +22,7 @@ from controlplane.services.auditlog import Asked
 from tests.controlplane.api.conftest import Caller, People, api, body_of, fields_of, job  # noqa: F401
 
 pytestmark = pytest.mark.django_db
-migration = import_module("controlplane.migrations.0014_audit_log")
+migration = import_module("controlplane.migrations.0022_retention")
 
 
 @pytest.fixture(autouse=True)

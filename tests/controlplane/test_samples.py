@@ -1,4 +1,4 @@
-"""What running workloads used is sampled now and then, kept for a day, and counted in money."""
+"""What running workloads used is sampled now and then, and counted in money."""
 
 from decimal import Decimal
 from uuid import UUID, uuid4
@@ -9,7 +9,7 @@ from controlplane.cluster.port import GpuUse, TrainingUse
 from controlplane.models import NodePool, Placement, Usage, Workload, WorkloadSample
 from controlplane.queries import measured
 from controlplane.services import samples
-from controlplane.services.samples import KEPT, Seat
+from controlplane.services.samples import Seat
 from scheduler.workload import Phase
 from tests.frontend.factory import NOW, World, document
 
@@ -41,9 +41,9 @@ def test_what_a_shared_or_silent_device_does_is_not_known() -> None:
 
 
 @pytest.mark.django_db
-def test_a_moment_is_kept_once_and_a_day_at_most() -> None:
+def test_a_moment_is_kept_once() -> None:
     uid = uuid4()
-    for at in (NOW - KEPT - 1, NOW, NOW):
+    for at in (NOW, NOW):
         samples.note(at=at, found=[seat(uid, 0)], uses=USES, steps=())
     assert list(WorkloadSample.objects.values_list("at", flat=True)) == [NOW]
 

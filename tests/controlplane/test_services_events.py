@@ -9,7 +9,7 @@ from controlplane.models import Event
 from controlplane.services import events
 
 pytestmark = pytest.mark.django_db
-migration = import_module("controlplane.migrations.0003_append_only_events")
+migration = import_module("controlplane.migrations.0022_retention")
 
 
 @pytest.fixture

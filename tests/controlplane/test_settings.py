@@ -48,3 +48,11 @@ def test_the_providers_secret_is_read_from_a_file(tmp_path: Path) -> None:
 def test_production_is_without_debug_whatever_the_environment_says(tmp_path: Path) -> None:
     done = started(tmp_path, **PRODUCTION, SECRET_KEY=STRONG, DEBUG="true")
     assert (done.returncode, done.stdout.strip()) == (0, "False True True"), done.stderr
+
+
+@pytest.mark.parametrize("wrong", ["6", "3651", "30.5", ""])
+def test_days_that_nothing_can_be_kept_for_are_refused_by_name_and_bounds(tmp_path: Path, wrong: str) -> None:
+    done = started(tmp_path, **PRODUCTION, SECRET_KEY=STRONG, WEFT_KEEP_EVENTS_DAYS=wrong)
+    assert done.returncode == 1
+    assert f"WEFT_KEEP_EVENTS_DAYS is {wrong!r}. Set it to whole days, 7 to 3650" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -38,6 +38,7 @@ ADMIN, TEAM = "admin", "nlp"
 # What no user and no cluster can fill: names that the services keep to letters, digits and dashes (they stand in
 # addresses), codes that only Weft writes, digests, and what is sealed.
 OURS = {
+    "AuditAnchor": {"chain", "digest"},
     "AuditEntry": {"changes", "digest", "method"},
     "ClusterState": {"cursor"},
     "Cycle": {"digest", "loop"},

@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     help = (
         "Check the invariants S1 to S18 of docs/promises.md on the database, or, with `log`, that no row of the audit "
-        "log was changed, removed, inserted or reordered; exit 1 and name what is broken."
+        "log that is kept was changed, removed, inserted or reordered; exit 1 and name what is broken."
     )
     requires_system_checks: list[str] = []
 
@@ -32,7 +32,8 @@ class Command(BaseCommand):
             default=[],
             type=_head,
             metavar="NUMBER:DIGEST",
-            help="log: a head kept elsewhere, as in the server's logs; shows if the end was cut off or all rewritten",
+            help="log: a head or an anchor kept elsewhere, as in the server's logs; shows if the end was cut off or "
+            "all rewritten",
         )
         parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"newest rounds to decide again ({ROUNDS})")
 
@@ -50,7 +51,9 @@ class Command(BaseCommand):
             self.stdout.write(f"{found.fault}.")
             sys.exit(1)
         kept = f", {len(heads)} of them as kept elsewhere" if heads else ""
-        self.stdout.write(f"{found.number} rows, each after the one before{kept}. Head: {found.number}:{found.digest}")
+        pruned = f" They follow row {found.pruned}, up to which the log was pruned." if found.pruned else ""
+        rows = f"{found.rows} rows, each after the one before{kept}.{pruned}"
+        self.stdout.write(f"{rows} Head: {found.number}:{found.digest}")
 
     def _check_invariants(self, options: dict[str, Any]) -> None:
         broken, is_compared = look(wiring.get().cluster, last_rounds=options["rounds"])

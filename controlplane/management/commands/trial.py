@@ -12,7 +12,17 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from controlplane.benchmarks import authorization, fuzz, largeworld, podless, roundload, stopping, turnaround, watched
+from controlplane.benchmarks import (
+    authorization,
+    fuzz,
+    largeworld,
+    podless,
+    roundload,
+    stopping,
+    storageload,
+    turnaround,
+    watched,
+)
 from controlplane.benchmarks.site import SPARE_GPUS
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import wiring
@@ -142,4 +152,5 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "fuzz-prepare": fuzz.prepare,
     "fencing-worker": stop_now_and_then,
     "round": roundload.measure,
+    "storage": storageload.measure,
 }

@@ -122,7 +122,7 @@ class Command(BaseCommand):
         server.run(sockets=[listener])
         stop.set()
         wake.bell.ring()
-        wake.bells["notify"].set()
+        aside.ring()
         loops.join(LAST_ROUND)
         self._say("Weft: stopped. `make up` goes on from here.")
         if loops.is_alive():
