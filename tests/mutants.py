@@ -7,6 +7,7 @@ errors are not changed. The order of a file's mutants follows from its source.
 import ast
 import copy
 import inspect
+import itertools
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -34,19 +35,21 @@ class Mutant(NamedTuple):
     statement: int  # the line on which the statement around it begins: a test that runs this line runs the mutant
     what: str
     function: str  # the outermost one that it is in, with its class
+    nth: int  # its place among the mutants of its file
     tree: ast.Module
 
 
 def mutants(file: str) -> Iterator[Mutant]:
     """All mutants of a file, in the order of its source."""
     tree = ast.parse((ROOT / file).read_text())
+    nth = itertools.count()
     for name, function in _functions(tree):
         for statement, node in _expressions(function):
             for what, change in _changes(node):
                 mutated = copy.deepcopy(tree, memo := {})
                 twin = memo[id(node)]
                 change(twin)
-                yield Mutant(file, node.lineno, statement, what, name, mutated)  # type: ignore[attr-defined]
+                yield Mutant(file, node.lineno, statement, what, name, next(nth), mutated)  # type: ignore[attr-defined]
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
