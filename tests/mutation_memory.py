@@ -81,7 +81,7 @@ class Memory:
 
     @staticmethod
     def _mutant(mutant: Mutant) -> str:
-        return "mutant-" + hashlib.sha256(repr(mutant[:-1]).encode()).hexdigest()[:32]
+        return "mutant-" + hashlib.sha256(repr(mutant).encode()).hexdigest()[:32]
 
     def _read(self, name: str) -> object:
         try:
