@@ -5,10 +5,10 @@ errors are not changed. The order of a file's mutants follows from its source.
 """
 
 import ast
-import copy
 import inspect
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -27,26 +27,28 @@ CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "max
 
 
 class Mutant(NamedTuple):
-    """One change: where, what it does, and the module with it."""
+    """One change: where, and what it does. The code with it is made by `compiled`, as only a few are tried."""
 
     file: str
     line: int
     statement: int  # the line on which the statement around it begins: a test that runs this line runs the mutant
     what: str
     function: str  # the outermost one that it is in, with its class
-    tree: ast.Module
+    nth: int  # its place among the mutants of its file
 
 
 def mutants(file: str) -> Iterator[Mutant]:
     """All mutants of a file, in the order of its source."""
-    tree = ast.parse((ROOT / file).read_text())
+    for nth, (name, statement, node, what, _) in enumerate(_places(ast.parse((ROOT / file).read_text()))):
+        yield Mutant(file, node.lineno, statement, what, name, nth)  # type: ignore[attr-defined]
+
+
+def _places(tree: ast.Module) -> Iterator[tuple[str, int, ast.AST, str, Any]]:
+    """(function, line of the statement, node, what, what changes the node)."""
     for name, function in _functions(tree):
         for statement, node in _expressions(function):
             for what, change in _changes(node):
-                mutated = copy.deepcopy(tree, memo := {})
-                twin = memo[id(node)]
-                change(twin)
-                yield Mutant(file, node.lineno, statement, what, name, mutated)  # type: ignore[attr-defined]
+                yield name, statement, node, what, change
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -118,7 +120,10 @@ class _Drop(ast.NodeTransformer):
 
 def compiled(mutant: Mutant) -> CodeType:
     """The code of the mutant's function."""
-    tree = ast.fix_missing_locations(_Drop().visit(mutant.tree))
+    tree = ast.parse((ROOT / mutant.file).read_text())
+    _, _, node, _, change = next(islice(_places(tree), mutant.nth, None))
+    change(node)
+    tree = ast.fix_missing_locations(_Drop().visit(tree))
     code = compile(tree, str(ROOT / mutant.file), "exec")
     for part in mutant.function.split("."):
         code = next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == part)

@@ -6,6 +6,8 @@ the quickest first, until one fails; a mutant that none of them notices survives
 the tests did before is noticed too. Collected once, a mutant is tried in a fork with the code of one function replaced
 and a copy of the test database. Deterministic: examples of Hypothesis follow from each test.
 
+What was seen is kept in the cache (tests/mutation_memory.py), so that an interrupted run goes on where it was.
+
 Prints each survivor, and the score of each file or group; ends with 1 if one is under `LEAST` percent, or if a survivor
 of the product is not explained in `tests/mutants_that_survive.txt`.
 `python -m tests.mutation product` measures one set, `... scheduler/gang.py` one file of the ledger.
@@ -13,6 +15,7 @@ of the product is not explained in `tests/mutants_that_survive.txt`.
 
 import functools
 import gc
+import itertools
 import os
 import random
 import shutil
@@ -20,7 +23,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -32,11 +35,13 @@ import pytest
 from hypothesis import settings
 
 from tests.mutants import ROOT, Mutant, compiled, live, mutants
+from tests.mutation_memory import Lines, Memory, Seen, Verdict
 
 LEAST = 85.0  # percent of mutants noticed, in each file of the ledger and in the product as a whole (docs/promises.md)
 SLOWER, GRACE = 10.0, 5.0  # a mutant runs too long at so many times its tests' time, and so many seconds
-LONGEST = 3.0  # s: of the product's tests, those that take longer are left out, which can only lower the score
+LONGEST = 3.0  # s of CPU: of the product's tests, those that take more are left out, which can only lower the score
 DRAWN, SEED = 200, 0
+SHARE = 40  # tests that are tried on a mutant in one fork
 EXPLAINED = ROOT / "tests" / "mutants_that_survive.txt"
 
 
@@ -113,10 +118,11 @@ def _name(path: Path) -> str:
 class Runner:
     """A plugin of pytest: looks once at which test runs which line, then tries the mutants."""
 
-    def __init__(self, one: Set, wanted: Mapping[str, Sequence[Mutant]]) -> None:
+    def __init__(self, one: Set, wanted: Mapping[str, Sequence[Mutant]], memory: Memory) -> None:
         self.set = one
         self.wanted = wanted
-        self.took: dict[str, float] = {}
+        self.memory = memory
+        self.took: dict[str, float] = {}  # s on the clock
         self.callers: defaultdict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
         self.scores: dict[str, tuple[int, int]] = {}
         self.survivors: list[str] = []
@@ -135,35 +141,78 @@ class Runner:
         return True
 
     def _look(self, session: pytest.Session) -> None:
+        """Which tests run which lines, and how long they take; each file of tests is looked at once."""
+        _run(_first_with_a_database(session.items), session)  # so that each fork has its database
+        seen: dict[str, Seen] = {}
+        # pytest-django puts tests with real transactions last, so a file may come more than once.
+        times: Counter[Path] = Counter()
+        for path, items in itertools.groupby(session.items, key=lambda item: item.path):
+            of_file = list(items)
+            known = self.memory.looked(path, times[path])
+            if known is None or known.keys() != {item.nodeid for item in of_file}:
+                known = self._look_at(of_file, session)
+                self.memory.keep_look(path, times[path], known)
+            seen |= known
+            times[path] += 1
+        self.took = {nodeid: one.wall for nodeid, one in seen.items()}
+        quick = [one for one in session.items if self.set.drawn is None or seen[one.nodeid].cpu <= LONGEST]
+        quick.sort(key=lambda item: seen[item.nodeid].cpu)
+        for item in quick:
+            for file, lines in seen[item.nodeid].lines.items():
+                for line in lines:
+                    self.callers[file, line].append(item)
+        _say(f"{len(session.items)} tests, {sum(one.cpu for one in seen.values()):.0f} s of CPU")
+        again = session.items if self.set.drawn is None else list(islice(quick, 0, None, 20))
+        if self._is_noticed(again, main, main.__code__):
+            raise pytest.UsageError("a test fails when it runs again, without a mutant; no score would mean anything")
+
+    def _look_at(self, items: Sequence[pytest.Item], session: pytest.Session) -> dict[str, Seen]:
         files = {str(ROOT / mutant.file): mutant.file for found in self.wanted.values() for mutant in found}
         watch = coverage.Coverage(data_file=None, include=list(files), branch=False, config_file=False)
+        took: dict[str, tuple[float, float]] = {}
         watch.start()
-        for item in session.items:
+        for item, following in itertools.zip_longest(items, items[1:]):
             watch.switch_context(item.nodeid)
-            started = time.monotonic()
-            _run(item)
-            self.took[item.nodeid] = time.monotonic() - started
+            started, cpu = time.monotonic(), time.process_time()
+            _run(item, session, following)
+            took[item.nodeid] = time.monotonic() - started, time.process_time() - cpu
             if session.testsfailed:
                 raise pytest.UsageError(f"{item.nodeid} fails without a mutant; mend it first")
         watch.stop()
-        quick = [item for item in session.items if self.set.drawn is None or self.took[item.nodeid] <= LONGEST]
-        items = {item.nodeid: item for item in sorted(quick, key=lambda item: self.took[item.nodeid])}
-        data = watch.get_data()
+        lines: defaultdict[str, Lines] = defaultdict(dict)
         for path, file in files.items():
-            for line, contexts in data.contexts_by_lineno(path).items():
-                ran = set(contexts)
-                self.callers[file, line] = [item for nodeid, item in items.items() if nodeid in ran]
-        _say(f"{len(session.items)} tests, {sum(self.took.values()):.0f} s")
-        again = session.items if self.set.drawn is None else list(islice(items.values(), 0, None, 20))
-        if self._is_noticed(again, main, main.__code__):
-            raise pytest.UsageError("a test fails when it runs again, without a mutant; no score would mean anything")
+            for line, contexts in watch.get_data().contexts_by_lineno(path).items():
+                for nodeid in contexts:
+                    lines[nodeid].setdefault(file, []).append(line)
+        return {nodeid: Seen(*both, lines[nodeid]) for nodeid, both in took.items()}
 
     def _tests_of(self, mutant: Mutant) -> list[pytest.Item]:
         return self.callers[mutant.file, mutant.statement]
 
     def _try(self, mutant: Mutant) -> bool:
+        """Whether the mutant is noticed. What noticed it before is tried first, where tests have changed since."""
         items = self._tests_of(mutant)
-        return bool(items) and self._is_noticed(items, live(mutant), compiled(mutant))
+        known = self.memory.verdict(mutant)
+        by = [item for item in items if known is not None and item.nodeid in known.by]
+        tests = by or items
+        texts = self.memory.texts(item.path for item in tests)
+        if known is not None and known.texts == texts and known.is_noticed == bool(by):
+            return known.is_noticed
+        if by and self._is_noticed(by, live(mutant), compiled(mutant)):
+            self.memory.keep_verdict(mutant, Verdict(True, texts, known.by if known else ()))
+            return True
+        verdict = self._judge(mutant, items)
+        self.memory.keep_verdict(mutant, verdict)
+        return verdict.is_noticed
+
+    def _judge(self, mutant: Mutant, items: list[pytest.Item]) -> Verdict:
+        """Try a few tests at once, so that what notices it is known."""
+        for at in range(0, len(items), SHARE):
+            some = items[at : at + SHARE]
+            if self._is_noticed(some, live(mutant), compiled(mutant)):
+                texts = self.memory.texts(item.path for item in some)
+                return Verdict(True, texts, tuple(item.nodeid for item in some))
+        return Verdict(False, self.memory.texts(item.path for item in items), ())
 
     def _is_noticed(self, items: list[pytest.Item], function: Any, code: Any) -> bool:
         """Whether one of the tests fails, or runs too long, in a fork in which the function has this code."""
@@ -178,8 +227,12 @@ class Runner:
                 _copy_database(Path(folder))
                 _forget()
                 function.__code__ = code
-                os._exit(0 if all(_run(item) for item in items) else 1)
+                os._exit(0 if all(_run(item, item.session) for item in items) else 1)
             return os.waitpid(child, 0)[1] != 0
+
+
+def _first_with_a_database(items: Sequence[pytest.Item]) -> pytest.Item:
+    return next((one for one in items if {"db", "transactional_db"} & set(getattr(one, "fixturenames", ()))), items[0])
 
 
 def _close_databases() -> None:
@@ -204,10 +257,22 @@ def _forget() -> None:
             one.cache_clear()
 
 
-def _run(item: pytest.Item) -> bool:
+def _run(item: pytest.Item, session: pytest.Session, following: pytest.Item | None = None) -> bool:
+    """Run one test; what is made once a session stays, as the database: making it takes longer than most tests."""
     from _pytest.runner import runtestprotocol
 
-    return all(report.passed for report in runtestprotocol(item, log=False, nextitem=None))
+    return all(report.passed for report in runtestprotocol(item, log=False, nextitem=following or _Later(session)))  # type: ignore[arg-type]
+
+
+class _Later:
+    """Stands for a test of another file: what belongs to files and folders is taken down."""
+
+    def __init__(self, session: pytest.Session) -> None:
+        self._session = session
+
+    def listchain(self) -> list[pytest.Session]:
+        """What it has in common with the test before."""
+        return [self._session]
 
 
 def key_of(mutant: Mutant) -> str:
@@ -231,7 +296,7 @@ def _say(text: str) -> None:
 
 
 def _measure(one: Set) -> bool:
-    runner = Runner(one, chosen(one))
+    runner = Runner(one, chosen(one), Memory())
     where = ["-m", "not nightly and not slow and not kubernetes and not browser"]
     ended = pytest.main(["-q", "-s", "-p", "no:cacheprovider", "-o", "timeout=0", *where, *one.tests], [runner])
     noticed, count = (sum(part) for part in zip(*runner.scores.values(), strict=True)) if runner.scores else (0, 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.testbed import git
+from controlplane.testbed import programs
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("gpushare", "scheduler", "autoscaler", "controlplane", "frontend")
@@ -28,7 +28,7 @@ def sources() -> Iterator[Path]:
 
 def tracked(*patterns: str) -> list[Path]:
     """Return the files git knows under the patterns; build products and virtual environments are not ours."""
-    command = [git.find(), "ls-files", "-z", *patterns]
+    command = [programs.find("git"), "ls-files", "-z", *patterns]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [ROOT / name for name in listed.stdout.split("\0") if name]
 

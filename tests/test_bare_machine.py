@@ -19,6 +19,9 @@ TESTS = {
     "tests/testbed/test_prometheus.py::test_prometheus_has_what_an_exporter_serves": "Prometheus",
     "tests/controlplane/test_limits.py::test_processes_share_a_budget_by_redis": "Redis",
     "tests/flows/test_compose.py::test_metrics_are_shown_only_for_the_token": "Redis",
+    "tests/documents/test_commands.py::test_the_commands_of_a_document_run[docs/metrics.md]": "bash",
+    "tests/documents/test_commands.py::test_the_commands_of_a_document_run[docs/rest.md]": "curl",
+    "tests/documents/test_commands.py::test_the_commands_of_a_document_run[docs/production.md]": "openssl",
     "tests/test_architecture.py::test_no_lock_file_that_names_a_registry": "git",
 }  # fmt: skip
 # Debian's Postgres lies outside PATH, where it cannot be hidden.
@@ -102,10 +105,11 @@ def test_what_no_registry_has_comes_from_debian_and_that_is_said_before(bare: di
 
     installed = (Path(bare["HOME"]) / "installed").read_text().splitlines()
     assert installed[0] == "update -qq"
-    assert installed[1].endswith(" redis-server git") or installed[1].endswith(" postgresql redis-server git")
+    wanted = "redis-server bash curl git openssl"
+    assert installed[1].endswith((f" {wanted}", f" postgresql {wanted}"))
     assert lines[0].startswith("get: installing Debian's ")
-    assert "redis-server git on this system (WEFT_INSTALL=no" in lines[0]
-    assert lines[-1].endswith(" Redis git")  # this Debian's packages are empty
+    assert f"{wanted} on this system (WEFT_INSTALL=no" in lines[0]
+    assert lines[-1].endswith(" Redis bash curl git openssl")  # this Debian's packages are empty
 
 
 def test_a_system_that_is_to_stay_as_it_is_does_and_what_lacks_is_named(bare: dict[str, str]) -> None:
@@ -113,4 +117,4 @@ def test_a_system_that_is_to_stay_as_it_is_does_and_what_lacks_is_named(bare: di
 
     assert not (Path(bare["HOME"]) / "installed").exists()
     assert lines[-1].startswith("get: still missing, tests that need it are skipped: Chromium Kubernetes ")
-    assert {"Prometheus", "Redis", "git"} <= set(lines[-1].split())
+    assert {"Prometheus", "Redis", "bash", "curl", "git", "openssl"} <= set(lines[-1].split())

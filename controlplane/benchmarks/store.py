@@ -20,7 +20,8 @@ Made from [figures.json](figures.json) by measuring: do not edit it. Each benchm
 commit that was measured and the machine's load average before it began. `make figures` prints the same within two
 seconds, and tells which figures are older than the code they measure. `make figures MEASURE=1` measures those and what
 is missing, `make figures NAME=start` one benchmark. What each one measures stands at the top of its module in
-`controlplane/benchmarks`.
+`controlplane/benchmarks`. Of the traces, only their files are measured: without them such a benchmark refuses to run:
+no figure is of a [model](traces.md).
 """
 EMPTY = "\nNothing is stored yet.\n"
 

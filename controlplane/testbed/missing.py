@@ -4,8 +4,9 @@ How each is got stands in `scripts/get`, by these names.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from controlplane.testbed import binaries, chromium, git, postgres, prometheus, redis
+from controlplane.testbed import binaries, chromium, postgres, programs, prometheus, redis
 from controlplane.testbed.processes import MissingError
 
 FINDERS: Mapping[str, Callable[[], object]] = {
@@ -14,7 +15,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "Postgres": postgres.find_postgres,
     "Prometheus": prometheus.find_prometheus,
     "Redis": redis.find_redis,
-    "git": git.find,
+    **{name: partial(programs.find, name) for name in programs.PROGRAMS},
 }
 
 

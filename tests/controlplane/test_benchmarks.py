@@ -40,11 +40,12 @@ def test_a_figure_prints_as_one_object() -> None:
     }  # fmt: skip
 
 
-def test_an_absent_trace_stops_the_benchmark_with_the_fix(settings: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["explanations", "fairness", "openb", "replay"])
+def test_a_benchmark_of_a_trace_never_measures_a_model_of_it(settings: Any, tmp_path: Path, name: str) -> None:
     settings.WEFT_DATA = tmp_path / "nowhere"
 
     with pytest.raises(BenchmarkError, match="Set WEFT_DATA to the folder"):
-        BENCHMARKS["replay"](Options(tmp_path / "nowhere"), lambda part, text: None)
+        BENCHMARKS[name](Options(tmp_path / "nowhere"), lambda part, text: None)
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,7 @@ def _whole(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 def _is_complete(text: str) -> bool:
-    return subprocess.run(["bash", "-n", "-c", text], capture_output=True, check=False).returncode == 0
+    return subprocess.run(["/bin/sh", "-n", "-c", text], capture_output=True, check=False).returncode == 0
 
 
 def _in_jobs(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:

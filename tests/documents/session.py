@@ -81,7 +81,7 @@ class Weft:
 @contextlib.contextmanager
 def serving(text: str, ready: str, log: Path, env: Mapping[str, str]) -> Iterator[None]:
     """Run a server of the documents, which says so when it is ready, and end it as Ctrl-C does."""
-    with running(["bash", "-c", f"exec {_command(text)}"], log=log, env=env, stop=signal.SIGINT) as process:
+    with running(["/bin/sh", "-c", f"exec {_command(text)}"], log=log, env=env, stop=signal.SIGINT) as process:
 
         def is_ready() -> bool:
             assert process.poll() is None, f"{text} ended: {log.read_text()}"

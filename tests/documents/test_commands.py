@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from controlplane.benchmarks.registry import BENCHMARKS
-from controlplane.testbed import binaries
+from controlplane.testbed import binaries, programs
 from controlplane.testbed.kubernetes import TestCluster
 from tests.documents import rules, session
 from tests.documents.reading import Command, blocks, commands, documents
@@ -143,10 +143,14 @@ def environ(weft: Weft, folder: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", [file for file in documents() if steps_of(file)])
-def test_the_commands_of_a_document_run(
-    file: str, weft: Weft, folder: Path, environ: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_the_commands_of_a_document_run(file: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     steps = steps_of(file)
+    for name in ("curl", "openssl", "bash"):  # before Weft is started; bash runs them all
+        if name == "bash" or any(re.search(rf"\b{name} ", step.text) for step in steps):
+            programs.find(name)
+    weft: Weft = request.getfixturevalue("weft")
+    folder: Path = request.getfixturevalue("folder")
+    environ: dict[str, str] = request.getfixturevalue("environ")
     home, told = tmp_path / "home", tmp_path / "told"
     home.mkdir()
     told.mkdir()

@@ -56,10 +56,16 @@ def test_the_pictures_can_be_taken_of_a_running_demo(tmp_path: Path, browser: An
             page.locator("#tour").get_by_role("button", name="Put away").click()
         let_it_live(weft, page)
         take(page, folder, "dashboard")
+        page.locator("#clock").get_by_role(
+            "button", name="Pause"
+        ).click()  # or what waits has started by the time its page is there
+        page.locator("#clock").get_by_role("button", name="Resume").wait_for(timeout=LONG)
         page.goto(f"{weft.url}/queue/")
         page.locator("#rows tr", has_text="Needs").last.locator("a.name").click()
-        page.locator("#tab .checks, #tab .facts").first.wait_for(timeout=LONG)
+        page.locator("#tab .checks").first.wait_for(timeout=LONG)
         take(page, folder, "why")
+        page.locator("#clock").get_by_role("button", name="Resume").click()
+        page.locator("#clock").get_by_role("button", name="Pause").wait_for(timeout=LONG)
         page.emulate_media(color_scheme="dark")
         page.goto(f"{weft.url}/map/")
         take(page, folder, "map")
