@@ -29,7 +29,7 @@ MIN_SCHEDULING, MIN_SCALING = 200, 50
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A round. source: the world it is of; input: in its stored form, after unpacking; decisions: as the row has them."""
+    """A round. source: its world; input: in the stored form, unpacked; decisions: as the row has them."""
 
     source: str
     loop: str
