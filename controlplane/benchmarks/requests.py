@@ -13,7 +13,6 @@ from pathlib import Path
 
 from controlplane.benchmarks.figure import Figure, Options, Progress, Result
 from controlplane.cluster.port import PodSpec
-from controlplane.cluster.serving.loops import HAS_NUMBA
 from controlplane.cluster.serving.run import Replica, Run, Setup, State
 from controlplane.cluster.serving.traffic import Drawn, Rate, Sizes
 from controlplane.cluster.simulated import START, SimulatedCluster
@@ -21,6 +20,7 @@ from controlplane.cluster.store import ClusterStore
 from controlplane.simulator import catalogue
 from controlplane.simulator.presets import Arrival, Document
 from controlplane.simulator.profiles import PROFILES
+from scheduler.placement.compiled import HAS_NUMBA
 from scheduler.snapshot import Node
 
 GOAL_PERCENT = 15.0

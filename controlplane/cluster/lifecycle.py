@@ -254,7 +254,7 @@ class Lifecycle:
             attempt.fail_rank, attempt.fail_at = attempt.members[0].rank, float(work.fail_at)
             attempt.fails_with = (work.exit_code, work.reason)
         rate, seed = work.training.failure_rate, self.world.conditions.seed
-        members = attempt.members if rate > 0 else []
+        members = attempt.members if rate > 0 and work.has_luck else []
         for rank, name in [(pod.rank, pod.name) for pod in members]:
             # The rate is of attempts, so that large gangs do not fail more often than the profile says.
             if draws.uniform(seed, "luck", name) * len(members) < rate:

@@ -1,6 +1,8 @@
 """What the simulated cluster reads from a job file: the work to be done, and what only the simulation knows of it.
 
-The key `simulated` of a job file (presets and tests only; the API refuses it) may hold:
+A job file without the key `simulated` is a person's own: it ends well, within an hour on the reference placement if it
+does not say how long it takes. A first job is waited for, and must not fail by bad luck. The key (presets and tests
+only; the API refuses it) may hold:
 
     profile          name of a profile of controlplane/simulator/profiles.py; else one is drawn by the workload's id
     duration         seconds of running time on the reference placement; training: instead of expected_duration;
@@ -34,8 +36,8 @@ from scheduler.workload import Kind
 
 Profiles = Mapping[Kind, Sequence[Profile]]
 
-# A job that says nothing of how long it runs: a median quarter of an hour, nine in ten within 4 to 55 minutes.
-UNSAID_SECONDS, UNSAID_SIGMA = 900.0, 0.8
+# A job that says nothing of how long it runs: a median quarter of an hour, nine in ten more than 5 minutes.
+UNSAID_SECONDS, UNSAID_SIGMA, UNSAID_MOST = 900.0, 0.8, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Work:
     fail_attempts: int | None = None
     exit_code: int = 1
     reason: str = "Error"
+    has_luck: bool = True  # False: it does not die of something not its own either
     objective: float | None = None  # seconds, p95
     rate: Rate | None = None
 
@@ -94,6 +97,7 @@ def read(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) -> Wo
         "fail_attempts": truth.get("fail_attempts"),
         "exit_code": int(truth.get("exit_code", 1)),
         "reason": str(truth.get("reason", "Error")),
+        "has_luck": "simulated" in spec,
     }
     if isinstance(profile, TrainingProfile):
         work["workers"] = int(_part(spec, "workers").get("count") or 1)
@@ -122,7 +126,9 @@ def _seconds(kind: Kind, spec: Mapping[str, Any], truth: Mapping[str, Any], uid:
     if kind == Kind.INFERENCE:
         return None
     known = seconds(given if given is not None else spec.get("expected_duration"))
-    return max(1.0, known if known is not None else draws.lognormal(UNSAID_SECONDS, UNSAID_SIGMA, seed, "work", uid))
+    if known is None:
+        known = min(UNSAID_MOST, draws.lognormal(UNSAID_SECONDS, UNSAID_SIGMA, seed, "work", uid))
+    return max(1.0, known)
 
 
 def _profile(kind: Kind, name: object, profiles: Profiles, uid: str, seed: int) -> Profile:

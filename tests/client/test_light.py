@@ -39,3 +39,10 @@ def test_a_command_does_not_load_the_command_line_of_httpx() -> None:
     modules = loaded_by("from controlplane.client.session import connect\nconnect('http://127.0.0.1:1')")
     assert "httpx" in modules
     assert modules & {"httpx._main", "pygments", "rich"} == set()
+
+
+def test_the_pages_are_served_without_the_compiler_of_the_scheduler() -> None:
+    statement = "import controlplane.asgi; from django.urls import get_resolver; get_resolver().url_patterns"
+    modules = loaded_by(statement)
+    assert "frontend.views.usage" in modules
+    assert {name for name in modules if name.partition(".")[0] in ("numba", "llvmlite")} == set()

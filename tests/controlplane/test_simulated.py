@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from controlplane.cluster import work
 from controlplane.cluster.port import ClusterUnreachable, PodPhase
 from controlplane.cluster.simulated import START
 from tests.controlplane.simulation import (
     NODES,
+    PROFILES,
     cluster,
     finish,
     gang,
@@ -190,6 +192,19 @@ def test_bad_luck_comes_as_often_as_the_profile_says_and_always_to_the_same() ->
     assert 15 <= len(first) <= 45  # about 0.3 of 100
     assert first == failed(1)
     assert first != failed(2)
+
+
+def test_a_persons_own_job_does_not_end_by_bad_luck() -> None:
+    world = cluster()
+    for i in range(100):  # a third draws the profile of which 0.3 fail
+        world.start([pod(f"w{i}", {"type": "training", "expected_duration": "100s"})])
+        assert finish(world, f"w{i}-1-0").phase == PodPhase.SUCCEEDED
+
+
+def test_a_job_that_does_not_say_how_long_it_takes_is_over_within_an_hour() -> None:
+    drawn = [work.read(f"w{i}", {"type": "training"}, PROFILES, seed=0).seconds or 0.0 for i in range(2000)]
+    assert 800 < sorted(drawn)[1000] < 1000
+    assert 3599 < max(drawn) <= 3600
 
 
 def test_a_notebook_runs_until_it_is_stopped_or_its_person_leaves() -> None:

@@ -142,6 +142,7 @@ def environ(weft: Weft, folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("file", [file for file in documents() if steps_of(file)])
 def test_the_commands_of_a_document_run(file: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     steps = steps_of(file)
@@ -169,6 +170,7 @@ def test_the_commands_of_a_document_run(file: str, tmp_path: Path, request: pyte
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("text", [text for text in SERVERS if text != rules.FIRST])
 def test_a_server_of_the_documents_runs_until_ctrl_c(text: str, weft: Weft, folder: Path, tmp_path: Path) -> None:
     env = environment(tmp_path, PORT=str(free_port()), FILES=str(folder))

@@ -1,11 +1,8 @@
-"""The queue's inner loop, compiled where numba is installed."""
+"""The queue's inner loop, compiled where numba is installed; loaded at the first use, as numba takes a second."""
 
+from controlplane.cluster.serving.outcomes import GAVE_UP
 from controlplane.cluster.serving.traffic import Floats, Ints
-from scheduler.placement.compiled import HAS_NUMBA, compiled
-
-__all__ = ["HAS_NUMBA", "serve"]
-
-GAVE_UP = -1  # instead of a replica: the client has left
+from scheduler.placement.compiled import compiled
 
 
 @compiled

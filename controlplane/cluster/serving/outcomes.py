@@ -7,6 +7,7 @@ import numpy as np
 
 from controlplane.cluster.serving.traffic import Floats, Ints
 
+GAVE_UP = -1  # instead of a replica: the client has left
 KEEP_SECONDS = 120.0  # of outcomes one by one: the longest window that may be asked for
 # Istio's own bounds, in seconds: what latencies are counted by where nothing else is configured.
 BOUNDS = (0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0)

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from controlplane.cluster.serving.loops import GAVE_UP, HAS_NUMBA, serve
-from controlplane.cluster.serving.outcomes import KEEP_SECONDS, Outcomes, Recent, Totals, Window, percentile
+from controlplane.cluster.serving.outcomes import GAVE_UP, KEEP_SECONDS, Outcomes, Recent, Totals, Window, percentile
 from controlplane.cluster.serving.traffic import BLOCK_SECONDS, Block, Floats, Ints, Traffic
+from scheduler.placement.compiled import HAS_NUMBA
 
 PATIENCE = 30.0  # seconds until a client gives up
-REFUSED, LOST = -2, -3  # instead of a replica, beside loops.GAVE_UP
+REFUSED, LOST = -2, -3  # instead of a replica, beside GAVE_UP
 POOL = "*"  # all replicas together, where groups of requests are counted
 
 
@@ -244,6 +244,8 @@ class Run:
         patience = math.inf if setup.patience is None else setup.patience
         began, ended, by = np.empty(len(at)), np.empty(len(at)), np.empty(len(at), dtype=np.int64)
         if HAS_NUMBA:
+            from controlplane.cluster.serving.loops import serve
+
             begun = serve(
                 at, size, hold, 0, until, state.free, state.owner, seconds, setup.batch, setup.growth, patience, began,
                 ended, by,
@@ -264,6 +266,8 @@ class Run:
         ended: Floats, by: Ints,
     ) -> int:  # fmt: skip
         """The same without numba: lists are faster there than arrays."""
+        from controlplane.cluster.serving.loops import serve
+
         state, setup = self.state, self.setup
         lists: list[Any] = [array.tolist() for array in (at, size, hold, state.free, state.owner, seconds)]
         told: list[Any] = [array.tolist() for array in (began, ended, by)]
