@@ -133,7 +133,7 @@ class Page:
 
 def page(request: HttpRequest) -> dict[str, Any]:
     """The context processor of settings.py."""
-    if request.path.startswith(("/admin/", "/api/")):
+    if request.path.startswith("/api/") or (request.path.startswith("/admin/") and not _is_refused_there(request)):
         return {}
     theme = request.COOKIES.get("weft_theme", "")
     clock = answers.clock(request)
@@ -143,3 +143,9 @@ def page(request: HttpRequest) -> dict[str, Any]:
         "clock_face": words.clock_time(clock.now),
         "theme": theme if theme in THEMES else "",
     }
+
+
+def _is_refused_there(request: HttpRequest) -> bool:
+    """Whether a page of the console can only be a refusal, which is a page of ours: its viewer has no right to it."""
+    user = getattr(request, "user", None)  # what is refused early has none yet
+    return bool(user and user.is_authenticated and not access.is_platform_admin(user))

@@ -47,6 +47,13 @@ def test_a_refusal_keeps_the_navigation_and_leaves_no_trace(
     assert not [record for record in refused if record.exc_info or record.exc_text]
 
 
+def test_the_console_refuses_a_person_without_the_role_on_a_page_with_the_navigation(bare: World, visit: Visit) -> None:
+    for path in ("/admin/", "/admin/controlplane/team/"):
+        answer = visit("vic").get(path, follow=True)
+        assert answer.status_code == 403
+        assert NAVIGATION in answer.content.decode()
+
+
 def test_a_fault_of_the_program_leaves_its_trace(caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise RuntimeError("a fault")

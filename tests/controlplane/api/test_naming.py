@@ -249,6 +249,7 @@ WHOSE = {
     ("services/policy", "name"): OTHER_THING,
     ("services/quotas", "name"): OTHER_THING,
     ("services/remedies", "workload.name"): ITSELF,
+    ("services/retention", "kept.name"): "a table",
     ("services/service_accounts", "name"): "a service account",
     ("services/submission", "name"): ASKED,
     ("services/submission", "workload.name"): ITSELF,
