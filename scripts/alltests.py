@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,10 +52,11 @@ PARTS = (*LONG, Part("all else", ("tests", *(f"--ignore={folder}" for folder in 
 class Run:
     """One part's process: collects, waits for its turn, runs its tests, and tells of each."""
 
-    def __init__(self, part: Part, options: Sequence[str]) -> None:
+    def __init__(self, part: Part, options: Sequence[str], env: Mapping[str, str]) -> None:
         self.part = part
         self.heard = tally.Part(part.name)
         self._options = options
+        self._env = env
         self._process: subprocess.Popen[bytes] | None = None
         self._socket, self._lines = _nothing()
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  it is read after the process's end
@@ -72,6 +73,7 @@ class Run:
             self._process = subprocess.Popen(
                 [*command, *self.part.arguments, *self._options],
                 cwd=ROOT,
+                env=self._env,
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,
@@ -122,17 +124,37 @@ class Run:
                 return
 
 
+@contextlib.contextmanager
+def keeping_bytecode() -> Iterator[Mapping[str, str]]:
+    """The environment of the parts, in which Python keeps what it compiled.
+
+    Hundreds of processes of ours start in the tests, and where PYTHONDONTWRITEBYTECODE is set, as in many images of
+    containers, each spends half of its start on compiling what it imports. So that no file is left behind there, what
+    is kept lies in a folder of this run.
+    """
+    if not os.environ.get("PYTHONDONTWRITEBYTECODE"):
+        yield os.environ
+        return
+    with tempfile.TemporaryDirectory(prefix="weft-bytecode-", ignore_cleanup_errors=True) as folder:
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        yield kept | {"PYTHONPYCACHEPREFIX": folder}
+
+
 def _nothing() -> tuple[socket.socket, Iterable[bytes]]:
     return socket.socket(), ()
 
 
 def run(parts: Sequence[Part], options: Sequence[str], at_once: int) -> int:
     """Run the parts, so many at once, and print how it went; exit status 0 if all passed."""
-    runs = [Run(part, options) for part in parts]
+    with keeping_bytecode() as env:
+        return _run([Run(part, options, env) for part in parts], at_once)
+
+
+def _run(runs: Sequence[Run], at_once: int) -> int:
     heard = [one.heard for one in runs]
     began = time.monotonic()
     with shown(heard, began) as show, ThreadPoolExecutor(at_once) as pool:
-        show.say(f"tests: {len(parts)} parts, {at_once} at once: looking for their tests")
+        show.say(f"tests: {len(runs)} parts, {at_once} at once: looking for their tests")
         try:
             list(pool.map(lambda one: one.collect(show), runs))
             show.say(f"tests: {tally.line(heard, time.monotonic(), began)}")

@@ -156,3 +156,22 @@ def test_without_a_terminal_a_line_comes_from_time_to_time(
 
     with show.shown(parts, 0.0, every=0.01):
         wait_until(is_told, "a line")
+
+
+def test_processes_of_the_tests_do_not_compile_again_what_they_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "prefix"
+    text = f"""
+import importlib.util, os, pathlib, subprocess, sys
+
+def test_bytecode():
+    subprocess.run([sys.executable, "-c", "import scripts.alltests"], check=True)
+    kept = pathlib.Path(importlib.util.cache_from_source({str(ROOT / "scripts/alltests.py")!r}))
+    assert kept.exists()
+    pathlib.Path({str(told)!r}).write_text(str(kept))
+"""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert run([suite(tmp_path, "bytecode", text)], (), at_once=1) == 0
+    assert not Path(told.read_text()).exists()
+    assert not told.read_text().startswith(str(ROOT))
