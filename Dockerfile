@@ -8,7 +8,8 @@ RUN /opt/weft/bin/pip install --no-cache-dir --require-hashes -r requirements/uv
     && /opt/weft/bin/uv pip sync --no-cache --compile-bytecode --python /opt/weft/bin/python --require-hashes \
         requirements/server.txt requirements/uv.txt
 COPY . .
-RUN /opt/weft/bin/uv pip install --no-cache --compile-bytecode --python /opt/weft/bin/python --no-deps --no-build-isolation . \
+RUN /opt/weft/bin/uv pip install --no-cache --compile-bytecode --python /opt/weft/bin/python --no-deps \
+        --no-build-isolation . \
     && install -m 0755 manage.py /opt/weft/manage.py \
     && install -m 0644 uvicorn.json /opt/weft/uvicorn.json
 
