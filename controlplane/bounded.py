@@ -205,7 +205,7 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
         self._reader = self.loop.call_later(self.patience.answer, self._look_at_reader) if is_awaited else None
 
     def _look_at_reader(self) -> None:
-        """End the connection of who asks and does not read: each holds a part of an answer."""
+        """End the connection of a client that asks and does not read: each holds a part of an answer."""
         if self._untaken - self.transport.get_write_buffer_size() < bounds.LEAST_TAKEN:
             self.transport.abort()
         else:

@@ -61,7 +61,7 @@ WAYS = (
     ),
     Way(
         "personal token",
-        "a session, or a token of scope admin bound to no team, than which it does not end later",
+        "a session, or a token of scope admin bound to no team, and then it ends no later than that token",
         "at most 365 d, revoked, with the token that it was made with; the provider drops the account; "
         f"{END_OF_PERSON}",
         ("POST settings/tokens", "POST api/v1/tokens"),
@@ -76,8 +76,8 @@ WAYS = (
     ),
     Way(
         "token of a service account",
-        "a person who is admin of its team, by a session or a token of scope admin bound to no team, than which it "
-        "does not end later",
+        "a person who is admin of its team, by a session or a token of scope admin bound to no team, and then it "
+        "ends no later than that token",
         "at most 365 d, revoked, its account ended; 72 h after the role of the person who made it has ended, with a "
         "member's rights at most until then, of which the team's admins get a notice",
         (

@@ -11,9 +11,9 @@ from controlplane.logfilter import Requests
 from controlplane.secretless import without_tokens
 
 SECRET = re.compile(r"password|secret|token|authorization|cookie|api_key", re.IGNORECASE)
-# The password of an address such as postgres://weft:PASSWORD@host/weft, wherever it stands in a text.
 MOST_TEXT = 2000  # characters of a value; a trace, which our own code makes, is as long as it is
 TRACE = "exception"
+# The password of an address such as postgres://weft:PASSWORD@host/weft, wherever it stands in a text.
 _IN_ADDRESS = re.compile(r"(://[^\s:/@]*:)[^\s@/]+@")
 
 

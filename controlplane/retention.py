@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-LEAST_EVENTS, LEAST_AUDIT_LOG = 7, 30  # days; the database's triggers allow no less, whoever asks (migration 0022)
+LEAST_EVENTS, LEAST_AUDIT_LOG = 7, 30  # days; the database's triggers allow no less (migration 0022)
 MOST = 3_650  # days
 
 

@@ -11,8 +11,8 @@ from django.db import connection, transaction
 def one_moment() -> Iterator[None]:
     """Have every statement inside see the same moment of the database; none of them may write.
 
-    Whoever only reads must not take the lock of those who write: on SQLite there is one for everybody, and transactions
-    of ours ask for it as they begin. Inside a transaction that is open already this adds nothing.
+    What only reads must not take the lock for writing: SQLite has one for the whole database, and our transactions ask
+    for it as they begin. Inside a transaction that is open already this adds nothing.
     """
     if connection.in_atomic_block:
         yield

@@ -30,8 +30,8 @@ MINUTE = timedelta(seconds=60)
 HEAD_SECONDS = 60.0  # between two heads in a process's log
 SECRET = ("secret", "password", "token", "digest", "credential", "private")
 HIDDEN = "[hidden]"
-# Of events that say so: pages answer 200 with their form, and nobody is signed in to be named.
 SUMMED = "StrangersSummed"  # kind of the row that stands for those that were left out
+# Of events that say so: pages answer 200 with their form, and nobody is signed in to be named.
 FAILED_TO_SIGN_IN = frozenset({"LoginFailed", "SecondStepFailed", "ReauthenticationFailed"})
 
 log = structlog.get_logger(__name__)
@@ -99,7 +99,7 @@ def sum_up(rows: int) -> int:
 
 
 def is_of_stranger(asked: Asked, events: Sequence[Entry]) -> bool:
-    """Whether nobody was signed in, and nobody came in by it."""
+    """Whether the request was made without a sign-in, and did not sign anybody in."""
     failed = any(event.kind in FAILED_TO_SIGN_IN for event in events)
     return not asked.actor and (failed or outcome(asked.status) != Outcome.DONE)
 

@@ -8,7 +8,6 @@ whether the table's own was forged.
 from datetime import timedelta
 
 import structlog
-from django.conf import settings
 from django.db import connection, transaction
 
 from controlplane import retention
@@ -16,7 +15,7 @@ from controlplane.auditchain import COLUMNS, FIRST, anchor_chain, fault
 from controlplane.models import AuditAnchor, AuditEntry, bulk
 from controlplane.services import clock
 from controlplane.services.leases import HeldLease
-from controlplane.services.retention import without_waiting
+from controlplane.services.retention import days, without_waiting
 
 BATCH = 1_000  # rows; each is hashed
 FEW = timedelta(days=1)  # between two anchors for less than a batch, so that there are few
@@ -42,7 +41,7 @@ def prune(*, lease: HeldLease, most: int = BATCH) -> int:
 
 def _prune(most: int) -> AuditAnchor | None:
     now = clock.database_now()
-    oldest = now - timedelta(days=settings.KEEP_DAYS[retention.AUDIT_LOG.variable])
+    oldest = now - timedelta(days=days(retention.AUDIT_LOG))
     last = AuditAnchor.objects.order_by("-number").first()
     number, digest, chain = (last.number, last.digest, last.chain) if last else (0, FIRST, FIRST)
     begin = number

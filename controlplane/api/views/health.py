@@ -59,7 +59,7 @@ def prometheus(request: HttpRequest) -> HttpResponse:
 def _lately(without_loops: bool) -> dict[str, str]:
     """What is wrong; as found within the last second, when it is asked for more often than supervisors do.
 
-    Nobody is sent away here, which a supervisor would take for an outage, so a stranger may ask without end.
+    No request is refused here: a supervisor would take a refusal for an outage. So strangers may ask without end.
     """
     now = time.monotonic()
     at, checks = _found.get(without_loops, (-math.inf, {}))
