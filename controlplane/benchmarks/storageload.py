@@ -1,8 +1,10 @@
 """The process of `storage`: it simulates a day, multiplies it, prunes, and times rounds beside that."""
 
 import statistics
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +18,7 @@ from controlplane.benchmarks.storagerows import Copies, one
 from controlplane.loops import actuate, observe, prune, schedule, wiring
 from controlplane.loops import lease as leases
 from controlplane.loops.embedded import Driver
+from controlplane.loops.lease import Report
 from controlplane.loops.threads import LoopThread
 from controlplane.loops.week import FINE
 from controlplane.loops.wiring import Wiring
@@ -97,21 +100,63 @@ def _held(lease: leases.Lease) -> Any:
 
 
 def _rounds(wired: Wiring, blocks: int) -> dict[str, Any]:
-    """Rounds by turns with and without the loop `prune` beside them, in a thread of its own as in a worker."""
+    """Rounds with and without the loop `prune` beside them, in one thread from beginning to end, as in a worker.
+
+    Pairs of blocks, each the other way round than the one before: what comes every so many rounds meets both alike.
+    """
     _settle(wired)
     quiet: list[float] = []
     beside: list[float] = []
     rows, seconds = 0, 0.0
-    for _ in range(blocks):
-        quiet += [_round(wired) for _ in range(ROUNDS)]
-        before, began = _deleted(), time.monotonic()
-        thread = LoopThread("prune", prune.run_once, period=0.0)
-        thread.start()
-        beside += [_round(wired) for _ in range(ROUNDS)]
-        thread.stop()
-        thread.join(60)
-        rows, seconds = rows + _deleted() - before, seconds + time.monotonic() - began
+    pruning = _Pruning()
+    try:
+        for pair in range(blocks):
+            for is_beside in (False, True) if pair % 2 == 0 else (True, False):
+                if not is_beside:
+                    quiet += [_round(wired) for _ in range(ROUNDS)]
+                    continue
+                before, began = _deleted(), time.monotonic()
+                with pruning.on():
+                    beside += [_round(wired) for _ in range(ROUNDS)]
+                rows, seconds = rows + _deleted() - before, seconds + time.monotonic() - began
+    finally:
+        pruning.end()
     return {"quiet": quiet, "beside": beside, "rows": rows, "seconds": seconds, "median": statistics.median(quiet)}
+
+
+class _Pruning:
+    """The loop's thread, which waits while it is not on. A round of it ends at its own limit, or when it is put off."""
+
+    def __init__(self) -> None:
+        self._is_on = threading.Event()
+        self._rests = threading.Event()
+        self._is_over = threading.Event()
+        self._thread = LoopThread("prune", self._run, period=0.0)
+        self._thread.start()
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Have it prune, and wait at the end until it rests."""
+        self._rests.clear()
+        self._is_on.set()
+        try:
+            yield
+        finally:
+            self._is_on.clear()
+            self._rests.wait(60)
+
+    def end(self) -> None:
+        """End the thread."""
+        self._is_over.set()
+        self._thread.stop()
+        self._thread.join(60)
+
+    def _run(self, wired: Wiring) -> Report:
+        while not self._is_on.wait(0.01):
+            self._rests.set()
+            if self._is_over.is_set():
+                return Report("prune")
+        return prune.run_once(wired)
 
 
 _numbers = iter(range(1_000_000))

@@ -154,6 +154,7 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     if scope is None:
         sweep.tried_all(snapshot.at, starts, version)
     if not decided:
+        journal.settle()
         return 0
     packed, is_base = journal.input(keeper, snapshot)
     cycle = CycleInput(

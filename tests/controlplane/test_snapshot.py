@@ -129,10 +129,13 @@ def bases() -> list[bool]:
     return list(Cycle.objects.filter(loop="schedule").order_by("id").values_list("is_base", flat=True))
 
 
-def test_a_whole_input_is_packed_when_a_round_has_nothing_to_decide(world):
+@pytest.mark.parametrize("tries_everybody", [False, True])
+def test_a_whole_input_is_packed_when_a_round_has_nothing_to_decide(world, tries_everybody):
     found = []
     for _ in a_busy_day(world, base_every=2):
         found.append(bases())
+        if tries_everybody:
+            world.wiring.kept["sweep"].unsettled()
         schedule.run_once(world.wiring)
         found.append(bases())
     assert found[-3:] == [[True, False, False], [True, False, False, False], [True, False, False, True]]
