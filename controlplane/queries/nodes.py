@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
-from controlplane.draining import Fate, Resident, fate
+from controlplane.lifecycle.draining import Fate, Resident, fate
 from controlplane.models import Event, Node, Placement, PlacementState, Workload
 from controlplane.queries import cluster
 from controlplane.queries.cluster import NodeRow

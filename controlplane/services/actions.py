@@ -7,11 +7,12 @@ from uuid import UUID
 from django.db import transaction
 
 from controlplane.cluster.port import PodSpec
+from controlplane.lifecycle.attempts import start_refused
+from controlplane.lifecycle.ends import backoff_seconds
 from controlplane.models import Action, Placement, Workload, bulk
 from controlplane.rolevalues import role_ask
 from controlplane.services import clusters
 from controlplane.services.leases import HeldLease
-from controlplane.services.outcomes import REQUEUE, backoff_seconds, stop_attempt
 from controlplane.services.rows import TEAM_NAME
 from controlplane.services.transitions import Batch
 from gpushare.gpu import WHOLE
@@ -165,15 +166,7 @@ def _requeue_refused(given_up: Sequence[Outcome], at: float) -> None:
     batch.lock(UUID(outcome.command.workload) for outcome in given_up)
     for outcome in given_up:
         row = batch.rows.get(outcome.command.workload)
-        if row is None or row.attempt != outcome.command.attempt or row.phase not in ACTIVE or row.intent:
-            continue
-        failures = row.failures + 1
-        batch.change(row, failures=failures, not_before=at + backoff_seconds(failures))
-        message = f"The cluster did not start it: {outcome.error}"[:400]
-        if row.is_service:
-            batch.leave(row, [seat for seat in batch.live(row) if seat.rank in outcome.command.ranks])
-            batch.note(row, "StartRefused", reason="StartRefused", message=message)
-        else:
-            stop_attempt(batch, row, REQUEUE, "StartRefused", message)
+        if row is not None and row.attempt == outcome.command.attempt:
+            start_refused(batch, row, outcome.command.ranks, outcome.error)
     batch.write()
     clusters.forget_cursor()

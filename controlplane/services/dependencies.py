@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from controlplane.lifecycle.following import GATED
 from controlplane.models import Dependency, Team, Workload, bulk
 from controlplane.services.errors import Refused
 from controlplane.spec import Needed
 from scheduler.dependency import condition, verdict
-from scheduler.workload import ENDED, Phase
+from scheduler.workload import Phase
 
 _LINK = ("workload_id", "needs_id", "when")
 
@@ -67,4 +68,4 @@ def _resolved(one: Needed, found: tuple[UUID, str, Any] | None, team: Team) -> t
 
 def is_waiting(phase: Phase) -> bool:
     """Whether a workload in this phase may still be ended for what it starts after."""
-    return phase not in ENDED and phase in (Phase.SUBMITTED, Phase.QUEUED, Phase.HELD)
+    return phase in GATED

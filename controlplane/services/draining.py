@@ -5,17 +5,14 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from controlplane.draining import Fate, Resident, fate
+from controlplane.lifecycle.draining import Fate, Resident, fate, leave_node
+from controlplane.lifecycle.state import LEAVING, RELEASED, Seat
 from controlplane.models import Placement, PlacementState
 from controlplane.services import clock, dependencies, events
-from controlplane.services.decisions import vacate
 from controlplane.services.nodes import cordon
-from controlplane.services.rows import LEAVING, RELEASED, Row, Seat
+from controlplane.services.rows import Row
 from controlplane.services.transitions import Batch
 from controlplane.wake import wake
-from scheduler.workload import Phase
-
-REASON = "Drained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ def _vacate(node: str, actor: str) -> tuple[Left, ...]:
         if not mine:
             continue
         what = fate(_resident(batch, row, mine, preemptible))
-        _apply(batch, row, mine, what, node)
+        leave_node(batch, row, mine, what, node)
         left.append(Left(row.id, row.team, row.name, what))
     batch.write()
     moved = [one.uid for one in left if one.fate not in (Fate.STAYS, Fate.LEAVES)]
@@ -79,29 +76,3 @@ def _resident(batch: Batch, row: Row, here: Sequence[Seat], preemptible: bool) -
         has_companion_here=any(seat.rank < row.companions for seat in mine),
         is_leaving=bool(row.intent),
     )
-
-
-def _apply(batch: Batch, row: Row, here: Sequence[Seat], what: Fate, node: str) -> None:
-    going = [seat for seat in here if seat.state != LEAVING]
-    message = f"Node {node} is drained by {batch.actor}."
-    match what:
-        case Fate.GIVES_BACK:
-            batch.change(row, reserved_after=[])
-            batch.move(row, Phase.QUEUED, kind="Evicted", reason=REASON, message=message)
-            for seat in batch.live(row):
-                batch.release(row, seat)
-        case Fate.MOVES:
-            batch.move(row, Phase.CHECKPOINTING, kind="Evicted", reason=REASON, message=message)
-            vacate(batch, row, batch.live(row))
-        case Fate.SHRINKS:
-            batch.bump(row, scaled_at=batch.at)
-            told = {"ranks": [seat.rank for seat in going], "node": node}
-            batch.note(row, "Shrunk", reason=REASON, message=message, data=told)
-            vacate(batch, row, going)
-        case Fate.REPLACED:
-            batch.bump(row)
-            told = {"ranks": [seat.rank for seat in going], "node": node}
-            batch.note(row, "ReplicasMoved", reason=REASON, message=message, data=told)
-            vacate(batch, row, going)
-        case Fate.LEAVES | Fate.STAYS:
-            pass

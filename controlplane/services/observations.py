@@ -12,13 +12,14 @@ from django.db import transaction
 from django.db.models import Q
 
 from controlplane.cluster.port import ALIVE, Observation, PodPhase, PodSeen
+from controlplane.lifecycle.admission import admit
+from controlplane.lifecycle.pods import see, settle
+from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat
 from controlplane.models import Action, Node, Placement, bulk
 from controlplane.services import clusters, dependencies, sweeps
 from controlplane.services.leases import HeldLease
-from controlplane.services.outcomes import requeue, see, settle
-from controlplane.services.rows import BOUND, LEAVING, RESERVED, Row, Seat, uuids
+from controlplane.services.rows import Row, uuids
 from controlplane.services.transitions import Batch
-from scheduler.workload import Phase
 
 ACTOR = "loop:observe"
 STOP_AGAIN_SECONDS = 60.0  # over its grace; then a worker that lives on is told to stop once more
@@ -164,7 +165,7 @@ def _stop_strangers(observation: Observation, batch: Batch) -> int:
     for (uid, attempt), ranks in sorted(wanted.items()):
         row = batch.rows.get(str(uid))
         grace = row.grace_seconds if row else 0.0
-        batch.command("stop", uid, attempt, {"ranks": sorted(ranks), "grace": grace})
+        batch.command("stop", str(uid), attempt, {"ranks": sorted(ranks), "grace": grace})
     return strangers
 
 
@@ -197,7 +198,7 @@ def _admit(batch: Batch, uids: Sequence[UUID]) -> None:
     leaving = {str(uid) for uid in staying.values_list("workload", flat=True)}
     lost = _out_of_use([seat for row in rows for seat in batch.live(row) if seat.state == RESERVED])
     for row in rows:
-        _admit_one(batch, row, leaving, lost)
+        admit(batch, row, leaving, lambda seat: seat.pk in lost)
 
 
 def _out_of_use(places: Sequence[Seat]) -> set[int]:
@@ -207,31 +208,3 @@ def _out_of_use(places: Sequence[Seat]) -> set[int]:
     near = [seat.pk for seat in places if broken.get(seat.node)]
     devices = dict(Placement.objects.filter(pk__among=near).values_list("pk", "gpus")) if near else {}
     return {s.pk for s in places if s.node not in broken or broken[s.node].intersection(devices.get(s.pk, ()))}
-
-
-def _admit_one(batch: Batch, row: Row, leaving: set[str], out_of_use: set[int]) -> None:
-    settle(batch, row, ())
-    places = [seat for seat in batch.live(row) if seat.state == RESERVED]
-    lost = [seat for seat in places if seat.pk in out_of_use]
-    if lost and row.phase == Phase.RESERVED:
-        for seat in places:
-            batch.release(row, seat)
-        requeue(batch, row, "NodeLost", f"{lost[0].node}, where it was to run, is out of use.")
-        return
-    for seat in lost:
-        batch.release(row, seat)
-    if places and not leaving.intersection(row.reserved_after) - {row.id}:
-        _bind(batch, row, [seat for seat in places if seat.is_live])
-
-
-def _bind(batch: Batch, row: Row, places: list[Seat]) -> None:
-    for seat in places:
-        batch.bind(seat)
-    if row.phase == Phase.RESERVED:
-        batch.change(row, reserved_after=[], reason="", message="")
-        batch.move(row, Phase.ADMITTED)
-    else:
-        batch.bump(row, reserved_after=[], reason="", message="")
-        batch.note(row, "Placed", data={"ranks": [seat.rank for seat in places]})
-    if places:
-        batch.act("start", row, [seat.rank for seat in places])

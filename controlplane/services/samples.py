@@ -10,8 +10,8 @@ from statistics import fmean
 from uuid import UUID
 
 from controlplane.cluster.port import GpuUse, TrainingUse
+from controlplane.lifecycle.state import BOUND
 from controlplane.models import Placement, WorkloadSample, bulk
-from controlplane.services.rows import BOUND
 from gpushare.gpu import WHOLE
 from scheduler.workload import Kind, Phase
 

@@ -13,10 +13,10 @@ from django.db import transaction
 from django.db.models import Count, F, Q
 
 from controlplane.cluster.port import GpuUse, ServiceUse
+from controlplane.lifecycle.state import RELEASED
 from controlplane.models import Placement, Quota, ServiceWindow, Team, TeamSample, Usage, Workload, bulk
 from controlplane.services import budgets, shares
 from controlplane.services.leases import HeldLease
-from controlplane.services.rows import RELEASED
 from scheduler.workload import ACTIVE, LEAVING, WAITING, Kind
 
 HOUR = 3600

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from django.db import connection, models, transaction
 
+from controlplane.lifecycle.state import BOUND
 from controlplane.models import Action, Cycle, Placement, Workload, bulk
 from controlplane.models.past import MODELS, NAMED, is_workload, kept, uid_of
 from controlplane.services import arrivals, changes
 from controlplane.services.clock import database_now
-from controlplane.services.rows import BOUND
 from controlplane.simulator.pastfile import Past, Table, length
 from scheduler.workload import ACTIVE, Kind
 

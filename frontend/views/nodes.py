@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
-from controlplane.draining import Fate
+from controlplane.lifecycle.draining import Fate
 from controlplane.queries import access, changes, cluster, teams
 from controlplane.queries import nodes as queries
 from controlplane.services import draining, nodes

@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.cluster.port import PodPhase
-from controlplane.draining import Fate
+from controlplane.lifecycle.draining import Fate
 from controlplane.models import Event, Node, PriorityClass, Workload
 from controlplane.queries import nodes as queries
 from controlplane.services import draining, nodes

@@ -3,9 +3,9 @@
 import pytest
 
 from controlplane.cluster.port import PodPhase
+from controlplane.lifecycle.ends import NOT_THE_JOBS_FAULT, backoff_seconds
 from controlplane.models import Event, Placement, Workload
 from controlplane.services import workloads
-from controlplane.services.outcomes import NOT_THE_JOBS_FAULT, backoff_seconds
 from scheduler.workload import ENDED, LEAVING, Phase, may_move
 from tests.controlplane.state import PodCluster, World, held, open_actions, phase, seen_by_scheduler, story
 

@@ -6,7 +6,7 @@ from rest_framework import serializers as s
 
 from controlplane.api.serializers.accounts import Member
 from controlplane.api.serializers.workloads import Answer, Page
-from controlplane.draining import Fate
+from controlplane.lifecycle.draining import Fate
 from controlplane.periods import Period
 
 

@@ -4,10 +4,17 @@ Trainings and notebooks that may be pre-empted leave with their grace and queue 
 are replaced elsewhere, an elastic gang runs on with the rest. What may not be pre-empted stays until it ends.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controlplane.lifecycle import state
+from controlplane.lifecycle.changes import Changes
+from controlplane.lifecycle.decisions import vacate
+from controlplane.lifecycle.state import Seat, State
 from scheduler.workload import ACTIVE, LEAVING, Kind, Phase
+
+REASON = "Drained"
 
 
 class Fate(StrEnum):
@@ -52,3 +59,30 @@ def fate(resident: Resident) -> Fate:
     if resident.kind == Kind.TRAINING and phase == Phase.RUNNING and runs_on and resident.elsewhere:
         return Fate.SHRINKS
     return Fate.MOVES
+
+
+def leave_node(changes: Changes, row: State, here: Sequence[Seat], what: Fate, node: str) -> None:
+    """Have what may leave a drained node leave it. `here`: its places there."""
+    going = [seat for seat in here if seat.state != state.LEAVING]
+    message = f"Node {node} is drained by {changes.actor}."
+    match what:
+        case Fate.GIVES_BACK:
+            changes.change(row, reserved_after=[])
+            changes.move(row, Phase.QUEUED, kind="Evicted", reason=REASON, message=message)
+            for seat in changes.live(row):
+                changes.release(row, seat)
+        case Fate.MOVES:
+            changes.move(row, Phase.CHECKPOINTING, kind="Evicted", reason=REASON, message=message)
+            vacate(changes, row, changes.live(row))
+        case Fate.SHRINKS:
+            changes.bump(row, scaled_at=changes.at)
+            told = {"ranks": [seat.rank for seat in going], "node": node}
+            changes.note(row, "Shrunk", reason=REASON, message=message, data=told)
+            vacate(changes, row, going)
+        case Fate.REPLACED:
+            changes.bump(row)
+            told = {"ranks": [seat.rank for seat in going], "node": node}
+            changes.note(row, "ReplicasMoved", reason=REASON, message=message, data=told)
+            vacate(changes, row, going)
+        case Fate.LEAVES | Fate.STAYS:
+            pass

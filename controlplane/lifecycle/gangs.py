@@ -1,0 +1,73 @@
+"""Training and notebooks: one gang, all or nothing."""
+
+from collections.abc import Sequence
+
+from controlplane.cluster.port import PodPhase, PodSeen
+from controlplane.lifecycle.attempts import requeue, start, stop_attempt, succeed
+from controlplane.lifecycle.changes import Changes
+from controlplane.lifecycle.ends import End, backoff_seconds
+from controlplane.lifecycle.state import BOUND, FAIL, REQUEUE, Seat, State
+from scheduler.workload import Phase
+
+
+def run(changes: Changes, row: State, ends: Sequence[End], pods: Sequence[PodSeen]) -> None:
+    """What the pods of an active gang, and those of its workers that have ended just now, mean for it."""
+    bad = [end for end in ends if not end.was_leaving and not end.is_success]
+    if bad and not row.intent:
+        _break(changes, row, bad)
+    live = changes.live(row)
+    if live and not row.finishing and any(end.is_success and not end.was_leaving for end in ends):
+        changes.bump(row, finishing=True)
+    if not live and row.intent:
+        _after_break(changes, row)
+    elif not live and ends:
+        succeed(changes, row, ends)
+    elif live and not row.intent:  # with an intent it waits for its last workers to leave
+        if row.roles and all(seat.rank < row.companions for seat in live):
+            _release_companions(changes, row, live)
+        else:
+            _come_up(changes, row, live, pods)
+
+
+def _release_companions(changes: Changes, row: State, live: Sequence[Seat]) -> None:
+    """Once all workers are done their companions are stopped: a parameter server does not end by itself."""
+    changes.leave(row, [seat for seat in live if seat.state == BOUND])
+
+
+def _come_up(changes: Changes, row: State, live: Sequence[Seat], pods: Sequence[PodSeen]) -> None:
+    if all(seat.pod_phase == PodPhase.RUNNING for seat in live):
+        if row.phase != Phase.RUNNING:
+            started = max((p.started_at for p in pods if p.started_at is not None), default=changes.at)
+            start(changes, row, min(started, changes.at))
+            changes.move(row, Phase.RUNNING)
+    elif row.phase == Phase.ADMITTED and any(seat.pod_phase for seat in live):
+        changes.move(row, Phase.STARTING)
+
+
+def _break(changes: Changes, row: State, bad: Sequence[End]) -> None:
+    """A worker of a gang ended badly: its peers leave too, then the job is queued again or has failed."""
+    counted = next((end for end in bad if end.counts), None)
+    end = counted or bad[0]
+    code = end.pod.exit_code
+    role, number = row.role_of(end.seat.rank)
+    what = f"{role.capitalize()} {number} on {end.seat.node} ended: {end.why}" + (f", exit code {code}" if code else "")
+    if counted is None:
+        stop_attempt(changes, row, REQUEUE, end.why, f"{what}. It runs again; this does not count as a failure.")
+        return
+    failures = row.failures + 1
+    if failures > row.retries:
+        changes.change(row, failures=failures, exit_code=code)
+        stop_attempt(changes, row, FAIL, end.why, f"{what}. No retries are left ({row.retries} allowed).")
+        return
+    wait = backoff_seconds(failures)
+    changes.change(row, failures=failures, exit_code=code, not_before=changes.at + wait, queued_at=changes.at)
+    stop_attempt(changes, row, REQUEUE, end.why, f"{what}. Retry {failures} of {row.retries} in {wait:.0f} s.")
+
+
+def _after_break(changes: Changes, row: State) -> None:
+    reason, message = row.reason, row.message
+    if row.intent == FAIL:
+        changes.change(row, ended_at=changes.at)
+        changes.move(row, Phase.FAILED, reason=reason, message=message)
+    else:
+        requeue(changes, row, reason, message)

@@ -1,0 +1,108 @@
+"""What the life cycle knows of a workload and of the places that it holds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from controlplane.rolevalues import role_ask, role_of
+from gpushare.gpu import WHOLE
+from scheduler.workload import Kind, Phase
+
+# States of a place: fixed but not free yet; held; held until its pod is gone; free again.
+RESERVED, BOUND, LEAVING, RELEASED = "Reserved", "Bound", "Leaving", "Released"
+REQUEUE, FAIL = "requeue", "fail"  # State.intent, while the workers of an attempt are leaving: what comes then
+
+
+@dataclass(slots=True)
+class State:
+    """One workload. Times are seconds of the cluster's clock. Changed only through Changes, which notes it."""
+
+    id: str
+    name: str
+    kind: str
+    phase: Phase
+    version: int
+    attempt: int
+    next_rank: int
+    gpus: int
+    share_guarantee: int  # milli-GPU; 0: whole GPUs
+    workers: int  # wanted
+    roles: Sequence[Any]  # companions, as controlplane/rolevalues.py writes them
+    retries: int
+    failures: int
+    queued_at: float
+    not_before: float | None
+    started_at: float | None
+    first_started_at: float | None
+    ended_at: float | None
+    exit_code: int | None
+    attained: int  # milli-GPU seconds
+    grace_seconds: float
+    checkpointed_at: float | None
+    progress: float | None
+    preempted_at: list[float]
+    preempted_by: list[str]
+    scaled_at: float | None
+    finishing: bool
+    moving: bool
+    reserved_after: list[str]
+    unmet: list[str]
+    intent: str
+    reason: str
+    message: str
+    reason_at: float
+    seen: int = field(default=0, kw_only=True)  # the version when it was read
+    changed: set[str] = field(default_factory=set, kw_only=True)
+
+    @property
+    def milli(self) -> int:
+        """Milli-GPU of one worker, as quota counts it."""
+        return self.share_guarantee or self.gpus * WHOLE
+
+    @property
+    def companions(self) -> int:
+        """How many companions its workers have: the rank of the first worker."""
+        return sum(count for _, count, _ in self.roles)
+
+    @property
+    def is_service(self) -> bool:
+        """Whether its workers come and go one by one."""
+        return self.kind == Kind.INFERENCE
+
+    def milli_of(self, rank: int) -> int:
+        """Milli-GPU of the member with this rank."""
+        ask = role_ask(self.roles, rank)
+        return self.milli if ask is None else ask.milli
+
+    def role_of(self, rank: int) -> tuple[str, int]:
+        """The role of the member with this rank, and its number within the role."""
+        return role_of(self.roles, rank)
+
+
+@dataclass(slots=True)
+class Seat:
+    """One place of a workload: a rank of one attempt on a node."""
+
+    pk: int  # 0: it has no row
+    workload: str
+    attempt: int
+    rank: int
+    node: str
+    milli: int
+    state: str
+    pod_phase: str
+    bound_at: float | None
+    released_at: float | None = None
+    is_changed: bool = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it still holds or reserves its place."""
+        return self.state != RELEASED
+
+    @property
+    def seconds_held(self) -> int:
+        """Whole seconds between two whole seconds of the clock, so that parts of an interval add up exactly."""
+        if self.bound_at is None or self.released_at is None:
+            return 0
+        return max(0, int(self.released_at) - int(self.bound_at))
