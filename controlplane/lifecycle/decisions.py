@@ -5,7 +5,7 @@ from typing import Any, assert_never
 
 from autoscaler.decision import Scale
 from controlplane.lifecycle.changes import Changes
-from controlplane.lifecycle.stale import Made
+from controlplane.lifecycle.stale import Made, Waiting
 from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
 from scheduler.decision import Evict, EvictReason, Place, Shrink, Wait
 from scheduler.workload import ACTIVE, Phase, may_move
@@ -26,6 +26,13 @@ def apply(changes: Changes, row: State, decision: Made) -> None:
             raise ValueError(f"{decision} changes nothing of a workload")
         case _:
             assert_never(decision)
+
+
+def tell(changes: Changes, row: Waiting, wait: Wait) -> None:
+    """Say why a workload waits. The same reason with other numbers is shown, but is no news."""
+    changes.touched[wait.workload] = row
+    if row.reason != wait.reason:
+        changes.note(row, "Waiting", reason=str(wait.reason), message=wait.message, data=dict(wait.numbers))
 
 
 def _place(changes: Changes, row: State, decision: Place) -> None:

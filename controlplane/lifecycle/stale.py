@@ -24,6 +24,10 @@ class Waiting(Named, Protocol):
     def version(self) -> int:
         """Of its row."""
 
+    @property
+    def reason(self) -> str:
+        """What it was told last."""
+
 
 @dataclass(frozen=True)
 class Known:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from django.db import transaction
 
-from controlplane.lifecycle.decisions import apply
+from controlplane.lifecycle.decisions import apply, tell
 from controlplane.lifecycle.stale import Known, Made, stale
 from controlplane.lifecycle.state import LEAVING
 from controlplane.models import Node, Workload, bulk
@@ -93,10 +93,8 @@ def _tell(batch: Batch, told: dict[str, Told], waits: Sequence[Wait]) -> None:
     """Write why workloads wait. Most decisions are of this kind, and they need not know the rest of a row."""
     values = []
     for wait in waits:
-        row, reason = told[wait.workload], str(wait.reason)
-        values.append((reason, wait.message, batch.at, row.uid, row.version))
-        batch.touched[wait.workload] = row
-        if row.reason != reason:  # the same reason with other numbers is shown, but is no news
-            batch.note(row, "Waiting", reason=reason, message=wait.message, data=dict(wait.numbers))
+        row = told[wait.workload]
+        values.append((str(wait.reason), wait.message, batch.at, row.uid, row.version))
+        tell(batch, row, wait)
     if bulk.update(Workload, _REASON, ("uid", "version"), values) != len(values):
         raise LostUpdateError(", ".join(wait.workload for wait in waits))

@@ -4,25 +4,25 @@ Level-triggered: a full observation alone leads to the right state from any stat
 incremental ones in between only make it quicker.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q
 
-from controlplane.cluster.port import ALIVE, Observation, PodPhase, PodSeen
+from controlplane.cluster.port import ALIVE, Observation, PodSeen
 from controlplane.lifecycle.admission import admit
 from controlplane.lifecycle.pods import see, settle
-from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat
+from controlplane.lifecycle.sightings import STOP_AGAIN_SECONDS, Attempt, add_missing, by_workload, stop_strangers
+from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
 from controlplane.models import Action, Node, Placement, bulk
 from controlplane.services import clusters, dependencies, sweeps
 from controlplane.services.leases import HeldLease
-from controlplane.services.rows import Row, uuids
+from controlplane.services.rows import uuids
 from controlplane.services.transitions import Batch
 
 ACTOR = "loop:observe"
-STOP_AGAIN_SECONDS = 60.0  # over its grace; then a worker that lives on is told to stop once more
 LONGEST_GRACE_SECONDS = 3600.0 + STOP_AGAIN_SECONDS  # as the job file allows
 STOPS_LOOKED_AT = 5000  # newest actions; one missed here is only told twice
 
@@ -46,7 +46,7 @@ def apply(
         is_late = observation.at < now
         nodes_changed = False if is_late else clusters.sync(observation)
         batch = Batch(max(observation.at, now), ACTOR)
-        pods = _by_workload(observation.pods)
+        pods = by_workload(observation.pods)
         uids = dict.fromkeys(uuids(pods))
         if observation.is_full and not is_late:
             uids |= dict.fromkeys(_holders())
@@ -57,9 +57,11 @@ def apply(
         later = {*due.phases, *due.late, *due.overtaken, *promised}
         batch.lock(uids, ahead=lambda: {*later, *dependencies.dependents({*uids, *later})})
         if not is_late:
-            _add_missing(observation, batch, pods)
+            add_missing(batch, observation, pods, _started_lately(observation.at))
         freed = _settle_all(batch, pods)
-        orphans = _stop_strangers(observation, batch) if observation.is_full and not is_late else 0
+        orphans = 0
+        if observation.is_full and not is_late:
+            orphans = stop_strangers(batch, observation, _may_be_ours, _stopped_lately(observation.at))
         batch.write()
         if sweep:
             sweeps.enforce(batch, due, gang_timeout_seconds)
@@ -84,11 +86,8 @@ def _may_free(observation: Observation) -> bool:
     return observation.is_full or bool(observation.gone_nodes) or any(p.phase not in ALIVE for p in observation.pods)
 
 
-def _by_workload(pods: Iterable[PodSeen]) -> dict[str, list[PodSeen]]:
-    found: dict[str, list[PodSeen]] = {}
-    for pod in pods:
-        found.setdefault(pod.workload, []).append(pod)
-    return found
+def _may_be_ours(uid: str) -> bool:
+    return bool(uuids([uid]))
 
 
 def _holders(nodes: Iterable[str] | None = None) -> list[UUID]:
@@ -110,66 +109,19 @@ def _settle_all(batch: Batch, pods: dict[str, list[PodSeen]]) -> bool:
     return freed
 
 
-# --- what should be there and is not ----------------------------------------------------------
+# --- what the log of actions says -------------------------------------------------------------
 
 
-def _add_missing(observation: Observation, batch: Batch, pods: dict[str, list[PodSeen]]) -> None:
-    """Add a GONE for each worker whose node is gone, or whose pod a full observation does not list.
+def _started_lately(at: float) -> Callable[[Collection[State]], set[Attempt]]:
+    def of(rows: Collection[State]) -> set[Attempt]:
+        uids = uuids(row.id for row in rows)
+        starts = Action.objects.filter(Q(done_at__isnull=True) | Q(done_at__gte=at), verb="start", workload__among=uids)
+        return {(str(uid), attempt) for uid, attempt in starts.values_list("workload", "attempt")}
 
-    Not for one whose start was not performed, or so recently that the observation may be older.
-    """
-    missing = [
-        (row, seat, "NodeLost" if seat.node in observation.gone_nodes else "Disappeared")
-        for row in batch.rows.values()
-        for seat in _unlisted(batch, row, pods.get(row.id, ()))
-        if observation.is_full or seat.node in observation.gone_nodes
-    ]
-    recent = _started_lately(observation.at, {row.uid for row, _, _ in missing}) if missing else set()
-    for row, seat, reason in missing:
-        if (row.id, seat.attempt) in recent and reason != "NodeLost":
-            continue
-        gone = PodSeen(row.id, seat.attempt, seat.rank, seat.node, (), PodPhase.GONE, reason=reason)
-        pods.setdefault(row.id, []).append(gone)
+    return of
 
 
-def _unlisted(batch: Batch, row: Row, pods: Iterable[PodSeen]) -> list[Seat]:
-    listed = {(pod.attempt, pod.rank) for pod in pods}
-    return [s for s in batch.live(row) if s.bound_at is not None and (s.attempt, s.rank) not in listed]
-
-
-def _started_lately(at: float, uids: set[UUID]) -> set[tuple[str, int]]:
-    starts = Action.objects.filter(Q(done_at__isnull=True) | Q(done_at__gte=at), verb="start", workload__among=uids)
-    return {(str(uid), attempt) for uid, attempt in starts.values_list("workload", "attempt")}
-
-
-# --- what is there and should not be ----------------------------------------------------------
-
-
-def _stop_strangers(observation: Observation, batch: Batch) -> int:
-    """Stop live pods that no placement knows, and stop again those that were told to leave and did not."""
-    ordered = _stopped_lately(observation.at)
-    wanted: dict[tuple[UUID, int], list[int]] = {}
-    strangers = 0
-    for pod in observation.pods:
-        if pod.phase not in ALIVE:
-            continue
-        (uid,) = uuids([pod.workload]) or (None,)
-        if uid is None or (uid, pod.attempt) in ordered:
-            continue
-        row = batch.rows.get(pod.workload)
-        seats = {(s.attempt, s.rank): s for s in batch.live(row)} if row else {}
-        seat = seats.get((pod.attempt, pod.rank))
-        strangers += seat is None
-        if seat is None or seat.state == LEAVING:
-            wanted.setdefault((uid, pod.attempt), []).append(pod.rank)
-    for (uid, attempt), ranks in sorted(wanted.items()):
-        row = batch.rows.get(str(uid))
-        grace = row.grace_seconds if row else 0.0
-        batch.command("stop", str(uid), attempt, {"ranks": sorted(ranks), "grace": grace})
-    return strangers
-
-
-def _stopped_lately(at: float) -> set[tuple[UUID, int]]:
+def _stopped_lately(at: float) -> set[Attempt]:
     """Attempts that were told to stop and still may take their time."""
     stops = """WHERE "verb" = 'stop' AND ("done_at" IS NULL OR "done_at" > %s) AND "id" > %s"""
     newest = bulk.select(Action, ("id",), 'ORDER BY "id" DESC LIMIT 1')
@@ -178,7 +130,7 @@ def _stopped_lately(at: float) -> set[tuple[UUID, int]]:
         Action, ("workload", "attempt", "done_at", "payload"), stops, (at - LONGEST_GRACE_SECONDS, oldest)
     )
     return {
-        (uid, attempt)
+        (str(uid), attempt)
         for uid, attempt, done_at, payload in rows
         if done_at is None or done_at > at - float(payload.get("grace", 0.0)) - STOP_AGAIN_SECONDS
     }

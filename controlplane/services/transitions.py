@@ -62,10 +62,6 @@ class Batch(Changes):
         others = mine.exclude(pk__among=[seat.pk for seat in ends])
         return others.exclude(pod_phase=PodPhase.SUCCEEDED.value).exists()
 
-    def command(self, verb: str, workload: str, attempt: int, payload: Mapping[str, Any]) -> None:
-        """Have the cluster do something with what need not be a workload of ours."""
-        self.commands.append(Command(verb, workload, attempt, payload))
-
     # --- writing ------------------------------------------------------------------------------
 
     def write(self, *, touch: bool = True) -> None:

@@ -4,21 +4,17 @@ A Book holds the scheduler's snapshot, beside it what only the life cycle rememb
 that the invariants ask about: records of transitions, holds to be billed, promises of room, accepted writes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controlplane.cluster.port import PodPhase
 from controlplane.invariants.state import Account, Claim, Interval, Transition, Write
+from controlplane.lifecycle.state import LEAVING, Seat, State
+from controlplane.rolevalues import roles_values
 from gpushare.gpu import WHOLE
-from scheduler.dependency import DEPENDENCY_FAILED, verdict
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota
-from scheduler.workload import ENDED, Assignment, Phase, Workload, may_move
-
-
-class IllegalMove(Exception):  # noqa: N818  (what happened, not a mistake)
-    """A step that the life cycle does not have."""
+from scheduler.workload import ENDED, Assignment, Phase, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +34,24 @@ class Record:
 
     spec: dict[str, Any]
     retries: int = 0
-    failures: int = 0
-    after: dict[str, str] = field(default_factory=dict)  # what it waits for, by name; empty: by the kind of that one
-    intent: str = ""  # while the workers of an attempt that broke are leaving: requeue or fail
-    seen: dict[int, PodPhase] = field(default_factory=dict)  # by rank of the current attempt
+    after: Mapping[str, str] = field(default_factory=dict)  # what it waits for, by name; empty: by the kind of that one
+    team: str = ""
+    seats: list[Seat] = field(default_factory=list)  # of the current attempt, those that are free again included
+    gpus: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by rank of the current attempt
     performed: dict[int, float] = field(default_factory=dict)  # when the start of a rank was performed
+    stops: dict[int, float] = field(default_factory=dict)  # by attempt: until when it may take its time to leave
     holds: list[Interval] = field(default_factory=list)
     billed: int = 0
     billed_to: float = 0.0
 
 
 class Book:
-    """One run's state. `lifecycle` changes it between `begin` and `flush`; an event is what lies between two."""
+    """One run's state. Turns (turn.py) change it between `begin` and `flush`; an event is what lies between two."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.records: dict[str, Record] = {}
+        self.states: dict[str, State] = {}  # of those that have not ended
         self.ended: dict[str, Phase] = {}
         self.submitted: set[str] = set()
         self.gated: set[str] = set()  # those that were submitted to start after others
@@ -109,72 +107,62 @@ class Book:
 
     def living(self) -> list[Workload]:
         """All that have not ended, in order of submission."""
-        ids = dict.fromkeys((*self.snapshot.workloads, *self._changed))
-        return sorted((w for uid in ids if (w := self.get(uid)) is not None), key=lambda w: w.seq)
+        found = (self.get(uid) for uid in self.states)
+        return sorted((w for w in found if w is not None), key=lambda w: w.seq)
 
     def add(self, workload: Workload, record: Record, actor: str) -> None:
         """A new workload."""
+        record.team = workload.team
         self.records[workload.id] = record
+        self.states[workload.id] = _state(workload, record)
         self.submitted.add(workload.id)
         self.gated |= {workload.id} if workload.unmet else set()
         self.transitions.append(Transition(workload.id, None, workload.phase, actor))
-        self.put(workload)
+        self._put(workload)
 
-    def put(self, workload: Workload) -> Workload:
-        """Take a workload's new value."""
+    def step(self, row: State, before: Phase, actor: str) -> None:
+        """A workload has taken a step of its life cycle."""
+        self.transitions.append(Transition(row.id, before, row.phase, actor))
+        if row.phase in ENDED:
+            self.ended[row.id] = row.phase
+
+    def take(self, row: State) -> None:
+        """Take a workload's new values; one that has ended leaves the snapshot."""
+        if row.phase in ENDED:
+            self._gone.add(row.id)
+            self.touched.add(row.id)
+            self.states.pop(row.id, None)
+            return
+        old = self.get(row.id)
+        if old is not None:
+            self._put(_workload(old, row, self.records[row.id]))
+
+    def _put(self, workload: Workload) -> None:
         self._changed[workload.id] = workload
         self.touched.add(workload.id)
-        return workload
 
-    def move(self, workload: Workload, to: Phase, actor: str, **changes: Any) -> Workload:
-        """Take one step of the life cycle, with its record; raises IllegalMove if there is no such step."""
-        if not may_move(workload.phase, to):
-            raise IllegalMove(f"{workload.id}: {workload.phase} -> {to}")
-        self.transitions.append(Transition(workload.id, workload.phase, to, actor))
-        moved = self.put(replace(workload, phase=to, version=workload.version + 1, **changes))
-        if to in ENDED:
-            self.ended[workload.id] = to
-            self._gone.add(workload.id)
-            self.excuse(workload.id)
-        if to in ENDED or to == Phase.RUNNING:
-            self._follow(moved, actor)
-        return moved
-
-    def _follow(self, moved: Workload, actor: str) -> None:
-        """It runs or has ended now, which others wait for: that wait is over, or can never be, which ends them."""
-        waiting = (self.get(uid) for uid in sorted(self.gated))
-        for one in [w for w in waiting if w and w.team == moved.team and moved.name in w.unmet]:
-            is_met = verdict(self.records[one.id].after.get(moved.name, ""), moved.kind, moved.phase)
-            if is_met:
-                self.put(replace(one, unmet=tuple(name for name in one.unmet if name != moved.name)))
-            elif is_met is False and one.phase in (Phase.SUBMITTED, Phase.QUEUED, Phase.HELD):
-                self.move(one, Phase.STOPPED, actor, reason=DEPENDENCY_FAILED)
+    @property
+    def leaving(self) -> frozenset[str]:
+        """Workloads of which a worker still has to leave."""
+        found = ((uid, self.records[uid].seats) for uid in self.states)
+        return frozenset(uid for uid, seats in found if any(seat.state == LEAVING for seat in seats))
 
     # --- holds --------------------------------------------------------------------------------
 
-    def hold(self, workload: Workload, workers: Sequence[Assignment]) -> None:
-        """These workers hold their places from now on."""
-        record = self.records[workload.id]
-        for worker in workers:
-            milli = workload.ask_of(worker.rank).milli
-            record.holds.append(Interval(workload.attempt, worker.rank, milli, self.at, None))
-            self.rate += milli
-        self.touched.add(workload.id)
+    def hold(self, seat: Seat) -> None:
+        """A place is held from now on."""
+        self.records[seat.workload].holds.append(Interval(seat.attempt, seat.rank, seat.milli, self.at, None))
+        self.rate += seat.milli
+        self.touched.add(seat.workload)
 
-    def release(self, workload: Workload, worker: Assignment, at: float) -> Workload:
-        """A worker's place is free; `at` is when its pod ended. What it held is added to what was attained."""
-        record = self.records[workload.id]
-        record.seen.pop(worker.rank, None)
-        attained = workload.attained
+    def release(self, seat: Seat) -> None:
+        """A held place is free since its `released_at`."""
+        record = self.records[seat.workload]
         for i, hold in enumerate(record.holds):
-            if (hold.attempt, hold.rank, hold.end) == (workload.attempt, worker.rank, None):
-                end = min(max(at, hold.start), self.at)
-                record.holds[i] = replace(hold, end=end)
+            if (hold.attempt, hold.rank, hold.end) == (seat.attempt, seat.rank, None):
+                record.holds[i] = replace(hold, end=seat.released_at)
                 self.rate -= hold.milli
-                attained += hold.milli * int(end - hold.start)
-        self.bill(workload.id)
-        placement = tuple(a for a in workload.placement if a.rank != worker.rank)
-        return self.put(replace(workload, placement=placement, attained=attained))
+        self.bill(seat.workload)
 
     def bill(self, uid: str) -> None:
         """Bill a workload for what it held up to now: the difference to what it was billed before."""
@@ -194,9 +182,9 @@ class Book:
 
     # --- promises -----------------------------------------------------------------------------
 
-    def promise(self, workload: Workload, workers: Sequence[Assignment], victims: Sequence[str]) -> None:
+    def promise(self, row: State, workers: Sequence[Assignment], victims: Sequence[str]) -> None:
         """Note that a workload was promised the room of others."""
-        self.claims.append(Claim(workload.id, workload.attempt, tuple(workers), tuple(victims)))
+        self.claims.append(Claim(row.id, row.attempt, tuple(workers), tuple(victims)))
 
     def excuse(self, uid: str) -> None:
         """A claimant will not use its promised room, through no fault of a decision."""
@@ -211,3 +199,35 @@ class Book:
     def milli_there(self) -> int:
         """Milli-GPU of all devices."""
         return sum(node.gpus for node in self.snapshot.inventory.nodes) * WHOLE
+
+
+def _state(w: Workload, record: Record) -> State:
+    """What the life cycle knows of a new workload."""
+    return State(
+        id=w.id, name=w.name, kind=w.kind, phase=w.phase, version=w.version, attempt=w.attempt, next_rank=w.next_rank,
+        gpus=w.ask.gpus, share_guarantee=w.ask.share.guarantee if w.ask.share else 0, workers=w.gang.count,
+        roles=roles_values(w.roles), retries=record.retries, failures=w.failures, queued_at=w.queued_at,
+        not_before=w.not_before, started_at=w.started_at, first_started_at=None, ended_at=None, exit_code=None,
+        attained=w.attained, grace_seconds=w.grace_seconds, checkpointed_at=w.checkpointed_at, progress=None,
+        preempted_at=list(w.preempted_at), preempted_by=list(w.preempted_by), scaled_at=w.scaled_at,
+        finishing=w.finishing, moving=w.moving, reserved_after=list(w.after), unmet=list(w.unmet), intent="",
+        reason=w.reason, message=w.message, reason_at=w.reason_at, seen=w.version,
+    )  # fmt: skip
+
+
+def _workload(old: Workload, row: State, record: Record) -> Workload:
+    """A workload as the scheduler sees it."""
+    placement = tuple(
+        Assignment(s.rank, s.node, record.gpus.get(s.rank, ()), s.state == LEAVING, s.bound_at is None)
+        for s in sorted((seat for seat in record.seats if seat.is_live), key=lambda seat: seat.rank)
+    )
+    return replace(
+        old,
+        gang=old.gang if old.gang.count == row.workers else replace(old.gang, count=row.workers),
+        phase=row.phase, version=row.version, attempt=row.attempt, next_rank=row.next_rank, queued_at=row.queued_at,
+        started_at=row.started_at, attained=row.attained, checkpointed_at=row.checkpointed_at,
+        not_before=row.not_before, unmet=tuple(row.unmet), placement=placement, after=tuple(row.reserved_after),
+        preempted_at=tuple(row.preempted_at), preempted_by=tuple(row.preempted_by), reason=row.reason,
+        message=row.message, reason_at=row.reason_at, failures=row.failures, scaled_at=row.scaled_at,
+        finishing=row.finishing, moving=row.moving,
+    )  # fmt: skip

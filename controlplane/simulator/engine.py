@@ -14,27 +14,29 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from controlplane.cluster.port import ClusterUnreachable, Observation, PodSeen, PodSpec
+from autoscaler.decision import Scale
+from controlplane.cluster.port import ALIVE, ClusterUnreachable, Observation, PodSeen, PodSpec
 from controlplane.cluster.simulated import START, Conditions, SimulatedCluster
 from controlplane.invariants.check import ALWAYS, check_these
 from controlplane.invariants.eviction import open_claims, s8_legality
 from controlplane.invariants.footprint import Footprints
 from controlplane.invariants.rounds import s17_idempotence, s18_determinism
 from controlplane.invariants.state import Round, Schedule, State, Violation
-from controlplane.simulator import lifecycle, watching
+from controlplane.lifecycle.sightings import STOP_AGAIN_SECONDS
+from controlplane.lifecycle.stale import Made
+from controlplane.simulator import turn, watching
 from controlplane.simulator.book import Action, Book, Record
 from controlplane.simulator.faults import BadLine, Odds
-from controlplane.simulator.lifecycle import Rescale
 from controlplane.simulator.mishaps import MISHAPS, ODDS, Scene
 from controlplane.simulator.mix import TEAMS, Mix, nodes, quotas
 from gpushare.gpu import WHOLE
-from scheduler.decision import Decision, Evict, Place, Shrink
+from scheduler.decision import Evict, Place, Shrink
 from scheduler.policies import decide
 from scheduler.settings import Settings
 from scheduler.snapshot import Node, Snapshot
 from scheduler.workload import ACTIVE, Assignment, Kind, Phase, Workload
 
-Commit = Callable[[Book, Sequence[Decision | Rescale], int, str], tuple[int, ...]]
+Commit = Callable[[Book, Sequence[Made], int, str], tuple[int, ...]]
 TIMELINE = 40  # events shown with a failure
 MOST_WAITING = 15  # arrivals pause then: rounds stay quick and queues stay interesting
 
@@ -77,7 +79,7 @@ class Parts:
     """What a run is made of; the tests plant their bugs here."""
 
     schedule: Schedule = decide
-    commit: Commit = lifecycle.commit
+    commit: Commit = turn.commit
     take_in: Callable[[Book, Observation], bool] = watching.take_in
     book: Callable[[Snapshot], Book] = Book
     pod: Callable[[Workload, Assignment, Record], PodSpec] = pod_of
@@ -224,7 +226,7 @@ class Runner:
         changed: dict[str, dict[str, PodSeen]] = {}
         for pod in seen.pods:
             pods = changed.setdefault(pod.workload, {p.name: p for p in self.pods.get(pod.workload, ())})
-            if pod.phase in lifecycle.OVER:
+            if pod.phase not in ALIVE:
                 pods.pop(pod.name, None)
             else:
                 pods[pod.name] = pod
@@ -315,6 +317,9 @@ class Runner:
     def _do(self, action: Action) -> None:
         if action.verb == "stop":
             self.line.stop(action.workload, action.attempt, action.ranks, action.grace)
+            if action.workload in self.book.records:
+                until = self.cluster.now() + action.grace + STOP_AGAIN_SECONDS
+                self.book.records[action.workload].stops[action.attempt] = until
             return
         workload = self.book.get(action.workload)
         if workload is None or workload.attempt != action.attempt:
@@ -331,7 +336,7 @@ class Runner:
             return None
         w = services[int(self.rng.integers(len(services)))]
         wanted = int(self.rng.integers(1, w.gang.max + 1))
-        decision: Rescale | Shrink = Rescale(w.id, w.version, wanted)
+        decision: Scale | Shrink = Scale(w.id, w.version, wanted, "")
         staying = [a.rank for a in w.placement if not a.leaving]
         if wanted < len(staying) <= w.gang.count and self.rng.random() < 0.5:
             # The same said by ranks: these stop, and the number of wanted replicas follows in a decision of its own.
@@ -339,7 +344,7 @@ class Runner:
             self.parts.commit(self.book, [decision], self.book.epoch, "scale")
             again = self.book.get(w.id)
             if again is not None:
-                self.parts.commit(self.book, [Rescale(w.id, again.version, wanted)], self.book.epoch, "scale")
+                self.parts.commit(self.book, [Scale(w.id, again.version, wanted, "")], self.book.epoch, "scale")
         else:
             self.parts.commit(self.book, [decision], self.book.epoch, "scale")
         self.counts[kind_of(decision)] += 1
@@ -358,10 +363,10 @@ class Runner:
         return f"epoch {self.book.epoch}"
 
 
-def kind_of(decision: Decision | Rescale) -> str:
+def kind_of(decision: Made) -> str:
     """A decision's kind as it is counted."""
     if isinstance(decision, Place):
         return "Place after" if decision.after else "Place"
     if isinstance(decision, Evict):
         return f"Evict {decision.reason}"
-    return "Scale" if isinstance(decision, Rescale) else type(decision).__name__
+    return type(decision).__name__

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from controlplane.cluster.simulated import SimulatedCluster
-from controlplane.simulator import lifecycle
+from controlplane.simulator import turn
 from controlplane.simulator.book import Book
 from gpushare.gpu import WHOLE
 from scheduler.snapshot import Node
@@ -43,21 +43,21 @@ class Scene:
 def _user_stops(scene: Scene) -> str | None:
     if (w := scene.anybody()) is None:
         return None
-    lifecycle.stop(scene.book, w.id, "user")
+    turn.stop(scene.book, w.id, "user")
     return f"{w.id} ({w.phase})"
 
 
 def _user_suspends(scene: Scene) -> str | None:
     if (w := scene.anybody()) is None:
         return None
-    lifecycle.suspend(scene.book, w.id, "user")
+    turn.suspend(scene.book, w.id, "user")
     return f"{w.id} ({w.phase})"
 
 
 def _user_resumes(scene: Scene) -> str | None:
     if (w := scene.anybody(Phase.HELD, Phase.SUSPENDED)) is None:
         return None
-    lifecycle.resume(scene.book, w.id, "user")
+    turn.resume(scene.book, w.id, "user")
     return w.id
 
 

@@ -4,12 +4,15 @@ Level-triggered: a whole observation alone leads to the right state from any sta
 known already brings only the ends of pods, which are final; neither its nodes nor what it does not list count.
 """
 
-from controlplane.cluster.port import Observation, PodPhase, PodSeen
-from controlplane.simulator import lifecycle
-from controlplane.simulator.admission import admit
-from controlplane.simulator.book import Action, Book
+from collections.abc import Collection
+
+from controlplane.cluster.port import Observation
+from controlplane.lifecycle.pods import see, settle
+from controlplane.lifecycle.sightings import Attempt, add_missing, by_workload, stop_strangers
+from controlplane.lifecycle.state import State
+from controlplane.simulator.book import Book
+from controlplane.simulator.turn import Turn, admit_all
 from scheduler.snapshot import Node
-from scheduler.workload import Phase
 
 ACTOR = "loop:observe"
 
@@ -17,39 +20,35 @@ ACTOR = "loop:observe"
 def take_in(book: Book, seen: Observation) -> bool:
     """Apply one observation; whether to go on from its cursor."""
     is_late = seen.at < book.at
-    pods: dict[str, list[PodSeen]] = {}
-    for pod in seen.pods:
-        pods.setdefault(pod.workload, []).append(pod)
     if not is_late:
         book.flush(seen.at)
-        _add_missing(book, seen, pods)
-    for uid in sorted(pods):
-        lifecycle.see(book, uid, pods[uid], ACTOR)
-    if not is_late:
         _take_nodes(book, seen)
-        if seen.is_full:
-            _stop_strangers(book, seen)
-    admit(book, ACTOR)
+    pods = by_workload(seen.pods)
+    turn = Turn(book, ACTOR)
+    if not is_late:
+        add_missing(turn, seen, pods, lambda rows: _started_lately(book, seen.at, rows))
+    for uid in sorted(turn.rows):
+        if uid in pods or (seen.is_full and not is_late):
+            row, shown = turn.rows[uid], pods.get(uid, [])
+            settle(turn, row, see(turn, row, shown), shown)
+    if seen.is_full and not is_late:
+        stop_strangers(turn, seen, lambda _: True, _stopped_lately(book, seen.at))
+    turn.write()
+    admit_all(book, ACTOR)
     return not is_late
 
 
-def _add_missing(book: Book, seen: Observation, pods: dict[str, list[PodSeen]]) -> None:
-    """Add a GONE for each worker whose pod a whole observation does not list, unless it was started since."""
-    if not seen.is_full:
-        return
-    for workload in book.living():
-        if workload.phase == Phase.RESERVED:
-            continue
-        listed = {(p.attempt, p.rank) for p in pods.get(workload.id, ())}
-        performed = book.records[workload.id].performed
-        for worker in workload.placement:
-            was_started = performed.get(worker.rank, seen.at) < seen.at
-            if was_started and not worker.reserved and (workload.attempt, worker.rank) not in listed:
-                gone = PodSeen(
-                    workload.id, workload.attempt, worker.rank, worker.node, worker.gpus, PodPhase.GONE,
-                    ended_at=seen.at, reason="Disappeared",
-                )  # fmt: skip
-                pods.setdefault(workload.id, []).append(gone)
+def _started_lately(book: Book, at: float, rows: Collection[State]) -> set[Attempt]:
+    """Whose start is not performed yet, or was since this time."""
+    asked = {(one.workload, one.attempt) for one in book.outbox if one.verb == "start"}
+    done = {(row.id, row.attempt) for row in rows if any(t >= at for t in book.records[row.id].performed.values())}
+    return asked | done
+
+
+def _stopped_lately(book: Book, at: float) -> set[Attempt]:
+    return {
+        (uid, attempt) for uid, record in book.records.items() for attempt, until in record.stops.items() if until > at
+    }
 
 
 def _take_nodes(book: Book, seen: Observation) -> None:
@@ -62,15 +61,3 @@ def _take_nodes(book: Book, seen: Observation) -> None:
         after = tuple(known[name] for name in sorted(known) if name not in seen.gone_nodes)
     if after != old.nodes:
         book.rebuild(nodes=after)
-
-
-def _stop_strangers(book: Book, seen: Observation) -> None:
-    """Stop live pods that nothing is bound for."""
-    for pod in seen.pods:
-        if pod.phase in lifecycle.OVER:
-            continue
-        workload = book.get(pod.workload)
-        places = {a.rank: a for a in workload.placement} if workload and workload.attempt == pod.attempt else {}
-        seat = places.get(pod.rank)
-        if seat is None or seat.leaving:
-            book.outbox.append(Action("stop", pod.workload, pod.attempt, (pod.rank,)))

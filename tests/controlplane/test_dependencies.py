@@ -8,6 +8,7 @@ from controlplane.queries import matters
 from controlplane.queries.eventlog import Place
 from controlplane.services import sweeps, workloads
 from controlplane.services.errors import Refused
+from controlplane.simulator import turn
 from controlplane.simulator.book import Book, Record
 from scheduler.snapshot import Snapshot
 from scheduler.workload import Phase
@@ -189,6 +190,6 @@ def test_the_books_of_the_simulator_end_steps_as_the_services_do():
         book.add(one, Record({}, after={"prepare": "ended"} if one.name == "clean" else {}), "user")
     book.flush()
     (prepare,) = (w for w in book.living() if w.name == "prepare")
-    book.move(prepare, Phase.STOPPED, "user")
+    turn.stop(book, prepare.id, "user")
     assert {book.records[w.id] is not None and w.name: w.unmet for w in book.living()} == {"clean": ()}
     assert sorted(book.ended.values()) == [Phase.STOPPED] * 3

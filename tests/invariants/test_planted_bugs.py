@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from controlplane.cluster.port import Observation, PodSpec
+from controlplane.cluster.port import PodSpec
 from controlplane.invariants.check import check
-from controlplane.invariants.state import Round, Schedule, State
-from controlplane.simulator import lifecycle, watching
+from controlplane.invariants.state import Round, Schedule
+from controlplane.invariants.state import State as Seen
+from controlplane.lifecycle.state import Seat, State
+from controlplane.simulator import turn
 from controlplane.simulator.book import Book, Record
 from controlplane.simulator.engine import WEIGHTS, Parts, Runner, World, pod_of
 from scheduler.decision import Decision, Evict, EvictReason, Place
@@ -103,7 +105,7 @@ def test_s6_trips_when_cordons_are_not_seen():
 def test_s7_trips_when_a_former_leader_may_write():
     def unfenced(book: Book, decisions: Sequence[Any], epoch: int, loop: str = "schedule") -> tuple[int, ...]:
         now, book.epoch = book.epoch, epoch
-        stale = lifecycle.commit(book, decisions, epoch, loop)
+        stale = turn.commit(book, decisions, epoch, loop)
         book.epoch = now
         book.writes[-1:] = [replace(book.writes[-1], current=now)]
         return stale
@@ -144,17 +146,14 @@ def test_s8_trips_when_one_more_has_to_leave_than_needed():
 
 
 def test_s9_trips_when_a_reservation_is_never_honoured():
-    def forgets_the_promised(book: Book, seen: Observation) -> bool:
-        hidden = {w.id: w.after for w in book.living() if w.after}
-        for uid in hidden:
-            book.put(replace(book.get(uid), after=()))
-        known = watching.take_in(book, seen)
-        for uid, after in hidden.items():
-            if (workload := book.get(uid)) is not None and workload.phase == Phase.RESERVED:
-                book.put(replace(workload, after=after))
-        return known
+    class Stubborn(Book):
+        """Says of whatever is awaited that it has not left yet."""
 
-    assert broken_by(Parts(take_in=forgets_the_promised), events=10_000) == {"S9"}
+        @property
+        def leaving(self) -> frozenset[str]:
+            return frozenset(self.records)
+
+    assert broken_by(Parts(book=Stubborn), events=10_000) == {"S9"}
 
 
 def test_s10_trips_when_nobody_remembers_who_left_for_whom():
@@ -168,35 +167,32 @@ def test_s10_trips_when_nobody_remembers_who_left_for_whom():
 
 def test_s12_trips_when_a_step_leaves_no_record():
     class Silent(Book):
-        def move(self, workload: Workload, to: Phase, actor: str, **changes: Any) -> Workload:
-            moved = super().move(workload, to, actor, **changes)
-            if to == Phase.SUSPENDING:
+        def step(self, row: State, before: Phase, actor: str) -> None:
+            super().step(row, before, actor)
+            if row.phase == Phase.SUSPENDING:
                 self.transitions.pop()
-            return moved
 
     assert broken_by(Parts(book=Silent)) == {"S12"}
 
 
 def test_s13_trips_when_a_hold_is_billed_twice():
     class Greedy(Book):
-        def release(self, workload: Workload, worker: Assignment, at: float) -> Workload:
-            record = self.records[workload.id]
+        def release(self, seat: Seat) -> None:
+            record = self.records[seat.workload]
             billed = record.billed
-            released = super().release(workload, worker, at)
+            super().release(seat)
             record.billed += record.billed - billed
-            return released
 
     assert broken_by(Parts(book=Greedy)) == {"S13"}
 
 
 def test_s13_trips_when_a_workload_vanishes():
     class Leaky(Book):
-        def move(self, workload: Workload, to: Phase, actor: str, **changes: Any) -> Workload:
-            moved = super().move(workload, to, actor, **changes)
-            if to == Phase.SUCCEEDED:
-                del self.ended[workload.id]
+        def step(self, row: State, before: Phase, actor: str) -> None:
+            super().step(row, before, actor)
+            if row.phase == Phase.SUCCEEDED:
+                del self.ended[row.id]
                 self.transitions.pop()
-            return moved
 
     assert broken_by(Parts(book=Leaky)) == {"S13"}
 
@@ -214,7 +210,7 @@ def test_s14_trips_when_the_last_to_come_is_the_first_served():
 
     def broken(with_: Schedule) -> set[str]:
         made = Round(world, tuple(with_(world, Settings())), Settings(), with_)
-        return {v.name for v in check(State(world, round=made))}
+        return {v.name for v in check(Seen(world, round=made))}
 
     assert broken(schedule) == set()
     assert broken(backwards) == {"S14"}
