@@ -24,7 +24,6 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +54,7 @@ class Runner:
         self.callers: defaultdict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
         self.scores: dict[str, tuple[int, int]] = {}
         self.survivors: list[str] = []
+        self.unsound: set[str] = set()  # tests that fail in a fork without a mutant: what they say would mean nothing
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of running the tests once."""
@@ -98,9 +98,6 @@ class Runner:
                 for line in lines:
                     self.callers[file, line].append(item)
         _say(f"{len(session.items)} tests, {sum(one.cpu for one in seen.values()):.0f} s of CPU")
-        again = session.items if self.set.drawn is None else list(islice(quick, 0, None, 20))
-        if self._is_noticed(again, main, main.__code__):
-            raise pytest.UsageError("a test fails when it runs again, without a mutant; no score would mean anything")
 
     def _look_at(self, items: Sequence[pytest.Item], session: pytest.Session) -> dict[str, Seen]:
         files = {str(ROOT / mutant.file): mutant.file for found in self.wanted.values() for mutant in found}
@@ -134,31 +131,36 @@ class Runner:
         items = self._tests_of(mutant)
         known = self.memory.verdict(mutant)
         by = [item for item in items if known is not None and item.nodeid in known.by]
-        tests = by or items
-        texts = self.memory.texts(item.path for item in tests)
+        texts = self.memory.texts(item.path for item in by or items)
         if known is not None and known.texts == texts and known.is_noticed == bool(by):
             return known.is_noticed
-        if by and self._is_noticed(by, live(mutant), compiled(mutant)):
-            self.memory.keep_verdict(mutant, Verdict(True, texts, known.by if known else ()))
-            return True
-        verdict = self._judge(mutant, items)
-        self.memory.keep_verdict(mutant, verdict)
-        return verdict.is_noticed
-
-    def _judge(self, mutant: Mutant, items: list[pytest.Item]) -> Verdict:
-        """Try a few tests at once, so that what notices it is known."""
         for at in range(0, len(items), SHARE):
-            some = items[at : at + SHARE]
-            if self._is_noticed(some, live(mutant), compiled(mutant)):
-                texts = self.memory.texts(item.path for item in some)
-                return Verdict(True, texts, tuple(item.nodeid for item in some))
-        return Verdict(False, self.memory.texts(item.path for item in items), ())
+            if found := (at == 0 and self._noticed_by(by, mutant)) or self._noticed_by(items[at : at + SHARE], mutant):
+                self.memory.keep_verdict(mutant, Verdict(True, self.memory.texts([found.path]), (found.nodeid,)))
+                return True
+        self.memory.keep_verdict(mutant, Verdict(False, self.memory.texts(item.path for item in items), ()))
+        return False
 
-    def _is_noticed(self, items: list[pytest.Item], function: Any, code: Any) -> bool:
-        """Whether one of the tests fails, or runs too long, in a fork in which the function has this code."""
+    def _noticed_by(self, items: Sequence[pytest.Item], mutant: Mutant) -> pytest.Item | None:
+        """The test that fails with the mutant, and does not after the same tests without it."""
+        while items := [item for item in items if item.nodeid not in self.unsound]:
+            at = self._fails_at(items, live(mutant), compiled(mutant))
+            if at is None:
+                return None
+            without = self._fails_at(items[: at + 1], main, main.__code__)
+            if without is None:
+                return items[at]
+            self.unsound.add(items[without].nodeid)
+            _say(f"left out, as it fails in a fork without a mutant: {items[without].nodeid}")
+        return None
+
+    def _fails_at(self, items: Sequence[pytest.Item], function: Any, code: Any) -> int | None:
+        """Which of the tests fails, or runs too long, in a fork in which the function has this code."""
         limit = GRACE + SLOWER * sum(self.took[item.nodeid].wall for item in items)
         _close_databases()
         with tempfile.TemporaryDirectory(prefix="weft-mutant-") as folder:
+            reached = Path(folder) / "reached"
+            reached.write_text("0")
             child = os.fork()
             if child == 0:
                 signal.alarm(int(limit) + 1)  # ends the process
@@ -167,8 +169,12 @@ class Runner:
                 _copy_database(Path(folder))
                 _forget()
                 function.__code__ = code
-                os._exit(0 if all(self._passes(item) for item in items) else 1)
-            return os.waitpid(child, 0)[1] != 0
+                for at, item in enumerate(items):
+                    reached.write_text(str(at))
+                    if not self._passes(item):
+                        os._exit(1)
+                os._exit(0)
+            return int(reached.read_text()) if os.waitpid(child, 0)[1] else None
 
     def _passes(self, item: pytest.Item) -> bool:
         """Whether it passes with not many times the CPU that it took; its process ends if it takes more."""

@@ -293,3 +293,49 @@ def test_durations_are_seconds(text: str, seconds: float) -> None:
 @given(st.integers(0, 4_000_000_000))
 def test_a_moment_survives_the_way_through_text(at: int) -> None:
     assert quantities.moment(quantities.iso(at)) == at
+
+
+@pytest.mark.parametrize(
+    ("asked", "least", "below", "most", "above"),
+    [
+        ("max_duration", "1s", "999ms", "366d", "367d"),
+        ("resources.memory", "1Mi", "0Mi", "1024Ti", "1025Ti"),
+        ("resources.gpu_share.guarantee", 0.001, 0.0, 1, 1.001),
+    ],
+)
+def test_the_least_and_the_most_of_a_quantity_are_taken_and_said(
+    asked: str, least: Any, below: Any, most: Any, above: Any
+) -> None:
+    def with_(value: Any) -> dict[str, Any]:
+        file: dict[str, Any] = {**HELLO, "resources": {"cpu": 1}}
+        if asked.startswith("resources.gpu_share"):
+            file["resources"] = {"gpu_share": {"guarantee": value, "memory": "1Gi"}}
+        elif asked == "resources.memory":
+            file["resources"] = {"cpu": 1, "memory": value}
+        else:
+            file[asked] = value
+        return file
+
+    for value in (least, most):
+        parse(with_(value))
+    for value, edge in ((below, f"at least {least}"), (above, f"at most {most}")):
+        assert edge in faults(with_(value))[asked]
+    if asked.startswith("resources.gpu_share"):
+        assert faults(with_("0.5"))  # a number, not its text
+
+
+def test_what_is_named_twice_is_said_once_by_its_place() -> None:
+    twice = faults({**HELLO, "after": [{"name": "x"}, {"name": "y"}, {"name": "x"}]})
+    assert twice == {"after": "after names x twice. Keep one."}
+    assert faults({**HELLO, "after": [{"name": "hello"}]}) == {"after": "after names hello itself. Remove it."}
+    secret = {"name": "s", "key": "k", "env": "TOKEN"}
+    assert faults({**HELLO, "env": {"TOKEN": "1"}, "secrets": [secret]}) == {
+        "secrets.0.env": "secrets.0.env: TOKEN is set twice. Keep one."
+    }
+    ports = faults({**HELLO, "volumes": [{"claim": "a", "path": "/x"}, {"scratch": "1Gi", "path": "/x"}]})
+    assert ports == {"volumes.1.path": "volumes.1.path: /x is mounted twice. Keep one."}
+
+
+@pytest.mark.parametrize("field", ["after", "env", "secrets", "volumes", "roles", "workers", "topology"])
+def test_a_field_that_cannot_be_read_is_the_only_fault(field: str) -> None:
+    assert list(faults({**HELLO, "framework": "tensorflow", field: 7})) == [field]

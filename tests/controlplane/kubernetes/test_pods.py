@@ -292,3 +292,11 @@ def test_devices_survive_the_way_through_the_annotation() -> None:
         assert names.gpus_of(names.gpus_text(gpus)) == gpus
     with pytest.raises(ValueError, match="invalid literal"):
         names.gpus_of("all")
+
+
+def test_two_workers_are_a_gang_and_one_without_gpus_is_one_process() -> None:
+    two = builder.build(pod_of(job(workers={"count": 2}), rank=1, size=2), namespace="weft-nlp")
+    assert (env(two)["WORLD_SIZE"], env(two)["MASTER_ADDR"]) == ("2", f"{UID}-1-0.w-{UID}")
+    assert two["spec"]["subdomain"] == f"w-{UID}"
+    assert env(built(resources={"cpu": 1}))["PET_NPROC_PER_NODE"] == "1"
+    assert env(built(resources={"gpus": 2}))["PET_NPROC_PER_NODE"] == "2"
