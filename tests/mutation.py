@@ -2,9 +2,10 @@
 
 There are two sets. Of the scheduler's ledger every mutant (tests/mutants.py) is tried; of the product - services,
 authorization, parsers, pods and manifests - 200 drawn by a fixed seed. The tests that run a mutant's line are tried,
-the quickest first, until one fails; a mutant that none of them notices survives, and one that runs far longer than
-the tests did before is noticed too. Collected once, a mutant is tried in a fork with the code of one function replaced
-and a copy of the test database. Deterministic: examples of Hypothesis follow from each test.
+the quickest of each file first, until one fails; a mutant that none of them notices survives, and one that runs far
+longer than the tests did before is noticed too. Collected once, a mutant is tried in a fork with the code of one
+function replaced and a copy of the test database. A test that fails there counts only if it passes in a fork without
+the mutant, after the same tests. Deterministic: examples of Hypothesis follow from each test.
 
 What was seen is kept in the cache (tests/mutation_memory.py), so that an interrupted run goes on where it was.
 
@@ -92,7 +93,7 @@ class Runner:
             times[path] += 1
         self.took = seen
         quick = [one for one in session.items if self.set.drawn is None or seen[one.nodeid].cpu <= LONGEST]
-        quick = _mixed(quick, {nodeid: one.cpu for nodeid, one in seen.items()})
+        quick = mixed(quick, {nodeid: one.cpu for nodeid, one in seen.items()})
         for item in quick:
             for file, lines in seen[item.nodeid].lines.items():
                 for line in lines:
@@ -182,7 +183,7 @@ class Runner:
         return _run(item, item.session)
 
 
-def _mixed(items: Sequence[pytest.Item], cpu: Mapping[str, float]) -> list[pytest.Item]:
+def mixed(items: Sequence[pytest.Item], cpu: Mapping[str, float]) -> list[pytest.Item]:
     """The quickest of each file, then the second of each, and so on: tests of one file often notice the same."""
     ranks: Counter[Path] = Counter()
     keys: dict[str, tuple[int, float]] = {}

@@ -13,6 +13,7 @@ from controlplane.models import Membership, ProviderGrant, Role, Session, Team, 
 from controlplane.outgoing import sealing
 from controlplane.queries import viewers
 from controlplane.services import people, provider, teams, tokens
+from controlplane.services.errors import Refused
 from controlplane.sessions import BY_ITSELF
 
 pytestmark = pytest.mark.django_db
@@ -197,3 +198,11 @@ def test_the_provider_is_asked_by_its_newest_token_and_by_the_old_one_where_it_g
         provider.known(one=one, token=given)
         grant.refresh_from_db()
         assert (sealing.opened(grant.sealed_token), grant.checked_at > long_ago) == (kept, True)
+
+
+def test_a_token_lives_longer_than_no_time_and_no_longer_than_it_may(mia: User) -> None:
+    for lifetime in (timedelta(0), tokens.MOST_LIFETIME + timedelta(seconds=1)):
+        with pytest.raises(Refused, match="expires_in must be from 1m"):
+            tokens.create(user=mia, name="ci", lifetime=lifetime)
+    made = tokens.create(user=mia, name="ci", lifetime=tokens.MOST_LIFETIME).token
+    assert made.expires_at - made.created_at == tokens.MOST_LIFETIME

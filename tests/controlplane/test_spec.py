@@ -339,3 +339,26 @@ def test_what_is_named_twice_is_said_once_by_its_place() -> None:
 @pytest.mark.parametrize("field", ["after", "env", "secrets", "volumes", "roles", "workers", "topology"])
 def test_a_field_that_cannot_be_read_is_the_only_fault(field: str) -> None:
     assert list(faults({**HELLO, "framework": "tensorflow", field: 7})) == [field]
+
+
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        ({"cpu": 1, "gpu_model": "A100"}, "gpu_model is given, but no GPU is asked for. Add gpus, or remove it."),
+        (
+            {"cpu": 1, "gpu_memory": "40Gi"},
+            "gpu_memory is given, but no whole GPU is asked for. Add gpus, or remove it.",
+        ),
+        (
+            {"gpu_share": {"guarantee": 0.3, "memory": "1Gi"}, "gpu_memory": "40Gi"},
+            "gpu_memory is given, but no whole GPU is asked for. Use gpu_share.memory.",
+        ),
+    ],
+)
+def test_what_is_said_of_a_gpu_needs_a_gpu(asked: dict[str, Any], fault: str) -> None:
+    field = fault.partition(" ")[0]
+    assert faults({**HELLO, "resources": asked}) == {f"resources.{field}": f"resources.{fault}"}
+    share = {"guarantee": 0.3, "memory": "1Gi"}
+    assert parse({**HELLO, "resources": {"gpus": 1, "gpu_model": "A100", "gpu_memory": "40Gi"}})
+    assert parse({**HELLO, "resources": {"gpu_share": share, "gpu_model": "A100"}})
+    assert list(faults({**HELLO, "resources": {"gpu_share": share, "gpus": 1}})) == ["resources.gpu_share"]
