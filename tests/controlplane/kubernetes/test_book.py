@@ -1,11 +1,13 @@
 """What the mirror makes of pods and nodes, without a server."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.book import KEEP_SECONDS, Book
+from controlplane.cluster.kubernetes.quantities import quantity
 from controlplane.cluster.kubernetes.seen import Foreign, Worker, read
 from controlplane.cluster.port import PodPhase
 
@@ -231,7 +233,7 @@ def test_a_worker_runs_once_one_of_its_containers_does(states: list[Any], phase:
 
 
 def foreign(phase: str | None = "Running", **spec: Any) -> dict[str, Any]:
-    asked = {"nvidia.com/gpu": "2", "cpu": "1500m", "memory": "2Mi"}
+    asked = {"nvidia.com/gpu": "2", "cpu": "1500m", "memory": "1025Ki"}
     made = {
         "metadata": {"namespace": "other", "name": "x", "uid": "x"},
         "spec": {"nodeName": "a", "containers": [{"resources": {"requests": asked}}], **spec},
@@ -240,5 +242,27 @@ def foreign(phase: str | None = "Running", **spec: Any) -> dict[str, Any]:
 
 
 def test_a_foreign_pod_takes_its_room_from_its_node_until_it_ends() -> None:
-    assert read(foreign()) == read(foreign(None)) == Foreign("a", 2, 1500, 2)
+    assert read(foreign()) == read(foreign(None)) == Foreign("a", 2, 1500, 2)  # memory is rounded up
     assert [read(one) for one in (foreign("Succeeded"), foreign("Failed"), foreign(nodeName=""))] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("263866068Ki", 263_866_068 * 2**10), ("1Ki", 2**10), ("2Mi", 2**21), ("3Gi", 3 * 2**30), ("1.5Ti", 3 * 2**39),
+        ("1Pi", 2**50), ("1Ei", 2**60), ("1k", 1000), ("2M", 2_000_000), ("1G", 10**9), ("1T", 10**12), ("1P", 10**15),
+        ("1E", 10**18), ("1e3", 1000), ("1E3", 1000), ("7", 7), ("0.5", Decimal("0.5")), ("250m", Decimal("0.25")),
+        ("5u", Decimal("0.000005")), ("5n", Decimal("0.000000005")), ("", 0), ("Ki", 0), ("1Q", 0), ("lots", 0),
+    ],
+)  # fmt: skip
+def test_a_quantity_of_every_suffix_of_kubernetes_is_read(text: str, number: Decimal | int) -> None:
+    assert quantity(text) == number
+
+
+def test_a_machine_has_the_memory_that_its_kubelet_says_in_ki() -> None:
+    machine = node()
+    machine["status"]["allocatable"]["memory"] = "263866068Ki"
+    made = Book(60.0)
+    made.list_nodes([machine], AT)
+    (found,) = made.since(None).nodes
+    assert found.memory == 263_866_068 // 1024
