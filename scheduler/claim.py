@@ -171,8 +171,10 @@ def _below_limits_meanwhile(plan: Plan, team: str, pool: str, leavers: list[Work
 
 def _in_all_orders(plan: Plan, pool: str, leavers: list[Workload], reserved: list[Workload]) -> Iterator[Changes]:
     """How what is held differs from LATER while some of these still leave, in each order they may leave in."""
+    leaving = [(w, _leaving_milli(plan, w, pool)) for w in leavers]
+    waiting = [(w, _reserved_milli(plan, w, pool)) for w in reserved]
     for after in sorted({(), *(w.after for w in reserved)}):
-        yield _while_still(plan, pool, [w for w in leavers if w.id not in after], reserved)
+        yield _while_still([(w, milli) for w, milli in leaving if w.id not in after], waiting)
 
 
 def _room_once_started(plan: Plan, team: str, pool: str, amount: int) -> int:
@@ -182,12 +184,19 @@ def _room_once_started(plan: Plan, team: str, pool: str, amount: int) -> int:
     return _room_meanwhile(plan, team, pool, list(plan.leaving.values()), amount)
 
 
-def _while_still(plan: Plan, pool: str, leavers: list[Workload], reserved: list[Workload]) -> Changes:
-    """How what is held differs from LATER while these still leave: theirs is held, what waits for them is not."""
-    names = {w.id for w in leavers}
-    blocked = [w for w in reserved if not names.isdisjoint(w.after)]
-    still = [(w.team, _leaving_milli(plan, w, pool)) for w in leavers]
-    return still + [(w.team, -_reserved_milli(plan, w, pool)) for w in blocked]
+def _while_still(leaving: list[tuple[Workload, int]], waiting: list[tuple[Workload, int]]) -> Changes:
+    """How what is held differs from LATER while these still leave: theirs is held, what waits for them is not.
+
+    Summed by team: quota sees the sums only, and counts each step of the path for each change.
+    """
+    names = {w.id for w, _ in leaving}
+    sums: dict[str, int] = {}
+    for workload, milli in leaving:
+        sums[workload.team] = sums.get(workload.team, 0) + milli
+    for workload, milli in waiting:
+        if not names.isdisjoint(workload.after):
+            sums[workload.team] = sums.get(workload.team, 0) - milli
+    return [(team, milli) for team, milli in sums.items() if milli]
 
 
 def _leaving_milli(plan: Plan, workload: Workload, pool: str) -> int:

@@ -33,5 +33,8 @@ def numbered(
 
 
 def length(plan: Plan) -> int:
-    """How many places there are: asked of a plan on which nothing was decided yet."""
+    """How many places there are: asked of a plan on which nothing was decided yet.
+
+    A service that waits for a further replica is counted, also where the round then makes it leave before its turn.
+    """
     return sum(gate(plan, workload) is None for workload in plan.ledger.waiting.values())

@@ -98,6 +98,11 @@ class Inventory:
         return np.array([n.gpu_memory if n.gpus else 0 for n in self.nodes], dtype=np.int64)
 
     @cached_property
+    def whole_node(self) -> tuple[tuple[int, ...], ...]:
+        """The indices of all devices of each node."""
+        return tuple(tuple(range(node.gpus)) for node in self.nodes)
+
+    @cached_property
     def flavors(self) -> tuple[Flavor, ...]:
         """The nodes with GPUs by pool and model, sorted."""
         kinds = [(n.pool, n.model) if n.gpus else None for n in self.nodes]
@@ -180,11 +185,16 @@ class Columns:
         self.node[when, COMPUTE, at] += sign * ask.cpu_milli
         self.node[when, MEMORY, at] += sign * ask.memory
         first, after = int(inventory.offset[at]), int(inventory.offset[at + 1])
+        milli, memory = ask.on_device
+        if worker.gpus == inventory.whole_node[at]:  # most of large gangs: one sum instead of one a device
+            self.gpu[when, COMPUTE, first:after] += sign * milli
+            self.gpu[when, MEMORY, first:after] += sign * memory
+            return
         for index in worker.gpus:
             if first + index < after:
-                milli, memory = ask.on_device
                 self.gpu[when, COMPUTE, first + index] += sign * milli
-                self.gpu[when, MEMORY, first + index] += sign * memory
+                if memory:
+                    self.gpu[when, MEMORY, first + index] += sign * memory
 
 
 def whens(workload: Workload, worker: Assignment) -> tuple[int, ...]:

@@ -78,6 +78,14 @@ def _no_what_if_processes() -> Iterator[None]:
     yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _static_files_are_found_when_asked_for() -> None:
+    """Every test client has middleware of its own, which would else list all static files first: most of its time."""
+    from django.conf import settings
+
+    settings.WHITENOISE_AUTOREFRESH = True
+
+
 @pytest.fixture(autouse=True)
 def _nobody_has_asked_yet() -> None:
     """Tests ask faster than people, and all from one address."""

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from tests.mutants import ROOT, Mutant
 
+# What only chooses, judges or explains: it changes neither tests nor mutants.
+APART = ("mutants_that_survive.txt", "mutation.py", "mutation_sets.py")
 FOLDERS = ("autoscaler", "controlplane", "frontend", "gpushare", "scheduler", "tests", "weft")
 
 Lines = dict[str, list[int]]  # file of ours -> its lines that a test runs
@@ -49,7 +51,10 @@ class Memory:
             path
             for folder in FOLDERS
             for path in sorted((ROOT / folder).rglob("*"))
-            if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("test_")
+            if path.is_file()
+            and "__pycache__" not in path.parts
+            and not path.name.startswith("test_")
+            and path.name not in APART
         )
 
     def looked(self, tests: Path, nth: int) -> dict[str, Seen] | None:

@@ -1,11 +1,14 @@
 """What `tests/mutation.py` rests on: mutants are what they say, and what was seen holds only as long as it is true."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.mutants import Mutant, compiled, mutants
-from tests.mutation_memory import Memory, Seen, Verdict
+from tests.mutation import mixed
+from tests.mutation_memory import APART, Memory, Seen, Verdict
 
 CODE = """
 class Door:
@@ -61,5 +64,15 @@ def test_what_was_seen_is_kept_until_its_test_or_the_code_changes(door: list[Mut
     assert (again.looked(test, 0), again.verdict(door[0])) == (None, verdict)
     assert Memory.texts([test]) != Memory.texts([])
 
+    for name in APART:
+        (tmp_path / "tests" / name).write_text("chooses, judges or explains")
+    assert Memory(tmp_path / "cache").verdict(door[0]) == verdict
+
     code.write_text("two")
     assert Memory(tmp_path / "cache").verdict(door[0]) is None
+
+
+def test_the_quickest_test_of_each_file_is_tried_before_the_second_of_any() -> None:
+    cpu = {"a::1": 0.3, "a::2": 0.1, "a::3": 0.2, "b::1": 5.0, "c::1": 1.0, "c::2": 0.05}
+    items: list[Any] = [SimpleNamespace(nodeid=name, path=Path(name[0])) for name in cpu]
+    assert [one.nodeid for one in mixed(items, cpu)] == ["c::2", "a::2", "b::1", "a::3", "c::1", "a::1"]

@@ -27,7 +27,7 @@ from controlplane.testbed import postgres
 from controlplane.testbed.processes import free_port, running, wait_for
 
 CASES = 2_000  # on each database; --jobs says another number
-OPERATIONS = 95  # about; each gets its part
+OPERATIONS = 129  # about; each gets its part
 ENDLESS = "/watch$"  # streams have no end to wait for; they are tested by their own tests
 SEED = 7
 UNLIMITED = "1000000"  # requests a second: the limits have tests of their own

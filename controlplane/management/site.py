@@ -5,6 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
+from django.db import connection
 
 from controlplane.manifests.site import Site, TeamSpace
 from controlplane.queries import tenants
@@ -31,7 +32,9 @@ def site(options: dict[str, Any]) -> Site:
 
 
 def spaces(options: dict[str, Any]) -> list[TeamSpace]:
-    """The teams asked for. Raises CommandError for one that there is not."""
+    """The teams asked for. Raises CommandError for one that there is not, or if no database was set up."""
+    if not connection.introspection.table_names():
+        raise CommandError("The database has no tables yet. Run `.venv/bin/python manage.py install` first.")
     found = {tenant.name: TeamSpace(tenant.name, tenant.pod_security, tenant.gpus) for tenant in tenants.tenants()}
     wanted = options["team"] or sorted(found)
     if unknown := [name for name in wanted if name not in found]:

@@ -83,7 +83,7 @@ def state(
     return State(
         snapshot=now,
         before=before,
-        pods=None if pods is None else _live(pods),
+        pods=None if pods is None else live(pods),
         ended=ended,
         submitted=_submitted(),
         transitions=tuple(_transitions(before, after_event)),
@@ -174,7 +174,8 @@ def _settings(policy: int | None) -> Settings:
     return Policy.stored(PolicyVersion.objects.get(pk=policy).data).scheduling
 
 
-def _live(pods: Sequence[PodSeen]) -> dict[str, list[PodSeen]]:
+def live(pods: Sequence[PodSeen]) -> dict[str, list[PodSeen]]:
+    """Those that hold something, by workload."""
     found: dict[str, list[PodSeen]] = {}
     for pod in pods:
         if pod.node and pod.phase not in GONE:  # a pod without a node was only made ahead of time

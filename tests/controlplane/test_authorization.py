@@ -14,6 +14,8 @@ from controlplane.authorization import Rule
 from controlplane.benchmarks import tenants
 from controlplane.benchmarks.authorization import ask_all, cells
 from controlplane.checks import open_among
+from controlplane.models import User
+from controlplane.queries import access
 
 
 def test_every_address_has_a_line_and_every_line_an_address() -> None:
@@ -61,3 +63,20 @@ def test_every_address_method_and_role_is_answered_as_the_matrix_says(made: tena
     assert found["cells"] == sum(1 for _ in cells(made)) > 2000
     assert not found["leaks"]
     assert not found["wrong"]
+
+
+def test_a_line_says_who_may_do_what_where() -> None:
+    text = "# a comment\n\nadmins team GET,PUT api/v1/a\nsigned-in user POST b/*\n"
+    assert authorization.rules(text) == (
+        Rule("admins", "team", ("GET", "PUT"), "api/v1/a"),
+        Rule("signed-in", "user", ("POST",), "b/*"),
+    )
+
+
+@pytest.mark.django_db
+def test_on_the_platform_as_a_whole_each_signed_in_person_may_read_and_only_its_admins_do_more() -> None:
+    mia, root = User.objects.create(username="mia"), User.objects.create(username="root", is_superuser=True)
+    may = {verb: (access.can(mia, verb), access.can(root, verb)) for verb in access.Verb}
+    assert may == dict.fromkeys(access.Verb, (False, True)) | {access.Verb.READ: (True, True)}
+    mia.is_active = False
+    assert not access.can(mia, access.Verb.READ)

@@ -7,6 +7,7 @@ import pytest
 from controlplane.cluster.port import Saved
 from controlplane.models import Workload
 from controlplane.queries.snapshot import SnapshotKeeper
+from controlplane.services import week
 from scheduler.cost import cost
 from scheduler.settings import Settings
 from tests.controlplane.state import NoMetrics, World, seen_by_scheduler
@@ -92,3 +93,12 @@ def test_a_stranger_in_the_answer_is_left_out(world, job):
     world.metrics.said = [Saved("no uid", 1, 5.0, None), Saved("00000000-0000-0000-0000-000000000000", 1, 5.0, None)]
     world.account()
     assert Workload.objects.get(pk=job.pk).checkpointed_at is None
+
+
+@pytest.mark.parametrize(("ran", "done"), [(400.0, 0.3), (999.5, 0.899), (50.0, None)])
+def test_a_training_of_the_week_goes_on_from_what_it_had_done_and_ends_no_earlier_than_it_did(world, job, ran, done):
+    spec = {**job.spec, "simulated": {"duration": 1000.0}}
+    at = world.cluster.at
+    Workload.objects.update(spec=spec, started_at=at - ran, first_started_at=at - ran, progress=None)
+    found = week.checkpoints(at, 100.0)
+    assert found == ({} if done is None else {job.pk: (pytest.approx(done), at - 100)})

@@ -5,6 +5,7 @@ from django.db import connection
 
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Change, Dependency, Event, Placement, PriorityClass, Workload
+from controlplane.quantities import iso
 from controlplane.services import submission, workloads
 from controlplane.services.errors import Refused
 from controlplane.services.submission import Submission
@@ -356,3 +357,11 @@ def test_a_presets_job_keeps_the_uid_it_was_given(world):
     uid = uuid.UUID(int=7)
     (made,) = submission.submit_all([Submission(job("job"), actor="preset", at=START, uid=uid)])
     assert Workload.objects.get().pk == uid == made.pk
+
+
+def test_a_deadline_lies_after_the_moment_of_the_submission(world):
+    now = iso(world.cluster.at)
+    assert refusal(world.submit, name="late", deadline=now).message == (
+        f"deadline is past: the cluster's clock is {now}. Set a later one."
+    )
+    assert world.submit("in-time", deadline=iso(world.cluster.at + 1)).phase == "Queued"

@@ -9,9 +9,11 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane import sessions
-from controlplane.models import Membership, Role, Session, Team, User
+from controlplane.models import Membership, ProviderGrant, Role, Session, Team, User
+from controlplane.outgoing import sealing
 from controlplane.queries import viewers
-from controlplane.services import people, teams, tokens
+from controlplane.services import people, provider, teams, tokens
+from controlplane.services.errors import Refused
 from controlplane.sessions import BY_ITSELF
 
 pytestmark = pytest.mark.django_db
@@ -183,3 +185,24 @@ def test_looking_who_may_still_watch_takes_five_statements_however_many_there_ar
     watching.append(viewers.viewer(Request(Client(), mia)))
     with django_assert_num_queries(5):
         assert viewers.gone(watching) == set()
+
+
+def test_the_provider_is_asked_by_its_newest_token_and_by_the_old_one_where_it_gave_none(mia: User) -> None:
+    provider.signed_in(user=mia, token="one")
+    grant = ProviderGrant.objects.get()
+    long_ago = grant.checked_at - timedelta(hours=25)
+    for given, kept in (("", "one"), ("two", "two"), ("", "two")):
+        ProviderGrant.objects.update(checked_at=long_ago, tried_at=long_ago)
+        (one,) = provider.due(9)
+        assert not list(provider.due(9))  # it is claimed
+        provider.known(one=one, token=given)
+        grant.refresh_from_db()
+        assert (sealing.opened(grant.sealed_token), grant.checked_at > long_ago) == (kept, True)
+
+
+def test_a_token_lives_longer_than_no_time_and_no_longer_than_it_may(mia: User) -> None:
+    for lifetime in (timedelta(0), tokens.MOST_LIFETIME + timedelta(seconds=1)):
+        with pytest.raises(Refused, match="expires_in must be from 1m"):
+            tokens.create(user=mia, name="ci", lifetime=lifetime)
+    made = tokens.create(user=mia, name="ci", lifetime=tokens.MOST_LIFETIME).token
+    assert made.expires_at - made.created_at == tokens.MOST_LIFETIME

@@ -293,3 +293,72 @@ def test_durations_are_seconds(text: str, seconds: float) -> None:
 @given(st.integers(0, 4_000_000_000))
 def test_a_moment_survives_the_way_through_text(at: int) -> None:
     assert quantities.moment(quantities.iso(at)) == at
+
+
+@pytest.mark.parametrize(
+    ("asked", "least", "below", "most", "above"),
+    [
+        ("max_duration", "1s", "999ms", "366d", "367d"),
+        ("resources.memory", "1Mi", "0Mi", "1024Ti", "1025Ti"),
+        ("resources.gpu_share.guarantee", 0.001, 0.0, 1, 1.001),
+    ],
+)
+def test_the_least_and_the_most_of_a_quantity_are_taken_and_said(
+    asked: str, least: Any, below: Any, most: Any, above: Any
+) -> None:
+    def with_(value: Any) -> dict[str, Any]:
+        file: dict[str, Any] = {**HELLO, "resources": {"cpu": 1}}
+        if asked.startswith("resources.gpu_share"):
+            file["resources"] = {"gpu_share": {"guarantee": value, "memory": "1Gi"}}
+        elif asked == "resources.memory":
+            file["resources"] = {"cpu": 1, "memory": value}
+        else:
+            file[asked] = value
+        return file
+
+    for value in (least, most):
+        parse(with_(value))
+    for value, edge in ((below, f"at least {least}"), (above, f"at most {most}")):
+        assert edge in faults(with_(value))[asked]
+    if asked.startswith("resources.gpu_share"):
+        assert faults(with_("0.5"))  # a number, not its text
+
+
+def test_what_is_named_twice_is_said_once_by_its_place() -> None:
+    twice = faults({**HELLO, "after": [{"name": "x"}, {"name": "y"}, {"name": "x"}]})
+    assert twice == {"after": "after names x twice. Keep one."}
+    assert faults({**HELLO, "after": [{"name": "hello"}]}) == {"after": "after names hello itself. Remove it."}
+    secret = {"name": "s", "key": "k", "env": "TOKEN"}
+    assert faults({**HELLO, "env": {"TOKEN": "1"}, "secrets": [secret]}) == {
+        "secrets.0.env": "secrets.0.env: TOKEN is set twice. Keep one."
+    }
+    ports = faults({**HELLO, "volumes": [{"claim": "a", "path": "/x"}, {"scratch": "1Gi", "path": "/x"}]})
+    assert ports == {"volumes.1.path": "volumes.1.path: /x is mounted twice. Keep one."}
+
+
+@pytest.mark.parametrize("field", ["after", "env", "secrets", "volumes", "roles", "workers", "topology"])
+def test_a_field_that_cannot_be_read_is_the_only_fault(field: str) -> None:
+    assert list(faults({**HELLO, "framework": "tensorflow", field: 7})) == [field]
+
+
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        ({"cpu": 1, "gpu_model": "A100"}, "gpu_model is given, but no GPU is asked for. Add gpus, or remove it."),
+        (
+            {"cpu": 1, "gpu_memory": "40Gi"},
+            "gpu_memory is given, but no whole GPU is asked for. Add gpus, or remove it.",
+        ),
+        (
+            {"gpu_share": {"guarantee": 0.3, "memory": "1Gi"}, "gpu_memory": "40Gi"},
+            "gpu_memory is given, but no whole GPU is asked for. Use gpu_share.memory.",
+        ),
+    ],
+)
+def test_what_is_said_of_a_gpu_needs_a_gpu(asked: dict[str, Any], fault: str) -> None:
+    field = fault.partition(" ")[0]
+    assert faults({**HELLO, "resources": asked}) == {f"resources.{field}": f"resources.{fault}"}
+    share = {"guarantee": 0.3, "memory": "1Gi"}
+    assert parse({**HELLO, "resources": {"gpus": 1, "gpu_model": "A100", "gpu_memory": "40Gi"}})
+    assert parse({**HELLO, "resources": {"gpu_share": share, "gpu_model": "A100"}})
+    assert list(faults({**HELLO, "resources": {"gpu_share": share, "gpus": 1}})) == ["resources.gpu_share"]

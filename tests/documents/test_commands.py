@@ -15,6 +15,7 @@ import pytest
 from controlplane.benchmarks.registry import BENCHMARKS
 from controlplane.testbed import binaries, programs
 from controlplane.testbed.kubernetes import TestCluster
+from tests import traces
 from tests.documents import rules, session
 from tests.documents.reading import Command, blocks, commands, documents
 from tests.documents.session import Weft
@@ -149,6 +150,9 @@ def test_the_commands_of_a_document_run(file: str, tmp_path: Path, request: pyte
     for name in ("curl", "openssl", "bash"):  # before Weft is started; bash runs them all
         if name == "bash" or any(re.search(rf"\b{name} ", step.text) for step in steps):
             programs.find(name)
+    if any("derive_models" in step.text for step in steps):  # reads the trace files, which Weft does not ship
+        for name in ("philly", "openb"):
+            traces.needed(name)
     weft: Weft = request.getfixturevalue("weft")
     folder: Path = request.getfixturevalue("folder")
     environ: dict[str, str] = request.getfixturevalue("environ")

@@ -18,7 +18,7 @@ MIB = 2**20
 @lru_cache(maxsize=4096)
 def quantity(text: str) -> Decimal:
     """`250m`, `1.5`, `16Gi`, `1e3`. What cannot be read is 0: one odd object must not stop the loop."""
-    number = text.rstrip("numkMGTPEi")
+    number = text.rstrip("numkKMGTPEi")
     try:
         return Decimal(number) * _SUFFIXES[text[len(number) :]]
     except (InvalidOperation, KeyError):

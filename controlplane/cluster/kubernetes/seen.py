@@ -189,5 +189,5 @@ def _foreign(pod: Json) -> Foreign | None:
         node,
         int(requested(spec, names.GPU_RESOURCE)),
         int(requested(spec, "cpu") * 1000),
-        int(-(-requested(spec, "memory") // MIB)),
+        -(-int(requested(spec, "memory")) // MIB),  # rounded up, as `//` of a Decimal would not
     )

@@ -1,6 +1,7 @@
 """`manage.py test_cluster`: a real Kubernetes on this machine, with nodes that only pretend to have GPUs."""
 
 import fcntl
+import shlex
 import shutil
 import signal
 import sys
@@ -97,19 +98,23 @@ def _folder() -> Iterator[Path]:
 
 def _greeting(cluster: TestCluster, machines: Sequence[Node], source: str, programs: Path) -> str:
     gpus = sum(machine.gpus for machine in machines)
-    use = f"KUBECONFIG={cluster.kubeconfig()}"
+    use = f"KUBECONFIG={shlex.quote(str(cluster.kubeconfig()))}"
+    # What was built has a kubectl, and the machine may have none; its own, if any, stays the first.
+    path = f"PATH=$PATH:{shlex.quote(str(programs))}"
     return f"""
 Kubernetes runs at   {cluster.url}   (Ctrl-C ends it with all that is in it)
 
   nodes        {len(machines)} nodes, {gpus} GPUs{source}; they are played by KWOK, and no container really runs
+  shell        export {use} {path}
+               before the commands below
+  kubectl      kubectl get nodes
   Weft         set CLUSTER=kubernetes {use}
                for each of its processes (web, worker, beat, or `manage.py loops`)
+  database     .venv/bin/python manage.py install   (not needed where `make up` ran)
   permissions  .venv/bin/python manage.py manifests | kubectl apply --server-side -f -
-  kubectl      {use} kubectl get nodes
   end a pod    kubectl annotate pod NAME kwok.weft.dev/run-for=0   (or fail-after=0, exit-code=137)
   lose a node  kubectl annotate node NAME kwok.weft.dev/not-ready=true   (and not-ready- to bring it back)
   logs         {cluster.log("apiserver").parent}
-  programs     {programs}
 """
 
 

@@ -1,5 +1,6 @@
 """A corpus of bad input: each is a 4xx that names the field, and leaves nothing behind."""
 
+import io
 import json
 import time
 from typing import Any
@@ -7,6 +8,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from controlplane.api import parsers
+from controlplane.api.refusals import BadBody, TooLarge
+from controlplane.bounds import MOST_JSON
 from controlplane.models import Event, Workload
 from tests.controlplane.api.conftest import V1, Caller, People, body_of, fields_of, job, people
 
@@ -309,3 +313,42 @@ def test_what_is_missing_under_the_prefix_is_a_problem_too(db: None) -> None:
     for path in ("/api/", "/api/v2/workloads", "/api/v1", f"{V1}/"):
         answer = Client().get(path)
         assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")
+
+
+def read(text: str) -> Any:
+    """What the parser of bodies makes of it; None if it refuses."""
+    try:
+        return parsers.StrictJSONParser().parse(io.BytesIO(text.encode()))
+    except (BadBody, TooLarge):
+        return None
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+@pytest.mark.parametrize(
+    ("largest", "beyond"),
+    [
+        (str(2**53), str(2**53 + 1)),
+        (str(-(2**53)), str(-(2**53) - 1)),
+        (f"{2**53}.0", f"{2**53 + 2}.0"),
+        (f"0.{'1' * 28}", f"0.{'1' * 29}"),
+        ("1e15", "1e16"),
+        (nested(parsers.MOST_DEPTH), nested(parsers.MOST_DEPTH + 1)),
+        (json.dumps(dict.fromkeys(map(str, range(parsers.MOST_KEYS)), 1)), json.dumps([{"a": 1}] * 2001)),
+        (json.dumps([1] * parsers.MOST_VALUES), json.dumps([1] * (parsers.MOST_VALUES + 1))),
+        (json.dumps("a" * parsers.MOST_TEXT), json.dumps("a" * (parsers.MOST_TEXT + 1))),
+        ("7" + " " * (MOST_JSON - 1), "7" + " " * MOST_JSON),
+    ],
+)
+def test_a_body_is_read_up_to_each_bound_and_refused_beyond_it(largest: str, beyond: str) -> None:
+    assert read(largest) == json.loads(largest)
+    assert read(beyond) is None
+
+
+def test_a_field_that_is_given_twice_is_named_by_its_first_sixty_characters() -> None:
+    with pytest.raises(BadBody) as refused:
+        parsers.loads(json.dumps({"a" * 61: 1})[:-1].encode() + b', "' + b"a" * 61 + b'": 2}')
+    (fault,) = refused.value.errors
+    assert (fault.field, fault.message) == ("a" * 60, f"{'a' * 60} is given twice in one object. Keep one.")

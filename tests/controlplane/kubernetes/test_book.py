@@ -1,9 +1,14 @@
 """What the mirror makes of pods and nodes, without a server."""
 
+from decimal import Decimal
 from typing import Any
+
+import pytest
 
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.book import KEEP_SECONDS, Book
+from controlplane.cluster.kubernetes.quantities import quantity
+from controlplane.cluster.kubernetes.seen import Foreign, Worker, read
 from controlplane.cluster.port import PodPhase
 
 T = "2026-01-01T00:00:{:02}Z"
@@ -160,3 +165,104 @@ def test_a_cordon_and_a_foreign_taint_keep_new_work_away_and_the_gpu_taint_does_
     assert not is_usable(unschedulable=True)
     assert not is_usable(taints=[{"key": "theirs", "effect": "NoSchedule"}])
     assert is_usable(taints=[{"key": "nvidia.com/gpu", "effect": "NoSchedule"}])
+
+
+def worker(pod: dict[str, Any]) -> Worker:
+    made = read(pod)
+    assert isinstance(made, Worker)
+    return made
+
+
+def end(second: int, code: int, reason: str = "") -> dict[str, Any]:
+    return {"state": {"terminated": {"finishedAt": T.format(second), "exitCode": code, "reason": reason}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "why"),
+    [("DisruptionTarget", "True", "NodeLost"), ("DisruptionTarget", "False", "Error"), ("Ready", "True", "Error")],
+)
+def test_who_took_a_pod_away_is_said_by_the_one_condition_that_is_true(kind: str, status: str, why: str) -> None:
+    condition = {"type": kind, "status": status, "reason": "DeletionByTaintManager"}
+    assert worker(pod(phase="Failed", conditions=[condition])).seen.reason == why
+
+
+def test_the_reason_of_a_failure_is_that_of_the_container_which_failed() -> None:
+    found = worker(pod(phase="Failed", containerStatuses=[end(5, 0, "Completed"), end(7, 3), end(6, 137, "OOMKilled")]))
+    assert (found.seen.exit_code, found.seen.reason, found.seen.ended_at) == (3, "OOMKilled", AT + 7)
+
+
+def test_an_end_without_containers_is_dated_by_the_pods_start() -> None:
+    found = worker(pod(phase="Succeeded", startTime=T.format(3)))
+    assert (found.seen.phase, found.seen.ended_at, found.seen.exit_code) == (PodPhase.SUCCEEDED, AT + 3, 0)
+    assert (found.is_over, found.is_leaving, found.created_at) == (True, False, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("meta", "ends", "phase"),
+    [
+        ({"deletionGracePeriodSeconds": 30}, [end(9, 0)], PodPhase.SUCCEEDED),
+        ({"deletionGracePeriodSeconds": 30}, [end(10, 0)], PodPhase.RUNNING),
+        ({"deletionGracePeriodSeconds": 30}, [], PodPhase.RUNNING),
+        ({}, [end(39, 0)], PodPhase.SUCCEEDED),  # without a grace period it was told at its deadline
+        ({}, [end(40, 0)], PodPhase.RUNNING),
+    ],
+)
+def test_an_end_counts_as_ours_from_the_moment_a_pod_was_told_to_leave(
+    meta: dict[str, Any], ends: list[Any], phase: PodPhase
+) -> None:
+    leaving = {"deletionTimestamp": T.format(40), "creationTimestamp": T.format(2), **meta}
+    found = worker(pod(phase="Succeeded", containerStatuses=ends, meta=leaving))
+    assert (found.seen.phase, found.is_leaving, found.created_at) == (phase, True, AT + 2)
+    assert found.is_over is (phase == PodPhase.SUCCEEDED)
+    assert (found.seen.ended_at is not None) is found.is_over
+
+
+@pytest.mark.parametrize(
+    ("states", "phase"),
+    [
+        ([], PodPhase.PENDING),
+        ([{}], PodPhase.PENDING),
+        ([{"state": {"waiting": {"reason": "ContainerCreating"}}}], PodPhase.PENDING),
+        ([{}, {"state": {"running": {"startedAt": T.format(1)}}}], PodPhase.RUNNING),
+        ([end(5, 0)], PodPhase.RUNNING),
+    ],
+)
+def test_a_worker_runs_once_one_of_its_containers_does(states: list[Any], phase: PodPhase) -> None:
+    found = worker(pod(phase="Running", containerStatuses=states))
+    assert (found.seen.phase, found.is_over) == (phase, False)
+
+
+def foreign(phase: str | None = "Running", **spec: Any) -> dict[str, Any]:
+    asked = {"nvidia.com/gpu": "2", "cpu": "1500m", "memory": "1025Ki"}
+    made = {
+        "metadata": {"namespace": "other", "name": "x", "uid": "x"},
+        "spec": {"nodeName": "a", "containers": [{"resources": {"requests": asked}}], **spec},
+    }
+    return made | ({"status": {"phase": phase}} if phase else {})
+
+
+def test_a_foreign_pod_takes_its_room_from_its_node_until_it_ends() -> None:
+    assert read(foreign()) == read(foreign(None)) == Foreign("a", 2, 1500, 2)  # memory is rounded up
+    assert [read(one) for one in (foreign("Succeeded"), foreign("Failed"), foreign(nodeName=""))] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("263866068Ki", 263_866_068 * 2**10), ("1Ki", 2**10), ("2Mi", 2**21), ("3Gi", 3 * 2**30), ("1.5Ti", 3 * 2**39),
+        ("1Pi", 2**50), ("1Ei", 2**60), ("1k", 1000), ("2M", 2_000_000), ("1G", 10**9), ("1T", 10**12), ("1P", 10**15),
+        ("1E", 10**18), ("1e3", 1000), ("1E3", 1000), ("7", 7), ("0.5", Decimal("0.5")), ("250m", Decimal("0.25")),
+        ("5u", Decimal("0.000005")), ("5n", Decimal("0.000000005")), ("", 0), ("Ki", 0), ("1Q", 0), ("lots", 0),
+    ],
+)  # fmt: skip
+def test_a_quantity_of_every_suffix_of_kubernetes_is_read(text: str, number: Decimal | int) -> None:
+    assert quantity(text) == number
+
+
+def test_a_machine_has_the_memory_that_its_kubelet_says_in_ki() -> None:
+    machine = node()
+    machine["status"]["allocatable"]["memory"] = "263866068Ki"
+    made = Book(60.0)
+    made.list_nodes([machine], AT)
+    (found,) = made.since(None).nodes
+    assert found.memory == 263_866_068 // 1024

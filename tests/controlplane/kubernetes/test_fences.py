@@ -155,6 +155,10 @@ def test_the_provisioner_brings_namespaces_to_what_the_teams_say(
     team_service.set_pod_security(team=team, level=PodSecurity.BASELINE, actor="root")
     assert printed("namespaces").splitlines()[0] == "changed Namespace weft-proteins"
     printed("namespaces", "--apply")
+    loosened = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}  # by hand: taken back
+    by_hand = "/api/v1/namespaces/weft-proteins?fieldManager=kubectl-edit"
+    kubernetes.request("PATCH", by_hand, loosened, content_type="application/merge-patch+json")
+    assert printed("namespaces", "--apply").splitlines()[0] == "changed Namespace weft-proteins"
     labels = kubernetes.request("GET", "/api/v1/namespaces/weft-proteins")["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
     assert labels["weft.dev/team"] == "proteins"

@@ -285,6 +285,7 @@ def test_ports_below_1024_open_without_root() -> None:
     context = built(type="inference", port=80)["spec"]["securityContext"]
     assert context["sysctls"] == [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]
     assert "sysctls" not in built(type="inference", port=8000)["spec"]["securityContext"]
+    assert built(type="notebook", ports=[9000, 22])["spec"]["securityContext"]["sysctls"] == context["sysctls"]
 
 
 def test_devices_survive_the_way_through_the_annotation() -> None:
@@ -292,3 +293,13 @@ def test_devices_survive_the_way_through_the_annotation() -> None:
         assert names.gpus_of(names.gpus_text(gpus)) == gpus
     with pytest.raises(ValueError, match="invalid literal"):
         names.gpus_of("all")
+
+
+def test_two_workers_or_one_that_more_may_join_are_a_gang_and_one_without_gpus_is_one_process() -> None:
+    two = builder.build(pod_of(job(workers={"count": 2}), rank=1, size=2), namespace="weft-nlp")
+    assert (env(two)["WORLD_SIZE"], env(two)["MASTER_ADDR"]) == ("2", f"{UID}-1-0.w-{UID}")
+    assert two["spec"]["subdomain"] == f"w-{UID}"
+    first = pod_of(job(workers={"count": 1, "min": 1, "max": 8}), rank=0, size=1)  # the others will have to find it
+    assert builder.build(first, namespace="weft-nlp")["spec"]["subdomain"] == f"w-{UID}"
+    assert env(built(resources={"cpu": 1}))["PET_NPROC_PER_NODE"] == "1"
+    assert env(built(resources={"gpus": 2}))["PET_NPROC_PER_NODE"] == "2"
