@@ -303,7 +303,7 @@ class Snapshot:
         return later
 
     def after(self, decisions: Iterable[Decision]) -> "Snapshot":
-        """The world once these decisions are committed: the same meaning as the database's interpreter."""
+        """The world once these decisions are committed: as controlplane/lifecycle means them."""
         changed: dict[str, Workload] = {}
         for decision in decisions:
             before = changed.get(decision.workload) or self.workloads.get(decision.workload)

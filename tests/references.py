@@ -7,7 +7,11 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DATA = {*(".webp", ".png", ".svg", ".ico", ".woff2"), *(".json", ".jsonl", ".csv", ".gz", ".zst", ".npz", ".sqlite3")}
+DATA = {
+    ".xz",
+    *(".webp", ".png", ".svg", ".ico", ".woff2"),
+    *(".json", ".jsonl", ".csv", ".gz", ".zst", ".npz", ".sqlite3"),
+}
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 _FENCE = re.compile(r"^( *)(```|~~~).*?^\1\2", re.M | re.S)
 _CODE = re.compile(r"`[^`\n]*`")
