@@ -47,7 +47,7 @@ LONG_FILES = (
 )
 PRODUCT = Set(
     {
-        "services": ("controlplane/services/*.py",),
+        "services": ("controlplane/services/*.py", "controlplane/lifecycle/*.py"),
         "authorization": (
             "controlplane/authorization.py",
             "controlplane/queries/access.py",
