@@ -25,34 +25,3 @@ class Share:
             raise ValueError(f"share: need 0 < guarantee <= limit <= {WHOLE}, got {self.guarantee}..{self.limit}")
         if self.memory < 0:
             raise ValueError(f"share: memory is {self.memory} MiB, must be >= 0")
-
-
-@dataclass(frozen=True, slots=True)
-class Tenant:
-    """One worker's hold on one GPU."""
-
-    owner: str
-    milli: int
-    memory: int
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """One device and who holds it."""
-
-    node: str
-    index: int
-    model: str
-    memory: int
-    healthy: bool = True
-    tenants: tuple[Tenant, ...] = ()
-
-    @property
-    def free_milli(self) -> int:
-        """Milli-GPU not held; 0 when unhealthy."""
-        return WHOLE - sum(t.milli for t in self.tenants) if self.healthy else 0
-
-    @property
-    def free_memory(self) -> int:
-        """MiB not held; 0 when unhealthy."""
-        return self.memory - sum(t.memory for t in self.tenants) if self.healthy else 0

@@ -84,11 +84,6 @@ def _linked(inventory: Inventory, ask: Ask, free: Free, allowed: Bools) -> Bools
     return nodes if nodes.any() else allowed
 
 
-def physical_most(inventory: Inventory, workload: Workload, free: Free, flavor: Flavor | None) -> int:
-    """How many workers fit by node, wherever they are: what a gang without topology could have."""
-    return int(per_node(inventory, workload.ask, free, allowed_nodes(inventory, workload.ask, flavor)).sum())
-
-
 def _together(
     inventory: Inventory, workload: Workload, goal: Goal, free: Free, allowed: Bools
 ) -> tuple[list[tuple[int, int]], int | None] | None:

@@ -22,7 +22,6 @@ from controlplane.queries import changes
 from controlplane.services.errors import Refused
 from gpushare.gpu import WHOLE
 
-GPU_STEP = Decimal("0.001")
 HISTORY = 100  # newest changes that a row's history shows
 
 

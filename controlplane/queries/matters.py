@@ -10,7 +10,7 @@ from controlplane.outgoing.payload import Said
 from controlplane.quantities import iso
 from controlplane.queries import eventlog, shares, sla
 from controlplane.queries.eventlog import Part, Place
-from controlplane.queries.sla import Standing
+from autoscaler.sla import Standing
 from scheduler.dependency import DEPENDENCY_FAILED, HOW
 from scheduler.mention import clipped
 from scheduler.workload import ENDED, WAITING, Phase

@@ -6,28 +6,18 @@ go wrong is its error budget; `over` counts requests that were slower or failed.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Q, Sum
 
+from autoscaler import sla
+from autoscaler.sla import Standing
 from controlplane.models import ServiceWindow, Workload, bulk
 from scheduler.workload import ENDED, Kind
 
-AT_RISK = 0.25  # part of the error budget left at which people want to know
-RECENT = 3600.0  # s: over which the present burn is told
 SPANS = 20  # different windows of objectives that one statement sums over
 _LAST = ("workload", "p95_seconds", "requests_per_second", "replicas")
-
-
-class Standing(StrEnum):
-    """How a service stands: a word for each state that needs another action."""
-
-    OK = "ok"
-    AT_RISK = "at risk"
-    VIOLATED = "violated"
-    UNKNOWN = "not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,32 +44,22 @@ class ServiceRow:
     @property
     def attainment(self) -> float | None:
         """Part of the requests that met the objective; None without requests."""
-        return 1 - self.over / self.requests if self.requests else None
+        return sla.attainment(self.requests, self.over)
 
     @property
     def budget_left(self) -> float | None:
         """Part of the error budget that is left; below 0 when more went wrong than may."""
-        if not self.requests or self.target is None:
-            return None
-        return 1 - self.over / (self.requests * (1 - self.target))
+        return None if self.target is None else sla.budget_left(self.requests, self.over, self.target)
 
     @property
     def burn_rate(self) -> float | None:
         """How fast the last hour used the budget: 1 uses it up exactly by the end of the window."""
-        if not self.recent_requests or self.target is None:
-            return None
-        return self.recent_over / self.recent_requests / (1 - self.target)
+        return None if self.target is None else sla.burn_rate(self.recent_requests, self.recent_over, self.target)
 
     @property
     def standing(self) -> Standing:
         """One word for it."""
-        left = self.budget_left
-        if left is None:
-            return Standing.UNKNOWN
-        if left < 0:
-            return Standing.VIOLATED
-        is_burning = self.burn_rate is not None and self.burn_rate > 1 / AT_RISK
-        return Standing.AT_RISK if left < AT_RISK or is_burning else Standing.OK
+        return sla.standing(self.budget_left, self.burn_rate)
 
 
 def services(at: float, names: Collection[str] | None = None) -> tuple[ServiceRow, ...]:
@@ -91,7 +71,7 @@ def services(at: float, names: Collection[str] | None = None) -> tuple[ServiceRo
     live = [row for row in found.order_by("seq").values_list(*columns) if _objective(row[5])]
     spans = {row[0]: float(_objective(row[5])["window_seconds"]) for row in live}
     whole = _sums(at, spans)
-    recent = _sums(at, dict.fromkeys(spans, RECENT))
+    recent = _sums(at, dict.fromkeys(spans, sla.RECENT_SECONDS))
     last = _last(spans)
     rows = [_row(row, whole.get(row[0], (0, 0)), recent.get(row[0], (0, 0)), last.get(row[0], {})) for row in live]
     return tuple(sorted(rows, key=lambda row: (row.budget_left is None, row.budget_left or 0.0, row.team, row.name)))
@@ -102,7 +82,7 @@ def one(at: float, workload: Workload) -> ServiceRow | None:
     if workload.kind != Kind.INFERENCE.value or not _objective(workload.spec):
         return None
     spans = {workload.pk: float(_objective(workload.spec)["window_seconds"])}
-    team, recent = workload.team, _sums(at, {workload.pk: RECENT})
+    team, recent = workload.team, _sums(at, {workload.pk: sla.RECENT_SECONDS})
     values = (workload.pk, workload.name, team.name, team.colour, workload.phase, workload.spec, workload.workers)
     sums = _sums(at, spans)
     return _row(

@@ -44,14 +44,6 @@ def save(*, user: User, matter: str, team: Team | None, by_mail: bool = False) -
 
 
 @transaction.atomic
-def set_mail(*, rule: NotificationRule, user: User, by_mail: bool) -> None:
-    """Turn a user's own rule's mails on or off. Raises Refused."""
-    if by_mail:
-        _require_mail(user)
-    NotificationRule.objects.filter(pk=rule.pk, user=user).update(by_mail=by_mail)
-
-
-@transaction.atomic
 def remove(*, rule: NotificationRule, actor: str) -> None:
     """Take a user's rule back."""
     team = rule.team.name if rule.team else ""

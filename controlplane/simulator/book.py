@@ -191,15 +191,6 @@ class Book:
         if any(claim.claimant == uid for claim in self.claims):
             self.claims = [replace(c, is_excused=True) if c.claimant == uid else c for c in self.claims]
 
-    def milli_held(self) -> int:
-        """Milli-GPU held this moment, counted from the placements."""
-        held = (w for w in self.snapshot.workloads.values() if w.phase != Phase.RESERVED)
-        return sum(w.ask_of(a.rank).milli for w in held for a in w.placement if not a.reserved)
-
-    def milli_there(self) -> int:
-        """Milli-GPU of all devices."""
-        return sum(node.gpus for node in self.snapshot.inventory.nodes) * WHOLE
-
 
 def _state(w: Workload, record: Record) -> State:
     """What the life cycle knows of a new workload."""

@@ -63,11 +63,6 @@ def test_shares_are_counted_by_compute_and_by_memory() -> None:
     assert shares_that_fit(devices((1000, 16000), (1000, 5000)), Share(300, 1000, 2000)).tolist() == [3, 2]
 
 
-def test_three_shares_of_a_third_leave_exactly_one_milli() -> None:
-    gpu = Gpu("a", 0, "t4", 16000, tenants=tuple(Tenant(str(i), 333, 5000) for i in range(3)))
-    assert gpu.free_milli == 1
-
-
 def test_whole_gpus_come_from_the_smallest_nvlink_domain_that_holds_them() -> None:
     idle = np.array([0, 1, 2, 4, 5])
     assert take_whole(idle, np.array([0, 0, 0, 1, 1]), 2) == (4, 5)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.references import missing_tests
 from tests.sameness import answers, rounds, store, words
 from tests.sameness.words import Word
 
@@ -94,3 +95,8 @@ def test_a_round_is_read_from_its_stored_form() -> None:
     cut = replace(one, is_base=False, input=one.input[:-10])
     with pytest.raises(ValueError, match="Expecting|Unterminated|Extra"):
         list(rounds.again([cut]))
+
+
+def test_each_rule_that_was_decided_has_a_test_that_is_there() -> None:
+    assert words.DECIDED
+    assert missing_tests(" ".join(f"`{rule.test}`" for rule in words.DECIDED)) == []

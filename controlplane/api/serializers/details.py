@@ -4,7 +4,7 @@ from rest_framework import serializers as s
 
 from controlplane.api.serializers.platform import Gpu
 from controlplane.api.serializers.workloads import PHASES, Answer, Event, ExpectedStart, Page
-from controlplane.queries.sla import Standing
+from autoscaler.sla import Standing
 
 
 class Round(Answer):

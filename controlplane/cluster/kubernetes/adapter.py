@@ -66,10 +66,6 @@ class KubernetesCluster:
             self._latest = max(self._latest, self._clock())
             return self._latest
 
-    def watch_age(self) -> float:
-        """Seconds since the API server was last heard; infinite before the first lists."""
-        return self._mirror.age() if self._mirror else float("inf")
-
     # --- observe -----------------------------------------------------------------------------
 
     def observe(self, cursor: str | None) -> Observation:

@@ -29,7 +29,6 @@ MILLI = "internal.weft.dev/milli"  # milli-GPU of each of those devices
 GPU_MEMORY = "internal.weft.dev/gpu-memory"  # MiB of each of those devices; 0 = all of it
 DIGEST = "internal.weft.dev/digest"  # of the manifest: a pod prepared from an older job file is made anew
 
-INTERNAL = "internal.weft.dev/"
 GPU_RESOURCE = "nvidia.com/gpu"
 TOLERATED_TAINTS = (GPU_RESOURCE,)  # taint keys that pods of ours with a GPU tolerate; others keep us away
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from string import Template
 
-SCRAPE_SECONDS = 15.0  # what Prometheus is set to here; `scrape_interval`
-WINDOW_SECONDS = 60.0  # four scrapes: a rate needs two, and one may fail
+WINDOW_SECONDS = 60.0  # four scrapes of 15 s (`scrape_interval`): a rate needs two, and one may fail
 LONG = 4.0  # windows for cAdvisor: kubelets sample a container every 10 to 30 s, whatever Prometheus is set to
 CHUNK = 200  # workloads named in one query: 8 KiB of a URL
 
