@@ -1,7 +1,7 @@
 """How a service stands against its objective: attainment, error budget, burn rate, and one word for it.
 
 The error budget is the part of requests that may be late or fail, 1 - availability. The burn rate is how many times
-faster than evenly the budget is used: 1 uses it up exactly at the end of the window. None = not known, which is never 0.
+faster than evenly the budget is used: 1 uses it up exactly at the end of the window. None = not known.
 Source: Site Reliability Workbook, chapter 5 (burn rates); the thresholds are ours.
 """
 

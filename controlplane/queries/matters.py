@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from autoscaler.sla import Standing
 from controlplane.models import Matter, StartForecast, Workload, bulk
 from controlplane.outgoing.payload import Said
 from controlplane.quantities import iso
 from controlplane.queries import eventlog, shares, sla
 from controlplane.queries.eventlog import Part, Place
-from autoscaler.sla import Standing
 from scheduler.dependency import DEPENDENCY_FAILED, HOW
 from scheduler.mention import clipped
 from scheduler.workload import ENDED, WAITING, Phase

@@ -11,7 +11,6 @@ from typing import Any
 from controlplane.invariants.state import Account, Claim, Interval, Transition, Write
 from controlplane.lifecycle.state import LEAVING, Seat, State
 from controlplane.rolevalues import roles_values
-from gpushare.gpu import WHOLE
 from scheduler.snapshot import Node, Snapshot
 from scheduler.team import Quota
 from scheduler.workload import ENDED, Assignment, Phase, Workload

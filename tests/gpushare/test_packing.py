@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.gpu import WHOLE, Gpu, Share, Tenant
+from gpushare.gpu import WHOLE, Share
 from gpushare.packing import COMPUTE, MEMORY, best_device, shares_that_fit, take_whole
 
 

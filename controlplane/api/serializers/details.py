@@ -2,9 +2,9 @@
 
 from rest_framework import serializers as s
 
+from autoscaler.sla import Standing
 from controlplane.api.serializers.platform import Gpu
 from controlplane.api.serializers.workloads import PHASES, Answer, Event, ExpectedStart, Page
-from autoscaler.sla import Standing
 
 
 class Round(Answer):
