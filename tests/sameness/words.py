@@ -38,7 +38,7 @@ DECIDED: Sequence[Rule] = (
     ),
     Rule(
         "A training whose workers succeeded while it was told to leave",
-        "services: it succeeded only if all workers of the attempt did (the simulator asked only those that ended last)",
+        "services: it succeeded only if all workers of the attempt did (the simulator asked only the last to end)",
         "tests/controlplane/test_observe.py::test_a_job_of_which_only_a_part_was_done_is_not_a_success",
     ),
     Rule(
