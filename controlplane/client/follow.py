@@ -3,13 +3,10 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from controlplane.client.answers import UP, LogLine, Workload
+from controlplane.client.answers import UP, LogLine, Logs, Workload
 from controlplane.client.errors import NotReachable, WaitTimeout, WeftError
-
-if TYPE_CHECKING:
-    from controlplane.client.client import Client
 
 FIRST_PAUSE = 0.25  # s: a short job's end is seen at once
 MOST_PAUSE = 3.0  # s: what a person still calls live
@@ -20,6 +17,16 @@ PATIENCE = 300.0  # s without any answer before waiting is given up
 
 T = TypeVar("T")
 Notice = Callable[[str], None]
+
+
+class Reads(Protocol):
+    """What following needs of a client (client/client.py)."""
+
+    def read(self, uid: str, *, wait_for: str = "", timeout: int = 30) -> Workload:
+        """Return a workload by its uid."""
+
+    def logs(self, uid: str, *, tail: int | None = None, since: float | None = None, rank: int | None = None) -> Logs:
+        """Return lines of its log."""
 
 
 def silent(_: str) -> None:
@@ -85,7 +92,7 @@ class Steady:
 
 
 def wait(
-    client: "Client",
+    client: Reads,
     uids: Sequence[str],
     *,
     until: str = "terminal",
@@ -124,7 +131,7 @@ class _Watched:
         self.open = open
         self.done: dict[str, Workload] = {}
 
-    def look(self, client: "Client", steady: Steady, seconds: int = 0) -> list[Workload]:
+    def look(self, client: Reads, steady: Steady, seconds: int = 0) -> list[Workload]:
         """Read what is open, and return what has changed; with `seconds`, once it is there or after so long."""
         poll: dict[str, Any] = {"wait_for": self.until, "timeout": seconds} if seconds else {}
         changes = []
@@ -171,7 +178,7 @@ def exit_code(workload: Workload) -> int:
 
 
 def log_lines(
-    client: "Client",
+    client: Reads,
     uid: str,
     *,
     tail: int | None = None,

@@ -1,14 +1,12 @@
 """Bringing a test cluster back to how it began, between tests, in a fraction of a second."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from controlplane.testbed.api import Json
 from controlplane.testbed.nodes import manifest
+from controlplane.testbed.parts import Layout
 from scheduler.snapshot import Node
-
-if TYPE_CHECKING:
-    from controlplane.testbed.kubernetes import TestCluster
 
 # In the order of deleting: first what would forbid that, or make pods again.
 COLLECTIONS = (
@@ -27,7 +25,27 @@ COLLECTIONS = (
 )
 
 
-def empty(cluster: "TestCluster", machines: Sequence[Node]) -> None:
+class Cleanable(Protocol):
+    """What cleaning needs of a test cluster (testbed/kubernetes.py)."""
+
+    @property
+    def layout(self) -> Layout:
+        """Its folder and ports."""
+
+    def request(self, method: str, path: str) -> Any:
+        """Ask the API server."""
+
+    def delete(self, *paths: str) -> None:
+        """Delete these objects."""
+
+    def add_nodes(self, machines: Sequence[Node]) -> None:
+        """Add machines."""
+
+    def wait_for(self, is_so: Callable[[], bool], what: str) -> None:
+        """Poll until it is so."""
+
+
+def empty(cluster: Cleanable, machines: Sequence[Node]) -> None:
     """Delete what is in the collections, and make the nodes what `machines` says."""
     for collection in COLLECTIONS:
         cluster.delete(*_paths(cluster, collection))
@@ -40,7 +58,7 @@ def empty(cluster: "TestCluster", machines: Sequence[Node]) -> None:
     cluster.add_nodes([machine for machine in machines if machine.name in absent])
 
 
-def _paths(cluster: "TestCluster", collection: str) -> list[str]:
+def _paths(cluster: Cleanable, collection: str) -> list[str]:
     """Of the objects in a collection over all namespaces, without the one Service that Kubernetes makes."""
     root, _, kind = collection.rpartition("/")
     found = [item["metadata"] for item in cluster.request("GET", collection)["items"]]

@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Js
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
+from autoscaler.sla import Standing
 from controlplane.queries import access, dashboard, personal, sla, teams, viewers
 from controlplane.services import presets
 from frontend import charts, live, words
@@ -140,9 +141,9 @@ def _waiting(totals: dashboard.Totals, line: Sequence[dashboard.Line]) -> dict[s
 
 
 def _objectives(services: Sequence[sla.ServiceRow]) -> dict[str, Any]:
-    known = [s for s in services if s.standing is not sla.Standing.UNKNOWN]
-    kept = [s for s in known if s.standing is not sla.Standing.VIOLATED]
-    risk = [s for s in known if s.standing is not sla.Standing.OK]
+    known = [s for s in services if s.standing is not Standing.UNKNOWN]
+    kept = [s for s in known if s.standing is not Standing.VIOLATED]
+    risk = [s for s in known if s.standing is not Standing.OK]
     tile = _tile("Services in SLO", "services", f"{len(kept)} / {len(known)}", "no service has had requests yet", [])
     if not known:
         return {**tile, "number": words.NOT_KNOWN}
