@@ -24,7 +24,7 @@ def admit(changes: Changes, row: State, leaving: Collection[str], is_lost: Calla
         return
     for seat in lost:
         changes.release(row, seat)
-    if places and not (set(row.reserved_after) - {row.id}).intersection(leaving):
+    if places and not set(row.reserved_after).intersection(leaving):  # itself may be among them
         _bind(changes, row, [seat for seat in places if seat.is_live])
 
 

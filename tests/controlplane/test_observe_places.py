@@ -2,6 +2,7 @@
 
 import pytest
 
+from autoscaler.decision import Scale
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Action, Placement, Workload
 from controlplane.services import workloads
@@ -148,6 +149,21 @@ def test_a_service_is_scaling_while_some_replicas_run_and_others_come(world):
     assert phase(service) == "Scaling"
     world.pods(service, RUNNING, 1)
     assert phase(service) == "Running"
+
+
+def test_a_service_that_grows_into_the_place_of_its_own_leaving_replica_waits_until_that_is_gone(world):
+    service = world.submit("chat", kind="inference", replicas={"min": 1, "max": 3})
+    Workload.objects.filter(pk=service.pk).update(workers=2)
+    world.run(service, "a", "b")
+    service.refresh_from_db()
+    assert world.decide(Scale(str(service.pk), service.version, 1, "")).applied
+    world.actuate()
+    world.place(service, "b", after=[service])
+    world.observe_all()
+    states = {p.rank: p.state for p in Placement.objects.filter(workload=service)}
+    assert states == {0: "Bound", 1: "Leaving", 2: "Reserved"}
+    world.pods(service, GONE, 1)
+    assert Placement.objects.get(workload=service, rank=2).state == "Bound"
 
 
 def test_a_service_scaled_in_loses_its_highest_ranks_and_keeps_running(world):

@@ -32,6 +32,11 @@ class Rule:
 TABLE: Sequence[Word] = ()
 DECIDED: Sequence[Rule] = (
     Rule(
+        "A service that grows into the place of a replica of its own that still leaves",
+        "simulator: it waits until that is gone (the services bound it at once: two pods on one share, S1)",
+        "tests/controlplane/test_observe_places.py::test_a_service_that_grows_into_the_place_of_its_own_leaving_replica_waits_until_that_is_gone",
+    ),
+    Rule(
         "A failure that is not the job's fault while its retries are used up",
         "services: the gang is queued again (the simulator failed it)",
         "tests/controlplane/test_observe.py::test_an_end_that_is_not_the_jobs_fault_uses_up_no_retry",
