@@ -26,7 +26,7 @@ def phase(cluster: TestCluster, name: str) -> str:
 
 
 def wait_for_phase(cluster: TestCluster, name: str, wanted: str) -> dict[str, Any]:
-    cluster.wait_for(lambda: phase(cluster, name) == wanted, f"{name} {wanted}", 20)
+    cluster.wait_for(lambda: phase(cluster, name) == wanted, f"{name} {wanted}", 60)
     status: dict[str, Any] = cluster.request("GET", f"{PODS}/{name}")["status"]
     return status
 
