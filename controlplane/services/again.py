@@ -7,6 +7,7 @@ one that a person submits under its name before it was placed, so that scripts m
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+from controlplane.lifecycle import requests
 from controlplane.models import Dependency, Event, Workload, bulk
 from controlplane.services import clock, dependencies
 from controlplane.services.rows import Row
@@ -53,8 +54,7 @@ def give_way(live: Iterable[UUID], actor: str) -> set[UUID]:
     batch.lock(waiting, ahead=lambda: dependencies.dependents(waiting))
     over = [row for uid in waiting if _may_go(row := batch.rows[str(uid)])]
     for row in over:
-        batch.change(row, ended_at=batch.at)
-        batch.move(row, Phase.STOPPED, reason=REPLACED, message=f"{actor} has submitted it anew.")
+        requests.stop(batch, row, reason=REPLACED, message=f"{actor} has submitted it anew.")
     batch.write()
     return {row.uid for row in over}
 

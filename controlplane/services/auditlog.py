@@ -159,7 +159,7 @@ def _insert(row: Sequence[Any], digest: str, most: int | None) -> bool:
 
 _TABLE = AuditEntry._meta.db_table
 _FAILED = ", ".join(f"'{kind}'" for kind in sorted(FAILED_TO_SIGN_IN))
-# Rows of strangers since a moment: nobody's, by their index, and failures to sign in under a name, among the newest.
+# Rows of strangers since a moment: those without an account, by their index, and failed sign-ins among the newest.
 _OF_STRANGERS = f"""(
     (SELECT count(*) FROM (
         SELECT "at" FROM "{_TABLE}" WHERE "actor" = '' ORDER BY "number" DESC LIMIT {MOST_OF_STRANGERS + 1}

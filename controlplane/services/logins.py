@@ -117,7 +117,7 @@ def count_step(user: User) -> Callable[[], None]:
 
 
 def is_first_use(user: User, code: str) -> bool:
-    """Take a code that is right; whether nobody took it before, in whatever process. Kept for longer than one is good.
+    """Take a code that is right; tell whether it is its first use, over all processes. Kept longer than one is good.
 
     allauth remembers it in the process that saw it, for 30 s of the 90 for which an app's code is good.
     """

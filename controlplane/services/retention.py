@@ -1,8 +1,8 @@
 """Apply the retention: delete what is too old, from the beginning of a table, a small batch at a time.
 
-How far a table has been pruned is a row (`Pruned`), written with the deletion: nobody has to look for it among rows
+How far a table has been pruned is a row (`Pruned`), written with the deletion: it is not looked for among rows
 that are gone, and a trigger lets events be deleted up to there only. The newest row of a table always stays. A
-batch that is lost with the machine is deleted again, so nobody waits for the disk.
+batch that is lost with the machine is deleted again, so no commit waits for the disk.
 """
 
 from collections.abc import Mapping
