@@ -9,7 +9,7 @@ RUN /opt/weft/bin/pip install --no-cache-dir --require-hashes -r requirements/uv
         requirements/server.txt requirements/uv.txt
 COPY . .
 RUN /opt/weft/bin/uv pip install --no-cache --compile-bytecode --python /opt/weft/bin/python --no-deps \
-        --no-build-isolation . \
+        --no-build-isolation . ./weft \
     && install -m 0755 manage.py /opt/weft/manage.py \
     && install -m 0644 uvicorn.json /opt/weft/uvicorn.json
 
@@ -25,4 +25,4 @@ USER weft
 WORKDIR /opt/weft
 EXPOSE 8000
 CMD ["uvicorn", "controlplane.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--no-access-log", \
-     "--http", "controlplane.bounded:Bounded", "--timeout-graceful-shutdown", "10", "--log-config", "uvicorn.json"]
+     "--http", "controlplane.security.bounded:Bounded", "--timeout-graceful-shutdown", "10", "--log-config", "uvicorn.json"]

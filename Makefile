@@ -70,9 +70,9 @@ sbom: setup ## write what Weft consists of to weft.cdx.json (CycloneDX)
 COMPILE := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--custom-compile-command 'make requirements' $(COMPILEFLAGS)
 
-requirements: setup ## pin the dependencies of pyproject.toml again (COMPILEFLAGS=--upgrade)
-	$(COMPILE) pyproject.toml --extra server --extra dev -o requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra server -c requirements/dev.txt -o requirements/server.txt
-	$(COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/client.txt
+requirements: setup ## pin the dependencies of both pyproject.toml again (COMPILEFLAGS=--upgrade)
+	$(COMPILE) pyproject.toml weft/pyproject.toml --extra dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml weft/pyproject.toml -c requirements/dev.txt -o requirements/server.txt
+	$(COMPILE) weft/pyproject.toml -c requirements/dev.txt -o requirements/client.txt
 	printf 'setuptools\nuv\n' | $(COMPILE) - -o requirements/uv.txt
 	@scripts/setup dev

@@ -12,3 +12,4 @@ class Scale:
     workers: int
     message: str
     terms: tuple[tuple[str, float], ...] = ()
+    leaving: tuple[int, ...] = ()  # ranks of the replicas that leave, ascending; made by `scale.resized`

@@ -67,13 +67,13 @@ class _Rule:
     capacity: "Replica | float | None"  # a fitted model, or requests per second of one replica
 
     def needed(self, rate: float, part: float) -> int | None:
-        """Replicas that take this rate with p95 at this part of the objective; None if nobody knows."""
+        """Replicas that take this rate with p95 at this part of the objective; None if it is not known."""
         match self.capacity:
             case None:
                 return None
             case Replica() as replica:
                 limit = part * self.objective.p95_seconds
-                # Only slow answers were seen: a faster one is possible or not, so nobody knows what would be enough.
+                # Only slow answers were seen: a faster one is possible or not, so it is not known what would be enough.
                 return replica.needed(rate, limit, self.bounds.most) if replica.seconds <= limit else None
             case most:
                 # A profile says the rate at target_part; less latency is taken to need more in proportion.

@@ -37,7 +37,7 @@ class Objective:
         if self.p95_seconds <= 0:
             raise ValueError(f"objective: p95 is {self.p95_seconds} s, must be > 0")
         if not 0 < self.availability < 1:
-            raise ValueError(f"objective: availability is {self.availability}, must be a part between 0 and 1")
+            raise ValueError(f"objective: availability is {self.availability}, must be a ratio between 0 and 1")
 
 
 @dataclass(frozen=True, slots=True)

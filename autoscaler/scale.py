@@ -5,8 +5,8 @@ from autoscaler.inference import replicas
 from autoscaler.metrics import Metrics
 from autoscaler.settings import Settings
 from autoscaler.stabilize import Bounds
-from scheduler.snapshot import Snapshot
-from scheduler.workload import ACTIVE, Kind, Workload
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import ACTIVE, Kind, Workload, staying
 
 
 def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> tuple[Scale, ...]:
@@ -31,4 +31,10 @@ def _service(workload: Workload, at: float, metrics: Metrics, settings: Settings
     if wanted.replicas == current:
         return None
     message = f"{current} to {wanted.replicas} replicas: {wanted.why}."
-    return Scale(workload.id, workload.version, wanted.replicas, message, wanted.terms)
+    return resized(workload, wanted.replicas, message, wanted.terms)
+
+
+def resized(workload: Workload, workers: int, message: str, terms: tuple[tuple[str, float], ...] = ()) -> Scale:
+    """The decision that gives a service this many replicas. If it has more, the newest (the highest ranks) leave."""
+    leaving = tuple(staying(workload)[workers:])
+    return Scale(workload.id, workload.version, workers, message, terms, leaving)

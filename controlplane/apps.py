@@ -17,7 +17,8 @@ class ControlplaneConfig(AppConfig):
 
     def ready(self) -> None:
         """Load the Celery app, so that `celery -A controlplane.celery` and `send_task` share one; connect the logs."""
-        from controlplane import celery, checks, logs  # noqa: F401
+        from controlplane.runtime import logs
+        from controlplane.security import checks  # noqa: F401
 
         logs.connect(_read_logs)
 

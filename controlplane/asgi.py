@@ -18,8 +18,8 @@ from django.db import close_old_connections, connection
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import get_resolver, set_script_prefix
 
-from controlplane import tuning
 from controlplane.api.parked import Parked
+from controlplane.runtime import tuning
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
@@ -102,7 +102,7 @@ class Handler(ASGIHandler):
         return response  # type: ignore[no-any-return]
 
     async def _parts(self, rest: Iterator[bytes], part: bytes) -> AsyncIterator[bytes]:
-        """A file, part by part as it is taken: who reads slowly must not hold all of it in memory."""
+        """A file, part by part as it is taken: a slow reader must not hold all of it in memory."""
         while part:
             yield part
             part = await self._in_thread(_together, rest) if len(part) >= PART else b""

@@ -7,8 +7,8 @@ from celery import Celery, signals
 from celery.beat import Scheduler
 from kombu.common import Broadcast
 
-from controlplane import liveness
-from controlplane.wake import HINTS
+from controlplane.runtime import liveness
+from controlplane.runtime.wake import HINTS
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
@@ -16,7 +16,7 @@ STOP_SECONDS = 8.0  # for the rounds in progress when a worker is told to end; s
 
 app = Celery("weft")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-# Every worker process gets every hint: only the holder of a loop's lease can use it, and nobody else knows who that is.
+# Every worker process gets every hint: only the holder of a loop's lease can use it, and no other process knows it.
 app.conf.task_queues = (Broadcast("hints", exchange=HINTS),)
 app.conf.task_default_queue = "hints"
 app.autodiscover_tasks(["controlplane"])
@@ -39,20 +39,20 @@ def _keep_logging(**_: Any) -> None:
 
 @signals.worker_ready.connect
 def _start_loops(**_: Any) -> None:
-    from controlplane import worker
+    from controlplane.runtime import worker
 
     worker.start()
 
 
 @signals.worker_shutting_down.connect
 def _stop_loops(**_: Any) -> None:
-    from controlplane import worker
+    from controlplane.runtime import worker
 
     worker.stop()
 
 
 @signals.worker_shutdown.connect
 def _join_loops(**_: Any) -> None:
-    from controlplane import worker
+    from controlplane.runtime import worker
 
     worker.join(STOP_SECONDS)

@@ -1,7 +1,7 @@
 """Process settings, from the environment; the defaults are the embedded mode.
 
 Every secret may come from a file: NAME_FILE=/run/secrets/x. Scheduling policy is not here
-but in versioned rows (controlplane.policy): environment needs a restart, policy does not.
+but in versioned rows (controlplane.domain.policy): environment needs a restart, policy does not.
 """
 
 import os
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import environ
 
-from controlplane import retention
-from controlplane.logformat import logging_of
+from controlplane.domain import retention
+from controlplane.runtime.logformat import logging_of
 from controlplane.signin import configuration
 
 env = environ.FileAwareEnv()
@@ -64,7 +64,7 @@ SECRET_KEY = _secret_key()
 SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])  # what they signed or sealed still counts
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]", "testserver"])
 if "*" in ALLOWED_HOSTS and not EMBEDDED:
-    sys.exit("ALLOWED_HOSTS is *, so anybody may say under which name Weft runs. Name its hosts: ALLOWED_HOSTS=a,b")
+    sys.exit("ALLOWED_HOSTS is *, so requests under any host name are accepted. Name its hosts: ALLOWED_HOSTS=a,b")
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 TLS = env.bool("WEFT_TLS", default=not EMBEDDED)  # pages are served over https (by a proxy in front)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = TLS
@@ -72,7 +72,7 @@ SECURE_REDIRECT_EXEMPT = ["^(healthz|readyz|metrics)$"]  # supervisors and Prome
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.bool("WEFT_TRUST_PROXY", default=False) else None
 SECURE_HSTS_SECONDS = 31_536_000 if TLS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = TLS
-SESSION_ENGINE = "controlplane.sessions"
+SESSION_ENGINE = "controlplane.security.sessions"
 SESSION_COOKIE_AGE = env.int("WEFT_SESSION_SECONDS", default=12 * 3600)  # after signing in, whatever one does
 SESSION_IDLE_SECONDS = env.int("WEFT_SESSION_IDLE_SECONDS", default=2 * 3600)  # after the last thing one did
 X_FRAME_OPTIONS = "DENY"
@@ -172,7 +172,7 @@ MIDDLEWARE = [
     "controlplane.guards.limiting.RateLimit",  # before files: the largest has megabytes
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "controlplane.sessions.activity",
+    "controlplane.security.sessions.activity",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -271,6 +271,7 @@ EXTRA_RESOURCES = tuple(env.list("WEFT_EXTRA_RESOURCES", default=["rdma/"]))  # 
 ADMIN_PASSWORD = env.str("ADMIN_PASSWORD", "")  # read by `manage.py install` only
 
 # --- telling people (docs/notifications.md) ----------------------------------------------------
+CURRENCY = env.str("WEFT_CURRENCY", "USD")  # of the node pools' prices, shown beside each cost
 PUBLIC_URL = env.str("WEFT_URL", "").rstrip("/")  # how people reach these pages: for links in mails and webhooks
 EMAIL_CONFIGURED = bool({"EMAIL_URL", "EMAIL_URL_FILE"} & os.environ.keys())  # without one no mail is offered
 vars().update(env.email_url("EMAIL_URL", default="dummymail://"))  # smtp+tls://user:password@host:587

@@ -10,8 +10,8 @@ from typing import Any
 from celery import current_app, shared_task
 from celery.utils.nodenames import anon_nodename
 
-from controlplane import wake
 from controlplane.loops.threads import PERIODS
+from controlplane.runtime import wake
 
 
 def _hint(task: Any, loop: str) -> None:
@@ -27,7 +27,7 @@ def observe(self: Any) -> None:
 
 @shared_task(bind=True, ignore_result=True)
 def schedule(self: Any) -> None:
-    """Decide who runs where."""
+    """Decide what runs where."""
     _hint(self, "schedule")
 
 

@@ -6,11 +6,11 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from controlplane.queries.dashboard import Moment
-from controlplane.queries.measured import Sample
-from controlplane.queries.prices import MILLI_SECONDS_PER_GPU_HOUR
-from controlplane.queries.reports import Line
-from controlplane.queries.serving import Window
+from controlplane.queries.reports.dashboard import Moment
+from controlplane.queries.reports.reports import Line
+from controlplane.queries.workloads.measured import Sample
+from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR
+from controlplane.queries.workloads.serving import Window
 from frontend import words
 
 MILLI = 1000
@@ -89,7 +89,7 @@ class Measure:
 
 
 MEASURES = {
-    "duty": Measure("duty", lambda s: None if s.duty is None else round(100 * s.duty, 1), " %", 100.0),
+    "duty": Measure("utilisation", lambda s: None if s.duty is None else round(100 * s.duty, 1), " %", 100.0),
     "memory": Measure("memory", lambda s: None if s.memory is None else round(s.memory / 1024, 2), " GiB"),
     "step": Measure("step", lambda s: s.step_seconds, " s"),
 }
@@ -169,7 +169,7 @@ def usage_over_time(
         )
         figure.add_bar(
             x=[words.iso(at) for at in starts], y=[round(hours[name].get(at, 0.0), 2) for at in starts],
-            name=name or "nobody", marker={"color": shade}, hovertemplate="%{y} GPU-h",
+            name=name or "no user", marker={"color": shade}, hovertemplate="%{y} GPU-h",
         )  # fmt: skip
     most = max((sum(of.get(at, 0.0) for of in hours.values()) for at in starts), default=0.0)
     figure.update_layout(_layout(most), barmode="stack", margin_l=60)
@@ -187,7 +187,7 @@ def waits_before_and_after(teams: Sequence[Mapping[str, Any]]) -> dict[str, Any]
     go = _plotly()
     names = ["All teams" if team["team"] == "all" else team["team"] for team in teams]
     figure, most = go.Figure(), 0.0
-    for side, label, colour in (("before", "in force", "var(--dim)"), ("after", "the other", "var(--accent)")):
+    for side, label, colour in (("before", "current", "var(--dim)"), ("after", "proposed", "var(--accent)")):
         waits = [team[side]["wait_p95_seconds"] for team in teams]
         minutes = [None if wait is None else round(wait / 60, 2) for wait in waits]
         most = max([most, *(wait for wait in minutes if wait is not None)])

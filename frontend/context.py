@@ -1,4 +1,4 @@
-"""What every page knows: the clock, who looks, where one can go."""
+"""What every page knows: the clock, the viewer, and the navigation."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,10 +8,10 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
-from controlplane.queries import access, dashboard
-from controlplane.queries.notices import MOST_COUNTED, unread_count
-from frontend import words
-from frontend.views import answers
+from controlplane.queries.accounts import access
+from controlplane.queries.notifications.notices import MOST_COUNTED, unread_count
+from controlplane.queries.reports import dashboard
+from frontend import answers, words
 
 THEMES = ("light", "dark")
 # Pages below an entry of the navigation.
@@ -110,7 +110,7 @@ class Page:
         if self.is_admin:
             decide.insert(0, Link("What-if", reverse("frontend:lab"), "lab", "i"))
             decide.append(Link("Admin", reverse("admin:index"), "admin", "a"))
-        return [("Work", work), ("Cluster", machines), ("Teams", teams), ("Decide", decide)]
+        return [("Work", work), ("Cluster", machines), ("Teams", teams), ("Scheduling", decide)]
 
     @property
     def current(self) -> str:
@@ -121,7 +121,7 @@ class Page:
 
     @property
     def problem(self) -> str:
-        """What a page of a refusal is drawn in: with the navigation for people who are signed in."""
+        """What a page of a refusal is drawn in: with the navigation for users that are signed in."""
         user = getattr(self._request, "user", None)  # what is refused early has none yet
         return "problem_inside.html" if user and user.is_authenticated else "problem.html"
 

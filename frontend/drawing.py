@@ -71,7 +71,7 @@ def bullet(name: str, colour: int, holding: Any, computing: float | None, scale:
             colour, own, part(holding.borrowed),
         )  # fmt: skip
     label = (
-        f"{name}: {words.gpus(computing)} computing of {words.gpus(holding.held)} held, "
+        f"{name}: {words.gpus(computing)} computing of {words.gpus(holding.held)} allocated, "
         f"{words.gpus(holding.nominal)} nominal, {words.gpus(holding.borrowed)} borrowed"
     )
     return format_html(
@@ -116,4 +116,6 @@ def _told(device: Any) -> str:
         + f" {words.gpus(tenant.milli)}{', leaving' if tenant.is_leaving else ''}; "
         for tenant in device.tenants
     )
-    return holders + (f"{words.percent(device.duty)} computing" if device.duty is not None else "use not known")
+    return holders + (
+        f"{words.percent(device.duty)} utilisation" if device.duty is not None else "utilisation not known"
+    )

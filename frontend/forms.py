@@ -1,7 +1,7 @@
 """The submit form: text fields for the job file's fields, and the job file that they make.
 
-What a field means, may hold and defaults to comes from the job file's own table (controlplane.jobfile); what is wrong
-is said by the same `spec.parse` as everywhere else.
+What a field means, may hold and defaults to comes from the job file's own table (controlplane.jobspec.jobfile); what is
+wrong is said by the same `spec.parse` as everywhere else.
 """
 
 import json
@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from controlplane import jobfile
-from controlplane.shapes import REQUIRED, Choice, Field, FieldError, Items, Pairs, Record, Whole
+from controlplane.jobspec import jobfile
+from controlplane.jobspec.shapes import REQUIRED, Choice, Field, FieldError, Items, Pairs, Record, Whole
 from frontend.layout import EXAMPLES, HALF, LABELS, LAYOUT, THIRD, UNITS, WIDTH
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _drawn(
 
 def _help(field: Field) -> str:
     has_default = field.default not in (None, REQUIRED) and "if absent" not in field.about
-    default = f" {field.default} if absent." if has_default else ""
+    default = f" Default: {field.default}." if has_default else ""
     return f"{field.about}{default}{' As YAML.' if _is_yaml(field) else ''}"
 
 
@@ -161,7 +161,7 @@ def _options(path: str, field: Field, choices: Mapping[str, Sequence[str]]) -> t
         names = [(name, name) for name in choices[path]]
         return tuple(names if field.default is REQUIRED else [("", "default"), *names])
     if isinstance(field.shape, Choice):
-        return (("", "no matter"), *((str(v), str(v)) for v in field.shape.words))
+        return (("", "any"), *((str(v), str(v)) for v in field.shape.words))
     return ()
 
 

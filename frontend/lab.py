@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from controlplane.queries import lab
-from controlplane.shapes import FieldError
+from controlplane.jobspec.shapes import FieldError
+from controlplane.queries.scheduling import lab
 from frontend import words
 from frontend.forms import FormField
 
-KEEP = "as in force"
+KEEP = ""  # the current policy
 STARTING = {"source": "history", "cycles": "200", "trace": "demo", "hours": "6", "policy": KEEP}
 # Which field of the form shows the fault of which part of the request; the first that fits.
 SHOWN_AT = (
@@ -20,14 +20,14 @@ SHOWN_AT = (
 )
 ABOUT = {
     "source": "Stored rounds replay your own cluster's work; a trace starts from an empty cluster.",
-    "cycles": "So many of the newest rounds.",
-    "trace": "philly and openb are the files in WEFT_DATA where these are, else models after them.",
-    "hours": "Of the cluster's clock.",
-    "policy": "Who decides in the other replay.",
-    "settings": "Settings that differ, one a line.",
-    "quotas": "Nominal quotas that differ, one a line: team, pool, GPUs.",
-    "add": "Nodes to add, one kind a line: a node that there is, and how many like it.",
-    "remove": "Nodes to take away, by name.",
+    "cycles": "How many of the newest rounds.",
+    "trace": "philly and openb are read from WEFT_DATA if the files are there; otherwise models of them are used.",
+    "hours": "Hours of the cluster's clock.",
+    "policy": "The policy of the replay.",
+    "settings": "Changed settings, one per line.",
+    "quotas": "Changed nominal quotas, one per line: team, pool, GPUs.",
+    "add": "Nodes to add, one kind per line: an existing node, and how many more like it.",
+    "remove": "Nodes to remove, by name.",
 }
 MOST_NAMED = 3  # quotas of a request in a few words
 EXAMPLES = {
@@ -51,7 +51,7 @@ def fields(values: Mapping[str, str], policies: Sequence[str], errors: Iterable[
     options: dict[str, tuple[tuple[str, str], ...]] = {
         "source": (("history", "stored rounds"), ("trace", "a trace")),
         "trace": tuple((name, name if name == work else f"{name}: {work}") for name, work in lab.traces()),
-        "policy": tuple((name, name) for name in (KEEP, *policies)),
+        "policy": ((KEEP, "current"), *((name, name) for name in policies)),
     }
 
     def drawn(name: str, label: str, width: str = "half", is_long: bool = False) -> FormField:
@@ -75,7 +75,7 @@ def fields(values: Mapping[str, str], policies: Sequence[str], errors: Iterable[
         drawn("add", "Add nodes", is_long=True),
         drawn("remove", "Remove nodes", is_long=True),
     )
-    return {"groups": (("What is replayed", work), ("What is other", other)), "faults": rest}
+    return {"groups": (("Work to replay", work), ("Changes", other)), "faults": rest}
 
 
 def request(values: Mapping[str, str]) -> tuple[dict[str, Any], list[FieldError]]:
@@ -88,7 +88,7 @@ def request(values: Mapping[str, str]) -> tuple[dict[str, Any], list[FieldError]
         if text:
             made[name] = text if name == "trace" else _whole(text)
     settings = dict(_pairs(values.get("settings", ""), errors))
-    if values.get("policy", KEEP) not in ("", KEEP):
+    if values.get("policy", KEEP) != KEEP:
         settings["policy"] = values["policy"]
     if settings:
         made["policy"] = {"scheduling": settings}
@@ -114,7 +114,7 @@ def differs(asked: Mapping[str, Any]) -> str:
     nodes = asked.get("nodes") or {}
     added = sum(row.get("count") or 1 for row in nodes.get("add") or ())
     gone = len(nodes.get("remove") or ())
-    said += [f"{words.plural(n, 'node')} {verb}" for n, verb in ((added, "more"), (gone, "less")) if n]
+    said += [f"{words.plural(n, 'node')} {verb}" for n, verb in ((added, "added"), (gone, "removed")) if n]
     return ", ".join(said) or "nothing"
 
 
@@ -129,7 +129,7 @@ def _pairs(text: str, errors: list[FieldError]) -> Iterable[tuple[str, Any]]:
     for line in _lines(text):
         name, found, value = line.partition("=")
         if not found:
-            errors.append(FieldError("policy.scheduling", f"{line!r} is no setting. Write name = value."))
+            errors.append(FieldError("policy.scheduling", f"{line!r} is not a setting. Write name = value."))
         else:
             yield name.strip().removeprefix("scheduling."), _number(value.strip())
 
@@ -139,7 +139,7 @@ def _quotas(text: str, errors: list[FieldError]) -> Iterable[dict[str, Any]]:
         parts = line.replace(",", " ").split()
         number = _number(parts[2]) if len(parts) == 3 else None
         if not isinstance(number, int | float):
-            errors.append(FieldError("quotas", f"{line!r} is no quota. Write team, pool and GPUs: nlp a100 32."))
+            errors.append(FieldError("quotas", f"{line!r} is not a quota. Write team, pool and GPUs: nlp a100 32."))
         else:
             yield {"team": parts[0], "pool": parts[1], "nominal_milli": round(number * 1000)}
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 
 ABOUT = {
-    Kind.TRAINING: "One or more workers that start together and end. Preempted, it goes on from its checkpoint.",
+    Kind.TRAINING: "A job of workers that start and end together. After a preemption it resumes from its checkpoint.",
     Kind.NOTEBOOK: "An interactive session on a GPU or a part of one, with an address.",
-    Kind.INFERENCE: "A service with replicas, held to a latency objective.",
+    Kind.INFERENCE: "A service with replicas and a latency objective.",
 }
 COMMON_MORE = (
     "working_dir",
@@ -33,14 +33,14 @@ LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
     Kind.NOTEBOOK: (
         ("What runs", ("name", "team", "priority_class", "image", "env")),
         ("What it needs", (*SHARE, *MACHINE)),
-        ("When nobody uses it", ("idle.park_after",)),
+        ("When it is idle", ("idle.park_after",)),
         ("More", (*COMMON_MORE, "resources.gpus", "expected_duration", "command", "args")),
     ),
     Kind.INFERENCE: (
         ("What runs", ("name", "team", "priority_class", "image", "command", "env")),
         ("What each replica needs", ("resources.gpus", *MACHINE)),
-        ("How it serves", ("port", "replicas.min", "replicas.max")),
-        ("What it promises", ("objective.p95_latency", "objective.availability", "objective.window")),
+        ("Serving", ("port", "replicas.min", "replicas.max")),
+        ("Objective (SLO)", ("objective.p95_latency", "objective.availability", "objective.window")),
         ("More", (*COMMON_MORE, "args", *SHARE)),
     ),
 }
@@ -55,7 +55,7 @@ LABELS = {
     "working_dir": "Working directory",
     "resources.gpus": "GPUs",
     "resources.gpu_model": "GPU model",
-    "resources.gpu_memory": "Least GPU memory",
+    "resources.gpu_memory": "Minimum GPU memory",
     "resources.cpu": "CPU",
     "resources.memory": "Memory",
     "resources.shared_memory": "Shared memory",
@@ -63,14 +63,14 @@ LABELS = {
     "resources.gpu_share.limit": "GPU share, limit",
     "resources.gpu_share.memory": "GPU share, memory",
     "workers.count": "Workers",
-    "workers.min": "At least",
-    "workers.max": "At most",
+    "workers.min": "Minimum",
+    "workers.max": "Maximum",
     "topology.require": "All within one",
     "topology.prefer": "Preferably within one",
     "expected_duration": "Expected duration",
-    "max_duration": "Longest duration",
+    "max_duration": "Maximum duration",
     "checkpoint.interval": "Checkpoint every",
-    "checkpoint.grace": "Time to leave",
+    "checkpoint.grace": "Grace period",
     "retries": "Retries",
     "after": "After",
     "deadline": "Deadline",
@@ -81,11 +81,11 @@ LABELS = {
     "labels": "Labels",
     "idle.park_after": "Park after",
     "port": "Port",
-    "replicas.min": "At least",
-    "replicas.max": "At most",
+    "replicas.min": "Minimum",
+    "replicas.max": "Maximum",
     "objective.p95_latency": "p95 latency",
     "objective.availability": "Availability",
-    "objective.window": "Over",
+    "objective.window": "Window",
 }
 EXAMPLES = {
     "name": "bert-base",
@@ -124,7 +124,7 @@ UNITS = {
     "resources.cpu": "cores",
     "objective.availability": "%",
     "resources.gpus": "each",
-    "env": "NAME=value, one a line",
+    "env": "NAME=value, one per line",
 }
 HALF = frozenset({"image", "command", "args"})
 THIRD = frozenset({"name", "team", "priority_class"})

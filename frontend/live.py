@@ -1,9 +1,9 @@
 """What has changed, told to every open page: one thread of this process looks once a second, however many watch.
 
-A message names the parts that changed and carries the clock. It holds no data, so it may go to everybody: each page
+A message names the parts that changed and carries the clock. It holds no data, so it may go to every viewer: each page
 then fetches the parts it shows, within what its viewer may see. A stream ends within seconds of its viewer's session,
-token or role. `STOP` ends all streams at once; whoever shuts the
-server down sets it.
+token or role. `STOP` ends all streams at once; the server's
+shutdown sets it.
 """
 
 import asyncio
@@ -17,12 +17,13 @@ import structlog
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connection
 
-from controlplane.queries import dashboard, viewers
-from controlplane.queries.viewers import Viewer
-from controlplane.wake import stopping
+from controlplane.queries.accounts import viewers
+from controlplane.queries.accounts.viewers import Viewer
+from controlplane.queries.reports import dashboard
+from controlplane.runtime.wake import stopping
 
 PERIOD = 1.0  # s between two looks
-CHECK = 2  # looks between two checks of who still may watch
+CHECK = 2  # looks between two checks of which viewers may still watch
 LIFE = 600.0  # s after which a stream ends and is opened again
 STOP = stopping
 
@@ -32,7 +33,7 @@ Queue = asyncio.Queue[str | None]
 
 @dataclass
 class Watch:
-    """The one watcher of a process; its thread lives as long as somebody listens."""
+    """The one watcher of a process; its thread lives as long as a page listens."""
 
     listeners: dict[Queue, tuple[asyncio.AbstractEventLoop, Viewer | None]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -77,7 +78,7 @@ class Watch:
             self._tell(None)
 
     def _see_off(self) -> None:
-        """End the streams of those who may watch no longer."""
+        """End the streams of viewers that may no longer watch."""
         with self.lock:
             watching = {viewer for _, viewer in self.listeners.values() if viewer}
         away = viewers.gone(watching)

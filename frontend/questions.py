@@ -1,9 +1,9 @@
-"""What an action would do to a workload, and why it cannot be done to one, before anybody confirms it."""
+"""What an action would do to a workload, or why it is not possible, before a user confirms it."""
 
 from typing import TYPE_CHECKING
 
 from frontend import words
-from scheduler.workload import ACTIVE, ENDED, Kind, Phase
+from scheduler.model.workload import ACTIVE, ENDED, Kind, Phase
 
 if TYPE_CHECKING:
     from controlplane.models import Workload

@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 import yaml
 from django.urls import reverse
 
-from controlplane import spec
-from controlplane.remedying import job_changes
+from controlplane.domain.remedying import job_changes
+from controlplane.jobspec import spec
 from frontend import forms
 from frontend.layout import LAYOUT
-from scheduler.change import IN_QUOTA, Change, ChangeKind, Choice
-from scheduler.workload import Kind
+from scheduler.explain.change import IN_QUOTA, Change, ChangeKind, Choice
+from scheduler.model.workload import Kind
 
 
 def with_links(found: Sequence[Mapping[str, Any]], w: Any, *, may_submit: bool) -> list[dict[str, Any]]:
@@ -47,12 +47,16 @@ def effect(change: Change, w: Any, victim: Any = None) -> str:
         case ChangeKind.NOMINAL | ChangeKind.BORROWING:
             return f"This holds for all work of team {change.target}, not for {name} alone, until it is changed again."
         case ChangeKind.STOP:
-            return f"{victim.name} ends for good; its workers get their time to save. {name} starts on what they leave."
+            return (
+                f"{victim.name} is stopped permanently; its workers get their grace period. {name} starts on its GPUs."
+            )
         case ChangeKind.PRIORITY:
-            firm = "" if change.preemptible else " It can then not be preempted, so it has to fit within nominal quota."
-            return f"{name} keeps its age in the queue and goes before all work of its team of a lower class.{firm}"
+            firm = (
+                "" if change.preemptible else " It then cannot be preempted, so it must fit within the nominal quota."
+            )
+            return f"{name} keeps its age in the queue and goes ahead of all work of its team with a lower class.{firm}"
         case _:
-            return f"{name} keeps its place and age in the queue; what its command does is not changed."
+            return f"{name} keeps its position and age in the queue; its command is not changed."
 
 
 def _link(remedy: Mapping[str, Any], w: Any, may_submit: bool) -> tuple[str, str]:
@@ -60,11 +64,11 @@ def _link(remedy: Mapping[str, Any], w: Any, may_submit: bool) -> tuple[str, str
     if kind in IN_QUOTA:
         return reverse("frontend:teams"), "Teams & quotas"
     if kind == "stop":
-        return (reverse("frontend:workload", args=[remedy["target"]]), "Open it") if remedy["target"] else ("", "")
+        return (reverse("frontend:workload", args=[remedy["target"]]), "Open") if remedy["target"] else ("", "")
     texts = texts_of(Kind(w.kind), asked_so(job_of(w.spec), remedy)) if may_submit else None
     if texts is None:
         return "", ""
-    return f"{reverse('frontend:submit')}?{urlencode({'type': w.kind, **texts})}", "Submit it so"
+    return f"{reverse('frontend:submit')}?{urlencode({'type': w.kind, **texts})}", "Submit with this change"
 
 
 def job_of(stored: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -8,13 +8,15 @@ from django.core.cache import cache
 from django.http import HttpRequest
 
 from controlplane.cluster.port import ClusterUnreachable
-from controlplane.queries import access, cluster, measured, sla
-from controlplane.queries import workloads as queries
-from controlplane.queries.workloadrows import starts_after
-from controlplane.services.samples import PERIOD as SAMPLE_SECONDS
-from frontend import charts, forms, remedies, words
-from frontend.views import answers
-from scheduler.workload import ENDED, WAITING, Kind, Phase
+from controlplane.queries.accounts import access
+from controlplane.queries.reports import sla
+from controlplane.queries.scheduling import cluster
+from controlplane.queries.workloads import measured
+from controlplane.queries.workloads import workloads as queries
+from controlplane.queries.workloads.workloadrows import starts_after
+from controlplane.services.workloads.samples import PERIOD as SAMPLE_SECONDS
+from frontend import answers, charts, forms, remedies, words
+from scheduler.model.workload import ENDED, WAITING, Kind, Phase
 
 TABS = (
     ("why", "Why"),
@@ -33,11 +35,11 @@ TAIL = 500
 REMEDIES_SECONDS = 10.0  # how old what would start it may be
 MOST_WINDOWS = 60  # rows of the table beside the latency chart
 MEASURED = (
-    ("duty", "GPU duty", "of the time in which its GPUs computed"),
+    ("duty", "GPU utilisation", "percentage of time in which its GPUs computed"),
     ("memory", "GPU memory", "on each of its GPUs"),
     ("step", "Step time", "of one training step"),
 )
-MARKS = {"ok": ("✓", "ok", "in order"), "fails": ("✕", "bad", "holds it"), "unknown": ("–", "dim", "not looked at yet")}
+MARKS = {"ok": ("✓", "ok", "ok"), "fails": ("✕", "bad", "blocks it"), "unknown": ("–", "dim", "not checked yet")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,11 @@ class Band:
 
 
 def with_seats(rows: Sequence[Any]) -> Sequence[Any]:
-    """Give each workload `running` and `sentence`. One query, however many there are."""
-    running = cluster.running(rows)
+    """Give each workload `running` and `sentence`. Two queries, however many there are."""
+    running, used = cluster.running(rows), measured.utilisation(rows)
     for w in rows:
         w.running = running.get(w.pk, 0)
-        w.sentence = words.standing(w.phase, w.reason, w.message, w.workers, w.running, w.exit_code)
+        w.sentence = words.standing(w.phase, w.reason, w.message, w.workers, w.running, w.exit_code, used.get(w.pk))
     return rows
 
 
@@ -86,7 +88,7 @@ def read_logs(w: Any, *, tail: int = TAIL, since: str = "") -> dict[str, Any]:
     try:
         found = queries.logs(w, tail=tail, since=moment)
     except ClusterUnreachable as error:
-        return {"log_error": f"The cluster does not answer: {error}", "lines": [], "next_since": since}
+        return {"log_error": f"The cluster does not respond: {error}", "lines": [], "next_since": since}
     lines = [{**line, "clock": words.clock_time(line["seconds"])} for line in found["lines"]]
     return {"log_error": "", "lines": lines, "next_since": found["next_since"]}
 
@@ -138,9 +140,9 @@ def _facts(w: Any) -> list[tuple[str, str]]:
     live = [p for p in queries.placement(w)["workers"] if p["state"] != "Released"]
     if live:
         nodes = words.listed(list(dict.fromkeys(p["node"] for p in live)), 6)
-        facts.append(("Holds", f"{words.gpus(sum(p['milli'] for p in live))} GPU on {nodes}"))
+        facts.append(("Allocated", f"{words.gpus(sum(p['milli'] for p in live))} GPU on {nodes}"))
     if w.preempted_at:
-        facts.append(("Made room", f"{words.plural(len(w.preempted_at), 'time')} for other work"))
+        facts.append(("Preempted", words.plural(len(w.preempted_at), "time")))
     if w.failures:
         facts.append(("Failed", f"{words.plural(w.failures, 'time')} of at most {w.retries + 1}"))
     return facts

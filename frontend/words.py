@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpushare.gpu import WHOLE
-from scheduler.workload import ENDED, LEAVING, WAITING, Level, Phase
+from scheduler.model.workload import ENDED, LEAVING, WAITING, Level, Phase
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 NOT_KNOWN = "–"  # what stands where a number is not known; never 0
@@ -71,6 +71,13 @@ def latency(seconds: float | None) -> str:
     return f"{seconds * 1000:,.0f} ms" if seconds < 10 else f"{seconds:.0f} s"
 
 
+def burn(rate: float | None) -> str:
+    """A burn rate: how many times as fast as planned an error budget is used; 1x is on target."""
+    if rate is None:
+        return NOT_KNOWN
+    return f"{rate:,.0f}x" if rate >= 10 else f"{rate:.2g}x"
+
+
 def memory(mib: float | None) -> str:
     """MiB in the unit that reads best."""
     if mib is None:
@@ -125,7 +132,7 @@ _TONE_OF_KIND = {
     "Starting": ("accent", "starting"),
     "Running": ("ok", "running"),
     "Evicted": ("bad", "evicted"),
-    "Waiting": ("warn", "waits"),
+    "Waiting": ("warn", "waiting"),
     "Scaled": ("accent", "scaled"),
     "Scaling": ("accent", "scaling"),
     "Shrunk": ("warn", "shrunk"),
@@ -133,8 +140,8 @@ _TONE_OF_KIND = {
     "Failed": ("bad", "failed"),
     "Expired": ("bad", "expired"),
     "Degraded": ("bad", "degraded"),
-    "Preempted": ("warn", "left"),
-    "Checkpointing": ("warn", "saving"),
+    "Preempted": ("warn", "preempted"),
+    "Checkpointing": ("warn", "checkpointing"),
     "Requeued": ("warn", "queued again"),
     "Resumed": ("accent", "resumed"),
     "Held": ("dim", "held"),
@@ -228,25 +235,33 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def standing(phase: str, reason: str, message: str, workers: int, running: int, exit_code: int | None) -> str:
-    """What a workload is doing, as one sentence; the API's own one where there is one."""
+def standing(
+    phase: str,
+    reason: str,
+    message: str,
+    workers: int,
+    running: int,
+    exit_code: int | None,
+    utilisation: float | None = None,
+) -> str:
+    """What a workload is doing, as one sentence; the API's own one where there is one. utilisation: of its GPUs."""
     if message:
         return message
     known = Phase(phase)
     sentences = {
-        Phase.QUEUED: "Waits for the next round of the scheduler.",
-        Phase.RESERVED: "Its place is fixed; it starts when the work that lies there has left.",
-        Phase.ADMITTED: f"Has its place; {plural(workers, 'worker')} about to start.",
-        Phase.STARTING: f"{running} of {plural(workers, 'worker')} up; the rest pull their image and start.",
-        Phase.RUNNING: _running(workers, running),
-        Phase.SCALING: f"{running} of {plural(workers, 'worker')} running; the number is changing.",
-        Phase.DEGRADED: f"Only {running} of {plural(workers, 'worker')} running.",
-        Phase.CHECKPOINTING: "Saves its work and leaves; then it queues again.",
-        Phase.PREEMPTED: "Has left; it queues again with its checkpoint.",
-        Phase.SUSPENDING: "Saves its work and leaves.",
-        Phase.SUSPENDED: "Off the machines, its checkpoint kept. Resume queues it again.",
-        Phase.HELD: "Out of the queue. Resume queues it again.",
-        Phase.STOPPING: "Its workers are being ended.",
+        Phase.QUEUED: "It waits for the next scheduling round.",
+        Phase.RESERVED: "Its GPUs are reserved; it starts when the workloads that use them have left.",
+        Phase.ADMITTED: f"It is placed; {plural(workers, 'worker')} will start next.",
+        Phase.STARTING: f"{running}/{workers} running; the others pull their image and start.",
+        Phase.RUNNING: _running(workers, running, utilisation),
+        Phase.SCALING: f"{running}/{workers} running; the number of workers is changing.",
+        Phase.DEGRADED: f"Only {running}/{workers} running.",
+        Phase.CHECKPOINTING: "It saves a checkpoint and leaves; then it is queued again.",
+        Phase.PREEMPTED: "It was preempted; it is queued again with its checkpoint.",
+        Phase.SUSPENDING: "It saves a checkpoint and leaves its GPUs.",
+        Phase.SUSPENDED: "It is suspended and has no GPUs; its checkpoint is kept. Resume queues it again.",
+        Phase.HELD: "It is held outside the queue. Resume queues it again.",
+        Phase.STOPPING: "Its workers are being stopped.",
         Phase.SUCCEEDED: "Finished with exit code 0.",
         Phase.FAILED: f"Failed with exit code {exit_code}." if exit_code is not None else "Failed.",
         Phase.STOPPED: "Stopped.",
@@ -254,10 +269,8 @@ def standing(phase: str, reason: str, message: str, workers: int, running: int, 
     return sentences.get(known, reason or phase)
 
 
-def _running(workers: int, running: int) -> str:
-    if running < workers:
-        return f"{running} of {plural(workers, 'worker')} running."
-    return "Its worker runs." if workers == 1 else f"All {workers} workers run."
+def _running(workers: int, running: int, utilisation: float | None) -> str:
+    return f"{running}/{workers} running" + (f", {percent(utilisation)} GPU" if utilisation is not None else "")
 
 
 def event_sentence(kind: str, reason: str, message: str, data: Mapping[str, Any]) -> str:
@@ -272,11 +285,11 @@ def event_sentence(kind: str, reason: str, message: str, data: Mapping[str, Any]
 
 
 def _terms(terms: Any) -> str:
-    """What a place was decided by (scheduler/terms.py), as the end of a sentence."""
+    """What a place was decided by (scheduler/model/terms.py), as the end of a sentence."""
     if not isinstance(terms, Mapping) or "level" not in terms:
         return ""
     level = {"nvlink": "NVLink domain"}.get(str(terms["level"]), str(terms["level"]))
-    return f", in one {level}; {plural(int(terms.get('idle_gpus_left', 0)), 'whole GPU')} left there"
+    return f", in one {level}; {plural(int(terms.get('idle_gpus_left', 0)), 'whole GPU')} stay idle there"
 
 
 LABELS = {
@@ -287,10 +300,10 @@ LABELS = {
     "priority": "Change priority",
 }
 DONE = {
-    "stop": "Stops",
-    "suspend": "Suspends",
+    "stop": "Stopping",
+    "suspend": "Suspending",
     "resume": "Queued again:",
-    "requeue": "Queues again:",
+    "requeue": "Requeueing",
     "priority": "Priority changed:",
 }
 PARTICIPLES = {"stop": "stopped", "suspend": "suspended", "resume": "resumed", "requeue": "requeued"}
@@ -309,15 +322,15 @@ def effect(verb: str, *, is_active: bool, workers: int, unsaved: float | None) -
     """What an action does to a workload, before it is confirmed. unsaved: seconds since the last checkpoint."""
     loss = ""
     if is_active and unsaved is not None:
-        who = f"{plural(workers, 'worker')} lose{'s' if workers == 1 else ''}"
-        loss = f"{who} at most {duration(unsaved)}, the time since the last checkpoint."
+        losers = f"{plural(workers, 'worker')} lose{'s' if workers == 1 else ''}"
+        loss = f"{losers} at most {duration(unsaved)} of work, the time since the last checkpoint."
     elif is_active:
-        loss = f"{plural(workers, 'worker')} end{'s' if workers == 1 else ''}; there is no checkpoint to go on from."
+        loss = f"{plural(workers, 'worker')} end{'s' if workers == 1 else ''}; there is no checkpoint to resume from."
     return {
-        "stop": f"It ends for good. {loss}" if is_active else "It leaves the queue for good.",
-        "suspend": f"It leaves the machines until it is resumed. {loss}"
+        "stop": f"It is stopped permanently. {loss}" if is_active else "It leaves the queue permanently.",
+        "suspend": f"It leaves its GPUs until it is resumed. {loss}"
         if is_active
-        else "It leaves the queue until resumed.",
-        "requeue": f"This attempt ends and it queues again. {loss}",
-        "resume": "It queues again, behind those that waited meanwhile.",
+        else "It leaves the queue until it is resumed.",
+        "requeue": f"This attempt ends and it is queued again. {loss}",
+        "resume": "It is queued again, behind the workloads that have waited in the meantime.",
     }[verb].strip()

@@ -1,1 +1,1 @@
-"""Who runs where: quota, order, gangs, placement, preemption. Pure: a frozen snapshot in, decisions out."""
+"""What runs where: quota, order, gangs, placement, preemption. Pure: a frozen snapshot in, decisions out."""

@@ -35,18 +35,32 @@ class Part:
     arguments: Sequence[str]
 
 
+NO_KUBERNETES = ("-m", "not nightly and not kubernetes")
+BROWSERS = (
+    "accounts", "browser", "headers", "hostile_pages", "keyboard", "pictures", "queue_drag", "signed_out", "silence",
+)  # fmt: skip
+# The longest first, and what waits for processes of its own beside what computes.
 LONG = (
-    Part("flows of processes and browsers", ("tests/flows",)),
     Part("runs at random", ("tests/chaos",)),
-    Part("the product on Postgres", ("tests/controlplane", "--database=postgres")),
+    Part("flows of processes", ("tests/flows", *(f"--ignore=tests/flows/test_{name}.py" for name in BROWSERS))),
     Part("the commands of the documents", ("tests/documents",)),
+    Part("flows of browsers", tuple(f"tests/flows/test_{name}.py" for name in BROWSERS)),
+    Part("the product on Postgres", ("tests/controlplane", "--database=postgres", *NO_KUBERNETES)),
 )
 SHORT = (
-    Part("the product on SQLite", ("tests/controlplane", "-m", "not nightly and not any_database")),
+    Part("the product on SQLite", ("tests/controlplane", "-m", f"{NO_KUBERNETES[1]} and not any_database")),
     Part("the cores", ("tests/autoscaler", "tests/gpushare", "tests/invariants", "tests/scheduler")),
 )
-FOLDERS = sorted({one for part in (*LONG, *SHORT) for one in part.arguments if one.startswith("tests/")})
-PARTS = (*LONG, Part("all else", ("tests", *(f"--ignore={folder}" for folder in FOLDERS))), *SHORT)
+# One server for all of these, which ends with them: even when nobody asks it takes a twentieth of a core.
+KUBERNETES = Part(
+    "all on a real Kubernetes",
+    ("tests", "--ignore=tests/flows", "--ignore=tests/documents", "-m", "kubernetes and not nightly"),
+)
+FOLDERS = sorted(
+    {"/".join(one.split("/")[:2]) for part in (*LONG, *SHORT) for one in part.arguments if one.startswith("tests/")}
+)
+REST = Part("all else", ("tests", *(f"--ignore={folder}" for folder in FOLDERS), *NO_KUBERNETES))
+PARTS = (*LONG, KUBERNETES, REST, *SHORT)
 
 
 class Run:

@@ -4,6 +4,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ import httpx
 
 from controlplane.signin import configuration
 from tests.oidc_provider import CLIENT, SECRET
-from tests.servers import ROOT, environment, free_port, running, wait_until
+from tests.servers import ROOT, answers, environment, free_port, running, wait_until
+
+
+@cache
+def http() -> httpx.Client:
+    """One client for all tests: each reads all certificates of the machine when it is made."""
+    return httpx.Client()
 
 
 @dataclass
@@ -42,19 +49,23 @@ class IdentityProvider:
     def person(self, name: str = "", *groups: str, **claims: Any) -> None:
         """Who signs in next; "" is somebody who refuses."""
         known = {"sub": f"id-of-{name}", "preferred_username": name, "email": f"{name}@example.com", "groups": groups}
-        httpx.post(f"{self.issuer}/test/person", json={**known, **claims} if name else {}).raise_for_status()
+        http().post(f"{self.issuer}/test/person", json={**known, **claims} if name else {}).raise_for_status()
+
+    def forget(self) -> None:
+        """Forget all that was said and asked."""
+        http().post(f"{self.issuer}/test/forget").raise_for_status()
 
     def drop(self, *names: str) -> None:
         """Have these people, and no others, have no account any more."""
-        httpx.post(f"{self.issuer}/test/drop", json=[f"id-of-{name}" for name in names]).raise_for_status()
+        http().post(f"{self.issuer}/test/drop", json=[f"id-of-{name}" for name in names]).raise_for_status()
 
     def fault(self, name: str) -> None:
         """Make ID tokens wrong in this way from now on."""
-        httpx.post(f"{self.issuer}/test/fault", json=name).raise_for_status()
+        http().post(f"{self.issuer}/test/fault", json=name).raise_for_status()
 
     def asked(self) -> list[dict[str, str]]:
         """What authorize was asked so far."""
-        found: list[dict[str, str]] = httpx.get(f"{self.issuer}/test/asked").json()
+        found: list[dict[str, str]] = http().get(f"{self.issuer}/test/asked").json()
         return found
 
 
@@ -65,12 +76,10 @@ def identity_provider(folder: Path) -> Iterator[IdentityProvider]:
     command = [sys.executable, "-m", "tests.oidc_provider", str(port)]
     issuer = f"http://127.0.0.1:{port}"
 
-    def answers() -> bool:
+    def is_ready() -> bool:
         assert process.poll() is None, log.read_text()
-        with contextlib.suppress(httpx.TransportError):
-            return httpx.get(f"{issuer}/keys").status_code == 200
-        return False
+        return answers(f"{issuer}/keys")
 
     with running(command, log=log, env={**environment(folder), "PYTHONPATH": str(ROOT)}) as process:
-        wait_until(answers, issuer, 30)
+        wait_until(is_ready, issuer, 30)
         yield IdentityProvider(issuer)

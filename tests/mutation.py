@@ -11,7 +11,7 @@ What was seen is kept in the cache (tests/mutation_memory.py), so that an interr
 
 Prints each survivor, and the score of each file or group; ends with 1 if one is under `LEAST` percent, or if a survivor
 of the product is not explained in `tests/mutants_that_survive.txt`.
-`python -m tests.mutation product` measures one set, `... scheduler/gang.py` one file of the ledger.
+`python -m tests.mutation product` measures one set, `... scheduler/fit/gang.py` one file of the ledger.
 """
 
 import functools

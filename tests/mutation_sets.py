@@ -22,7 +22,12 @@ class Set:
     drawn: int | None = None  # mutants in all, the same number of each group; None: every one
 
 
-LEDGER_FILES = ("gpushare/packing.py", "scheduler/gang.py", "scheduler/quota.py", "scheduler/victims.py")
+LEDGER_FILES = (
+    "gpushare/packing.py",
+    "scheduler/fit/gang.py",
+    "scheduler/quota/tree.py",
+    "scheduler/preemption/victims.py",
+)
 LEDGER = Set(
     {file: (file,) for file in LEDGER_FILES},
     # Worlds as text: they take milliseconds, so all of them can look at each mutant.
@@ -47,13 +52,17 @@ LONG_FILES = (
 )
 PRODUCT = Set(
     {
-        "services": ("controlplane/services/*.py", "controlplane/lifecycle/*.py"),
+        "services": ("controlplane/services/**/*.py", "controlplane/lifecycle/*.py"),
         "authorization": (
-            "controlplane/authorization.py",
-            "controlplane/queries/access.py",
+            "controlplane/security/authorization.py",
+            "controlplane/queries/accounts/access.py",
             "controlplane/api/auth*.py",
         ),
-        "parsers": ("controlplane/api/parsers.py", "controlplane/jobfile.py", "controlplane/jobrules.py"),
+        "parsers": (
+            "controlplane/api/parsers.py",
+            "controlplane/jobspec/jobfile.py",
+            "controlplane/jobspec/jobrules.py",
+        ),
         "pods": (
             "controlplane/cluster/kubernetes/pods.py",
             "controlplane/cluster/kubernetes/seen.py",

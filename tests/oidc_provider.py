@@ -30,6 +30,10 @@ class Provider(ThreadingHTTPServer):
         self.issuer = f"http://127.0.0.1:{self.server_address[1]}"
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.stranger = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nobody, as at the start; the keys stay."""
         self.person: dict[str, Any] = {}
         self.fault = ""
         self.codes: dict[str, dict[str, str]] = {}
@@ -99,6 +103,9 @@ class Answers(BaseHTTPRequestHandler):
                 self.say({})
             case "/test/drop":
                 self.server.dropped = json.loads(raw)
+                self.say({})
+            case "/test/forget":
+                self.server.forget()
                 self.say({})
             case "/test/fault":
                 self.server.fault = json.loads(raw)

@@ -5,11 +5,14 @@ carry or that `scripts/get` put into the cache; none needs root. What is absent 
 tests/conftest.py turns into a skip with its name, or under WEFT_REQUIRE_ALL=1 into a failure.
 """
 
+import contextlib
+import http.client
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from controlplane.testbed import chromium
 from controlplane.testbed.postgres import create_database, drop_database, find_postgres, postgres
@@ -44,6 +47,21 @@ SECRET_KEY = "known to everyone, for tests only: " + "x" * 32
 
 CHROMIUM_FLAGS = chromium.FLAGS
 find_chromium = chromium.find
+
+
+def answers(url: str, seconds: float = 30.0) -> bool:
+    """Whether a server on loopback answers a GET with 200.
+
+    For those who ask again and again: a client of httpx first reads all certificates, 20 ms of CPU for each look.
+    """
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=seconds)
+    with contextlib.closing(connection):
+        try:
+            connection.request("GET", parts.path or "/")
+            return connection.getresponse().status == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
 
 
 def must_have_all() -> bool:

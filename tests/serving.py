@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import uvicorn
 from django.db import connection
 
-from controlplane import asgi, wake
+from controlplane import asgi
+from controlplane.runtime import wake
 from tests.servers import free_port, wait_until
 
 

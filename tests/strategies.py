@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from gpushare.gpu import WHOLE, Share
-from scheduler.snapshot import Node, Snapshot
-from scheduler.team import Quota, Team, Use
-from scheduler.workload import Ask, Assignment, Gang, Kind, Level, Phase, Role, Topology, Workload
+from scheduler.model.snapshot import Node, Snapshot
+from scheduler.model.team import Quota, Team, Use
+from scheduler.model.workload import Ask, Assignment, Gang, Kind, Level, Phase, Role, Topology, Workload
 
 AT = 100_000.0
 SMALL_NODE_CORES, NODE_MEMORY = 16_000, 64_000

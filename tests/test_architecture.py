@@ -5,9 +5,12 @@ import hashlib
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 from controlplane.testbed import programs
@@ -16,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("gpushare", "scheduler", "autoscaler", "controlplane", "frontend")
 MOST_LINES_IN_FILE = 400
 MOST_LINES_IN_FUNCTION = 60
+MAX_MODULES_IN_FOLDER = 25
 VENDOR = ROOT / "frontend" / "static" / "frontend" / "vendor"
 
 
@@ -33,10 +37,31 @@ def tracked(*patterns: str) -> list[Path]:
     return [ROOT / name for name in listed.stdout.split("\0") if name]
 
 
+def test_no_replay_moves_a_workload_to_another_phase_itself() -> None:
+    """The life cycle does, by the one engine (simulator/replay/engine.py). An episode only says how its work comes."""
+    movers = {
+        path.name
+        for path in (ROOT / "controlplane" / "simulator" / "replay").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("replace", "Workload")
+        and any(keyword.arg in ("phase", "placement") for keyword in node.keywords)
+    }
+    assert movers == {"episode.py", "memory.py"}  # memory.py turns the life cycle's row into the scheduler's workload
+
+
 def test_imports_keep_the_contracts() -> None:
     command = [Path(sys.executable).parent / "lint-imports", "--no-logo"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    graph = grimp.build_graph(*PACKAGES, "weft", cache_dir=None)
+    sorter = TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+    sorter.prepare()  # raises CycleError with the circle
+    assert "scheduler.cycle.round" in graph.modules
 
 
 def test_no_file_is_too_long() -> None:
@@ -44,6 +69,13 @@ def test_no_file_is_too_long() -> None:
     too_long = [f"{path.relative_to(ROOT)}: {n} lines" for path, n in lengths.items() if n > MOST_LINES_IN_FILE]
     assert lengths
     assert not too_long, f"more than {MOST_LINES_IN_FILE} lines:\n" + "\n".join(too_long)
+
+
+def test_no_folder_has_too_many_modules() -> None:
+    counted = Counter(path.parent.relative_to(ROOT) for path in sources())
+    too_full = {str(folder): count for folder, count in counted.items() if count > MAX_MODULES_IN_FOLDER}
+    assert Path("scheduler/cycle") in counted
+    assert not too_full, f"more than {MAX_MODULES_IN_FOLDER} modules: group them by subject: {too_full}"
 
 
 def test_no_function_is_too_long() -> None:

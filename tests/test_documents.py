@@ -75,7 +75,7 @@ def test_every_document_that_text_names_is_in_the_repository() -> None:
 @pytest.mark.parametrize("text", ["see reliability.md", "(design/algorithms.md 3.2)", "docs/cli.md#nothing", "../x.md"])
 def test_a_document_that_is_not_there_is_found(text: str) -> None:
     ((name, anchor),) = NAMED.findall(text)
-    assert unknown_document("scheduler/cost.py", name, anchor)
+    assert unknown_document("scheduler/preemption/cost.py", name, anchor)
 
 
 def test_no_text_names_an_issue_that_its_reader_cannot_look_up() -> None:

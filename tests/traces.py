@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from controlplane.simulator import catalogue
+from controlplane.simulator.worlds import catalogue
 from controlplane.testbed.processes import MissingError
 from tests.servers import ROOT
 

@@ -48,10 +48,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpushare.gpu import WHOLE, Share
-from scheduler.decision import Decision, Evict, EvictReason, Place, Reason, Shrink, Wait
-from scheduler.snapshot import Node, Snapshot
-from scheduler.team import Budget, Quota, Team, Use
-from scheduler.workload import (
+from scheduler.model.decision import Decision, Evict, EvictReason, Place, Reason, Shrink, Wait
+from scheduler.model.snapshot import Node, Snapshot
+from scheduler.model.team import Budget, Quota, Team, Use
+from scheduler.model.workload import (
     LEAVING,
     Ask,
     Assignment,

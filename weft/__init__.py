@@ -1,37 +1,44 @@
-"""`from weft import Client`: the Python SDK (re-exported from controlplane.client)."""
+"""`from weft import Client`: the Python SDK.
 
-from controlplane.client.answers import (
-    Applied,
-    Budget,
-    Cost,
-    Diff,
-    Eta,
-    Event,
-    Explanation,
-    LogLine,
-    Logs,
-    Me,
-    Node,
-    NodePool,
-    Preview,
-    PriorityClass,
-    Quota,
-    Team,
-    TeamShare,
-    Token,
-    Workload,
-)
-from controlplane.client.client import Client
-from controlplane.client.errors import (
-    Conflict,
-    FieldError,
-    NotFound,
-    NotReachable,
-    NotSignedIn,
-    WaitTimeout,
-    WeftError,
-)
-from controlplane.client.transport import Retries
+A name is loaded when it is asked for, so that the command line starts without the HTTP client.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.answers import (
+        Applied,
+        Budget,
+        Cost,
+        Diff,
+        Eta,
+        Event,
+        Explanation,
+        LogLine,
+        Logs,
+        Me,
+        Node,
+        NodePool,
+        Preview,
+        PriorityClass,
+        Quota,
+        Team,
+        TeamShare,
+        Token,
+        Workload,
+    )
+    from weft.client import Client
+    from weft.errors import (
+        Conflict,
+        FieldError,
+        NotFound,
+        NotReachable,
+        NotSignedIn,
+        WaitTimeout,
+        WeftError,
+    )
+    from weft.transport import Retries
 
 __all__ = [
     "Applied",
@@ -63,3 +70,39 @@ __all__ = [
     "WeftError",
     "Workload",
 ]
+_WHERE = {
+    "answers": (
+        "Applied",
+        "Budget",
+        "Cost",
+        "Diff",
+        "Eta",
+        "Event",
+        "Explanation",
+        "LogLine",
+        "Logs",
+        "Me",
+        "Node",
+        "NodePool",
+        "Preview",
+        "PriorityClass",
+        "Quota",
+        "Team",
+        "TeamShare",
+        "Token",
+        "Workload",
+    ),
+    "client": ("Client",),
+    "errors": ("Conflict", "FieldError", "NotFound", "NotReachable", "NotSignedIn", "WaitTimeout", "WeftError"),
+    "transport": ("Retries",),
+}
+_MODULE = {name: module for module, names in _WHERE.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for (PEP 562)."""
+    if name not in _MODULE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"weft.{_MODULE[name]}"), name)
+    globals()[name] = found
+    return found

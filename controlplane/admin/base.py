@@ -18,7 +18,7 @@ from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from controlplane.queries import changes
+from controlplane.queries.audit import changes
 from controlplane.services.errors import Refused
 from gpushare.gpu import WHOLE
 
@@ -96,7 +96,7 @@ class ServiceAdmin(ModelAdmin):
     actions = None
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """The form, knowing who asks."""
+        """The form, with the user as its actor."""
         made = super().get_form(request, obj, change, **kwargs)
         return type(made.__name__, (made,), {"actor": request.user.get_username()})
 
@@ -121,7 +121,7 @@ class ServiceAdmin(ModelAdmin):
         return None
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
-        """Who changed what, whoever did it and by whichever door, each value before and after."""
+        """Each change with its user, by the console, pages or REST, and each value before and after."""
         row = self.get_object(request, unquote(object_id))
         about = None if row is None or not self.has_view_permission(request, row) else self.told_of(row)
         if about is None:
@@ -129,7 +129,7 @@ class ServiceAdmin(ModelAdmin):
             return usual
         context = {
             **self.admin_site.each_context(request),
-            "title": f"What happened to {row}",
+            "title": f"History of {row}",
             "opts": self.opts,
             "object": row,
             "changes": changes.told(about, HISTORY),
@@ -146,7 +146,7 @@ class Kept(ServiceAdmin):
     """Rows that stay, because accounts refer to them."""
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody may."""
+        """No user may."""
         return False
 
 
@@ -163,11 +163,11 @@ class ReadOnly(ModelAdmin):
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody may."""
+        """No user may."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody may."""
+        """No user may."""
         return False
 
 

@@ -1,4 +1,4 @@
-"""What people are told, to read: addresses of webhooks are their teams' to change."""
+"""Notifications, to read: only a team changes the address of its webhook."""
 
 from typing import Any
 
@@ -31,13 +31,13 @@ class DeliveryAdmin(ReadOnly):
 
     @admin.display(description="To")
     def to(self, row: Any) -> str:
-        """The webhook, or whose mail it is."""
+        """The webhook, or the user that gets the mail."""
         return str(row.webhook or row.notice.user)
 
 
 @admin.register(NotificationRule)
 class RuleAdmin(ReadOnly):
-    """Who is told of what."""
+    """The event types that users and webhooks are notified of."""
 
     list_display = ("matter", "user", "team", "webhook", "by_mail", "created_at")
     list_filter = ("matter", "by_mail")
@@ -47,7 +47,7 @@ class RuleAdmin(ReadOnly):
 
 @admin.register(Notice)
 class NoticeAdmin(ReadOnly):
-    """What users were told."""
+    """The notices of users."""
 
     list_display = ("title", "user", "matter", "team", "at", "read_at")
     list_filter = ("matter",)

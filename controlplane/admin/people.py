@@ -15,20 +15,22 @@ from unfold.widgets import UnfoldAdminPasswordWidget
 
 from controlplane.admin.base import Kept, ReadOnly, ServiceForm
 from controlplane.models import Token, User
-from controlplane.services import people, second_step, tokens
+from controlplane.services.accounts import people, tokens, two_factor
 
 
 class UserForm(ServiceForm):
     """One account."""
 
     new_password = forms.CharField(
-        required=False, widget=UnfoldAdminPasswordWidget, help_text="At least 10 characters. Empty: stays as it is."
+        required=False,
+        widget=UnfoldAdminPasswordWidget,
+        help_text="At least 10 characters. Leave it empty to keep the password.",
     )
 
     lost_second_step = forms.BooleanField(
         required=False,
-        label="Take the second step away",
-        help_text="For who has lost both the authenticator app and the recovery codes.",
+        label="Turn two-factor authentication off",
+        help_text="For a user who has lost both the authenticator app and the recovery codes.",
     )
 
     sign_out = forms.BooleanField(
@@ -36,14 +38,14 @@ class UserForm(ServiceForm):
     )
 
     end_tokens = forms.BooleanField(
-        required=False, label="End all tokens", help_text="Of the CLI, CI and scripts. Sessions stay."
+        required=False, label="End all tokens", help_text="Tokens of the CLI, CI and scripts. Sessions stay."
     )
 
     class Meta:
         model = User
         fields = ("username", "email", "is_active", "is_superuser")
         labels = {"is_superuser": "Platform admin", "is_active": "May sign in"}
-        help_texts = {"is_superuser": "May do everything, quotas and this console included.", "is_active": ""}
+        help_texts = {"is_superuser": "May do everything, including quotas and this console.", "is_active": ""}
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
         """Create or change the account."""
@@ -66,7 +68,7 @@ class UserForm(ServiceForm):
             actor=self.actor,
         )
         if given["lost_second_step"]:
-            second_step.take_away(user=changed, actor=self.actor)
+            two_factor.take_away(user=changed, actor=self.actor)
         if given["sign_out"]:
             people.end_sessions(user=changed, actor=self.actor)
         if given["end_tokens"]:
@@ -78,10 +80,10 @@ class UserForm(ServiceForm):
         return "new_password" if name == "password" else name
 
     def clean_lost_second_step(self) -> bool:
-        """Only who has one can lose it."""
+        """Only a user with two-factor authentication can lose it."""
         lost: bool = self.cleaned_data["lost_second_step"]
-        if lost and (self.instance.pk is None or not second_step.is_on(self.instance)):
-            raise forms.ValidationError("There is no second step to take away.")
+        if lost and (self.instance.pk is None or not two_factor.is_on(self.instance)):
+            raise forms.ValidationError("Two-factor authentication is not on for this user.")
         return lost
 
 
@@ -101,7 +103,7 @@ class UserAdmin(Kept):
         return ("username",) if obj else ()
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """Accounts are changed only by who gave the password or a code again in the last five minutes."""
+        """Accounts are changed only by an admin that gave the password or a code again in the last five minutes."""
         if settings.REAUTHENTICATE:
             from allauth.account.internal.flows.reauthentication import raise_if_reauthentication_required
             from allauth.core.exceptions import ReauthenticationRequired
@@ -113,7 +115,7 @@ class UserAdmin(Kept):
                     raise
                 # allauth would keep the form in the session until then, and a new password in it.
                 messages.warning(
-                    request, "Nothing was saved: you were asked for your password first. Fill it in again."
+                    request, "Nothing was saved, because you had to enter your password first. Fill in the form again."
                 )
                 return redirect(f"{reverse('account_reauthenticate')}?{urlencode({'next': request.path})}")
         return super().changeform_view(request, *args, **kwargs)
@@ -121,7 +123,7 @@ class UserAdmin(Kept):
 
 @admin.register(Token)
 class TokenAdmin(ReadOnly):
-    """API tokens: who has one, and when it was used. Never the token itself."""
+    """API tokens: their users, and when they were used. Never the token itself."""
 
     list_display = ("name", "user", "issuer", "scope", "team", "prefix", "created_at", "expires_at", "last_used_at")
     fields = list_display

@@ -15,11 +15,11 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from controlplane.admin.base import ReadOnly, ServiceForm
+from controlplane.domain.policy import Change, Policy, problems, shown
+from controlplane.domain.policyfields import MOST, PARTS, Field, figure, known_fields
 from controlplane.models import PolicyVersion
-from controlplane.policy import Change, Policy, problems, shown
-from controlplane.policyfields import MOST, PARTS, Field, figure, known_fields
-from controlplane.queries import policies
-from controlplane.services import policy
+from controlplane.queries.scheduling import policies
+from controlplane.services.scheduling import policy
 
 BREAK = SafeString("<br>")
 TITLES = {"scheduling": "Scheduling", "scaling": "Replicas of services"}
@@ -72,8 +72,8 @@ class PolicyForm(ServiceForm):
     class Meta:
         model = PolicyVersion
         fields = ("comment",)
-        labels = {"comment": "Why"}
-        help_texts = {"comment": "One line for those who read the history."}
+        labels = {"comment": "Reason"}
+        help_texts = {"comment": "One line for readers of the history."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -84,7 +84,7 @@ class PolicyForm(ServiceForm):
         source = str(self.initial.pop("from", ""))
         if source.isdigit() and (row := policies.row(int(source))) is not None:
             base = Policy.stored(row["settings"])
-            self.initial["comment"] = f"As version {source}" if row["version"] else "As the defaults"
+            self.initial["comment"] = f"As version {source}" if row["version"] else "The default settings"
         values = base.to_dict()
         for field in known_fields():
             value = values[field.part][field.name]
@@ -124,7 +124,7 @@ Form = type("Form", (PolicyForm,), {field_name(field): _form_field(field) for fi
 class PolicyAdmin(ReadOnly):
     """The scheduling policy's versions; the newest is in force. A new one begins as the one in force."""
 
-    empty_sentence = "The settings are those that Weft comes with; the first version is the first change of them."
+    empty_sentence = "The default settings are in use. The first change makes the first version."
 
     form = Form
     list_display = ("id", "at", "author", "comment", "changed")
@@ -147,7 +147,7 @@ class PolicyAdmin(ReadOnly):
         return [(None, {"fields": ("comment", "seen")}), *parts]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """The form, knowing who asks."""
+        """The form, with the user as its actor."""
         made = super().get_form(request, obj, change, **kwargs)
         return type(made.__name__, (made,), {"actor": request.user.get_username()})
 
@@ -156,15 +156,15 @@ class PolicyAdmin(ReadOnly):
         saved, _ = form.carry_out()
         obj.__dict__.update(saved.__dict__)
 
-    @admin.display(description="Changed against the version before")
+    @admin.display(description="Changes from the version before")
     def changed(self, row: PolicyVersion) -> str:
         """The difference, a line each."""
         return _lines(policies.changes_of(row), "Nothing")
 
-    @admin.display(description="Changed since, up to the one in force")
+    @admin.display(description="Changes since, up to the current version")
     def against_the_one_in_force(self, row: PolicyVersion) -> str:
         """What is other now."""
-        return _lines(policies.since(row), "Nothing: these settings are in force")
+        return _lines(policies.since(row), "Nothing: this is the current version")
 
     @admin.display(description="All settings")
     def settings(self, row: PolicyVersion) -> str:

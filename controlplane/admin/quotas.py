@@ -4,36 +4,42 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.db.models import Model, Q
 from django.http import HttpRequest
 
 from controlplane.admin.base import GpuField, Kept, ServiceAdmin, ServiceForm, gpus
 from controlplane.models import Budget, NodePool, PriorityClass, Quota
-from controlplane.queries import quotatrial, shares, teams
-from controlplane.services import budgets, clock, quotas
+from controlplane.queries.scheduling import quotatrial
+from controlplane.queries.tenancy import shares, teams
+from controlplane.services.scheduling import clock
+from controlplane.services.tenancy import budgets, quotas
 from gpushare.gpu import WHOLE
 
 
 class QuotaForm(ServiceForm):
     """One team in one pool."""
 
-    nominal = GpuField(label="Nominal, GPUs", help_text="What the team owns. It gets these back from whoever borrows.")
+    nominal = GpuField(
+        label="Nominal, GPUs",
+        help_text="The quota of the team. The team gets these GPUs back from teams that borrow them.",
+    )
     borrowing_limit = GpuField(
         label="Borrowing limit, GPUs",
         required=False,
         empty="no limit",
-        help_text="Most it may hold beyond nominal. Empty: no limit.",
+        help_text="How much it may use beyond the nominal quota. Empty: no limit.",
     )
     lending_limit = GpuField(
         label="Lending limit, GPUs",
         required=False,
         empty="all of it",
-        help_text="Most that others may borrow of it. Empty: all of it.",
+        help_text="How much of it other teams may borrow. Empty: all of it.",
     )
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
     confirmed = forms.BooleanField(
-        label="Save it all the same", required=False, help_text="Asked only where the quota is odd or touches others."
+        label="Save anyway", required=False, help_text="Needed only if the quota is unusual or affects other teams."
     )
 
     class Meta:
@@ -41,7 +47,7 @@ class QuotaForm(ServiceForm):
         fields = ("team", "pool", "nominal", "borrowing_limit", "lending_limit", "weight", "version", "confirmed")
 
     def clean(self) -> dict[str, Any]:
-        """Once the service would take it: what is odd, and whom it touches, is shown before it is saved."""
+        """What is unusual, and which teams are affected, is shown before the quota is saved."""
         cleaned = super().clean()
         if not self.errors and not cleaned.get("confirmed"):
             for field, sentence in self._doubts(cleaned):
@@ -60,12 +66,13 @@ class QuotaForm(ServiceForm):
         told += [
             (
                 "confirmed",
-                f"{one.team} holds {one.held / WHOLE:g} GPUs and would be entitled to {one.after / WHOLE:g} instead of "
-                f"{one.before / WHOLE:g}: {one.reclaimable / WHOLE:g} of them may be taken back.",
+                f"{one.team} has {one.held / WHOLE:g} GPUs allocated and would be entitled to "
+                f"{one.after / WHOLE:g} instead of {one.before / WHOLE:g}: "
+                f"{one.reclaimable / WHOLE:g} GPUs may be reclaimed.",
             )
             for one in losers
         ]
-        return [*told, ("confirmed", "Tick to save it all the same, or change it.")] if told else []
+        return [*told, ("confirmed", "Tick to save it anyway, or change it.")] if told else []
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
         """Set the quota, if it is still the one that was shown."""
@@ -85,12 +92,12 @@ class QuotaForm(ServiceForm):
 
 @admin.register(Quota)
 class QuotaAdmin(ServiceAdmin):
-    """Who owns how much."""
+    """The quota of each team in each pool."""
 
     form = QuotaForm
     nominal_gpus = gpus("nominal", "Nominal")
     borrowing_gpus = gpus("borrowing_limit", "May borrow", "no limit")
-    lending_gpus = gpus("lending_limit", "Lends", "all")
+    lending_gpus = gpus("lending_limit", "May lend", "all")
     list_display = ("team", "pool", "nominal_gpus", "borrowing_gpus", "lending_gpus", "weight", "balance")
     list_filter = ("pool", "team")
     list_select_related = ("team", "pool")
@@ -114,7 +121,7 @@ class QuotaAdmin(ServiceAdmin):
     def balance(self, row: Quota) -> str:
         """What the pool has and what is promised of it."""
         pool = self._pools[row.pool.name]
-        sentence = f"{pool.nominal / WHOLE:g} of {pool.capacity / WHOLE:g} GPUs owned"
+        sentence = f"{pool.nominal / WHOLE:g} of {pool.capacity / WHOLE:g} GPUs in nominal quotas"
         if pool.promised_too_much:
             sentence += f": nominal quotas exceed the pool by {pool.promised_too_much / WHOLE:g} GPUs"
         return sentence
@@ -124,7 +131,7 @@ class QuotaAdmin(ServiceAdmin):
         return Q(kind__in=("QuotaChanged", "QuotaRemoved"), team=row.team.name, name=row.pool.name)
 
     def delete_model(self, request: HttpRequest, obj: Quota) -> None:
-        """Take it away, through the service."""
+        """Remove it, through the service."""
         quotas.remove(quota=obj, actor=request.user.get_username())
 
 
@@ -133,12 +140,13 @@ class BudgetForm(ServiceForm):
 
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
     accept_used_up = forms.BooleanField(
-        label="Save it all the same", required=False, help_text="Asked only where as much is used already."
+        label="Save anyway", required=False, help_text="Needed only if that much is already used."
     )
 
     class Meta:
         model = Budget
         fields = ("team", "period", "gpu_hours", "is_hard", "version", "accept_used_up")
+        help_texts = {"is_hard": "When the budget is used up, nothing new starts; otherwise there is only a notice."}
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
         """Set the budget, if it is still the one that was shown."""
@@ -160,7 +168,7 @@ class BudgetForm(ServiceForm):
 
 @admin.register(Budget)
 class BudgetAdmin(ServiceAdmin):
-    """Who may use how many GPU hours."""
+    """The GPU hours of each team."""
 
     form = BudgetForm
     list_display = ("team", "period", "gpu_hours", "is_hard", "state")
@@ -188,7 +196,7 @@ class BudgetAdmin(ServiceAdmin):
         return Q(kind__startswith="Budget", team=row.team.name, name=row.period)
 
     def delete_model(self, request: HttpRequest, obj: Budget) -> None:
-        """Take it away, through the service."""
+        """Remove it, through the service."""
         budgets.remove(budget=obj, actor=request.user.get_username())
 
 
@@ -235,6 +243,7 @@ class PoolForm(ServiceForm):
     class Meta:
         model = NodePool
         fields = ("name", "gpu_model", "price_per_gpu_hour")
+        labels = {"price_per_gpu_hour": f"Price per GPU-hour, {settings.CURRENCY}"}
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
         """Create or change it."""

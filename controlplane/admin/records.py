@@ -1,4 +1,4 @@
-"""What happened: events, cycles, leases and the outbox, to read."""
+"""History: events, cycles, leases and the outbox, to read."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +17,7 @@ def cluster_time(row: Any) -> str:
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnly):
-    """Who asked for what; `manage.py audit log` checks that no row was changed."""
+    """Each request with its user; `manage.py audit log` checks that no row was changed."""
 
     list_display = ("number", "at", "actor", "address", "method", "path", "outcome", "kind", "team", "name")
     list_filter = ("outcome", "kind")
@@ -37,7 +37,7 @@ class EventAdmin(ReadOnly):
     list_display = (cluster_time, "kind", "team", "name", "reason", "message", "actor")
     list_filter = ("kind",)
     search_fields = ("name", "actor")
-    search_help_text = "A workload's name, or who did it"
+    search_help_text = "A workload's name, or a user"
     ordering = ("-id",)
     fields = (
         "at", "cluster_at", "actor", "kind", "team", "workload", "name", "phase", "reason", "message", "cycle", "data",
@@ -56,7 +56,7 @@ class CycleAdmin(ReadOnly):
 
 @admin.register(Lease)
 class LeaseAdmin(ReadOnly):
-    """Who runs which loop."""
+    """The process that runs each loop."""
 
     list_display = ("name", "holder", "epoch", "expires_at")
     fields = list_display

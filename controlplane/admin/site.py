@@ -1,4 +1,4 @@
-"""Who may enter, and by which door: the pages' own sign-in, for platform admins only."""
+"""The console is for platform admins only, who sign in on the pages."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from controlplane.queries import access
+from controlplane.queries.accounts import access
 
 
 def _has_permission(request: HttpRequest) -> bool:
@@ -44,15 +44,15 @@ admin.site.password_change = _password_change  # type: ignore[method-assign,assi
 admin.site.login = _login  # type: ignore[method-assign]
 admin.site.index_title = "Platform admin"
 admin.site.unregister(Group)  # roles are memberships of teams
-# allauth's tables hold secrets and identities: nobody edits them by hand.
+# allauth's tables hold secrets and identities: they are not edited by hand.
 admin.site.unregister([one for one in admin.site._registry if one.__module__.startswith("allauth.")])
 
 
 SECTIONS = (
-    ("Who owns what", ("quota", "nodepool", "priorityclass", "policyversion")),
+    ("Quotas", ("quota", "nodepool", "priorityclass", "policyversion")),
     ("People", ("team", "membership", "groupmapping", "user", "token")),
-    ("Telling people", ("webhook", "delivery", "notificationrule", "notice")),
-    ("What happened", ("auditentry", "event", "cycle", "action", "lease", "audit", "startforecast")),
+    ("Notifications", ("webhook", "delivery", "notificationrule", "notice")),
+    ("History", ("auditentry", "event", "cycle", "action", "lease", "audit", "startforecast")),
 )
 
 

@@ -9,7 +9,8 @@ from django.http import HttpRequest
 
 from controlplane.admin.base import Kept, ServiceAdmin, ServiceForm
 from controlplane.models import GroupMapping, Membership, PodSecurity, Role, Team
-from controlplane.services import groups, members, teams
+from controlplane.services.accounts import groups, members
+from controlplane.services.tenancy import teams
 
 
 class TeamForm(ServiceForm):
@@ -65,7 +66,7 @@ class MembershipForm(ServiceForm):
         fields = ("user", "team", "role")
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
-        """Let somebody in, or change the role."""
+        """Add a member, or change the role."""
         user = self.cleaned_data.get("user") or self.instance.user
         team = self.cleaned_data.get("team") or self.instance.team
         role = Role(self.cleaned_data["role"])
@@ -78,7 +79,7 @@ class MembershipForm(ServiceForm):
 
 @admin.register(Membership)
 class MembershipAdmin(ServiceAdmin):
-    """Who may do what where."""
+    """The roles of users in teams."""
 
     form = MembershipForm
     list_display = ("user", "team", "role", "source")
@@ -97,7 +98,7 @@ class MembershipAdmin(ServiceAdmin):
         return Q(kind__in=kinds, team=row.team.name, data__user=row.user.get_username())
 
     def delete_model(self, request: HttpRequest, obj: Membership) -> None:
-        """Take somebody out, through the service."""
+        """Remove a member, through the service."""
         members.remove(team=obj.team, user=obj.user, actor=request.user.get_username())
 
 

@@ -1,4 +1,4 @@
-"""Who asks: a bearer token, or the session of the pages (with CSRF)."""
+"""How a request is authenticated: a bearer token, or the session of the pages (with CSRF)."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework import authentication, exceptions
 from rest_framework.request import Request
 
-from controlplane.services import second_step, tokens
+from controlplane.services.accounts import tokens, two_factor
 
 _FORM = "Write it as `Authorization: Bearer TOKEN`."
 
@@ -22,14 +22,14 @@ class TokenAuthentication(authentication.BaseAuthentication):
             return None
         scheme, _, secret = header.partition(" ")
         if scheme.lower() != "bearer" or not secret or " " in secret:
-            raise exceptions.AuthenticationFailed(f"The Authorization header is not one of ours. {_FORM}")
+            raise exceptions.AuthenticationFailed(f"The Authorization header has an unknown form. {_FORM}")
         token = tokens.owner(secret)
         if token is None:
             raise exceptions.AuthenticationFailed(
                 "The token is unknown, expired or revoked. POST /api/v1/login gives a new one."
             )
-        if second_step.is_missing(token.user):
-            raise exceptions.AuthenticationFailed(second_step.NEEDED)
+        if two_factor.is_missing(token.user):
+            raise exceptions.AuthenticationFailed(two_factor.NEEDED)
         token.user.via = token
         return token.user, token
 

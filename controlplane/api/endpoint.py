@@ -18,12 +18,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from controlplane.api import missing
 from controlplane.api.errors import CONTENT_TYPE
 from controlplane.api.pagination import DEFAULT_SIZE, MOST_SIZE, page, part
 from controlplane.api.refusals import Faulty
 from controlplane.api.serializers.problem import Problem
-from controlplane.queries import access
-from controlplane.shapes import BAD, Faults, FieldError, Flag, Items, Shape, Text, Whole, shown
+from controlplane.jobspec.shapes import BAD, Faults, FieldError, Flag, Items, Shape, Text, Whole, shown
+from controlplane.queries.accounts import access
 
 if TYPE_CHECKING:
     from controlplane.models import Team, User
@@ -129,7 +130,7 @@ class Declared(BasePermission):
                 "This token is limited. Sign in, or use a token of scope admin that is bound to no team."
             )
         if declared.least == PERSON and not access.is_whole_person(request.user):
-            raise PermissionDenied("A service account gives nobody rights or tokens. An admin of its team does.")
+            raise PermissionDenied("A service account may not grant rights or tokens. Ask an admin of its team.")
         return declared.least in (SIGNED_IN, WHOLE, PERSON) or access.is_platform_admin(request.user)
 
 
@@ -156,7 +157,9 @@ class View(APIView):
         """Check who asks and what for, before anything is done."""
         if self.declared(request) is None:
             possible = " or ".join(name for name in self.allowed_methods if name != "HEAD")
-            raise exceptions.MethodNotAllowed(str(request.method), f"{request.method} is not for here. Use {possible}.")
+            raise exceptions.MethodNotAllowed(
+                str(request.method), f"{request.method} is not allowed here. Use {possible}."
+            )
         if request.META.get("HTTP_TRANSFER_ENCODING") and not request.META.get("CONTENT_LENGTH"):
             raise LengthRequired  # the framework would take the body for empty
         super().initial(request, *args, **kwargs)
@@ -175,7 +178,7 @@ class View(APIView):
         if access.can(user, verb, team, submitter=submitter):
             return
         if not access.can(user, access.Verb.READ, team):
-            raise Http404
+            raise Http404(missing.NO_TEAM)
         raise PermissionDenied(access.LOW_ROLE.format(team=team))
 
     def team(self, verb: str, name: str) -> "Team":
@@ -183,7 +186,7 @@ class View(APIView):
         self.may(verb, name)
         found = access.team_at(name)
         if found is None:
-            raise Http404
+            raise Http404(missing.NO_TEAM)
         return found
 
     def listed(self, found: QuerySet[Any], order: str, row: Callable[[Any], dict[str, Any]]) -> Response:
@@ -218,7 +221,7 @@ def query(request: Request, parameters: Iterable[Parameter]) -> dict[str, Any]:
     faults = Faults()
     for name in request.GET:
         if name not in known:
-            listed = f"Use {', '.join(known)}." if known else "There are none here."
+            listed = f"Use {', '.join(known)}." if known else "There are no parameters here."
             faults.add(shown(name)[1:-1], f"{shown(name)[1:-1]} is not a parameter here. {listed}")
         elif len(request.GET.getlist(name)) > 1:
             faults.add(name, f"{name} is given twice. Give it once.")
@@ -249,7 +252,7 @@ def if_match(request: Request) -> int | None:
         return None
     version = text.removeprefix("W/").strip('"')
     if not (version.isascii() and version.isdigit() and len(version) < 10):
-        refuse("If-Match", 'If-Match is not an ETag of ours. Send the one of the last answer, such as "3".')
+        refuse("If-Match", 'If-Match is not a valid ETag. Send the one of the last answer, such as "3".')
     return int(version)
 
 
@@ -288,18 +291,18 @@ def _header(name: str, about: str) -> OpenApiParameter:
 
 
 _TITLES = {
-    400: "The request is not right; every fault is named.",
+    400: "The request is invalid; every error is named.",
     401: "Sign in first.",
     403: "Your role does not allow this.",
-    404: "There is no such thing, or none that you may see.",
-    406: "Only JSON is offered.",
-    409: "The present state does not allow this.",
-    410: "It is not there any more; the detail says how to go on.",
+    404: "It does not exist, or you may not see it.",
+    406: "Only JSON is available.",
+    409: "The current state does not allow this.",
+    410: "It is gone; the detail says how to continue.",
     411: "Content-Length is missing.",
     412: "It has changed since the version in If-Match.",
     413: "The body is too large.",
     415: "Send application/json.",
-    422: "Well written, but it could never be done.",
+    422: "Well-formed, but it can never be done.",
     429: "Too many requests; see Retry-After.",
-    503: "Something is not answering; see Retry-After.",
+    503: "A component does not answer; see Retry-After.",
 }

@@ -14,11 +14,12 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from controlplane.api import missing
 from controlplane.api.refusals import Faulty, Unavailable
+from controlplane.jobspec.shapes import FieldError
+from controlplane.jobspec.spec import SpecError
+from controlplane.services.accounts.logins import TooMany
 from controlplane.services.errors import Refused
-from controlplane.services.logins import TooMany
-from controlplane.shapes import FieldError
-from controlplane.spec import SpecError
 
 CONTENT_TYPE = "application/problem+json"
 BUSY_SECONDS = 1
@@ -85,12 +86,20 @@ def _described(error: Exception, context: Mapping[str, Any]) -> Described:
         case exceptions.APIException():
             return _of_framework(error)
         case Http404():
-            return document(404, "There is no such thing here. Check the address."), {}
+            return document(404, _missing(error, context)), {}
         case SuspiciousOperation():  # what Django itself refuses to read: thousands of parameters, a forged host
             return document(400, "The request cannot be read. Send fewer parameters, each as documented."), {}
         case PermissionDenied():
             return document(403, str(error) or "You may not do this. Ask an admin of the team."), {}
     return _unexpected(error, context)
+
+
+def _missing(error: Http404, context: Mapping[str, Any]) -> str:
+    """What the address names and is not there; what the view says, where the address names nothing."""
+    match = getattr(context.get("request"), "resolver_match", None)
+    told = missing.sentence(match.route, match.kwargs) if match else missing.NOTHING
+    said = error.args[0] if error.args else ""
+    return said if told == missing.NOTHING and said and isinstance(said, str) else told
 
 
 def _later(error: TooMany | Unavailable | OperationalError) -> Described:
@@ -108,13 +117,13 @@ def _later(error: TooMany | Unavailable | OperationalError) -> Described:
 def _summary(errors: tuple[FieldError, ...]) -> str:
     if len(errors) == 1:
         return errors[0].message
-    return f"{errors[0].message} And {len(errors) - 1} more." if errors else "The request is not right."
+    return f"{errors[0].message} And {len(errors) - 1} more." if errors else "The request is invalid."
 
 
 def _of_framework(error: exceptions.APIException) -> Described:
     sentences = {
         401: "Sign in: send `Authorization: Bearer TOKEN`; POST /api/v1/login gives a token.",
-        404: "There is no such thing here. Check the address.",
+        404: missing.NOTHING,
         415: "Send JSON, with Content-Type: application/json.",
     }
     headers = {}

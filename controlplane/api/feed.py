@@ -1,7 +1,7 @@
-"""Whoever waits for events of the log: one thread of this process looks twice a second, however many wait.
+"""Requests that wait for events of the log: one thread of this process looks twice a second, however many wait.
 
-Waiting costs no query and no thread of the server (asgi.Handler). Who may still wait is looked up for all at once every
-RECHECK seconds: whoever's session, token or role has ended or changed is sent away, and comes again with what they may
+Waiting costs no query and no thread of the server (asgi.Handler). Which of them may still wait is looked up for all at
+once every RECHECK seconds: one whose session, token or role has changed is answered, and comes again with what it may
 see now. One user has at most MOST_OPEN waits at once, in all processes together.
 """
 
@@ -18,10 +18,11 @@ import structlog
 from django.db import DatabaseError, close_old_connections, connection
 from rest_framework import exceptions
 
-from controlplane import atonce
-from controlplane.queries import feed, viewers
-from controlplane.queries.viewers import Viewer
-from controlplane.wake import stopping
+from controlplane.queries.accounts import viewers
+from controlplane.queries.accounts.viewers import Viewer
+from controlplane.queries.audit import feed
+from controlplane.runtime.wake import stopping
+from controlplane.security import atonce
 
 if TYPE_CHECKING:
     from controlplane.models import Event
@@ -61,7 +62,7 @@ class Inbox:
             self.is_over |= len(self.told) > MOST_BEHIND
 
     def ring(self) -> None:
-        """Wake whoever waits."""
+        """Wake all requests that wait."""
         (self._ring or self._bell.set)()
 
     def wait(self, seconds: float) -> None:
@@ -122,12 +123,14 @@ class Feed:
         finally:
             connection.close()
             with self.lock:
-                if self.reader is reader:  # the server stops, or this thread has a fault: who waits comes again
+                if (
+                    self.reader is reader
+                ):  # the server stops, or this thread has a fault: a request that waits comes again
                     self.reader = None
                     self._end(self.inboxes)
 
     def _is_needed(self) -> bool:
-        """Whether somebody waits; else the next one who does starts a new thread."""
+        """Whether a request waits; else the next one that does starts a new thread."""
         with self.lock:
             if not self.inboxes:
                 self.reader = None
@@ -146,7 +149,7 @@ class Feed:
                     inbox.ring()
 
     def _gone(self, inboxes: Iterable[Inbox]) -> list[Inbox]:
-        """Those who may wait no longer, if it is time to look."""
+        """The requests that may wait no longer, if it is time to look."""
         if time.monotonic() - self.checked < RECHECK:
             return []
         self.checked = time.monotonic()

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from controlplane.queries import health, metering
+from controlplane.queries.reports import health, metering
 
 
 class Installation:
@@ -54,7 +54,7 @@ def _loops() -> Iterator[Metric]:
 
 def _audit() -> Iterator[Metric]:
     violations = _gauge(
-        "invariant_violations", "Violations of an invariant in the newest self-audit; 0 is right", "name"
+        "invariant_violations", "Violations of an invariant in the newest self-audit; 0 is expected", "name"
     )
     age = _gauge("audit_age_seconds", "Since the newest self-audit; NaN before the first")
     found = health.audit()
@@ -80,7 +80,7 @@ def _work() -> Iterator[Metric]:
 
 def _gpus() -> Iterator[Metric]:
     total = _gauge("gpus", "GPUs of nodes that are ready and in use, by pool", "pool")
-    held = _gauge("gpus_held", "GPUs held by workloads, by pool and team", "pool", "team")
+    held = _gauge("gpus_held", "GPUs allocated to workloads, by pool and team", "pool", "team")
     for pool, count in metering.gpus():
         total.add_metric([pool], count)
     for pool, team, milli in metering.held():

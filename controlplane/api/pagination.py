@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from controlplane.api.refusals import Faulty
-from controlplane.shapes import FieldError
+from controlplane.jobspec.shapes import FieldError
 
 DEFAULT_SIZE = 50
 MOST_SIZE = 200
@@ -67,5 +67,5 @@ def _decoded(cursor: str, order: str, kind: type[Value]) -> Value:
         value: Value = last
         if isinstance(value, str) or 0 <= value < 2**63:
             return value
-    message = "cursor is not one of this list. Take it from `next` of the page before, or leave it out."
+    message = "cursor does not belong to this list. Take it from `next` of the page before, or leave it out."
     raise Faulty([FieldError("cursor", message)])

@@ -8,8 +8,8 @@ from typing import IO, Any, NoReturn
 from rest_framework.parsers import BaseParser
 
 from controlplane.api.refusals import BadBody, TooLarge
-from controlplane.bounds import KIB, MOST_JSON
-from controlplane.shapes import FORBIDDEN
+from controlplane.jobspec.shapes import FORBIDDEN
+from controlplane.security.bounds import KIB, MOST_JSON
 
 MOST_DEPTH = 20
 MOST_KEYS = 2_000

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from controlplane.shapes import FieldError
+from controlplane.jobspec.shapes import FieldError
 
 
 class Faulty(Exception):  # noqa: N818 - reads as the fact it is

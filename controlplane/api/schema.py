@@ -1,4 +1,4 @@
-"""The OpenAPI document: built once in a process, and written once in each of its formats, whoever asks for it."""
+"""The OpenAPI document: built once in a process, and written once in each of its formats."""
 
 import threading
 from typing import Any
@@ -16,7 +16,7 @@ _lock = threading.Lock()  # building takes a second, so what is asked meanwhile 
 
 
 class Document(SpectacularAPIView):
-    """Open to anybody, as YAML or JSON by the `Accept` header."""
+    """Open without signing in, as YAML or JSON by the `Accept` header."""
 
     permission_classes = [AllowAny]
     authentication_classes: list[Any] = []

@@ -15,9 +15,9 @@ from rest_framework.request import Request
 from controlplane.api.feed import FEED, Inbox
 from controlplane.api.parked import Parked
 from controlplane.api.rendering import dumps
-from controlplane.queries import feed, retention
+from controlplane.jobspec.shapes import shown
+from controlplane.queries.audit import feed, retention
 from controlplane.services.errors import Refused
-from controlplane.shapes import shown
 
 if TYPE_CHECKING:
     from controlplane.models import Event
@@ -96,7 +96,7 @@ def last_event_id(request: Request) -> int | None:
         raise Refused(400, "Invalid", "Last-Event-ID", f"Last-Event-ID is {shown(text)}, which no event has. {fix}")
     number, newest = int(text), feed.newest()
     if number > newest:
-        raise gone(f"The newest event is {newest}, so {number} is of another server, or of before it was restored.")
+        raise gone(f"The newest event is {newest}, so {number} is from another server, or from before a restore.")
     if 0 < number < feed.oldest():
         kept = retention.event_days()
         raise gone(f"Events up to {feed.oldest() - 1} are not kept any more: they are kept for {kept} days.")

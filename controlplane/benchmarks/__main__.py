@@ -2,7 +2,7 @@
 
 import sys
 
-from controlplane.benchmarks.figures import main
+from controlplane.benchmarks.harness.figures import main
 
 if __name__ == "__main__":
     sys.exit(main())

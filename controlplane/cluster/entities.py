@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self
 from controlplane.cluster.port import PodPhase, PodSpec
 from controlplane.cluster.serving.history import Capacity
 from controlplane.cluster.work import Work
-from controlplane.members import companions
-from scheduler.snapshot import Node
+from controlplane.jobspec.members import companions
+from scheduler.model.snapshot import Node
 
 OVER = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE})
 
@@ -155,7 +155,7 @@ class Attempt(Row):
 
     @property
     def workers(self) -> list[Pod]:
-        """Its members without companions: those that do the work, by whom its speed is measured."""
+        """Its members without companions: those that do the work, by which its speed is measured."""
         first = companions(self.spec)
         return [pod for pod in self.members if pod.rank >= first]
 

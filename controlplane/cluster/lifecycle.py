@@ -14,9 +14,9 @@ from controlplane.cluster.entities import Attempt, Machine, Pod, Service, Volume
 from controlplane.cluster.port import PodPhase, PodSpec, pod_name
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
-from controlplane.members import companions
+from controlplane.jobspec.members import companions
 from gpushare.gpu import WHOLE
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 
 END_SECONDS = 2.0  # from the signal to the end of a process that has nothing to save
 PEER_EXIT, LOST_EXIT, KILLED_EXIT = 1, 1, 137
@@ -157,7 +157,7 @@ class Lifecycle:
         self.world.alter(machine, ready=True, lost=())
 
     def lose_gpu(self, machine: Machine, index: int) -> None:
-        """A device breaks; who uses it fails."""
+        """A device breaks; the pods on it fail."""
         if index in machine.node.lost:
             return
         self.world.alter(machine, lost=tuple(sorted((*machine.node.lost, index))))
@@ -309,7 +309,7 @@ class Lifecycle:
     # --- neighbours --------------------------------------------------------------------------
 
     def _retime_neighbours(self, pod: Pod) -> None:
-        """Who shares a device with this pod goes faster or slower from now on."""
+        """Pods that share a device with this one run faster or slower from now on."""
         if pod.milli >= WHOLE:
             return
         groups = {p.group for i in pod.gpus for p in self.world.running_on(pod.node, i) if p is not pod}
@@ -323,7 +323,7 @@ class Lifecycle:
             self._set_speed(attempt, attempt.work)
 
     def _note_capacity(self, attempt: Attempt) -> None:
-        """A service's capacity has changed; before its first replica ran, nobody knows its address."""
+        """A service's capacity has changed; before its first replica ran, its address is unknown."""
         work, world = attempt.work, self.world
         if work is None or work.kind != Kind.INFERENCE or not world.conditions.has_requests:
             return

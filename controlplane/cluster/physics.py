@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from controlplane.cluster import draws
 from controlplane.cluster.serving.traffic import Sizes
 from gpushare.gpu import WHOLE
-from scheduler.workload import Kind, Level
+from scheduler.model.workload import Kind, Level
 
 # Compute speed of one device, A100 = 1, as an average over our profiles. A profile may say otherwise.
 MODEL_SPEED: Mapping[str, float] = {

@@ -1,4 +1,4 @@
-"""What simulated pods print, worked out from their history at the moment somebody reads it."""
+"""What simulated pods print, worked out from their history at the moment it is read."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from controlplane.cluster.port import LogLine, PodPhase
 from controlplane.cluster.telemetry import notebook_duty, steps_done
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 
 EVERY_SECONDS = 60.0  # one line of progress a minute
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from scheduler.snapshot import Node
+from scheduler.model.snapshot import Node
 
 
 class PodPhase(StrEnum):

@@ -30,8 +30,8 @@ from controlplane.cluster.port import (
 from controlplane.cluster.serving.outcomes import Totals
 from controlplane.cluster.work import Profiles
 from controlplane.cluster.world import START, Conditions, World
-from scheduler.snapshot import Node
-from scheduler.workload import Kind
+from scheduler.model.snapshot import Node
+from scheduler.model.workload import Kind
 
 __all__ = ["START", "Conditions", "SimulatedCluster", "Store"]
 
@@ -149,7 +149,7 @@ class SimulatedCluster:
         """Nothing: a pod is created and placed in one step here."""
 
     def tell(self, notes: Sequence[Note]) -> None:
-        """Nothing: nobody describes the pods of a simulated cluster."""
+        """Nothing: the pods of a simulated cluster are not described."""
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
         """End these pods with a chance to checkpoint; those that are gone are done."""

@@ -9,10 +9,10 @@ from controlplane.cluster.port import PodPhase
 from controlplane.cluster.serving.history import Capacity
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
-from controlplane.members import companions
+from controlplane.jobspec.members import companions
 from gpushare.gpu import WHOLE
-from scheduler.snapshot import Node
-from scheduler.workload import Kind, Level
+from scheduler.model.snapshot import Node
+from scheduler.model.workload import Kind, Level
 
 SERVICE_DUTY = 0.6  # of its part of a device, on average: what a service takes from its neighbours
 

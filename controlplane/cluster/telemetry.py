@@ -1,4 +1,4 @@
-"""What Prometheus would say of the simulated cluster: computed when asked, the same whoever asks and how often."""
+"""What Prometheus would say of the simulated cluster: computed when asked, the same for every reader, at any rate."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from controlplane.cluster.serving.outcomes import Totals
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
 from gpushare.gpu import WHOLE
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 
 WINDOW_SECONDS = 60.0
 NOISE_SECONDS = 60.0  # measured step times of each minute

@@ -1,4 +1,4 @@
-"""The port `Metrics` where nobody measures anything: all is unknown, and what needs a measurement holds still."""
+"""The port `Metrics` where nothing is measured: all is unknown, and what needs a measurement holds still."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from controlplane.cluster.port import GpuUse, PodUse, Saved, ServiceUse, Trainin
 
 
 class Unmeasured:
-    """Says nothing, of anybody."""
+    """Knows no measurement of any workload."""
 
     def gpus(self) -> tuple[GpuUse, ...]:
         """Nothing."""

@@ -4,8 +4,8 @@ A job file without the key `simulated` is a person's own: it ends well, within a
 does not say how long it takes. A first job is waited for, and must not fail by bad luck. The key (presets and tests
 only; the API refuses it) may hold:
 
-    profile          name of a profile of controlplane/simulator/profiles.py; else one is drawn by the workload's id
-    duration         seconds of running time on the reference placement; training: instead of expected_duration;
+    profile          name of a profile of controlplane/simulator/worlds/profiles.py; else one is drawn by the workload's
+    id duration         seconds of running time on the reference placement; training: instead of expected_duration;
                      notebook: its person ends it after that; service: not used
     fail_at          part of the work, 0..1, at which it fails by its own fault; null = it does not
     fail_attempts    how many attempts fail so; null = each one
@@ -22,7 +22,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane import quantities
 from controlplane.cluster import draws
 from controlplane.cluster.physics import (
     GENERIC,
@@ -32,7 +31,8 @@ from controlplane.cluster.physics import (
     TrainingProfile,
 )
 from controlplane.cluster.serving.traffic import Rate
-from scheduler.workload import Kind
+from controlplane.jobspec import quantities
+from scheduler.model.workload import Kind
 
 Profiles = Mapping[Kind, Sequence[Profile]]
 

@@ -1,4 +1,4 @@
-"""The rows of the simulated cluster, and what follows from them: who holds which device, what changed, what is due."""
+"""The rows of the simulated cluster, and what follows from them: the pods on each device, what changed, what is due."""
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,12 +10,12 @@ from controlplane.cluster.port import PodPhase, PodSpec
 from controlplane.cluster.serving.history import Followed
 from controlplane.cluster.work import Profiles, Work, read
 from gpushare.gpu import WHOLE
-from scheduler.snapshot import Node
+from scheduler.model.snapshot import Node
 
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 TABLES: tuple[type[Entity], ...] = (Machine, Pod, Attempt, Volume, Service)
 # Events of one moment: first machines, then pods, then attempts; within that by name. So their order never depends
-# on when anybody asked.
+# on when it was asked for.
 ORDER = {kind.TABLE: i for i, kind in enumerate(TABLES)}
 
 

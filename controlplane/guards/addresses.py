@@ -5,7 +5,7 @@ from collections.abc import Callable
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 
-from controlplane.api import errors
+from controlplane.api import errors, missing
 
 
 def without_nul(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
@@ -15,7 +15,7 @@ def without_nul(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Call
         if "\x00" not in request.path_info:
             return get_response(request)
         if request.path_info.startswith("/api/"):
-            return errors.answer(404, "There is no such thing here. Check the address.")
+            return errors.answer(404, missing.NOTHING)
         raise Http404
 
     return answer

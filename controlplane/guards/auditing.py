@@ -12,9 +12,9 @@ from django.db import DatabaseError
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from controlplane.services import auditlog, strangerrows, trail
-from controlplane.services.auditlog import Asked
-from controlplane.services.trail import Trail
+from controlplane.services.audit import auditlog, context, strangerrows
+from controlplane.services.audit.auditlog import Asked
+from controlplane.services.audit.context import Trail
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 DENIED = frozenset({401, 403})
@@ -48,7 +48,7 @@ class AuditLog:
         """Answer, then record."""
         by_session = request.method not in SAFE and "HTTP_AUTHORIZATION" not in request.META
         before = _user(request) if by_session else ""  # signing out leaves nobody
-        with trail.followed() as done:
+        with context.followed() as done:
             response = self._get_response(request)
         if is_recorded(request, response.status_code, done):
             asked = _asked(request, response.status_code, before)

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from controlplane import bounded, known
 from controlplane.api import errors
 from controlplane.guards import limiting
-from controlplane.network import network_of
-from controlplane.services import logins
+from controlplane.security import bounded, known
+from controlplane.security.network import network_of
+from controlplane.services.accounts import logins
 
 Headers = list[tuple[bytes, bytes]]
 

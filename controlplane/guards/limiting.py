@@ -19,11 +19,11 @@ from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils.functional import SimpleLazyObject
 
-from controlplane import atonce, known, limits
 from controlplane.api import errors
-from controlplane.limits import Bucket, Budget
-from controlplane.network import network_of
-from controlplane.services import logins
+from controlplane.security import atonce, known, limits
+from controlplane.security.limits import Bucket, Budget
+from controlplane.security.network import network_of
+from controlplane.services.accounts import logins
 
 EXEMPT = ("/healthz", "/readyz", "/metrics")  # asked by machines that would take a 429 for an outage
 # Whose answer costs as much as hundreds of others: reports over months, files, a search for what would help.

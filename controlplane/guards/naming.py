@@ -1,11 +1,11 @@
-"""Middleware: the names of workloads come into an answer here, for the one who gets it (queries/naming.py)."""
+"""Middleware: the names of workloads come into an answer here, for the one who gets it (queries/audit/naming.py)."""
 
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from controlplane.queries import naming
+from controlplane.queries.audit import naming
 
 
 def names(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:

@@ -7,8 +7,8 @@ import numpy as np
 from controlplane.invariants.footprint import Ints, recount
 from controlplane.invariants.state import State, Violation
 from gpushare.gpu import WHOLE
-from scheduler.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Inventory
-from scheduler.workload import WAITING, Phase
+from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Inventory
+from scheduler.model.workload import WAITING, Phase
 
 _UNITS = {COMPUTE: "milli-GPU", MEMORY: "MiB"}
 

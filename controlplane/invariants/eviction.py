@@ -1,4 +1,4 @@
-"""S8 preemption legality and S9 no useless kill: who is made to leave, by whom, and what for."""
+"""S8 preemption legality and S9 no useless kill: what is preempted, by which claimant, and what for."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,13 +8,13 @@ from itertools import combinations
 from controlplane.invariants.footprint import Footprints
 from controlplane.invariants.quota import Standing, standings
 from controlplane.invariants.state import Claim, Round, Schedule, State, Violation
-from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink
-from scheduler.ledger import is_movable
-from scheduler.moving import keep_places
-from scheduler.plan import Plan
-from scheduler.settings import Settings
-from scheduler.snapshot import LATER, Snapshot
-from scheduler.workload import ACTIVE, LEAVING, Assignment, Kind, Phase, Workload
+from scheduler.model.decision import Decision, Evict, EvictReason, Place, Shrink
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import LATER, Snapshot
+from scheduler.model.workload import ACTIVE, LEAVING, Assignment, Kind, Phase, Workload
+from scheduler.preemption.moving import keep_places
+from scheduler.state.ledger import is_movable
+from scheduler.state.session import Session
 
 MOST_VICTIMS = 12  # more subsets than 2**12 are not tried
 
@@ -36,7 +36,7 @@ def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violat
     for claimant, victims, world in _scenes(state.round):
         by = world.workloads.get(claimant)
         if by is None:
-            found.append(Violation("S8", claimant, "Workloads have to leave for one that does not exist."))
+            found.append(Violation("S8", claimant, "Workloads are preempted for one that does not exist."))
             continue
         for evict in victims:
             victim = world.workloads[evict.workload]
@@ -60,7 +60,7 @@ def _scenes(made: Round) -> Iterator[tuple[str, list[Evict], Snapshot]]:
 
 def _so_far(made: Round, decisions: Sequence[Decision]) -> Snapshot:
     """The world after these, with the places that the round keeps for those that move, which no row holds."""
-    world, kept = made.snapshot.after(decisions), _kept_before(made.snapshot)
+    world, kept = made.snapshot.after(decisions), _kept_before(made.snapshot, made.settings)
     kept |= {d.workload: d.keeps for d in decisions if isinstance(d, Evict) and d.keeps}
     moved = []
     for uid, places in kept.items():
@@ -70,14 +70,14 @@ def _so_far(made: Round, decisions: Sequence[Decision]) -> Snapshot:
     return world.replace(changed=moved)
 
 
-def _kept_before(world: Snapshot) -> dict[str, tuple[Assignment, ...]]:
+def _kept_before(world: Snapshot, settings: Settings) -> dict[str, tuple[Assignment, ...]]:
     """What the round keeps at its start for those that an earlier one moved and that still leave."""
     moving = [w for w in world.workloads.values() if w.moving and w.phase == Phase.CHECKPOINTING]
     if not moving:
         return {}
-    plan = Plan(world)
-    keep_places(plan)
-    return {w.id: plan.workload(w.id).placement[len(w.placement) :] for w in moving}
+    session = Session(world, settings)
+    keep_places(session)
+    return {w.id: session.plan.workload(w.id).placement[len(w.placement) :] for w in moving}
 
 
 def _illegal(world: Snapshot, by: Workload, victim: Workload, reason: EvictReason, settings: Settings) -> str:
@@ -171,7 +171,7 @@ def _spared(made: Round, by: Workload, victims: Sequence[Evict], most_left_out: 
     for left_out in range(1, min(len(victims), most_left_out) + 1):
         for subset in combinations(victims, len(victims) - left_out):
             if _is_enough(made, world.after(subset), by, victims[0].reason):
-                named = ", ".join(v.workload for v in subset) or "nobody"
+                named = ", ".join(v.workload for v in subset) or "nothing"
                 yield Violation("S8", by.id, f"{len(victims)} have to leave for it, but it fits if {named} does.")
                 return
 
@@ -221,7 +221,7 @@ def _is_about(decision: Decision, uid: str) -> bool:
 
 
 def place_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Settings) -> Place | None:
-    """Where the scheduler places this workload when nobody else waits and nobody more may be made to leave."""
+    """Where the scheduler places this workload when no other waits and no more may be preempted."""
     changed, gone = [], []
     for workload in world.workloads.values():
         if workload.id == uid:
@@ -239,9 +239,9 @@ def place_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Setting
 
 
 def s9_no_useless_kill(state: State) -> tuple[Violation, ...]:
-    """Nobody leaves for nothing: the room goes to the claimant, on exactly the places promised.
+    """No workload leaves for nothing: the room goes to the claimant, on exactly the places promised.
 
-    In the round: who makes others leave is placed by the same decisions, after them. Afterwards, for every open
+    In the round: a preempting claimant is placed by the same decisions, after them. Afterwards, for every open
     claim: the claimant keeps its places while the victims leave, and starts on them once they have left. A claim
     ends well when the claimant starts, and is excused when it is stopped or evicted itself or a node is lost.
     """

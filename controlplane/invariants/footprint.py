@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from controlplane.cluster.port import PodSeen
 from gpushare.gpu import WHOLE
-from scheduler.snapshot import COMPUTE, MEMORY, NOW, Columns, Inventory, whens
-from scheduler.workload import Ask, Assignment, Workload
+from scheduler.model.snapshot import COMPUTE, MEMORY, NOW, Columns, Inventory, whens
+from scheduler.model.workload import Ask, Assignment, Workload
 
 Ints = NDArray[np.int64]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Set
 
 from controlplane.invariants.state import Account, Interval, State, Violation
 from gpushare.gpu import WHOLE
-from scheduler.workload import ENDED, Phase, Workload, may_move
+from scheduler.model.workload import ENDED, Phase, Workload, may_move
 
 
 def s7_fencing(state: State) -> tuple[Violation, ...]:
@@ -26,10 +26,10 @@ def s7_fencing(state: State) -> tuple[Violation, ...]:
 
 
 def s10_cycles(state: State) -> tuple[Violation, ...]:
-    """Nobody is made to leave too often, and no two workloads push each other out.
+    """No workload is preempted too often, and no two workloads push each other out.
 
     Each time that is known is judged by the settings that it was decided by: within the window before it at most
-    `max_preemptions`, itself included (by priority or by reclaim alike), and nobody is pushed out by whom it pushed
+    `max_preemptions`, itself included (by priority or by reclaim alike), and none is pushed out by one that it pushed
     out within the window. So settings that were made stricter since break nothing.
     """
     found = []
@@ -72,7 +72,7 @@ def s12_life_cycle(state: State) -> tuple[Violation, ...]:
             message = f"{step.before} -> {step.after} is no step of the life cycle."
             found.append(Violation("S12", step.workload, message))
         if not step.actor:
-            message = f"Nobody is named for {step.before} -> {step.after}."
+            message = f"No actor is named for {step.before} -> {step.after}."
             found.append(Violation("S12", step.workload, message))
         at[step.workload] = step.after
     return (*found, *_unrecorded(state, at))

@@ -1,8 +1,8 @@
 """S3 quota: no team holds more than it may, borrowing and lending included.
 
-Written from the rules (scheduler/team.py, and the head of scheduler/quota.py), not from the scheduler's code:
-a team owns its nominal quota or the sum of what its children own, whichever is more; of that it keeps back what
-is over its lending limit, and nobody else may count on it, used or idle.
+Written from the rules (scheduler/model/team.py, and the head of scheduler/quota/tree.py), not from the scheduler's
+code: a team owns its nominal quota or the sum of what its children own, whichever is more; of that it keeps back what
+is over its lending limit, and no other team may count on it, used or idle.
 """
 
 from collections import Counter
@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from controlplane.invariants.footprint import Footprints, used
 from controlplane.invariants.state import State, Violation
 from gpushare.gpu import WHOLE
-from scheduler.snapshot import Snapshot
-from scheduler.team import Quota
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.team import Quota
 
 _MOMENTS = ("bound or leaving", "bound or reserved")  # NOW, LATER
 
@@ -37,7 +37,7 @@ def s3_quota(state: State) -> tuple[Violation, ...]:
     """Every team's subtree, and the cluster as a whole, stay within what they own and may borrow.
 
     `taken` counts what a team keeps back as taken even when it is idle, so that a sum within the limit means
-    that nobody borrowed what was not for lending. A quota that was lowered, or a node that is gone, may leave a
+    that no team borrowed what was not for lending. A quota that was lowered, or a node that is gone, may leave a
     team over its limit (OverQuota): then it must not grow, which the state before tells.
     """
     found = []

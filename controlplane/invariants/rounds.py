@@ -5,9 +5,9 @@ from dataclasses import replace
 from math import inf
 
 from controlplane.invariants.state import Round, State, Violation
-from scheduler.decision import Decision, Place, Reason, Wait
-from scheduler.snapshot import Snapshot
-from scheduler.workload import Ask, Phase, Workload
+from scheduler.model.decision import Decision, Place, Reason, Wait
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import Ask, Phase, Workload
 
 # What one is told that a reservation keeps out, and those of its shape behind it.
 KEPT_OUT = frozenset({Reason.RESERVED_FOR_LARGER_JOB.value, Reason.BEHIND_HIGHER_PRIORITY.value})

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from controlplane.invariants.state import Round, State, Violation
-from scheduler.decision import Place
-from scheduler.snapshot import Inventory, Node
-from scheduler.workload import ACTIVE, ENDED, Ask, Assignment, Kind, Level, Phase, Workload
+from scheduler.model.decision import Place
+from scheduler.model.snapshot import Inventory, Node
+from scheduler.model.workload import ACTIVE, ENDED, Ask, Assignment, Kind, Level, Phase, Workload
 
 _STARTS = frozenset({Phase.RESERVED, Phase.ADMITTED})
 

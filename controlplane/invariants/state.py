@@ -1,7 +1,7 @@
 """What the invariants look at: one state of the product, and what led to it.
 
 A state is built by the in-memory runner (controlplane/simulator), by the tests and, from rows, by
-controlplane/queries/audit.py. What a source does not know stays None, and an invariant about it holds.
+controlplane/queries/audit/audit.py. What a source does not know stays None, and an invariant about it holds.
 """
 
 from bisect import bisect_right
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from controlplane.cluster.port import PodPhase, PodSeen
 from controlplane.invariants.footprint import Footprints
-from scheduler.decision import Decision
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
-from scheduler.workload import Assignment, Phase, Workload
+from scheduler.model.decision import Decision
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import Assignment, Phase, Workload
 
 Schedule = Callable[[Snapshot, Settings], Sequence[Decision]]
 

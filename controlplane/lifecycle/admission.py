@@ -6,7 +6,7 @@ from controlplane.lifecycle.attempts import requeue
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.pods import settle
 from controlplane.lifecycle.state import RESERVED, Seat, State
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 
 
 def admit(changes: Changes, row: State, leaving: Collection[str], is_lost: Callable[[Seat], bool]) -> None:

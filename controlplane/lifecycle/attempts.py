@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.ends import End, backoff_seconds
 from controlplane.lifecycle.state import BOUND, REQUEUE, State
-from scheduler.workload import ACTIVE, Phase
+from scheduler.model.workload import ACTIVE, Phase
 
 PREEMPTION_MEMORY_SECONDS = 86_400.0
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from controlplane.lifecycle.state import BOUND, LEAVING, RELEASED, RESERVED, Seat, State
-from scheduler.workload import ENDED, Phase, may_move
+from scheduler.model.workload import ENDED, Phase, may_move
 
 
 class IllegalMoveError(Exception):

@@ -1,4 +1,4 @@
-"""What each decision of a round means: `Snapshot.after`, and the commands that the cluster gets for it."""
+"""What each decision of a round means: what the core says of the workload, its places, events and commands."""
 
 from collections.abc import Sequence
 from typing import Any, assert_never
@@ -7,8 +7,11 @@ from autoscaler.decision import Scale
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.stale import Made, Waiting
 from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
-from scheduler.decision import Evict, EvictReason, Place, Shrink, Wait
-from scheduler.workload import ACTIVE, Phase, may_move
+from scheduler.model.applied import becomes, leaves
+from scheduler.model.decision import Evict, Place, Shrink, Wait
+from scheduler.model.workload import Phase, may_move
+
+_COLUMNS = {"after": "reserved_after"}  # fields that are stored under another name
 
 
 def apply(changes: Changes, row: State, decision: Made) -> None:
@@ -35,27 +38,23 @@ def tell(changes: Changes, row: Waiting, wait: Wait) -> None:
         changes.note(row, "Waiting", reason=str(wait.reason), message=wait.message, data=dict(wait.numbers))
 
 
+def _become(changes: Changes, row: State, decision: Place | Evict | Shrink) -> Phase:
+    """Set what the decision makes of a workload (scheduler/model/applied.py); the phase it comes to is still to be."""
+    fields = becomes(row, decision, changes.at)
+    to: Phase = fields.pop("phase", row.phase)
+    named = {_COLUMNS.get(name, name): value for name, value in fields.items()}
+    changes.change(row, **{name: list(v) if isinstance(v, tuple) else v for name, v in named.items()})
+    return to
+
+
 def _place(changes: Changes, row: State, decision: Place) -> None:
-    fresh = row.phase not in ACTIVE
     ranks = [worker.rank for worker in decision.workers]
     workers = [(w.rank, w.node, w.gpus) for w in decision.workers]
-    changes.change(
-        row,
-        attempt=row.attempt + fresh,
-        next_rank=max(0 if fresh else row.next_rank, *(rank + 1 for rank in ranks)),
-        reserved_after=[*(() if fresh else row.reserved_after), *decision.after],
-        reason="",
-        message="",
-        scaled_at=None if fresh else changes.at,
-        finishing=False,
-        moving=False,
-    )
+    to = _become(changes, row, decision)
     seats = [[rank, node, list(gpus)] for rank, node, gpus in workers]
     data = as_data(workers=seats, after=list(decision.after), attempt=row.attempt, terms=dict(decision.terms))
-    if fresh:
-        changes.move(row, Phase.RESERVED if decision.after else Phase.ADMITTED, data=data)
-    elif row.phase != Phase.SCALING:
-        changes.move(row, Phase.SCALING, data=data)
+    if to != row.phase:
+        changes.move(row, to, data=data)
     else:
         changes.bump(row)
         changes.note(row, "Placed", data=data)
@@ -71,20 +70,13 @@ def _evict(changes: Changes, row: State, decision: Evict) -> None:
         "message": decision.message,
         "data": as_data(by=decision.by, terms=dict(decision.terms)),
     }
-    if row.phase == Phase.RESERVED:
-        changes.change(row, reserved_after=[])
-        changes.move(row, Phase.QUEUED, **told)
+    was_reserved = row.phase == Phase.RESERVED
+    changes.move(row, _become(changes, row, decision), **told)
+    if was_reserved:
         for seat in changes.live(row):
             changes.release(row, seat)
-        return
-    changes.change(
-        row,
-        preempted_at=[*row.preempted_at, changes.at],
-        preempted_by=[*row.preempted_by, decision.by],
-        moving=decision.reason is EvictReason.CONSOLIDATED,
-    )
-    changes.move(row, Phase.CHECKPOINTING, **told)
-    vacate(changes, row, changes.live(row))
+    else:
+        vacate(changes, row, changes.live(row))
 
 
 def vacate(changes: Changes, row: State, leavers: Sequence[Seat]) -> None:
@@ -96,14 +88,15 @@ def vacate(changes: Changes, row: State, leavers: Sequence[Seat]) -> None:
 
 
 def _shrink(changes: Changes, row: State, decision: Shrink) -> None:
-    changes.bump(row, scaled_at=changes.at)
+    _become(changes, row, decision)
+    changes.bump(row)
     data = as_data(ranks=list(decision.ranks), by=decision.by)
     changes.note(row, "Shrunk", message=decision.message, data=data)
-    vacate(changes, row, [seat for seat in changes.live(row) if seat.rank in decision.ranks])
+    vacate(changes, row, [seat for seat in changes.live(row) if leaves(decision, seat.rank)])
 
 
 def _scale(changes: Changes, row: State, decision: Scale) -> None:
-    """Another number of replicas: more are left to the scheduler, less end the newest ones."""
+    """Another number of replicas: more are left to the scheduler, of less the decision names those that leave."""
     data = {"before": row.workers, "after": decision.workers}
     staying = [seat for seat in changes.live(row) if seat.state != LEAVING]
     changes.change(row, workers=decision.workers)
@@ -113,7 +106,8 @@ def _scale(changes: Changes, row: State, decision: Scale) -> None:
     else:
         changes.bump(row)
         changes.note(row, told["kind"], message=told["message"], data=data)
-    vacate(changes, row, sorted(staying, key=lambda seat: seat.rank)[decision.workers :])
+    leavers = [seat for seat in staying if seat.rank in decision.leaving]
+    vacate(changes, row, sorted(leavers, key=lambda seat: seat.rank))
 
 
 def as_data(**values: Any) -> dict[str, Any]:

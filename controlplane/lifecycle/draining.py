@@ -12,7 +12,7 @@ from controlplane.lifecycle import state
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.decisions import vacate
 from controlplane.lifecycle.state import Seat, State
-from scheduler.workload import ACTIVE, LEAVING, Kind, Phase
+from scheduler.model.workload import ACTIVE, LEAVING, Kind, Phase
 
 REASON = "Drained"
 

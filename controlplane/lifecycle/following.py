@@ -2,8 +2,8 @@
 
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.state import State
-from scheduler.dependency import DEPENDENCY_FAILED, never, verdict
-from scheduler.workload import ENDED, Phase
+from scheduler.model.dependency import DEPENDENCY_FAILED, never, verdict
+from scheduler.model.workload import ENDED, Phase
 
 GATED = (Phase.SUBMITTED, Phase.QUEUED, Phase.HELD)  # may still be ended for what they start after
 

@@ -7,7 +7,7 @@ from controlplane.lifecycle.attempts import requeue, start, stop_attempt, succee
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.ends import End, backoff_seconds
 from controlplane.lifecycle.state import BOUND, FAIL, REQUEUE, Seat, State
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 
 
 def run(changes: Changes, row: State, ends: Sequence[End], pods: Sequence[PodSeen]) -> None:

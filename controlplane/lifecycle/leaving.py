@@ -6,7 +6,7 @@ from controlplane.lifecycle.attempts import requeue, succeed
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.ends import End
 from controlplane.lifecycle.state import REQUEUE, State
-from scheduler.workload import Kind, Phase
+from scheduler.model.workload import Kind, Phase
 
 
 def leave(changes: Changes, row: State, ends: Sequence[End]) -> None:

@@ -11,8 +11,8 @@ from controlplane.lifecycle import gangs, leaving, replicas
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.ends import End
 from controlplane.lifecycle.state import LEAVING, State
-from scheduler.workload import ACTIVE
-from scheduler.workload import LEAVING as LEAVING_PHASES
+from scheduler.model.workload import ACTIVE
+from scheduler.model.workload import LEAVING as LEAVING_PHASES
 
 
 def see(changes: Changes, row: State, pods: Sequence[PodSeen]) -> list[End]:

@@ -7,7 +7,7 @@ from controlplane.lifecycle.attempts import start
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.ends import End, backoff_seconds
 from controlplane.lifecycle.state import LEAVING, State
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 
 
 def serve(changes: Changes, row: State, ends: Sequence[End]) -> None:

@@ -3,7 +3,7 @@
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.pods import settle
 from controlplane.lifecycle.state import BOUND, REQUEUE, RESERVED, State
-from scheduler.workload import ACTIVE, ENDED, LEAVING, Phase
+from scheduler.model.workload import ACTIVE, ENDED, LEAVING, Phase
 
 
 def stop(changes: Changes, row: State, *, reason: str = "Stopped", message: str = "") -> None:

@@ -11,8 +11,8 @@ from typing import Protocol
 from autoscaler.decision import Scale
 from controlplane.lifecycle.changes import Named
 from controlplane.lifecycle.state import State
-from scheduler.decision import Decision, Evict, Place, Shrink, Wait
-from scheduler.workload import ACTIVE, LEAVING, Phase, may_move
+from scheduler.model.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.model.workload import ACTIVE, LEAVING, Phase, may_move
 
 Made = Decision | Scale  # what a round of the scheduler or of the autoscaler can decide
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.rolevalues import role_ask, role_of
+from controlplane.jobspec.podsets import role_ask, role_of
 from gpushare.gpu import WHOLE
-from scheduler.workload import Kind, Phase
+from scheduler.model.workload import Kind, Phase
 
 # States of a place: fixed but not free yet; held; held until its pod is gone; free again.
 RESERVED, BOUND, LEAVING, RELEASED = "Reserved", "Bound", "Leaving", "Released"
@@ -27,7 +27,7 @@ class State:
     gpus: int
     share_guarantee: int  # milli-GPU; 0: whole GPUs
     workers: int  # wanted
-    roles: Sequence[Any]  # companions, as controlplane/rolevalues.py writes them
+    roles: Sequence[Any]  # companions, as controlplane/jobspec/podsets.py writes them
     retries: int
     failures: int
     queued_at: float
@@ -53,6 +53,11 @@ class State:
     reason_at: float
     seen: int = field(default=0, kw_only=True)  # the version when it was read
     changed: set[str] = field(default_factory=set, kw_only=True)
+
+    @property
+    def after(self) -> Sequence[str]:
+        """Those that have to leave before it gets its places, as the scheduler calls it."""
+        return self.reserved_after
 
     @property
     def milli(self) -> int:

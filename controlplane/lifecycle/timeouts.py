@@ -6,7 +6,7 @@ from controlplane.cluster.port import PodPhase
 from controlplane.lifecycle.attempts import stop_attempt
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.state import BOUND, REQUEUE, Seat, State
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 
 STALE_GANG_BACKOFF_SECONDS = 60.0
 COMING_UP = (Phase.ADMITTED, Phase.STARTING, Phase.SCALING)

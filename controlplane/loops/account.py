@@ -1,12 +1,15 @@
 """Add up what was used, and note how teams and services stand."""
 
-from controlplane import sessions
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.queries import shares
-from controlplane.services import actions, checkpoints, clusters, idempotency, idle, logins, samples, usage
-from controlplane.services.leases import HeldLease
+from controlplane.queries.tenancy import shares
+from controlplane.security import sessions
+from controlplane.services.accounts import logins
+from controlplane.services.scheduling import clusters
+from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.tenancy import usage
+from controlplane.services.workloads import actions, checkpoints, idempotency, idle, samples
 
 PRUNE_SECONDS = 3600.0  # cluster clock; performed actions and old answers are dropped so often
 

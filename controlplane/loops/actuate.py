@@ -6,14 +6,14 @@ Every command may be repeated, so a crash between doing and noting is harmless.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from controlplane import wake
 from controlplane.cluster.port import Cluster, ClusterUnreachable
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.services import actions
-from controlplane.services.actions import Command, Outcome
-from controlplane.services.leases import HeldLease
+from controlplane.runtime import wake
+from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.workloads import actions
+from controlplane.services.workloads.actions import Command, Outcome
 
 COMMANDS = 500  # in one round
 

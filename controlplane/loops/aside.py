@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 import structlog
 from django.db import close_old_connections, connection
 
-from controlplane import wake
 from controlplane.loops import notify, prune, wiring
 from controlplane.loops.threads import PERIODS
 from controlplane.loops.wiring import Wiring
+from controlplane.runtime import wake
 
 MOST_BACKOFF_SECONDS = 60.0
 LOOPS: Mapping[str, Callable[[Wiring], object]] = {"notify": notify.run_once, "prune": prune.run_once}

@@ -11,9 +11,10 @@ from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.pace import Pace
 from controlplane.loops.wiring import Wiring
-from controlplane.queries import audit, standing
-from controlplane.services import audits
-from controlplane.services.leases import HeldLease
+from controlplane.queries.audit import audit
+from controlplane.queries.scheduling import standing
+from controlplane.services.audit import audits
+from controlplane.services.scheduling.leases import HeldLease
 
 PERIOD_SECONDS = 60.0
 REST = 40  # times what an audit took: it shares the interpreter with the loops, so it gets a fortieth of the time

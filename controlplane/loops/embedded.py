@@ -19,9 +19,10 @@ from django.db import close_old_connections, connection
 from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.loops import account, actuate, audit, foresee, observe, scale, schedule, wiring
 from controlplane.loops.wiring import Wiring
-from controlplane.services import arrivals, changes
-from controlplane.simulator.presets import Arrival, Preset
-from controlplane.wake import Bell, bell
+from controlplane.runtime.wake import Bell, bell
+from controlplane.services.scheduling import changes
+from controlplane.services.workloads import arrivals
+from controlplane.simulator.worlds.presets import Arrival, Preset
 
 POLL_SECONDS = 0.25  # of real time: how soon a pause or another speed is seen
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 30.0  # of real time, after a loop failed
@@ -78,7 +79,7 @@ class Submissions:
         return bool(due)
 
     def submit_early(self, count: int, at: float) -> None:
-        """Submit the next so many now, as if everybody had hurried."""
+        """Submit the next so many now, as if all had come early."""
         early = [arrival for arrival in (self._next, *islice(self._rest, count - 1)) if arrival is not None]
         self._next = next(self._rest, None)
         self._submit([replace(arrival, at=at) for arrival in early])

@@ -1,6 +1,6 @@
 """A simulated cluster in production: its clock follows the real one, and its people submit.
 
-The loops then run as separate processes on one shared store. Whoever holds the lease `clock` moves it. That is for
+The loops then run as separate processes on one shared store. The holder of the lease `clock` moves it. That is for
 trying the production set-up out and for tests of it; only the embedded driver's runs are the same every time.
 """
 
@@ -9,9 +9,9 @@ from django.conf import settings
 from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.loops.embedded import Submissions
 from controlplane.loops.wiring import Wiring
-from controlplane.services import clock, leases
-from controlplane.services.presets import loaded
-from controlplane.simulator import catalogue
+from controlplane.services.scheduling import clock, leases
+from controlplane.services.workloads.presets import loaded
+from controlplane.simulator.worlds import catalogue
 
 MOST_SECONDS = 600.0  # of the cluster's clock in one step: after a pause of the machine it does not jump
 

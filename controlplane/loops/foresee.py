@@ -1,4 +1,4 @@
-"""Work out when everybody who waits is expected to start: in the background, as the queue is played forward for it.
+"""Work out when each waiting workload is expected to start: in the background, as the queue is played forward for it.
 
 Nothing is decided by it. What was told is compared with what became of it, which corrects the next intervals.
 """
@@ -10,13 +10,13 @@ from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.pace import Pace
 from controlplane.loops.wiring import Wiring
-from controlplane.queries import snapshot
-from controlplane.services import forecasts, policy
-from controlplane.services.forecasts import Forecast
-from controlplane.services.leases import HeldLease
-from scheduler.expected_start import corrected, predicted_waits
-from scheduler.forecast import Spread
-from scheduler.history import History
+from controlplane.queries.scheduling import snapshot
+from controlplane.services.scheduling import forecasts, policy
+from controlplane.services.scheduling.forecasts import Forecast
+from controlplane.services.scheduling.leases import HeldLease
+from scheduler.model.history import History
+from scheduler.predict.expected_start import corrected, predicted_waits
+from scheduler.predict.run_times import Spread
 
 PERIOD_SECONDS = 15.0
 REST = 10  # times what it took: it shares the interpreter with the loops, so it gets a tenth of the time

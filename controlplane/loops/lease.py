@@ -4,8 +4,8 @@ import time
 from dataclasses import dataclass
 
 from controlplane.loops.wiring import Wiring
-from controlplane.services import leases
-from controlplane.services.leases import TTL_SECONDS, HeldLease
+from controlplane.services.scheduling import leases
+from controlplane.services.scheduling.leases import TTL_SECONDS, HeldLease
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
-from controlplane import wake
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.pace import Pace
@@ -22,15 +21,19 @@ from controlplane.outgoing import configured, mail, provider, signature
 from controlplane.outgoing.courier import Courier
 from controlplane.outgoing.https import Outcome, Sender
 from controlplane.outgoing.provider import Standing
-from controlplane.queries import eventlog, matters, naming, rules
-from controlplane.queries.eventlog import Place
-from controlplane.queries.matters import Found
-from controlplane.queries.rules import Rule
-from controlplane.services import clock, deliveries, endings, notices
-from controlplane.services import provider as people
-from controlplane.services.deliveries import Claimed
-from controlplane.services.leases import HeldLease
-from controlplane.services.notices import READER, ToUser, ToWebhook
+from controlplane.queries.audit import eventlog, naming
+from controlplane.queries.audit.eventlog import Place
+from controlplane.queries.notifications import event_types, subscriptions
+from controlplane.queries.notifications.event_types import Found
+from controlplane.queries.notifications.subscriptions import Rule
+from controlplane.runtime import wake
+from controlplane.services.accounts import endings
+from controlplane.services.accounts import provider as people
+from controlplane.services.notifications import deliveries, notices
+from controlplane.services.notifications.deliveries import Claimed
+from controlplane.services.notifications.notices import READER, ToUser, ToWebhook
+from controlplane.services.scheduling import clock
+from controlplane.services.scheduling.leases import HeldLease
 
 STANDING_SECONDS, REST = 15.0, 20  # how something stands is looked at so often, and for a twentieth of the time
 PRUNE_SECONDS = 3600.0
@@ -55,7 +58,7 @@ def courier(wiring: Wiring) -> Courier:
 
 def _notify(wiring: Wiring, lease: HeldLease) -> int:
     did = _note_outcomes(wiring)
-    did += _tell(wiring, lease, rules.active())
+    did += _tell(wiring, lease, subscriptions.active())
     did += _send(wiring, lease)
     _ask_provider(wiring, lease)
     _prune(wiring, lease)
@@ -66,7 +69,7 @@ def _notify(wiring: Wiring, lease: HeldLease) -> int:
 
 
 def _tell(wiring: Wiring, lease: HeldLease, active: tuple[Rule, ...]) -> int:
-    """Read on from where this reader is, or from the oldest rule's beginning, and tell whoever wants to know."""
+    """Read on from where this reader is, or from the oldest rule's beginning, and notify the subscribers."""
     if not active:
         if wiring.kept.pop("notify reads", True) and eventlog.place(READER) is not None:
             notices.forget_place(lease=lease)
@@ -75,9 +78,9 @@ def _tell(wiring: Wiring, lease: HeldLease, active: tuple[Rule, ...]) -> int:
     wiring.kept["notify reads"] = True
     before = eventlog.place(READER)
     begin = before or Place(min(rule.after_event for rule in active))
-    happened, place = matters.happened(begin, now=clock.database_now().timestamp())
+    happened, place = event_types.happened(begin, now=clock.database_now().timestamp())
     found = [*happened, *_standing(wiring, active)]
-    addressed = rules.addressed(found, active) if found else ()
+    addressed = subscriptions.addressed(found, active) if found else ()
     if not addressed and place == before:
         return 0
     return notices.tell(
@@ -97,7 +100,7 @@ def _tell(wiring: Wiring, lease: HeldLease, active: tuple[Rule, ...]) -> int:
 
 
 def _standing(wiring: Wiring, active: tuple[Rule, ...]) -> list[Found]:
-    """What stands so that somebody wants to know; looked for only where there is a rule for it."""
+    """States that a subscription is about; looked for only where there is one."""
     wanted = {rule.matter for rule in active}
     pace: Pace = wiring.kept.setdefault("notify pace", Pace(STANDING_SECONDS, REST))
     if not pace.is_due:
@@ -106,11 +109,11 @@ def _standing(wiring: Wiring, active: tuple[Rule, ...]) -> list[Found]:
     began, at = time.monotonic(), clock.now()
     try:
         if Matter.WAITS_LONG in wanted:
-            found += matters.waiting_long(at)
+            found += event_types.waiting_long(at)
         if Matter.BUDGET in wanted:
-            found += matters.budgets_used(at)
+            found += event_types.budgets_used(at)
         if Matter.SLO in wanted:
-            found += matters.burning(at)
+            found += event_types.burning(at)
     finally:
         pace.spend(time.monotonic() - began)
     return found
@@ -136,7 +139,7 @@ def _send(wiring: Wiring, lease: HeldLease) -> int:
 
 def as_read(claimed: Sequence[Claimed]) -> list[Claimed]:
     """The mails among them with the names that their readers may see now."""
-    seen = rules.seen_teams({one.reader for one in claimed if one.reader is not None})
+    seen = subscriptions.seen_teams({one.reader for one in claimed if one.reader is not None})
     nobody: naming.Seen = ()
     texts = naming.each([(one.mail.message if one.mail else "", seen.get(one.reader or 0, nobody)) for one in claimed])
     return [

@@ -5,8 +5,8 @@ import math
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.services import clusters, observations, policy, sweeps
-from controlplane.services.leases import HeldLease
+from controlplane.services.scheduling import clusters, observations, policy, timeouts
+from controlplane.services.scheduling.leases import HeldLease
 
 SWEEP_SECONDS = 30.0  # cluster clock; what time alone brings about is seen this late at most
 TICK_SECONDS = 5.0  # cluster clock; how far the stored clock may lag while nothing happens
@@ -26,7 +26,7 @@ def _observe(wiring: Wiring, lease: HeldLease) -> int:
     gang_timeout = policy.current()[0].scheduling.gang_timeout_seconds if is_sweep else 0.0
     is_quiet = not (observation.pods or observation.nodes or observation.gone_nodes or observation.is_full)
     if is_quiet and not (
-        is_sweep and sweeps.is_due(at=max(observation.at, seen.now), gang_timeout_seconds=gang_timeout)
+        is_sweep and timeouts.is_due(at=max(observation.at, seen.now), gang_timeout_seconds=gang_timeout)
     ):
         if observation.at - seen.now >= TICK_SECONDS or seen.is_first:
             observations.tick(observation, lease=lease)

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from controlplane import wake
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.services import auditpruning, retention
-from controlplane.services.leases import HeldLease
+from controlplane.runtime import wake
+from controlplane.services.audit import auditpruning, retention
+from controlplane.services.scheduling.leases import HeldLease
 
 REST = 6.0  # times what a batch took: a seventh of the time; with a quarter, the p99 of rounds was 1.27 x as long
 ROUND_SECONDS = 5.0  # then the round ends, so that a process that stops need not wait; the next one begins at once
@@ -24,7 +24,7 @@ def run_once(wiring: Wiring) -> Report:
 
 
 def _prune(wiring: Wiring, lease: HeldLease) -> int:
-    # The audit log last: if somebody has changed it, the round fails, and the others were served before.
+    # The audit log last: if it was changed, the round fails, and the others were served before.
     turns: list[tuple[int, Callable[..., int]]] = [
         (retention.BATCH, partial(retention.prune, kept)) for kept in retention.KEPT.values()
     ]

@@ -1,4 +1,4 @@
-"""What every loop's round has in common: the lease, the time it took, and who is not there."""
+"""What every loop's round has in common: the lease, the time it took, and what does not answer."""
 
 import time
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from controlplane.loops import lease as leases
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.models import bulk
-from controlplane.services.leases import HeldLease, LeaseLost
-from controlplane.services.transitions import LostUpdateError
+from controlplane.services.scheduling.leases import HeldLease, LeaseLost
+from controlplane.services.workloads.transitions import LostUpdateError
 
 log = structlog.get_logger(__name__)
 

@@ -2,17 +2,19 @@
 
 import time
 from dataclasses import asdict
+from typing import Any
 from uuid import UUID
 
+from autoscaler.decision import Scale
 from autoscaler.scale import scale
-from controlplane.cycle import pack_scaling
+from controlplane.domain.cycle import pack_scaling
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.queries import scaling, snapshot
-from controlplane.services import decisions, policy
-from controlplane.services.cycles import CycleInput
-from controlplane.services.leases import HeldLease
+from controlplane.queries.scheduling import scaling, snapshot
+from controlplane.services.scheduling import decisions, policy
+from controlplane.services.scheduling.cycles import CycleInput
+from controlplane.services.scheduling.leases import HeldLease
 
 
 def run_once(wiring: Wiring) -> Report:
@@ -40,7 +42,14 @@ def _scale(wiring: Wiring, lease: HeldLease) -> int:
         policy=version,
         is_base=True,
         input=pack_scaling(seen, metrics),
-        decisions=[{"kind": "Scale", **asdict(decision)} for decision in decided],
+        decisions=[record(decision) for decision in decided],
         counts={"Scale": len(decided)},
     )
     return len(decisions.commit(decided, lease=lease, cycle=cycle).applied)
+
+
+def record(decision: Scale) -> dict[str, Any]:
+    """A decision as the Cycle row keeps it; which ranks leave is told by the command that stops them."""
+    kept = asdict(decision)
+    del kept["leaving"]
+    return {"kind": "Scale", **kept}

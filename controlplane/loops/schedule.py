@@ -4,21 +4,21 @@ import time
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from controlplane import wake
-from controlplane.cycle import Difference
+from controlplane.domain.cycle import Difference
 from controlplane.loops import rounds
+from controlplane.loops.keeper import SnapshotKeeper, Taken
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.queries.snapshot import SnapshotKeeper, Taken
-from controlplane.services import cycles, decisions, policy
-from controlplane.services.cycles import CycleInput
-from controlplane.services.leases import HeldLease
-from scheduler.decision import Decision, Evict, Place, Shrink, Wait
+from controlplane.runtime import wake
+from controlplane.services.scheduling import cycles, decisions, policy
+from controlplane.services.scheduling.cycles import CycleInput
+from controlplane.services.scheduling.leases import HeldLease
+from scheduler.model.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.model.partial_cycle import News, Scope, Starts
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import Assignment
 from scheduler.policies import WEFT, decide_round
-from scheduler.scope import News, Scope, Starts
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
-from scheduler.workload import Assignment
 
 _FIELDS = {kind: tuple(f.name for f in fields(kind)) for kind in (Place, Evict, Shrink, Wait)}
 _WORKER = tuple(f.name for f in fields(Assignment))
@@ -149,7 +149,7 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     if sweep.is_owed:
         wake.bells["schedule"].set()
     snapshot = replace(taken.snapshot, scope=scope)
-    decided, starts = decide_round(snapshot, settings.scheduling)
+    decided, starts = decide_round(snapshot, settings.scheduling, keeper.memo)
     journal.news = News()
     if scope is None:
         sweep.tried_all(snapshot.at, starts, version)

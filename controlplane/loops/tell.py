@@ -8,8 +8,8 @@ from django.conf import settings
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.queries import telling
-from controlplane.services.leases import HeldLease
+from controlplane.queries.scheduling import telling
+from controlplane.services.scheduling.leases import HeldLease
 
 
 def run_once(wiring: Wiring) -> Report:

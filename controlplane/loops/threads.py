@@ -2,7 +2,7 @@
 
 A thread has its own wiring, database connection and lease, so a loop never runs twice at once in a process, and no
 loop waits for another. A round that fails is logged and tried again soon; a round that takes long has its lease
-renewed meanwhile, up to a limit: whoever hangs loses it, and the process says so (`is_turning`).
+renewed meanwhile, up to a limit: a process that hangs loses it, and the process says so (`is_turning`).
 """
 
 import threading
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import structlog
 from django.db import close_old_connections, connection
 
-from controlplane import tuning, wake
 from controlplane.cluster.port import Cluster
 from controlplane.loops import (
     account,
@@ -32,7 +31,8 @@ from controlplane.loops import (
 from controlplane.loops import lease as leases
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
-from controlplane.services import heartbeats
+from controlplane.runtime import tuning, wake
+from controlplane.services.scheduling import heartbeats
 
 # Seconds; hints come between.
 PERIODS = {
@@ -42,7 +42,7 @@ PERIODS = {
 # After a round, so that what comes in a burst is answered by one round. Not before it: what comes alone is answered at
 # once.
 REST_SECONDS = 0.05
-STANDBY_REST_SECONDS = 0.25  # the same for who holds no lease: hints are for the holder, but one may be its good-bye
+STANDBY_REST_SECONDS = 0.25  # the same without a lease: hints are for the holder, but one may be its good-bye
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 5.0  # after a failure
 LONGEST_ROUND_SECONDS = 120.0  # a round that is not over by then hangs: its lease is not renewed any more
 RENEW_SECONDS = 2.0

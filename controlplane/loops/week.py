@@ -16,14 +16,14 @@ from controlplane.cluster.store import ClusterStore
 from controlplane.loops import actuate
 from controlplane.loops.embedded import Driver
 from controlplane.loops.wiring import Wiring, holder, simulated
-from controlplane.queries import week as rows
-from controlplane.services import actions, presets, week
-from controlplane.services.week import Ahead
-from controlplane.simulator import catalogue
-from controlplane.simulator.demand import Demand
-from controlplane.simulator.pastfile import Past
-from controlplane.simulator.presets import START, Pace, Preset
-from controlplane.simulator.profiles import PROFILES
+from controlplane.queries.reports import week as rows
+from controlplane.services.workloads import actions, presets, week
+from controlplane.services.workloads.week import Ahead
+from controlplane.simulator.worlds import catalogue
+from controlplane.simulator.worlds.demand import Demand
+from controlplane.simulator.worlds.pastfile import Past
+from controlplane.simulator.worlds.presets import START, Pace, Preset
+from controlplane.simulator.worlds.profiles import PROFILES
 
 # By the demo's start pods have come up, and services get all of their requests (demo.ROLLOUT).
 AHEAD = Ahead(services=900.0, others=90.0)

@@ -15,10 +15,10 @@ from controlplane.cluster.port import Cluster, Metrics
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.cluster.store import ClusterStore
 from controlplane.cluster.unmeasured import Unmeasured
-from controlplane.services.presets import loaded
-from controlplane.simulator.presets import START, Pace, Preset
-from controlplane.simulator.profiles import PROFILES
-from controlplane.wake import ASIDE
+from controlplane.runtime.wake import ASIDE
+from controlplane.services.workloads.presets import loaded
+from controlplane.simulator.worlds.presets import START, Pace, Preset
+from controlplane.simulator.worlds.profiles import PROFILES
 
 EMBEDDED_HOLDER = "embedded"  # one process by its lock file, so it takes its own leases back at once after a crash
 
@@ -29,10 +29,10 @@ class Wiring:
 
     cluster: Cluster
     metrics: Metrics
-    holder: str  # who we are in the Lease table
+    holder: str  # this process in the Lease table
     kept: dict[str, Any] = field(default_factory=dict)  # leases and snapshot keepers, by loop
-    sweep_seconds: float = 5.0  # of the cluster's clock: how often the scheduler tries everybody, whatever happened
-    news_first: bool = True  # what came up has a round of its own before the one that tries everybody
+    sweep_seconds: float = 5.0  # of the cluster's clock: the period of full cycles
+    news_first: bool = True  # new arrivals get a partial cycle before the next full one
     full_seconds: float = 60.0  # how often everything is observed, by the cluster's clock too
 
 
@@ -83,7 +83,7 @@ def simulated(preset: Preset | None = None, *, in_memory: bool = False) -> Wirin
         holder(),
         sweep_seconds=pace.net,
         full_seconds=FULL_SLOTS * pace.slot,
-        news_first=preset is None,  # nobody waits for the embedded driver's rounds but its own clock
+        news_first=preset is None,  # only the clock of the embedded driver waits for its rounds
     )
 
 
@@ -123,7 +123,7 @@ _kubernetes: Cluster | None = None
 
 
 def holder() -> str:
-    """Who this process is in the Lease table."""
+    """The name of this process in the Lease table."""
     return EMBEDDED_HOLDER if settings.EMBEDDED else f"{socket.gethostname()}:{os.getpid()}"
 
 

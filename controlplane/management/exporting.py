@@ -30,7 +30,7 @@ def serve(
 
 
 class _Quiet(WSGIRequestHandler):
-    """Gives up on whoever connects and says nothing; writes no line for each scrape."""
+    """Gives up on a client that connects and says nothing; writes no line for each scrape."""
 
     timeout = 5
 

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from django.db import connection
 
 from controlplane.manifests.site import Site, TeamSpace
-from controlplane.queries import tenants
+from controlplane.queries.tenancy import tenants
 
 
 def add_arguments(parser: ArgumentParser) -> None:

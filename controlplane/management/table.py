@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from controlplane.queries import lab
+from controlplane.queries.scheduling import lab
 
 HEAD = (
     "team",

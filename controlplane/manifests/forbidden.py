@@ -12,6 +12,7 @@ from typing import Any
 from controlplane.cluster.kubernetes import names, pods
 from controlplane.cluster.kubernetes.distributed import MOST_HOSTS
 from controlplane.cluster.port import PodSpec
+from controlplane.jobspec.spec import parse
 from controlplane.manifests.forbidden_pods import (
     CHANGES,
     LABELS_WRONG,
@@ -20,7 +21,6 @@ from controlplane.manifests.forbidden_pods import (
     role_variables_wrong,
 )
 from controlplane.manifests.site import Json, Site, obj
-from controlplane.spec import parse
 from gpushare.gpu import WHOLE
 
 TEAM, ROOMY = "nlp", "ops"  # a team at level restricted; one at baseline

@@ -7,12 +7,12 @@ well; the rules here hold at level `baseline` too, and for what PodSecurity does
 import json
 from dataclasses import dataclass
 
-from controlplane import jobfile
 from controlplane.cluster.kubernetes import distributed, names, pods
 from controlplane.cluster.kubernetes.volumes import SHARED_MEMORY_PATH
-from controlplane.jobfile import RESERVED_ENV, RESERVED_PATHS
+from controlplane.jobspec import jobfile
+from controlplane.jobspec.jobfile import RESERVED_ENV, RESERVED_PATHS
 from controlplane.manifests.site import BASELINE, SCHEDULER, Site
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def _pod_parts() -> list[Json]:
 
 
 def _binding(scheduler: str) -> list[Rule]:
-    """The Binding's annotations become the pod's, so that who binds decides about GPUs."""
+    """The Binding's annotations become the pod's, so that the account that binds decides about GPUs."""
     return [
         Rule("request.subResource != 'ephemeralcontainers'", "containers cannot be added to a team's pod"),
         Rule(scheduler, "only Weft's scheduler binds and resizes the pods of a team"),
@@ -65,7 +65,7 @@ def _services(scheduler: str) -> list[Rule]:
 
 
 def _labels() -> list[Rule]:
-    """Elsewhere nobody passes for one of ours: a forged label would make a pod look like a placed worker."""
+    """Elsewhere no pod passes for one of ours: a forged label would make a pod look like a placed worker."""
     message = "weft.dev labels and annotations belong to pods of teams"
     return [
         Rule(f"!has(object.metadata.{field}) || object.metadata.{field}.all(k, !({OURS}))", message)

@@ -1,7 +1,7 @@
 """The control plane's own namespace, its service accounts and what each of them may do.
 
 No account of ours may read secrets, run commands in pods, give rights to others (the provisioner may give the two
-team roles, no more), or change what a namespace enforces (only the provisioner, who runs no loop).
+team roles, no more), or change what a namespace enforces (only the provisioner, which runs no loop).
 """
 
 from controlplane.manifests.site import PROVISIONER, READER, RESTRICTED, SCHEDULER, Json, Site, obj

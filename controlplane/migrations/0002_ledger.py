@@ -4,29 +4,28 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0001_initial'),
+        ("controlplane", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='placement',
-            name='is_settled',
-            field=models.BooleanField(default=False, help_text='Released, and usage rows cover all of it'),
+            model_name="placement",
+            name="is_settled",
+            field=models.BooleanField(default=False, help_text="Released, and usage rows cover all of it"),
         ),
         migrations.AddField(
-            model_name='workload',
-            name='deadline',
-            field=models.FloatField(help_text='A workload that still waits then is Expired', null=True),
+            model_name="workload",
+            name="deadline",
+            field=models.FloatField(help_text="A workload that still waits then is Expired", null=True),
         ),
         migrations.AddField(
-            model_name='workload',
-            name='next_rank',
-            field=models.PositiveIntegerField(default=0, help_text='A rank of this attempt is never used twice'),
+            model_name="workload",
+            name="next_rank",
+            field=models.PositiveIntegerField(default=0, help_text="A rank of this attempt is never used twice"),
         ),
         migrations.AddIndex(
-            model_name='placement',
-            index=models.Index(condition=models.Q(('is_settled', False)), fields=['id'], name='placement_unsettled'),
+            model_name="placement",
+            index=models.Index(condition=models.Q(("is_settled", False)), fields=["id"], name="placement_unsettled"),
         ),
     ]

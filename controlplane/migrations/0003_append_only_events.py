@@ -40,7 +40,6 @@ def back(apps, editor):
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ("controlplane", "0002_ledger"),
     ]

@@ -4,19 +4,18 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0006_workload_idle_since'),
+        ("controlplane", "0006_workload_idle_since"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Audit',
+            name="Audit",
             fields=[
-                ('name', models.CharField(help_text='S1..S18', max_length=8, primary_key=True, serialize=False)),
-                ('violations', models.PositiveIntegerField(default=0)),
-                ('example', models.CharField(blank=True, help_text='The first of them', max_length=400)),
-                ('at', models.DateTimeField(help_text='Database clock')),
+                ("name", models.CharField(help_text="S1..S18", max_length=8, primary_key=True, serialize=False)),
+                ("violations", models.PositiveIntegerField(default=0)),
+                ("example", models.CharField(blank=True, help_text="The first of them", max_length=400)),
+                ("at", models.DateTimeField(help_text="Database clock")),
             ],
         ),
     ]

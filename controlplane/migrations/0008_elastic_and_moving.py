@@ -4,25 +4,24 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0007_audit'),
+        ("controlplane", "0007_audit"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='workload',
-            name='finishing',
-            field=models.BooleanField(default=False, help_text='A worker is done: it does not grow any more'),
+            model_name="workload",
+            name="finishing",
+            field=models.BooleanField(default=False, help_text="A worker is done: it does not grow any more"),
         ),
         migrations.AddField(
-            model_name='workload',
-            name='moving',
-            field=models.BooleanField(default=False, help_text='Consolidated: a place is kept until it starts again'),
+            model_name="workload",
+            name="moving",
+            field=models.BooleanField(default=False, help_text="Consolidated: a place is kept until it starts again"),
         ),
         migrations.AddField(
-            model_name='workload',
-            name='scaled_at',
-            field=models.FloatField(help_text='When this attempt last got more or fewer workers', null=True),
+            model_name="workload",
+            name="scaled_at",
+            field=models.FloatField(help_text="When this attempt last got more or fewer workers", null=True),
         ),
     ]

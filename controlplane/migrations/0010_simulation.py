@@ -4,25 +4,31 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0009_fairness'),
+        ("controlplane", "0009_fairness"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Simulation',
+            name="Simulation",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('asked', models.JSONField(help_text='The request as it was read')),
-                ('author', models.CharField(max_length=150)),
-                ('at', models.DateTimeField(help_text='Database clock')),
-                ('seen_at', models.DateTimeField(help_text='Database clock: when it last told its progress')),
-                ('state', models.CharField(choices=[('Running', 'Running'), ('Done', 'Done'), ('Failed', 'Failed')], default='Running', max_length=10)),
-                ('progress', models.FloatField(default=0, help_text='Part that is done, 0..1')),
-                ('doing', models.CharField(blank=True, max_length=80)),
-                ('error', models.CharField(blank=True, max_length=400)),
-                ('result', models.JSONField(null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("asked", models.JSONField(help_text="The request as it was read")),
+                ("author", models.CharField(max_length=150)),
+                ("at", models.DateTimeField(help_text="Database clock")),
+                ("seen_at", models.DateTimeField(help_text="Database clock: when it last told its progress")),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("Running", "Running"), ("Done", "Done"), ("Failed", "Failed")],
+                        default="Running",
+                        max_length=10,
+                    ),
+                ),
+                ("progress", models.FloatField(default=0, help_text="Part that is done, 0..1")),
+                ("doing", models.CharField(blank=True, max_length=80)),
+                ("error", models.CharField(blank=True, max_length=400)),
+                ("result", models.JSONField(null=True)),
             ],
         ),
     ]

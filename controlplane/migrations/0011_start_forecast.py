@@ -4,29 +4,36 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0010_simulation'),
+        ("controlplane", "0010_simulation"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='StartForecast',
+            name="StartForecast",
             fields=[
-                ('workload', models.UUIDField(primary_key=True, serialize=False)),
-                ('asked_at', models.FloatField(help_text='When it was first predicted')),
-                ('low', models.FloatField(help_text='Seconds from then, uncorrected; one start in ten is sooner', null=True)),
-                ('median', models.FloatField(null=True)),
-                ('high', models.FloatField(help_text='One start in ten is later', null=True)),
-                ('told_at', models.FloatField(help_text='When what is told was worked out')),
-                ('told_low', models.FloatField(help_text='Cluster clock; null: nobody can say', null=True)),
-                ('told_median', models.FloatField(null=True)),
-                ('told_high', models.FloatField(null=True)),
-                ('waited', models.FloatField(help_text='Seconds from asked_at to the start; null while it waits', null=True)),
-                ('ended_at', models.FloatField(help_text='When it started', null=True)),
+                ("workload", models.UUIDField(primary_key=True, serialize=False)),
+                ("asked_at", models.FloatField(help_text="When it was first predicted")),
+                (
+                    "low",
+                    models.FloatField(
+                        help_text="Seconds from then, uncorrected; one start in ten is sooner", null=True
+                    ),
+                ),
+                ("median", models.FloatField(null=True)),
+                ("high", models.FloatField(help_text="One start in ten is later", null=True)),
+                ("told_at", models.FloatField(help_text="When what is told was worked out")),
+                ("told_low", models.FloatField(help_text="Cluster clock; null: nobody can say", null=True)),
+                ("told_median", models.FloatField(null=True)),
+                ("told_high", models.FloatField(null=True)),
+                (
+                    "waited",
+                    models.FloatField(help_text="Seconds from asked_at to the start; null while it waits", null=True),
+                ),
+                ("ended_at", models.FloatField(help_text="When it started", null=True)),
             ],
             options={
-                'indexes': [models.Index(fields=['-ended_at'], name='controlplan_ended_a_49f3a4_idx')],
+                "indexes": [models.Index(fields=["-ended_at"], name="controlplan_ended_a_49f3a4_idx")],
             },
         ),
     ]

@@ -4,15 +4,16 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0011_start_forecast'),
+        ("controlplane", "0011_start_forecast"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='workload',
-            name='roles',
-            field=models.JSONField(default=list, help_text='Companions: [name, count, ask] each (controlplane/rolevalues.py)'),
+            model_name="workload",
+            name="roles",
+            field=models.JSONField(
+                default=list, help_text="Companions: [name, count, ask] each (controlplane/rolevalues.py)"
+            ),
         ),
     ]

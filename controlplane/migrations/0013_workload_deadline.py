@@ -4,14 +4,15 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0012_roles'),
+        ("controlplane", "0012_roles"),
     ]
 
     operations = [
         migrations.AddIndex(
-            model_name='workload',
-            index=models.Index(condition=models.Q(('deadline__isnull', False)), fields=['phase', 'deadline'], name='workload_deadline'),
+            model_name="workload",
+            index=models.Index(
+                condition=models.Q(("deadline__isnull", False)), fields=["phase", "deadline"], name="workload_deadline"
+            ),
         ),
     ]

@@ -43,35 +43,64 @@ def back(apps, editor):
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0013_workload_deadline'),
+        ("controlplane", "0013_workload_deadline"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='AuditEntry',
+            name="AuditEntry",
             fields=[
-                ('number', models.BigIntegerField(help_text='1, 2, 3, ... without gaps', primary_key=True, serialize=False)),
-                ('at', models.DateTimeField(help_text='UTC')),
-                ('actor', models.CharField(blank=True, help_text="A user's name; empty: nobody was signed in", max_length=150)),
-                ('token', models.CharField(blank=True, help_text='How the token begins; empty: a session', max_length=12)),
-                ('address', models.CharField(blank=True, help_text='IP address', max_length=45)),
-                ('method', models.CharField(max_length=8)),
-                ('route', models.CharField(help_text='The address with its parameters as names', max_length=200)),
-                ('path', models.CharField(max_length=300)),
-                ('status', models.PositiveSmallIntegerField(help_text='HTTP')),
-                ('outcome', models.CharField(choices=[('done', 'Done'), ('denied', 'Denied: not signed in, or not allowed'), ('refused', 'Refused: it asked for something that cannot be'), ('failed', 'Failed on the server')], max_length=8)),
-                ('kind', models.CharField(blank=True, help_text='Of the first event that it wrote', max_length=40)),
-                ('team', models.CharField(blank=True, help_text='Empty: none, or several', max_length=40)),
-                ('name', models.CharField(blank=True, help_text='What it was about', max_length=150)),
-                ('changes', models.TextField(help_text='JSON: the events that it wrote, with values before and after; no secrets')),
-                ('digest', models.CharField(help_text='SHA-256, hexadecimal', max_length=64)),
+                (
+                    "number",
+                    models.BigIntegerField(help_text="1, 2, 3, ... without gaps", primary_key=True, serialize=False),
+                ),
+                ("at", models.DateTimeField(help_text="UTC")),
+                (
+                    "actor",
+                    models.CharField(
+                        blank=True, help_text="A user's name; empty: nobody was signed in", max_length=150
+                    ),
+                ),
+                (
+                    "token",
+                    models.CharField(blank=True, help_text="How the token begins; empty: a session", max_length=12),
+                ),
+                ("address", models.CharField(blank=True, help_text="IP address", max_length=45)),
+                ("method", models.CharField(max_length=8)),
+                ("route", models.CharField(help_text="The address with its parameters as names", max_length=200)),
+                ("path", models.CharField(max_length=300)),
+                ("status", models.PositiveSmallIntegerField(help_text="HTTP")),
+                (
+                    "outcome",
+                    models.CharField(
+                        choices=[
+                            ("done", "Done"),
+                            ("denied", "Denied: not signed in, or not allowed"),
+                            ("refused", "Refused: it asked for something that cannot be"),
+                            ("failed", "Failed on the server"),
+                        ],
+                        max_length=8,
+                    ),
+                ),
+                ("kind", models.CharField(blank=True, help_text="Of the first event that it wrote", max_length=40)),
+                ("team", models.CharField(blank=True, help_text="Empty: none, or several", max_length=40)),
+                ("name", models.CharField(blank=True, help_text="What it was about", max_length=150)),
+                (
+                    "changes",
+                    models.TextField(
+                        help_text="JSON: the events that it wrote, with values before and after; no secrets"
+                    ),
+                ),
+                ("digest", models.CharField(help_text="SHA-256, hexadecimal", max_length=64)),
             ],
             options={
-                'verbose_name': 'audit log entry',
-                'verbose_name_plural': 'audit log',
-                'indexes': [models.Index(fields=['team', '-number'], name='controlplan_team_e4613f_idx'), models.Index(fields=['actor', '-number'], name='controlplan_actor_2c15a7_idx')],
+                "verbose_name": "audit log entry",
+                "verbose_name_plural": "audit log",
+                "indexes": [
+                    models.Index(fields=["team", "-number"], name="controlplan_team_e4613f_idx"),
+                    models.Index(fields=["actor", "-number"], name="controlplan_actor_2c15a7_idx"),
+                ],
             },
         ),
         migrations.RunPython(forward, back),

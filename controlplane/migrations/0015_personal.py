@@ -6,60 +6,108 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0014_audit_log'),
+        ("controlplane", "0014_audit_log"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Preferences',
+            name="Preferences",
             fields=[
-                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='preferences', serialize=False, to=settings.AUTH_USER_MODEL)),
-                ('has_toured', models.BooleanField(default=False, help_text="The first visit's tour was ended or put away")),
+                (
+                    "user",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="preferences",
+                        serialize=False,
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "has_toured",
+                    models.BooleanField(default=False, help_text="The first visit's tour was ended or put away"),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='WorkloadSample',
+            name="WorkloadSample",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('workload', models.UUIDField()),
-                ('at', models.FloatField(help_text='Cluster clock')),
-                ('duty', models.FloatField(help_text='Part of the time in which its GPUs computed, 0..1', null=True)),
-                ('memory', models.PositiveIntegerField(help_text='MiB in use on each of its GPUs', null=True)),
-                ('step_seconds', models.FloatField(help_text="A training's time for one step", null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("workload", models.UUIDField()),
+                ("at", models.FloatField(help_text="Cluster clock")),
+                ("duty", models.FloatField(help_text="Part of the time in which its GPUs computed, 0..1", null=True)),
+                ("memory", models.PositiveIntegerField(help_text="MiB in use on each of its GPUs", null=True)),
+                ("step_seconds", models.FloatField(help_text="A training's time for one step", null=True)),
             ],
             options={
-                'indexes': [models.Index(fields=['at'], name='workload_sample_at')],
-                'constraints': [models.UniqueConstraint(fields=('workload', 'at'), name='one_workload_sample')],
+                "indexes": [models.Index(fields=["at"], name="workload_sample_at")],
+                "constraints": [models.UniqueConstraint(fields=("workload", "at"), name="one_workload_sample")],
             },
         ),
         migrations.CreateModel(
-            name='SavedView',
+            name="SavedView",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=40)),
-                ('query', models.CharField(blank=True, help_text='As in the address: phase=waiting&sort=-priority', max_length=500)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='saved_views', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=40)),
+                (
+                    "query",
+                    models.CharField(
+                        blank=True, help_text="As in the address: phase=waiting&sort=-priority", max_length=500
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="saved_views",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('user', 'name'), name='one_saved_view_per_name')],
+                "constraints": [models.UniqueConstraint(fields=("user", "name"), name="one_saved_view_per_name")],
             },
         ),
         migrations.CreateModel(
-            name='Template',
+            name="Template",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=40)),
-                ('about', models.CharField(blank=True, max_length=200)),
-                ('kind', models.CharField(choices=[('training', 'training'), ('notebook', 'notebook'), ('inference', 'inference')], max_length=10)),
-                ('job', models.JSONField(help_text="The job file's fields that it sets")),
-                ('version', models.PositiveIntegerField(default=1)),
-                ('author', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
-                ('team', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='templates', to='controlplane.team')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=40)),
+                ("about", models.CharField(blank=True, max_length=200)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("training", "training"), ("notebook", "notebook"), ("inference", "inference")],
+                        max_length=10,
+                    ),
+                ),
+                ("job", models.JSONField(help_text="The job file's fields that it sets")),
+                ("version", models.PositiveIntegerField(default=1)),
+                (
+                    "author",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "team",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="templates",
+                        to="controlplane.team",
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('team', 'name'), name='one_template_per_team_and_name'), models.UniqueConstraint(condition=models.Q(('team', None)), fields=('name',), name='one_platform_template_per_name')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("team", "name"), name="one_template_per_team_and_name"),
+                    models.UniqueConstraint(
+                        condition=models.Q(("team", None)), fields=("name",), name="one_platform_template_per_name"
+                    ),
+                ],
             },
         ),
     ]

@@ -7,142 +7,279 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0015_personal'),
+        ("controlplane", "0015_personal"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='EventCursor',
+            name="EventCursor",
             fields=[
-                ('reader', models.CharField(max_length=20, primary_key=True, serialize=False)),
-                ('event', models.PositiveBigIntegerField()),
-                ('missing', models.JSONField(default=list, help_text='[first, last, database seconds when first missed] each')),
+                ("reader", models.CharField(max_length=20, primary_key=True, serialize=False)),
+                ("event", models.PositiveBigIntegerField()),
+                (
+                    "missing",
+                    models.JSONField(default=list, help_text="[first, last, database seconds when first missed] each"),
+                ),
             ],
         ),
         migrations.AddField(
-            model_name='startforecast',
-            name='first_high',
-            field=models.FloatField(help_text='Cluster clock: the end of the interval that was told first', null=True),
+            model_name="startforecast",
+            name="first_high",
+            field=models.FloatField(help_text="Cluster clock: the end of the interval that was told first", null=True),
         ),
         migrations.CreateModel(
-            name='Notice',
+            name="Notice",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=120)),
-                ('matter', models.CharField(choices=[('ended', 'A job ended'), ('preempted', 'Work was preempted'), ('waits-long', 'Work waits longer than expected'), ('budget', '80 or 100 % of a budget are used'), ('slo', 'A service burns its error budget')], max_length=10)),
-                ('team', models.CharField(max_length=40)),
-                ('workload', models.UUIDField(null=True)),
-                ('title', models.CharField(max_length=160)),
-                ('message', models.CharField(blank=True, max_length=400)),
-                ('cluster_at', models.FloatField(help_text='Cluster clock')),
-                ('at', models.DateTimeField()),
-                ('read_at', models.DateTimeField(null=True)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='notices', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.CharField(max_length=120)),
+                (
+                    "matter",
+                    models.CharField(
+                        choices=[
+                            ("ended", "A job ended"),
+                            ("preempted", "Work was preempted"),
+                            ("waits-long", "Work waits longer than expected"),
+                            ("budget", "80 or 100 % of a budget are used"),
+                            ("slo", "A service burns its error budget"),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                ("team", models.CharField(max_length=40)),
+                ("workload", models.UUIDField(null=True)),
+                ("title", models.CharField(max_length=160)),
+                ("message", models.CharField(blank=True, max_length=400)),
+                ("cluster_at", models.FloatField(help_text="Cluster clock")),
+                ("at", models.DateTimeField()),
+                ("read_at", models.DateTimeField(null=True)),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="notices", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Webhook',
+            name="Webhook",
             fields=[
-                ('uid', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=80)),
-                ('url', models.CharField(max_length=2000)),
-                ('format', models.CharField(choices=[('weft', 'Weft (JSON with every field)'), ('slack', 'Slack (and what takes its messages)')], default='weft', max_length=5)),
-                ('sealed_secret', models.TextField()),
-                ('is_active', models.BooleanField(default=True)),
-                ('given_up', models.PositiveIntegerField(default=0, help_text='Deliveries in a row that were given up.')),
-                ('dropped', models.PositiveIntegerField(default=0, help_text='Not queued, as too many were waiting.')),
-                ('created_at', models.DateTimeField()),
-                ('version', models.PositiveIntegerField(default=1)),
-                ('team', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='webhooks', to='controlplane.team')),
+                ("uid", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("name", models.CharField(max_length=80)),
+                ("url", models.CharField(max_length=2000)),
+                (
+                    "format",
+                    models.CharField(
+                        choices=[
+                            ("weft", "Weft (JSON with every field)"),
+                            ("slack", "Slack (and what takes its messages)"),
+                        ],
+                        default="weft",
+                        max_length=5,
+                    ),
+                ),
+                ("sealed_secret", models.TextField()),
+                ("is_active", models.BooleanField(default=True)),
+                (
+                    "given_up",
+                    models.PositiveIntegerField(default=0, help_text="Deliveries in a row that were given up."),
+                ),
+                ("dropped", models.PositiveIntegerField(default=0, help_text="Not queued, as too many were waiting.")),
+                ("created_at", models.DateTimeField()),
+                ("version", models.PositiveIntegerField(default=1)),
+                (
+                    "team",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="webhooks", to="controlplane.team"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='NotificationRule',
+            name="NotificationRule",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('matter', models.CharField(choices=[('ended', 'A job ended'), ('preempted', 'Work was preempted'), ('waits-long', 'Work waits longer than expected'), ('budget', '80 or 100 % of a budget are used'), ('slo', 'A service burns its error budget')], max_length=10)),
-                ('by_mail', models.BooleanField(default=False)),
-                ('after_event', models.PositiveBigIntegerField(default=0, help_text='Only what happened after this event.')),
-                ('created_at', models.DateTimeField()),
-                ('team', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='notification_rules', to='controlplane.team')),
-                ('user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='notification_rules', to=settings.AUTH_USER_MODEL)),
-                ('webhook', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='rules', to='controlplane.webhook')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "matter",
+                    models.CharField(
+                        choices=[
+                            ("ended", "A job ended"),
+                            ("preempted", "Work was preempted"),
+                            ("waits-long", "Work waits longer than expected"),
+                            ("budget", "80 or 100 % of a budget are used"),
+                            ("slo", "A service burns its error budget"),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                ("by_mail", models.BooleanField(default=False)),
+                (
+                    "after_event",
+                    models.PositiveBigIntegerField(default=0, help_text="Only what happened after this event."),
+                ),
+                ("created_at", models.DateTimeField()),
+                (
+                    "team",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="notification_rules",
+                        to="controlplane.team",
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="notification_rules",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "webhook",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="rules",
+                        to="controlplane.webhook",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Delivery',
+            name="Delivery",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('uid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
-                ('key', models.CharField(max_length=120)),
-                ('matter', models.CharField(blank=True, help_text='Empty: a test', max_length=10)),
-                ('body', models.TextField(blank=True, help_text='What a webhook is sent.')),
-                ('state', models.CharField(choices=[('waiting', 'Waiting'), ('delivered', 'Delivered'), ('given-up', 'Given up')], default='waiting', max_length=9)),
-                ('tries', models.PositiveSmallIntegerField(default=0)),
-                ('not_before', models.DateTimeField(help_text='Back-off; while it is being sent, when that is taken for lost.')),
-                ('created_at', models.DateTimeField()),
-                ('done_at', models.DateTimeField(null=True)),
-                ('log', models.JSONField(default=list, help_text='[when, status or null, milliseconds, error] of each try')),
-                ('notice', models.OneToOneField(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='mail', to='controlplane.notice')),
-                ('rule', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='deliveries', to='controlplane.notificationrule')),
-                ('webhook', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='controlplane.webhook')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("uid", models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ("key", models.CharField(max_length=120)),
+                ("matter", models.CharField(blank=True, help_text="Empty: a test", max_length=10)),
+                ("body", models.TextField(blank=True, help_text="What a webhook is sent.")),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("waiting", "Waiting"), ("delivered", "Delivered"), ("given-up", "Given up")],
+                        default="waiting",
+                        max_length=9,
+                    ),
+                ),
+                ("tries", models.PositiveSmallIntegerField(default=0)),
+                (
+                    "not_before",
+                    models.DateTimeField(help_text="Back-off; while it is being sent, when that is taken for lost."),
+                ),
+                ("created_at", models.DateTimeField()),
+                ("done_at", models.DateTimeField(null=True)),
+                (
+                    "log",
+                    models.JSONField(default=list, help_text="[when, status or null, milliseconds, error] of each try"),
+                ),
+                (
+                    "notice",
+                    models.OneToOneField(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="mail",
+                        to="controlplane.notice",
+                    ),
+                ),
+                (
+                    "rule",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="deliveries",
+                        to="controlplane.notificationrule",
+                    ),
+                ),
+                (
+                    "webhook",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="deliveries",
+                        to="controlplane.webhook",
+                    ),
+                ),
             ],
             options={
-                'verbose_name_plural': 'deliveries',
+                "verbose_name_plural": "deliveries",
             },
         ),
         migrations.AddIndex(
-            model_name='notice',
-            index=models.Index(fields=['user', '-id'], name='controlplan_user_id_4ebf92_idx'),
+            model_name="notice",
+            index=models.Index(fields=["user", "-id"], name="controlplan_user_id_4ebf92_idx"),
         ),
         migrations.AddIndex(
-            model_name='notice',
-            index=models.Index(condition=models.Q(('read_at__isnull', True)), fields=['user'], name='notice_unread'),
+            model_name="notice",
+            index=models.Index(condition=models.Q(("read_at__isnull", True)), fields=["user"], name="notice_unread"),
         ),
         migrations.AddConstraint(
-            model_name='notice',
-            constraint=models.UniqueConstraint(fields=('user', 'key'), name='one_notice_per_matter'),
+            model_name="notice",
+            constraint=models.UniqueConstraint(fields=("user", "key"), name="one_notice_per_matter"),
         ),
         migrations.AddConstraint(
-            model_name='webhook',
-            constraint=models.UniqueConstraint(fields=('team', 'name'), name='one_webhook_per_name'),
+            model_name="webhook",
+            constraint=models.UniqueConstraint(fields=("team", "name"), name="one_webhook_per_name"),
         ),
         migrations.AddConstraint(
-            model_name='notificationrule',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('user__isnull', False), ('webhook__isnull', True)), models.Q(('by_mail', False), ('team__isnull', False), ('user__isnull', True), ('webhook__isnull', False)), _connector='OR'), name='rule_of_a_user_or_of_a_webhook'),
+            model_name="notificationrule",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("user__isnull", False), ("webhook__isnull", True)),
+                    models.Q(
+                        ("by_mail", False), ("team__isnull", False), ("user__isnull", True), ("webhook__isnull", False)
+                    ),
+                    _connector="OR",
+                ),
+                name="rule_of_a_user_or_of_a_webhook",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='notificationrule',
-            constraint=models.UniqueConstraint(condition=models.Q(('team__isnull', True)), fields=('user', 'matter'), name='one_own_rule_per_matter'),
+            model_name="notificationrule",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("team__isnull", True)), fields=("user", "matter"), name="one_own_rule_per_matter"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='notificationrule',
-            constraint=models.UniqueConstraint(condition=models.Q(('user__isnull', False)), fields=('user', 'team', 'matter'), name='one_team_rule_per_matter'),
+            model_name="notificationrule",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("user__isnull", False)),
+                fields=("user", "team", "matter"),
+                name="one_team_rule_per_matter",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='notificationrule',
-            constraint=models.UniqueConstraint(condition=models.Q(('webhook__isnull', False)), fields=('webhook', 'matter'), name='one_webhook_rule_per_matter'),
+            model_name="notificationrule",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("webhook__isnull", False)),
+                fields=("webhook", "matter"),
+                name="one_webhook_rule_per_matter",
+            ),
         ),
         migrations.AddIndex(
-            model_name='delivery',
-            index=models.Index(condition=models.Q(('state', 'waiting')), fields=['not_before'], name='delivery_waiting'),
+            model_name="delivery",
+            index=models.Index(
+                condition=models.Q(("state", "waiting")), fields=["not_before"], name="delivery_waiting"
+            ),
         ),
         migrations.AddIndex(
-            model_name='delivery',
-            index=models.Index(fields=['webhook', '-id'], name='controlplan_webhook_926ff2_idx'),
+            model_name="delivery",
+            index=models.Index(fields=["webhook", "-id"], name="controlplan_webhook_926ff2_idx"),
         ),
         migrations.AddIndex(
-            model_name='delivery',
-            index=models.Index(fields=['created_at'], name='controlplan_created_4895cc_idx'),
+            model_name="delivery",
+            index=models.Index(fields=["created_at"], name="controlplan_created_4895cc_idx"),
         ),
         migrations.AddConstraint(
-            model_name='delivery',
-            constraint=models.UniqueConstraint(fields=('webhook', 'key'), name='one_delivery_per_matter'),
+            model_name="delivery",
+            constraint=models.UniqueConstraint(fields=("webhook", "key"), name="one_delivery_per_matter"),
         ),
         migrations.AddConstraint(
-            model_name='delivery',
-            constraint=models.CheckConstraint(condition=models.Q(('webhook__isnull', True), ('notice__isnull', True), _connector='XOR'), name='delivery_to_a_webhook_or_by_mail'),
+            model_name="delivery",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("webhook__isnull", True), ("notice__isnull", True), _connector="XOR"),
+                name="delivery_to_a_webhook_or_by_mail",
+            ),
         ),
     ]

@@ -6,72 +6,128 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0016_notices'),
+        ("controlplane", "0016_notices"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='SignInFailures',
+            name="SignInFailures",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(help_text='SHA-256, so that no typed password can stand here.', max_length=64, unique=True)),
-                ('count', models.PositiveIntegerField()),
-                ('until', models.DateTimeField(help_text='Database clock; then they are forgotten.')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "key",
+                    models.CharField(
+                        help_text="SHA-256, so that no typed password can stand here.", max_length=64, unique=True
+                    ),
+                ),
+                ("count", models.PositiveIntegerField()),
+                ("until", models.DateTimeField(help_text="Database clock; then they are forgotten.")),
             ],
             options={
-                'verbose_name_plural': 'sign-in failures',
+                "verbose_name_plural": "sign-in failures",
             },
         ),
         migrations.AddField(
-            model_name='membership',
-            name='source',
-            field=models.CharField(choices=[('hand', 'By hand'), ('groups', 'From groups')], db_default='hand', default='hand', max_length=6),
+            model_name="membership",
+            name="source",
+            field=models.CharField(
+                choices=[("hand", "By hand"), ("groups", "From groups")],
+                db_default="hand",
+                default="hand",
+                max_length=6,
+            ),
         ),
         migrations.AddField(
-            model_name='token',
-            name='scope',
-            field=models.CharField(choices=[('read', 'Look only'), ('submit', 'Submit and act on workloads'), ('admin', 'All that its user may do')], db_default='admin', default='admin', max_length=6),
+            model_name="token",
+            name="scope",
+            field=models.CharField(
+                choices=[
+                    ("read", "Look only"),
+                    ("submit", "Submit and act on workloads"),
+                    ("admin", "All that its user may do"),
+                ],
+                db_default="admin",
+                default="admin",
+                max_length=6,
+            ),
         ),
         migrations.AddField(
-            model_name='token',
-            name='team',
-            field=models.ForeignKey(blank=True, help_text='Only there and in the teams below it.', null=True, on_delete=django.db.models.deletion.CASCADE, to='controlplane.team'),
+            model_name="token",
+            name="team",
+            field=models.ForeignKey(
+                blank=True,
+                help_text="Only there and in the teams below it.",
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                to="controlplane.team",
+            ),
         ),
         migrations.AddField(
-            model_name='user',
-            name='service_of',
-            field=models.ForeignKey(blank=True, help_text='The team that owns this service account; empty for a person.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='service_accounts', to='controlplane.team'),
+            model_name="user",
+            name="service_of",
+            field=models.ForeignKey(
+                blank=True,
+                help_text="The team that owns this service account; empty for a person.",
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="service_accounts",
+                to="controlplane.team",
+            ),
         ),
         migrations.CreateModel(
-            name='Session',
+            name="Session",
             fields=[
-                ('session_key', models.CharField(max_length=40, primary_key=True, serialize=False, verbose_name='session key')),
-                ('session_data', models.TextField(verbose_name='session data')),
-                ('expire_date', models.DateTimeField(db_index=True, verbose_name='expire date')),
-                ('created_at', models.DateTimeField()),
-                ('seen_at', models.DateTimeField(help_text='The last request that somebody made on purpose.')),
-                ('address', models.CharField(blank=True, max_length=45)),
-                ('agent', models.CharField(blank=True, max_length=200)),
-                ('user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='sessions', to=settings.AUTH_USER_MODEL)),
+                (
+                    "session_key",
+                    models.CharField(max_length=40, primary_key=True, serialize=False, verbose_name="session key"),
+                ),
+                ("session_data", models.TextField(verbose_name="session data")),
+                ("expire_date", models.DateTimeField(db_index=True, verbose_name="expire date")),
+                ("created_at", models.DateTimeField()),
+                ("seen_at", models.DateTimeField(help_text="The last request that somebody made on purpose.")),
+                ("address", models.CharField(blank=True, max_length=45)),
+                ("agent", models.CharField(blank=True, max_length=200)),
+                (
+                    "user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="sessions",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'session',
-                'verbose_name_plural': 'sessions',
-                'abstract': False,
+                "verbose_name": "session",
+                "verbose_name_plural": "sessions",
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='GroupMapping',
+            name="GroupMapping",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('group', models.CharField(help_text="As the provider's groups claim has it.", max_length=200)),
-                ('role', models.CharField(choices=[('viewer', 'Viewer'), ('member', 'Member'), ('admin', 'Team admin')], default='member', max_length=10)),
-                ('team', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='group_mappings', to='controlplane.team')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("group", models.CharField(help_text="As the provider's groups claim has it.", max_length=200)),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[("viewer", "Viewer"), ("member", "Member"), ("admin", "Team admin")],
+                        default="member",
+                        max_length=10,
+                    ),
+                ),
+                (
+                    "team",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="group_mappings",
+                        to="controlplane.team",
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('group', 'team'), name='one_role_per_group_and_team')],
+                "constraints": [models.UniqueConstraint(fields=("group", "team"), name="one_role_per_group_and_team")],
             },
         ),
     ]

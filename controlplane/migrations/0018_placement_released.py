@@ -4,14 +4,13 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('controlplane', '0017_accounts'),
+        ("controlplane", "0017_accounts"),
     ]
 
     operations = [
         migrations.AddIndex(
-            model_name='placement',
-            index=models.Index(fields=['released_at'], name='placement_released'),
+            model_name="placement",
+            index=models.Index(fields=["released_at"], name="placement_released"),
         ),
     ]

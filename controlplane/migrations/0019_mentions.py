@@ -56,7 +56,9 @@ def forward(apps, editor):
         _each(model, model.objects.filter(begins), lambda row: {"message": anonymous(row.message)}, ("message",))
     with _rewritten(editor):
         found = Event.objects.filter(begins)
-        _each(Event, found, lambda row: {"message": anonymous(row.message), "data": deep(row.data)}, ("message", "data"))
+        _each(
+            Event, found, lambda row: {"message": anonymous(row.message), "data": deep(row.data)}, ("message", "data")
+        )
     _each(Delivery, Delivery.objects.exclude(body=""), lambda row: {"body": _body(row.body)}, ("body",))
     _each(Cycle, Cycle.objects.all(), lambda row: {"decisions": deep(row.decisions)}, ("decisions",))
 
@@ -105,7 +107,6 @@ def _rewritten(editor):
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ("controlplane", "0018_placement_released"),
     ]

@@ -28,7 +28,6 @@ def begin_to_ask(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ("controlplane", "0020_dependency_when"),
         ("socialaccount", "0001_initial"),
@@ -38,24 +37,52 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="token",
             name="issuer",
-            field=models.ForeignKey(blank=True, help_text="The person who made it. A service account's token ends with this person's role.", null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="issued_tokens", to=settings.AUTH_USER_MODEL),
+            field=models.ForeignKey(
+                blank=True,
+                help_text="The person who made it. A service account's token ends with this person's role.",
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="issued_tokens",
+                to=settings.AUTH_USER_MODEL,
+            ),
         ),
         migrations.AddField(
             model_name="token",
             name="made_with",
-            field=models.PositiveBigIntegerField(blank=True, help_text="The token that it was made with, and whose end is its own; empty: a session.", null=True),
+            field=models.PositiveBigIntegerField(
+                blank=True,
+                help_text="The token that it was made with, and whose end is its own; empty: a session.",
+                null=True,
+            ),
         ),
         migrations.AddField(
             model_name="token",
             name="told_at",
-            field=models.DateTimeField(blank=True, help_text="When the team's admins were told that it ends with its issuer's role.", null=True),
+            field=models.DateTimeField(
+                blank=True, help_text="When the team's admins were told that it ends with its issuer's role.", null=True
+            ),
         ),
         migrations.CreateModel(
             name="ProviderGrant",
             fields=[
-                ("user", models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name="provider_grant", serialize=False, to=settings.AUTH_USER_MODEL)),
-                ("sealed_token", models.TextField(blank=True, help_text="The refresh token, sealed; empty: it gave none.")),
-                ("checked_at", models.DateTimeField(help_text="When it last knew them: they signed in, or it was asked.")),
+                (
+                    "user",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="provider_grant",
+                        serialize=False,
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "sealed_token",
+                    models.TextField(blank=True, help_text="The refresh token, sealed; empty: it gave none."),
+                ),
+                (
+                    "checked_at",
+                    models.DateTimeField(help_text="When it last knew them: they signed in, or it was asked."),
+                ),
                 ("tried_at", models.DateTimeField(help_text="When it was last asked, whatever came of it.")),
             ],
         ),

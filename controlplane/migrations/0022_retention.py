@@ -184,32 +184,39 @@ def back(apps, editor):
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ("controlplane", "0021_credentials"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='AuditAnchor',
+            name="AuditAnchor",
             fields=[
-                ('number', models.BigIntegerField(help_text='Of the last row that was pruned', primary_key=True, serialize=False)),
-                ('digest', models.CharField(help_text='Of that row: what the first row that is left follows', max_length=64)),
-                ('rows', models.BigIntegerField(help_text='How many went since the anchor before')),
-                ('at', models.DateTimeField(help_text='Database clock')),
-                ('chain', models.CharField(help_text='SHA-256, hexadecimal', max_length=64)),
+                (
+                    "number",
+                    models.BigIntegerField(
+                        help_text="Of the last row that was pruned", primary_key=True, serialize=False
+                    ),
+                ),
+                (
+                    "digest",
+                    models.CharField(help_text="Of that row: what the first row that is left follows", max_length=64),
+                ),
+                ("rows", models.BigIntegerField(help_text="How many went since the anchor before")),
+                ("at", models.DateTimeField(help_text="Database clock")),
+                ("chain", models.CharField(help_text="SHA-256, hexadecimal", max_length=64)),
             ],
         ),
         migrations.CreateModel(
-            name='Pruned',
+            name="Pruned",
             fields=[
-                ('name', models.CharField(help_text='The table', max_length=40, primary_key=True, serialize=False)),
-                ('number', models.BigIntegerField(help_text='Of the last row that was pruned')),
-                ('rows', models.BigIntegerField(default=0, help_text='How many were deleted in all')),
-                ('at', models.DateTimeField(help_text='Database clock, of the last time that any were')),
+                ("name", models.CharField(help_text="The table", max_length=40, primary_key=True, serialize=False)),
+                ("number", models.BigIntegerField(help_text="Of the last row that was pruned")),
+                ("rows", models.BigIntegerField(default=0, help_text="How many were deleted in all")),
+                ("at", models.DateTimeField(help_text="Database clock, of the last time that any were")),
             ],
             options={
-                'verbose_name_plural': 'pruned tables',
+                "verbose_name_plural": "pruned tables",
             },
         ),
         migrations.RunPython(forward, back),

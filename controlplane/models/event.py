@@ -22,7 +22,7 @@ class Event(models.Model):
     cycle = models.BigIntegerField(null=True)
     data = models.JSONField(default=dict)
 
-    # (team, `team/name`) by id of what it mentions (scheduler/mention.py): filled in by queries.feed, no column.
+    # (team, `team/name`) by id of what it mentions (scheduler/model/mention.py): filled in by queries.feed, no column.
     mentions: Mapping[str, tuple[str, str]] = MappingProxyType({})
 
     class Meta:

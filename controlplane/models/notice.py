@@ -51,7 +51,7 @@ class Webhook(models.Model):
 
 
 class NotificationRule(models.Model):
-    """Who is told of which matter: a user, on pages and perhaps by mail, or a team's webhook.
+    """A subscription, who gets which event: a user, on pages and perhaps by mail, or a team's webhook.
 
     A user's rule without a team is about what that user submitted; with one, about all of that team and those below it.
     """
@@ -87,7 +87,7 @@ class NotificationRule(models.Model):
 
 
 class Notice(models.Model):
-    """One matter, told to one user. `key` names the matter, so that nobody is told of it twice."""
+    """One matter, told to one user. `key` names the matter, so that no user gets it twice."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="notices")
     key = models.CharField(max_length=120)

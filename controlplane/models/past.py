@@ -1,4 +1,4 @@
-"""Of which tables and columns the demo's past is made: queries/week.py reads it, services/week.py writes it."""
+"""The tables and columns that the demo's past is made of; the `week.py` of the queries reads them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from controlplane.models.team import Team, User
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 
 
 class SavedView(models.Model):
@@ -22,7 +22,7 @@ class SavedView(models.Model):
 
 
 class Template(models.Model):
-    """A job file to begin from, without name and team. Without a team it is the platform's, for everybody."""
+    """A job file to begin from, without name and team. Without a team it is the platform's, for all teams."""
 
     team = models.ForeignKey(Team, null=True, blank=True, on_delete=models.CASCADE, related_name="templates")
     name = models.CharField(max_length=40)

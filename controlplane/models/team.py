@@ -1,10 +1,10 @@
-"""Who may use what: users, teams, quotas, priority classes, node pools, tokens."""
+"""Tenancy: users, teams, quotas, priority classes, node pools, tokens."""
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import F, Q
 
-from controlplane.periods import Period
+from controlplane.domain.periods import Period
 
 PERIODS = tuple((one.value, one.value) for one in Period)
 

@@ -26,7 +26,7 @@ class Usage(models.Model):
 
 
 class TeamUse(models.Model):
-    """Decayed use of one team's own workloads in one pool: the mean of what they held, the older the less it counts.
+    """Recent usage of one team's own workloads in one pool: the mean of what they held, the older the less it counts.
 
     `decayed` is exact as of `at`; until it is added to again it only decays. `stated` is what the scheduler is told: it
     follows in steps, so that rounds in which nothing happens stay without writes.
@@ -86,7 +86,7 @@ class WorkloadSample(models.Model):
     """What one running workload used at one moment, for the charts of its page; null = not known.
 
     Duty and memory are means over its workers. They are known of whole GPUs only: what is measured of a device that
-    several share is nobody's own.
+    several share belongs to none of them.
     """
 
     workload = models.UUIDField()

@@ -6,8 +6,8 @@ from django.db import models
 from django.db.models import Q
 
 from controlplane.models.team import PriorityClass, Team, User
-from scheduler.dependency import When
-from scheduler.workload import ENDED, Kind, Phase
+from scheduler.model.dependency import When
+from scheduler.model.workload import ENDED, Kind, Phase
 
 
 class Workload(models.Model):
@@ -32,7 +32,7 @@ class Workload(models.Model):
     workers = models.PositiveIntegerField(default=1, help_text="Wanted now (a service: the autoscaler's number).")
     workers_min = models.PositiveIntegerField(default=1)
     workers_max = models.PositiveIntegerField(default=1)
-    roles = models.JSONField(default=list, help_text="Companions: [name, count, ask] each (controlplane/rolevalues.py)")
+    roles = models.JSONField(default=list, help_text="Companions: [name, count, ask] each")
     topology_require = models.PositiveSmallIntegerField(null=True)
     topology_prefer = models.PositiveSmallIntegerField(null=True)
     priority = models.IntegerField(default=0)
@@ -131,7 +131,7 @@ class Placement(models.Model):
 
 
 class Dependency(models.Model):
-    """`workload` starts when `needs` is as `when` says (scheduler/dependency.py)."""
+    """`workload` starts when `needs` is as `when` says (scheduler/model/dependency.py)."""
 
     workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="dependencies")
     needs = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="dependents")

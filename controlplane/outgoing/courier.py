@@ -18,7 +18,7 @@ class Courier:
     """Runs errands, each in a thread of its own, and keeps what came of them until it is asked for.
 
     `ring` is called after each. The threads are daemons: a process ends without them, and what they carried is sent
-    again, as nobody said that it arrived.
+    again, as its arrival was not confirmed.
     """
 
     def __init__(self, ring: Callable[[], None], at_once: int = AT_ONCE) -> None:

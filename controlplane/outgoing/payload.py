@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from controlplane.quantities import iso
+from controlplane.jobspec.quantities import iso
 
 VERSION = 1  # of the body; fields may be added without a new one
 

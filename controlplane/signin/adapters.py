@@ -14,9 +14,10 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.shortcuts import render
 
+from controlplane.jobspec.names import username_of
 from controlplane.models import User
-from controlplane.names import username_of
-from controlplane.services import events, groups, people, provider, second_step
+from controlplane.services.accounts import groups, people, provider, two_factor
+from controlplane.services.audit import events
 
 NOTED = {
     "mfa/email/totp_deactivated": "TwoStepsOff",
@@ -37,9 +38,9 @@ class AccountAdapter(DefaultAccountAdapter):
         """Send nothing."""
 
     def send_notification_mail(self, template_prefix: str, user: User, *args: Any, **kwargs: Any) -> None:
-        """Note in the log what allauth would write of by e-mail: that the second step was switched on or off."""
+        """Note in the log what allauth would write of by e-mail: that a second factor was set up or removed."""
         if template_prefix == "mfa/email/totp_activated":
-            second_step.switched_on(user=user, session=str(self.request.session.session_key))
+            two_factor.switched_on(user=user, session=str(self.request.session.session_key))
         elif template_prefix in NOTED:
             events.record(kind=NOTED[template_prefix], actor=user.username, data={"user": user.username})
 

@@ -1,4 +1,4 @@
-"""Addresses of single sign-on and of the second step. Their views are loaded when they are first asked for.
+"""Addresses of single sign-on and of the second factor. Their views are loaded when they are first asked for.
 
 That spares the start a tenth of a second. The names are allauth's, which reverses them; what it has beside these
 (signing up, e-mail addresses, connections) is not served.

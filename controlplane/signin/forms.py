@@ -9,7 +9,7 @@ from allauth.mfa.totp.forms import ActivateTOTPForm
 from django.core.exceptions import ValidationError
 
 from controlplane.models import User
-from controlplane.services import logins
+from controlplane.services.accounts import logins
 
 
 class SecondStep(mfa.AuthenticateForm):
@@ -37,7 +37,7 @@ class PasswordAgain(ReauthenticateForm):
 
 
 class FirstCode(ActivateTOTPForm):
-    """The code that sets the second step up; it is a code like any other, so it is good for nothing else."""
+    """The code that sets the second factor up; it is a code like any other, so it is good for nothing else."""
 
     def clean_code(self) -> str:
         """The code, if it is right."""

@@ -1,4 +1,4 @@
-"""The second step where we add to allauth: the key as a picture of our own address, and the rule for admins."""
+"""The second factor where we add to allauth: the key as a picture of our own address, and the rule for admins."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 if TYPE_CHECKING:
     from controlplane.models import User
 
-# All that an admin without a second step is let into: setting it up, once the password was given again, and leaving.
+# All that an admin without a second factor may open: setting it up, once the password was given again, and leaving.
 ENROLMENT = frozenset({"/two-steps/", "/two-steps/on/", "/two-steps/picture.svg", "/again/", "/login/", "/logout/"})
 OPEN = ("/static/", "/healthz", "/readyz", "/metrics")  # what says nothing of its user
 
@@ -30,15 +30,15 @@ def picture(request: HttpRequest) -> HttpResponse:
 
 
 def requirement(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Middleware: platform admins set the second step up first, where WEFT_ADMINS_NEED_TWO_STEPS says so."""
+    """Middleware: platform admins set the second factor up first, where WEFT_ADMINS_NEED_TWO_STEPS says so."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         if settings.ADMINS_NEED_TWO_STEPS and not _is_open(request.path_info) and _is_missing(request):
             from controlplane.api import errors
-            from controlplane.services import second_step
+            from controlplane.services.accounts import two_factor
 
             if request.path_info.startswith("/api/"):
-                return errors.answer(403, second_step.NEEDED, code="EnrolmentNeeded")
+                return errors.answer(403, two_factor.NEEDED, code="EnrolmentNeeded")
             return redirect("mfa_activate_totp")
         return get_response(request)
 
@@ -50,10 +50,10 @@ def _is_open(path: str) -> bool:
 
 
 def _is_missing(request: HttpRequest) -> bool:
-    from controlplane.services import second_step
+    from controlplane.services.accounts import two_factor
 
     user = request.user
     if not user.is_authenticated:
         return False
     known: User = user
-    return second_step.is_missing(known)
+    return two_factor.is_missing(known)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from controlplane.testbed.api import Json
 from controlplane.testbed.nodes import manifest
 from controlplane.testbed.parts import Layout
-from scheduler.snapshot import Node
+from scheduler.model.snapshot import Node
 
 # In the order of deleting: first what would forbid that, or make pods again.
 COLLECTIONS = (

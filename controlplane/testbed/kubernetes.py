@@ -21,7 +21,7 @@ from controlplane.testbed.api import Api, Json
 from controlplane.testbed.cleaning import empty
 from controlplane.testbed.nodes import fleet, manifest
 from controlplane.testbed.stages import STAGES, configuration
-from scheduler.snapshot import Node
+from scheduler.model.snapshot import Node
 
 MOST_RESTARTS = 3
 READY_SECONDS = 60.0  # 3 to 4 s when the machine is idle

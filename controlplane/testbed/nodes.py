@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from controlplane.simulator import catalogue, openb
-from scheduler.snapshot import Node
+from controlplane.simulator.worlds import catalogue, openb
+from scheduler.model.snapshot import Node
 
 FAKE = ("kwok.x-k8s.io/node", "fake")  # the annotation by which KWOK knows its nodes
 MOST_PODS = 256

@@ -3,21 +3,24 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from django import template
+from django.conf import settings
+from django.template.defaultfilters import floatformat
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from controlplane.queries import retention
+from controlplane.queries.audit import retention
 from frontend import drawing, lab, words
 
 register = template.Library()
 for _filter in (
     words.gpus, words.gpu_hours, words.percent, words.duration, words.latency, words.memory, words.cores, words.exact,
-    words.tone, words.iso,
+    words.tone, words.iso, words.burn,
 ):  # fmt: skip
     register.filter(_filter.__name__, _filter)
 
@@ -62,11 +65,23 @@ def budget_words(service: Any) -> str:
     left = service.budget_left
     if left is None:
         return "no requests yet"
-    if left < 0:
-        return f"budget used {1 - left:,.1f} ×" if left < -1 else "budget used up"
+    if left <= 0:
+        return f"error budget used {1 - left:,.1f}x" if left < -1 else "error budget exhausted"
     return f"{'at risk: ' if service.standing == 'at risk' else ''}budget {words.percent(left)}".replace(
         " %", "\u00a0%"
     )
+
+
+@register.simple_tag
+def currency() -> str:
+    """What costs and prices are in."""
+    return str(settings.CURRENCY)
+
+
+@register.filter
+def money(amount: Decimal) -> str:
+    """An amount with its currency, which stay on one line."""
+    return f"{floatformat(amount, '2g')}\u00a0{settings.CURRENCY}"
 
 
 @register.filter
@@ -223,7 +238,13 @@ def budget(service: Any) -> dict[str, Any]:
     tone = {"ok": "ok", "at risk": "warn", "violated": "bad"}.get(str(service.standing), "dim")
     # A used-up budget still shows a stub: nothing at all would read as "not known".
     width = 0.0 if left is None else max(6.0, min(100.0, 100 * left))
-    return {"width": f"{width:.1f}%", "tone": tone, "label": f"{words.percent(left)} of the error budget is left"}
+    return {"width": f"{width:.1f}%", "tone": tone, "label": _budget_label(left)}
+
+
+def _budget_label(left: float | None) -> str:
+    if left is None:
+        return "the error budget is not known: there were no requests"
+    return f"{words.percent(left)} of the error budget is left" if left > 0 else "error budget exhausted"
 
 
 @register.simple_tag

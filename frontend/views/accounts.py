@@ -12,17 +12,18 @@ from django.middleware.csrf import get_token
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from controlplane.services import logins, presets
+from controlplane.services.accounts import logins
 from controlplane.services.errors import Refused
+from controlplane.services.workloads import presets
 from controlplane.signin.configuration import PROVIDER
 
-ROLES = {"admin": "team admin", "member": "member", "viewer": "viewer: looks, changes nothing"}
+ROLES = {"admin": "team admin", "member": "member", "viewer": "viewer: read only"}
 
 
 @login_not_required  # it answers 401: an open page asks whether its session goes on
 @require_GET
 def session(request: HttpRequest) -> HttpResponse:
-    """Who is signed in, and the token that forms of an open page need from now on; 401 if nobody is."""
+    """Who is signed in, and the CSRF token that forms of an open page need from now on; 401 if no user is."""
     if not request.user.is_authenticated:
         return HttpResponse(status=401, headers={"Cache-Control": "no-store"})
     known = {"user": request.user.get_username(), "csrf": get_token(request)}
@@ -58,14 +59,14 @@ class PasswordForm(AuthenticationForm):
 
 
 class Login(LoginView):
-    """The first page anybody sees; in the embedded mode it says who there is."""
+    """The first page of a visitor; in the embedded mode it lists the demo's users."""
 
     template_name = "frontend/login.html"
     authentication_form = PasswordForm
     redirect_authenticated_user = True
 
     def form_valid(self, form: Any) -> HttpResponse:
-        """Begin the session, after the second step for those who have set one up."""
+        """Begin the session, after the second factor for users with two-factor authentication."""
         from allauth.account.internal.flows.login import perform_password_login  # at the first sign-in, not the start
         from allauth.account.models import Login as Entering
 
@@ -78,7 +79,7 @@ class Login(LoginView):
         """Add the demo's people."""
         people: list[tuple[str, str]] = []
         if settings.EMBEDDED and presets.loaded() is not None:
-            people = [(presets.ADMIN, "platform admin: everything, quotas too")]
+            people = [(presets.ADMIN, "platform admin: everything, including quotas")]
             people += [(name, ROLES[role.value]) for name, role in presets.PEOPLE.items()]
         sso = {"name": settings.OIDC_NAME, "provider": PROVIDER} if settings.OIDC_ISSUER else None
         return {**super().get_context_data(**kwargs), "people": people, "sso": sso}

@@ -1,4 +1,4 @@
-"""The audit log's tab: who asked for what, and what came of it. For admins of the platform or of a team."""
+"""The audit log's tab: each request with its user and outcome. For admins of the platform or of a team."""
 
 import json
 from typing import Any
@@ -8,8 +8,9 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from controlplane.queries import access, auditlog
-from frontend.views.answers import answer, link, number, teams_for
+from controlplane.queries.accounts import access
+from controlplane.queries.audit import auditlog
+from frontend.answers import answer, link, number, teams_for
 
 PAGE = 50
 TONES = {"done": "ok", "denied": "bad", "refused": "warn", "failed": "bad"}

@@ -11,19 +11,20 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from controlplane.periods import Period
-from controlplane.queries import access, shares
-from controlplane.queries.shares import BudgetRow
-from controlplane.services import budgets as services
+from controlplane.domain.periods import Period
+from controlplane.queries.accounts import access
+from controlplane.queries.tenancy import shares
+from controlplane.queries.tenancy.shares import BudgetRow
 from controlplane.services.errors import Refused
+from controlplane.services.tenancy import budgets as services
+from frontend.answers import clock
 from frontend.forms import FormField
-from frontend.views.answers import clock
 
 HARD, SOFT = "hard", "soft"
-CHOICES = ((SOFT, "say so, and go on"), (HARD, "start nothing new"))
+CHOICES = ((SOFT, "only notify"), (HARD, "start nothing new"))
 HELP = {
-    "gpu_hours": "A whole number; an H100 held for an hour and half of one for two count the same.",
-    "is_hard": "What runs goes on either way.",
+    "gpu_hours": "A whole number. One H100 for one hour counts the same as half of one for two hours.",
+    "is_hard": "Running workloads continue in both cases.",
 }
 
 
@@ -72,7 +73,7 @@ def _change(request: HttpRequest, team: Any, period: str, now: float) -> str:
     if "remove" in request.POST:
         row = shares.budget_at(team.name, period)
         if row is None or row.version != version:
-            raise Refused(412, "VersionMismatch", "version", "The budget was changed meanwhile. Look at it again.")
+            raise Refused(412, "VersionMismatch", "version", "The budget was changed meanwhile. Check it again.")
         services.remove(budget=row, actor=actor)
         return f"Removed the budget of {team.name} for each {period}."
     typed = request.POST.get("gpu_hours", "").strip()
@@ -120,7 +121,7 @@ def _form(period: str, known: BudgetRow | None, typed: Mapping[str, Any], refuse
         )
         for name, label, unit, options in (
             ("gpu_hours", "Budget", "GPU hours", ()),
-            ("is_hard", "Once used up", "", CHOICES),
+            ("is_hard", "When used up", "", CHOICES),
         )
     )
     fault = refused.message if refused and at is not None and at not in HELP else ""

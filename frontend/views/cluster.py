@@ -7,19 +7,21 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from controlplane.queries import cluster, pastmap, teams
+from controlplane.queries.scheduling import cluster, pastmap
+from controlplane.queries.tenancy import teams
 from frontend import words
-from frontend.views.answers import answer, clock, is_later, link, seen_teams
+from frontend.answers import answer, clock, is_later, link, seen_teams
 
-SHOWS = (("", "Allocation"), ("use", "Use"), ("room", "Room"))  # what a cell's filling means
+SHOWS = (("", "Allocation"), ("use", "Utilisation"), ("room", "Free capacity"))  # what a cell's filling means
 STEP = 300  # s of the cluster's clock between two places of the slider
+PRESENT = "The map shows the present."
 JUMP = 3600  # s that Earlier and Later go
 
 
 @login_required
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
-    """Racks, nodes, GPUs: where there is room, and whose the rest is; `at` asks how it was at that time."""
+    """Racks, nodes and GPUs: what is free, and which teams have the rest; `at` asks for the state at that time."""
     pools = teams.pools()
     wanted = request.GET.get("pool", "")
     pool = wanted if wanted in {p.name for p in pools} else ""
@@ -56,13 +58,16 @@ def _moment(text: str, earliest: float, now: float) -> tuple[float | None, str]:
         asked = datetime.fromtimestamp(float(text), UTC) if text.isdigit() else datetime.fromisoformat(text)
         at = (asked if asked.tzinfo else asked.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError, OSError):
-        return None, f'at is "{text[:40]}". Give a time such as {words.iso(max(earliest, now - JUMP))}. This is now.'
+        return (
+            None,
+            f'at is "{text[:40]}". Give a time such as {words.iso(max(earliest, now - JUMP))}. {PRESENT}',
+        )
     if at > now + STEP:
-        return None, f"{words.exact(at)} is to come. This is now."
+        return None, f"{words.exact(at)} is in the future. {PRESENT}"
     if at < earliest:
         return (
             None,
-            f"{words.exact(at)} is too long ago: the map goes back to {words.exact(earliest)} UTC. This is now.",
+            f"{words.exact(at)} is too long ago: the map goes back to {words.exact(earliest)} UTC. {PRESENT}",
         )
     return (None if at > now else at), ""
 

@@ -8,22 +8,24 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from controlplane.queries import access, changes, decisions
+from controlplane.queries.accounts import access
+from controlplane.queries.audit import changes
+from controlplane.queries.scheduling import decisions
 from frontend import words
-from frontend.views.answers import answer, link, number, seen_teams, teams_for
+from frontend.answers import answer, link, number, seen_teams, teams_for
 
 PAGE = 50
 DECISIONS = 100  # of a round on one page
 GROUPS = (
-    ("placed", "Got a place"),
-    ("made-room", "Made room"),
-    ("waits", "Waits"),
+    ("placed", "Placed"),
+    ("made-room", "Evicted"),
+    ("waits", "Waiting"),
     ("scaled", "Replicas"),
     ("ended", "Ended"),
-    ("people", "Changed by people"),
+    ("people", "Changed by users"),
 )
 TONES = {"Place": "ok", "Evict": "bad", "Shrink": "warn", "Wait": "warn", "Scale": "accent"}
-VERBS = {"Place": "placed", "Evict": "evicted", "Shrink": "shrunk", "Wait": "waits", "Scale": "scaled"}
+VERBS = {"Place": "placed", "Evict": "evicted", "Shrink": "shrunk", "Wait": "waiting", "Scale": "scaled"}
 
 
 @login_required
@@ -121,7 +123,7 @@ def _decision(told: decisions.Told) -> dict[str, Any]:
             said = f"{words.plural(len(one.get('workers', ())), 'worker')} on {words.listed(nodes)}"
             if one.get("after"):
                 leaving = len(one["after"])
-                said += f", when {words.plural(leaving, 'workload')} {'has' if leaving == 1 else 'have'} left"
+                said += f", after {words.plural(leaving, 'workload')} {'has' if leaving == 1 else 'have'} left"
         case "Evict" | "Shrink":
             said = str(one.get("message") or one.get("reason") or "")
             said += f" For {told.by}." if told.by else ""

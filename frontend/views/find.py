@@ -9,9 +9,9 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
-from controlplane.queries import search
-from controlplane.services import preferences
-from frontend.views.answers import answer, signed_in
+from controlplane.queries.workloads import search
+from controlplane.services.accounts import preferences
+from frontend.answers import answer, signed_in
 
 TITLES = {"workload": "Workloads", "team": "Teams", "node": "Nodes"}
 
@@ -32,7 +32,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def end_tour(request: HttpRequest) -> HttpResponse:
-    """The tour was ended or put away."""
+    """The tour was finished or dismissed."""
     preferences.note_tour(user=signed_in(request))
     return HttpResponse(status=204) if request.headers.get("HX-Request") else redirect("frontend:dashboard")
 

@@ -9,13 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from controlplane.queries import access, lab, policies, simulations
-from controlplane.services import simulations as services
+from controlplane.jobspec.shapes import FieldError
+from controlplane.queries.accounts import access
+from controlplane.queries.scheduling import lab, policies, simulations
 from controlplane.services.errors import Refused
-from controlplane.shapes import FieldError
+from controlplane.services.scheduling import simulations as services
 from frontend import charts, words
 from frontend import lab as form
-from frontend.views.answers import answer
+from frontend.answers import answer
 
 SHOWN = 20
 # Which way is better: less waiting, fewer preemptions, more use, fewer late requests. How many come says nothing.
@@ -99,7 +100,7 @@ def apply(request: HttpRequest, number: int) -> HttpResponse:
     except Refused as refused:
         messages.error(request, refused.message)
     else:
-        messages.info(request, f"Version {version} of the policy is in force: as tried in what-if {number}.")
+        messages.info(request, f"Version {version} of the policy is current now: the settings of what-if {number}.")
     return redirect("frontend:simulation", number)
 
 

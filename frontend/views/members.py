@@ -1,4 +1,4 @@
-"""Who is in a team, and its service accounts. Everybody of the team looks; its admins change."""
+"""The members of a team and its service accounts. Members see them; admins of the team change them."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -11,18 +11,18 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from controlplane.queries import access
-from controlplane.queries import accounts as queries
-from controlplane.services import members, service_accounts, tokens
+from controlplane.queries.accounts import access
+from controlplane.queries.accounts import accounts as queries
+from controlplane.services.accounts import members, service_accounts, tokens
 from controlplane.services.errors import Refused
+from frontend.answers import answer, roles, signed_in
 from frontend.forms import FormField
-from frontend.views.answers import answer, roles, signed_in
 from frontend.views.settings import read_token_form, revoke_question, token_fields
 
 if TYPE_CHECKING:
     from controlplane.models import Team, User
 
-ROLES = (("viewer", "Viewer: looks"), ("member", "Member: submits"), ("admin", "Admin: manages the team"))
+ROLES = (("viewer", "Viewer: read only"), ("member", "Member: submits work"), ("admin", "Admin: manages the team"))
 ADDING, MAKING = "member", "account"  # the two forms of the page
 
 
@@ -36,14 +36,14 @@ def index(request: HttpRequest, team: str) -> HttpResponse:
 @login_required
 @require_POST
 def save(request: HttpRequest, team: str) -> HttpResponse:
-    """Let somebody in, or change what they may do."""
+    """Add a member, or change the role of one."""
     into = _team(request, team, access.Verb.MANAGE)
     username = request.POST.get("username", "").strip()
 
     def work() -> str:
         user = queries.person_at(username)
         if user is None:
-            message = f"There is no user {username[:150]}. People are known from their first sign-in on."
+            message = f"There is no user {username[:150]}. A user exists from the first sign-in on."
             raise Refused(422, "NoSuchUser", "username", message)
         role = _role(request.POST)
         members.save(team=into, user=user, role=role, actor=_actor(request))
@@ -55,12 +55,12 @@ def save(request: HttpRequest, team: str) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def remove(request: HttpRequest, team: str, username: str) -> HttpResponse:
-    """Ask whether, then take somebody out."""
+    """Ask for confirmation, then remove a member."""
     out_of, user = _team(request, team, access.Verb.MANAGE), queries.person_at(username)
     if user is None:
         raise Http404
     if request.method == "GET":
-        effect = f"They see nothing of {out_of} from then on; sessions and tokens end. Their work stays."
+        effect = f"{username} loses access to {out_of}; sessions and tokens end. Submitted workloads stay."
         return _ask(request, f"Remove {username} from {out_of}?", effect, "Remove", "remove_member", out_of, username)
 
     def work() -> str:
@@ -79,7 +79,7 @@ def create_account(request: HttpRequest, team: str) -> HttpResponse:
 
     def work() -> str:
         made.append(service_accounts.create(team=of, name=name, role=_role(request.POST), actor=_actor(request)))
-        return f"Made {made[0].username}. It needs a token."
+        return f"Created {made[0].username}. It needs a token."
 
     answered = _done(request, of, MAKING, work)
     return redirect("frontend:service_account", of.name, made[0].pk) if made else answered
@@ -103,20 +103,20 @@ def account(request: HttpRequest, team: str, pk: int) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def end_account(request: HttpRequest, team: str, pk: int) -> HttpResponse:
-    """Ask whether, then end a service account."""
+    """Ask for confirmation, then close a service account."""
     found = _account(request, team, pk)
     if request.method == "GET":
-        effect = "Its tokens are refused from then on. What it submitted goes on."
-        return _ask(request, f"End {found.username}?", effect, "End", "end_account", found.service_of, pk)
+        effect = "Its tokens stop working. Workloads that it submitted continue."
+        return _ask(request, f"Close {found.username}?", effect, "Close", "end_account", found.service_of, pk)
     service_accounts.end(account=found, actor=_actor(request))
-    messages.info(request, f"Ended {found.username}.")
+    messages.info(request, f"Closed {found.username}.")
     return redirect("frontend:members", team)
 
 
 @login_required
 @require_http_methods(["GET", "POST"])
 def revoke_account_token(request: HttpRequest, team: str, pk: int, number: int) -> HttpResponse:
-    """Ask whether, then revoke a service account's token."""
+    """Ask for confirmation, then revoke a service account's token."""
     found = _account(request, team, pk)
     token = queries.tokens(found).filter(pk=number).first()
     if token is None:
@@ -187,7 +187,7 @@ def _page(request: HttpRequest, team: "Team", form: str = "", refused: Refused |
         "inherited": queries.inherited(team.name),
         "accounts": [queries.service_account_row(one) for one in accounts],
         "roles": ROLES,
-        "adding": _fields(ADDING, "username", "User name", "As they sign in.", request.POST, form, refused),
+        "adding": _fields(ADDING, "username", "User name", "The name used to sign in.", request.POST, form, refused),
         "making": _fields(MAKING, "name", "Name", "Such as github-actions.", request.POST, form, refused),
         "fault": refused.message if refused and (not form or refused.field not in ("username", "name", "role")) else "",
     }
@@ -204,7 +204,7 @@ def _fields(
         FormField(
             path="role",
             label="Role",
-            help="What they may do here.",
+            help="What it allows in this team.",
             value=mine.get("role", "member"),
             fault=at.get("role", ""),
             options=ROLES,
@@ -221,7 +221,7 @@ def _account_page(
     refused: Refused | None = None,
     issued: tokens.Issued | None = None,
 ) -> HttpResponse:
-    about = "submit is what CI needs. It may do no more than the account's role."
+    about = "CI needs submit. A token never allows more than the account's role."
     context = {
         "team": found.service_of,
         "account": queries.service_account_row(found),

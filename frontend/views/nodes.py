@@ -1,4 +1,4 @@
-"""The machines: a list, one of them, and what platform admins do with it."""
+"""The nodes: a list, one of them, and the actions of platform admins."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,14 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
 from controlplane.lifecycle.draining import Fate
-from controlplane.queries import access, changes, cluster, teams
-from controlplane.queries import nodes as queries
-from controlplane.services import draining, nodes
+from controlplane.queries.accounts import access
+from controlplane.queries.audit import changes
+from controlplane.queries.scheduling import cluster
+from controlplane.queries.scheduling import nodes as queries
+from controlplane.queries.tenancy import teams
+from controlplane.services.scheduling import draining, nodes
 from frontend import words
-from frontend.views.answers import answer, clock, link, number, seen_teams
+from frontend.answers import answer, clock, link, number, seen_teams
 
 PAGE = 50
 EVENTS = 20
@@ -28,19 +31,19 @@ STATES = (
 )
 LABELS = {"cordon": "Cordon", "uncordon": "Uncordon", "drain": "Drain"}
 UNDO = {"cordon": "uncordon", "uncordon": "cordon", "drain": "uncordon"}
-DONE = {"cordon": "Takes no new work:", "uncordon": "In use again:"}
+DONE = {"cordon": "Cordoned", "uncordon": "Uncordoned"}
 EFFECT = {
-    "cordon": "It takes no new work. What runs there goes on.",
+    "cordon": "It takes no new work. Running workloads continue.",
     "uncordon": "New work may be placed there again.",
-    "drain": "It takes no new work, and what may move leaves it.",
+    "drain": "It takes no new work, and preemptible workloads leave it.",
 }
 # How a drain's effect on one workload reads, and in which order they are told.
 FATES = {
-    Fate.MOVES: "leaves with its grace and queues again",
-    Fate.SHRINKS: "goes on with its workers elsewhere",
-    Fate.REPLACED: "gets other replicas elsewhere",
-    Fate.GIVES_BACK: "gives its reserved place back and queues again",
-    Fate.STAYS: "stays until it ends: it may not be pre-empted",
+    Fate.MOVES: "leaves within its grace period and is queued again",
+    Fate.SHRINKS: "continues with its workers on other nodes",
+    Fate.REPLACED: "gets replacement replicas on other nodes",
+    Fate.GIVES_BACK: "gives up its reservation and is queued again",
+    Fate.STAYS: "stays until it ends: it is not preemptible",
     Fate.LEAVES: "is leaving already",
 }
 MOST_NAMED = 12  # workloads in a confirmation
@@ -71,7 +74,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def detail(request: HttpRequest, name: str) -> HttpResponse:
-    """One machine: its GPUs, who holds which part of them, and what happened to it."""
+    """One node: its GPUs, the workloads on each of them, and its history."""
     seen = seen_teams(request)
     found = cluster.node(name, seen)
     if found is None:
@@ -110,10 +113,10 @@ def drained(name: str, left: Sequence[draining.Left]) -> str:
     """What a drain has done, as one sentence."""
     moving = sum(one.fate not in (Fate.STAYS, Fate.LEAVES) for one in left)
     stay = sum(one.fate is Fate.STAYS for one in left)
-    said = f"{words.plural(moving, 'workload')} {'leaves' if moving == 1 else 'leave'}"
+    said = f"{words.plural(moving, 'workload')} {'is' if moving == 1 else 'are'} evicted"
     if stay:
-        said += f", {stay} {'stays' if stay == 1 else 'stay'} to the end"
-    return f"Drains {name}: {said}." if left else f"Drains {name}: nothing runs there."
+        said += f", {stay} {'stays' if stay == 1 else 'stay'} until the end"
+    return f"Draining {name}: {said}." if left else f"Draining {name}: nothing runs there."
 
 
 def _question(request: HttpRequest, name: str, verb: str) -> dict[str, Any]:
@@ -143,15 +146,19 @@ def _effect(one: queries.Leaver) -> str:
     if one.fate is Fate.MOVES:
         if one.unsaved is not None:
             return f"{said}, and loses at most {words.duration(one.unsaved)}"
-        return f"{said}; it has no checkpoint" if one.kind == "training" else f"{said}; what is only in memory is lost"
+        return (
+            f"{said}; it has no checkpoint"
+            if one.kind == "training"
+            else f"{said}; data that is only in memory is lost"
+        )
     return said
 
 
 def _told(event: Any) -> dict[str, Any]:
-    """An event of a machine as a line: when, what, by whom."""
+    """An event of a node as a line: time, kind, change and user."""
     told = changes.lines(event.data) if event.kind == "NodeChanged" else ()
     sentence = ", ".join(f"{what}: {before} → {after}" for what, before, after in told)
     if event.kind == "Drained":
-        sentence = f"{words.plural(len(event.data.get('moved', ())), 'workload')} left"
+        sentence = f"{words.plural(len(event.data.get('moved', ())), 'workload')} evicted"
     person = "" if event.actor.startswith("loop:") else event.actor
     return {"at": event.cluster_at, "kind": event.kind, "sentence": sentence, "person": person}

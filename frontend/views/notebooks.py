@@ -1,4 +1,4 @@
-"""Notebooks: in use or idle, when they are parked, with whom they share, and how to reach them."""
+"""Notebooks: in use or idle, when they are parked, what shares their GPUs, and their addresses."""
 
 from uuid import UUID
 
@@ -9,17 +9,18 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
-from controlplane.queries import access, notebooks
-from controlplane.queries import workloads as queries
-from controlplane.services import idle
+from controlplane.queries.accounts import access
+from controlplane.queries.workloads import notebooks
+from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
-from frontend.views.answers import answer, clock, teams_for
+from controlplane.services.workloads import idle
+from frontend.answers import answer, clock, teams_for
 
 
 @login_required
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
-    """The notebooks of one's teams; `mine=1` those that one asked for oneself."""
+    """The notebooks of the viewer's teams; with `mine=1` only the viewer's own."""
     names = teams_for(request, access.Verb.READ)
     wanted, is_mine = request.GET.get("team", ""), request.GET.get("mine") == "1"
     team = wanted if wanted in names else ""
@@ -40,7 +41,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def extend(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """Begin the countdown to parking anew."""
+    """Restart the countdown to parking."""
     w = queries.get(request.user, uid)
     if w is None:
         raise Http404
@@ -51,5 +52,5 @@ def extend(request: HttpRequest, uid: UUID) -> HttpResponse:
     except Refused as refused:
         messages.error(request, refused.message)
     else:
-        messages.info(request, f"{w.name} stays: its time without use begins anew.")
+        messages.info(request, f"{w.name} is extended: its idle time starts from zero again.")
     return redirect("frontend:notebooks")

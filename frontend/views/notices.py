@@ -1,4 +1,4 @@
-"""What one is told: the bell, the notices, and the rules that ask for them."""
+"""Notifications: the bell, the notices, and the rules that ask for them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,21 +11,21 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from controlplane.outgoing import mail
-from controlplane.queries import access
-from controlplane.queries import notices as queries
-from controlplane.services import notices, rules
+from controlplane.queries.accounts import access
+from controlplane.queries.notifications import notices as queries
 from controlplane.services.errors import Refused
-from frontend.views.answers import number, signed_in, teams_for
+from controlplane.services.notifications import notices, subscriptions
+from frontend.answers import number, signed_in, teams_for
 
 ON_A_PAGE = 50
 OFF, PAGES, MAIL = "off", "pages", "mail"
-OWN = tuple(value.value for value in rules.OWN_MATTERS)
+OWN = tuple(value.value for value in subscriptions.OWN_MATTERS)
 BUDGET = "budget"
 
 
 @dataclass(frozen=True, slots=True)
 class OwnRule:
-    """One matter of one's own work, and how one is told of it."""
+    """One event type of the user's own work, and how the user is notified of it."""
 
     matter: str
     label: str
@@ -88,10 +88,10 @@ def settings(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def usual(request: HttpRequest) -> HttpResponse:
-    """Tell the viewer of their own work from now on: what most want."""
+    """Notify the viewer about their own work from now on: the usual choice."""
     for matter in OWN:
-        rules.save(user=signed_in(request), matter=matter, team=None)
-    messages.info(request, "From now on you are told here of your own work.")
+        subscriptions.save(user=signed_in(request), matter=matter, team=None)
+    messages.info(request, "You will get notices about your own work.")
     return redirect("frontend:notification_rules")
 
 
@@ -99,13 +99,13 @@ def usual(request: HttpRequest) -> HttpResponse:
 @csrf_exempt  # a mail program posts here for its reader (RFC 8058); the token is all that is needed
 @require_http_methods(["GET", "POST"])
 def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
-    """Stop the mails of one rule: for whoever has the link of such a mail, signed in or not."""
+    """Stop the mails of one rule, for a reader with the link of such a mail, signed in or not."""
     rule = mail.unsubscribed(token)
     if rule is None:
         raise Http404
     is_done = request.method == "POST"
     if is_done:
-        rules.unsubscribe(rule=rule)
+        subscriptions.unsubscribe(rule=rule)
     return render(request, "frontend/unsubscribe.html", {"is_done": is_done})
 
 
@@ -115,23 +115,23 @@ def _change(request: HttpRequest) -> str:
     if "remove" in given:
         found = queries.rules(user).filter(pk=number(given["remove"], 0, most=2**31)).first()
         if found is None:
-            raise Refused(404, "NotFound", "", "That rule is gone already.")
-        rules.remove(rule=found, actor=user.username)
-        return "You are told of it no more."
+            raise Refused(404, "NotFound", "", "That rule has already been removed.")
+        subscriptions.remove(rule=found, actor=user.username)
+        return "The rule is removed: you will get no more of these notices."
     if "team" in given:
         name = given["team"]
         team = access.team_at(name) if name in teams_for(request, access.Verb.READ) else None
         if team is None:
             raise Refused(422, "BadRule", "team", "Choose one of your teams.")
-        rules.save(user=user, matter=given.get("matter", ""), team=team, by_mail=given.get("how") == MAIL)
-        return f"From now on you are told of team {team.name}."
+        subscriptions.save(user=user, matter=given.get("matter", ""), team=team, by_mail=given.get("how") == MAIL)
+        return f"You will get notices about team {team.name}."
     known = {rule.matter: rule for rule in queries.rules(user).filter(team=None)}
     for matter in OWN:
         how = given.get(matter, OFF)
         if how in (PAGES, MAIL):
-            rules.save(user=user, matter=matter, team=None, by_mail=how == MAIL)
+            subscriptions.save(user=user, matter=matter, team=None, by_mail=how == MAIL)
         elif matter in known:
-            rules.remove(rule=known[matter], actor=user.username)
+            subscriptions.remove(rule=known[matter], actor=user.username)
     return "Saved."
 
 
@@ -144,7 +144,11 @@ def _settings(request: HttpRequest, refused: Refused | None = None) -> HttpRespo
         "team_rules": [(rule, labels[rule.matter]) for rule in found if rule.team is not None],
         "team_names": teams_for(request, access.Verb.READ),
         "matters": queries.MATTERS,
-        "ways": [(OFF, "not at all"), (PAGES, "here"), *([(MAIL, "here and by mail")] if mail.is_configured() else [])],
+        "ways": [
+            (OFF, "off"),
+            (PAGES, "on these pages"),
+            *([(MAIL, "on these pages and by mail")] if mail.is_configured() else []),
+        ],
         "has_mail": mail.is_configured(),
         "address": signed_in(request).email,
         "fault": refused.message if refused else "",

@@ -10,11 +10,12 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from autoscaler.sla import Standing
-from controlplane.queries import access, dashboard, personal, sla, teams, viewers
-from controlplane.services import presets
-from frontend import charts, live, words
-from frontend.views import answers
-from frontend.views.answers import seen_teams, team_rows
+from controlplane.queries.accounts import access, personal, viewers
+from controlplane.queries.reports import dashboard, sla
+from controlplane.queries.tenancy import teams
+from controlplane.services.workloads import presets
+from frontend import answers, charts, live, words
+from frontend.answers import seen_teams, team_rows
 
 RANGES = {"1h": 3600.0, "6h": 6 * 3600.0, "24h": 86_400.0, "7d": 7 * 86_400.0}
 POINTS = 120
@@ -127,13 +128,13 @@ def _computing(totals: dashboard.Totals, line: Sequence[dashboard.Line]) -> dict
         "GPUs computing",
         "map",
         whole(totals.computing),
-        f"of {whole(totals.held)} held · {whole(totals.capacity)} in the cluster",
+        f"of {whole(totals.held)} allocated · {whole(totals.capacity)} in the cluster",
         [m.computing for m in line],
     )
 
 
 def _waiting(totals: dashboard.Totals, line: Sequence[dashboard.Line]) -> dict[str, Any]:
-    sentence = "nothing waits"
+    sentence = "no workload is waiting"
     if totals.waiting:
         sentence = f"median {words.rough(totals.wait_median)} · longest {words.rough(totals.wait_longest)}"
     tone = "warn" if totals.waiting else ""
@@ -150,9 +151,9 @@ def _objectives(services: Sequence[sla.ServiceRow]) -> dict[str, Any]:
     tile["tone"] = "bad" if len(kept) < len(known) else "warn" if risk else "ok"
     worst = known[0]
     left = (
-        "has used its budget up"
+        "error budget exhausted"
         if (worst.budget_left or 0) < 0
-        else f"{words.percent(worst.budget_left)} of budget left"
+        else f"{words.percent(worst.budget_left)} of error budget left"
     )
     return {**tile, "sentence": f"{worst.name}: {left}"}
 
@@ -160,12 +161,12 @@ def _objectives(services: Sequence[sla.ServiceRow]) -> dict[str, Any]:
 def _idle(now: float, line: Sequence[dashboard.Line]) -> dict[str, Any]:
     wasted = dashboard.wasted(now)
     part = words.percent(wasted.idle / wasted.held, 1) if wasted.held else ""
-    sentence = f"{part} of what was held, last 24 h" if part else "nothing was held in the last 24 h"
+    sentence = f"{part} of allocated, last 24 h" if part else "nothing was allocated in the last 24 h"
     if wasted.idle_before:
         change = wasted.idle / wasted.idle_before - 1
-        sentence = f"{part} of held · {change:+.0%} to the day before"
+        sentence = f"{part} of allocated · {change:+.0%} vs. the day before"
     held = [m.held - m.computing for m in line]
-    return _tile("Held but idle", "usage", f"{words.gpu_hours(wasted.idle)} GPU-h", sentence, held)
+    return _tile("Allocated but idle", "usage", f"{words.gpu_hours(wasted.idle)} GPU-h", sentence, held)
 
 
 def _tile(label: str, page: str, number: str, sentence: str, line: Sequence[float], tone: str = "") -> dict[str, Any]:

@@ -10,11 +10,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST
 
-from controlplane.queries import access, prioritytrial
-from controlplane.queries import workloads as queries
-from controlplane.services import workloads as services
+from controlplane.queries.accounts import access
+from controlplane.queries.scheduling import prioritytrial
+from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
-from frontend.views.answers import answer
+from controlplane.services.workloads import workloads as services
+from frontend.answers import answer
 
 MOST_NAMED = 8
 
@@ -55,7 +56,7 @@ def apply(request: HttpRequest) -> HttpResponse:
     except Refused as refused:
         messages.error(request, refused.message)
     else:
-        said = f"{w.name} has priority {name}; it had {before}."
+        said = f"{w.name} has priority {name} now (before: {before})."
         messages.info(request, said, extra_tags=f"undo priority {w.pk} {before}")
     return redirect("frontend:queue")
 

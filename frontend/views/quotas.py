@@ -12,20 +12,22 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
-from controlplane.queries import access, quotatrial
-from controlplane.queries import platform as queries
-from controlplane.services import quotas, simulations
+from controlplane.queries.accounts import access
+from controlplane.queries.scheduling import quotatrial
+from controlplane.queries.tenancy import platform as queries
 from controlplane.services.errors import Refused
+from controlplane.services.scheduling import simulations
+from controlplane.services.tenancy import quotas
 from frontend import words
+from frontend.answers import answer, number
 from frontend.forms import FormField
-from frontend.views.answers import answer, number
 from gpushare.gpu import WHOLE
 
 FIELDS = (
-    ("nominal", "Owns", "GPUs", "It gets these back from whoever borrows them.", "0"),
-    ("borrowing_limit", "May borrow", "GPUs", "Beyond what it owns. Empty: no limit.", "no limit"),
-    ("lending_limit", "Lends", "GPUs", "Most that others may borrow of it. Empty: all of it.", "all of it"),
-    ("weight", "Weight", "", "Of what others leave, teams get parts by weight.", "1"),
+    ("nominal", "Nominal quota", "GPUs", "The team gets these back from teams that borrow them.", "0"),
+    ("borrowing_limit", "Borrowing limit", "GPUs", "Beyond the nominal quota. Empty: no limit.", "no limit"),
+    ("lending_limit", "Lending limit", "GPUs", "How much of it other teams may borrow. Empty: all of it.", "all of it"),
+    ("weight", "Weight", "", "Idle quota is shared in proportion to the weights.", "1"),
 )
 MAY_BE_EMPTY = ("borrowing_limit", "lending_limit")
 
@@ -60,7 +62,7 @@ def edit(request: HttpRequest, team: str, pool: str) -> HttpResponse:
     except Refused as refused:
         at = refused.field if refused.field in dict.fromkeys(name for name, *_ in FIELDS) else ""
         return _page(request, found, Read(read.typed, read.values, {at: refused.message}), status=refused.status)
-    messages.info(request, f"{team} owns {words.gpus(read.values['nominal'])} GPUs of {pool}.")
+    messages.info(request, f"The nominal quota of {team} in {pool} is {words.gpus(read.values['nominal'])} GPUs.")
     return redirect("frontend:teams")
 
 
@@ -153,7 +155,9 @@ def _read(typed: Mapping[str, Any]) -> Read:
                 )
     lending, nominal = values["lending_limit"], values["nominal"]
     if not faults and lending is not None and nominal is not None and lending > nominal:
-        faults["lending_limit"] = f"It lends {_gpus(lending)} but owns {_gpus(nominal)}. Lend at most what it owns."
+        faults["lending_limit"] = (
+            f"The lending limit is {_gpus(lending)} but the nominal quota is {_gpus(nominal)}. Lend at most the quota."
+        )
     return Read(texts, values, faults)
 
 

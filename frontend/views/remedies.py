@@ -10,15 +10,15 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from controlplane.queries import access
-from controlplane.queries import workloads as queries
-from controlplane.remedying import Verdict
-from controlplane.services import remedies as services
+from controlplane.domain.remedying import Verdict
+from controlplane.jobspec.spec import SpecError
+from controlplane.queries.accounts import access
+from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
-from controlplane.spec import SpecError
+from controlplane.services.workloads import remedies as services
+from frontend.answers import answer, number
 from frontend.remedies import choice_of, effect
-from frontend.views.answers import answer, number
-from scheduler.change import IN_QUOTA, ChangeKind, Choice
+from scheduler.explain.change import IN_QUOTA, ChangeKind, Choice
 
 
 @login_required

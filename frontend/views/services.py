@@ -1,4 +1,4 @@
-"""Inference services: how they stand, replicas against load, and what was decided for them."""
+"""Inference services: their objectives, replicas against load, and the decisions about them."""
 
 from typing import Any
 from uuid import UUID
@@ -7,11 +7,13 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
-from controlplane.queries import access, serving, sla
-from controlplane.queries import workloads as queries
+from controlplane.queries.accounts import access
+from controlplane.queries.reports import sla
+from controlplane.queries.workloads import serving
+from controlplane.queries.workloads import workloads as queries
 from frontend import charts, words
-from frontend.views.answers import answer, clock, seen_teams, teams_for
-from scheduler.workload import Kind
+from frontend.answers import answer, clock, seen_teams, teams_for
+from scheduler.model.workload import Kind
 
 DECISIONS = 20
 TABLE_ROWS = 60
@@ -20,7 +22,7 @@ TABLE_ROWS = 60
 @login_required
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
-    """All services of one's teams, the worst first."""
+    """All services of the viewer's teams, the worst first."""
     team = request.GET.get("team", "")
     names = teams_for(request, access.Verb.READ)
     chosen = [team] if team in names else seen_teams(request)
@@ -32,7 +34,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """One service: its objective, its replicas and load, the decisions about them, and whose GPUs it took."""
+    """One service: its objective, its replicas and load, the decisions about them, and what was evicted for it."""
     w = _service(request, uid)
     now = clock(request).now
     stand = sla.one(now, w)

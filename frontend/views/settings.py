@@ -1,4 +1,4 @@
-"""What somebody sets for themselves: profile, tokens, sign-in in two steps, sessions, theme."""
+"""A user's own settings: profile, tokens, two-factor authentication, sessions, theme."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -13,31 +13,31 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from controlplane.queries import access
-from controlplane.queries import accounts as queries
-from controlplane.services import logins, people, second_step, tokens
+from controlplane.queries.accounts import access
+from controlplane.queries.accounts import accounts as queries
+from controlplane.services.accounts import logins, people, tokens, two_factor
 from controlplane.services.errors import Refused
+from frontend.answers import answer, roles, signed_in, teams_for
 from frontend.forms import FormField
-from frontend.views.answers import answer, roles, signed_in, teams_for
 
 LIFETIMES = (("7", "7 days"), ("30", "30 days"), ("90", "90 days"), ("365", "a year"))
 SCOPES = (
-    ("read", "look only"),
-    ("submit", "submit, and act on workloads"),
-    ("admin", "all that I may do"),
+    ("read", "read only"),
+    ("submit", "submit and manage workloads"),
+    ("admin", "everything that I may do"),
 )
 PASSWORDS = (
-    ("present", "Present password", "current-password"),
+    ("present", "Current password", "current-password"),
     ("password", "New password", "new-password"),
     ("again", "New password, again", "new-password"),
 )
-OWN_HELP = {"scope": "The least that is enough. A limited token makes no other tokens."}
+OWN_HELP = {"scope": "Choose the smallest scope that is enough. A limited token cannot create other tokens."}
 
 
 @login_required
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
-    """The settings of whoever looks."""
+    """The settings of the viewer."""
     return _page(request)
 
 
@@ -61,7 +61,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
-    """Ask whether, then revoke one of the user's own tokens."""
+    """Ask for confirmation, then revoke one of the user's own tokens."""
     token = queries.tokens(signed_in(request)).filter(pk=pk).first()
     if token is None:
         raise Http404
@@ -75,12 +75,12 @@ def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def change_password(request: HttpRequest) -> HttpResponse:
-    """Change one's own password, for who knows the present one; everything else that signs them in ends."""
+    """Change the user's own password after checking the current one; all other sessions and tokens end."""
     user, typed = signed_in(request), request.POST
     try:
         logins.confirm(user=user, password=typed.get("present", ""), address=request.META.get("REMOTE_ADDR", ""))
         if typed.get("password", "") != typed.get("again", ""):
-            raise Refused(422, "NotTheSame", "again", "That is not what you typed above. Type the new password twice.")
+            raise Refused(422, "NotTheSame", "again", "The two passwords are different. Type the new password twice.")
         session = str(request.session.session_key)
         changed = people.change_own_password(user=user, password=typed.get("password", ""), session=session)
     except logins.TooMany as many:
@@ -89,7 +89,7 @@ def change_password(request: HttpRequest) -> HttpResponse:
     except Refused as refused:
         return _page(request, password=refused)
     update_session_auth_hash(request, changed)
-    messages.info(request, "Your password is another one now. Other sessions and your tokens have ended.")
+    messages.info(request, "Your password is changed. Your other sessions and your tokens have ended.")
     return redirect("frontend:settings")
 
 
@@ -109,7 +109,7 @@ def read_token_form(typed: Mapping[str, str]) -> tuple[str, timedelta, access.Sc
     if not 0 < len(name) <= 80 or not name.isprintable():
         raise Refused(422, "Invalid", "name", "Say in 1 to 80 characters what the token is for, such as laptop.")
     if days not in dict(LIFETIMES):
-        raise Refused(422, "Invalid", "expires_in", "Choose how long it lives.")
+        raise Refused(422, "Invalid", "expires_in", "Choose when it expires.")
     scope = typed.get("scope", "")
     if scope not in access.Scope.values:
         raise Refused(422, "Invalid", "scope", "Choose what it may do.")
@@ -124,11 +124,11 @@ def token_fields(
     described = [
         ("name", "What it is for", "", "laptop", "Shown in lists.", ()),
         ("scope", "What it may do", scope, "", about, SCOPES),
-        ("expires_in", "Lives for", "90", "", "Then it is of no use.", LIFETIMES),
+        ("expires_in", "Expires after", "90", "", "It stops working then.", LIFETIMES),
     ]
     if teams:
         options = (("", "all my teams"), *((name, name) for name in teams))
-        described.append(("team", "Where", "", "", "There and in the teams below it.", options))
+        described.append(("team", "Team", "", "", "It works in this team and in the teams below it.", options))
     return tuple(
         FormField(
             path=path,
@@ -147,7 +147,7 @@ def token_fields(
 
 def revoke_question(token: Any, url: str) -> dict[str, Any]:
     """What the dialog asks."""
-    used = "It has never been used." if token.last_used_at is None else "Whatever uses it is refused from then on."
+    used = "It has never been used." if token.last_used_at is None else "Programs that use it will be refused."
     return {
         "question": f"Revoke {token.name}?",
         "effect": f"{token.prefix}... of {token.user.username}. {used}",
@@ -179,7 +179,7 @@ def _page(
         "password_fault": password.message if password and not password.field else "",
         "issued": issued,
         "sessions": queries.sessions(user),
-        "two_steps": second_step.is_on(user),
+        "two_steps": two_factor.is_on(user),
         "has_password": user.has_usable_password(),
         "sso_name": site.OIDC_NAME,
         "session_key": request.session.session_key,

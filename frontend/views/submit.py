@@ -11,19 +11,20 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from controlplane import spec
-from controlplane.queries import access, personal, teams
-from controlplane.queries import workloads as queries
-from controlplane.services import workloads as services
+from controlplane.jobspec import spec
+from controlplane.jobspec.shapes import FieldError
+from controlplane.queries.accounts import access, personal
+from controlplane.queries.tenancy import teams
+from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
-from controlplane.services.rehearsal import rehearse
-from controlplane.services.templates import STAND_INS
-from controlplane.shapes import FieldError
+from controlplane.services.workloads import workloads as services
+from controlplane.services.workloads.rehearsal import rehearse
+from controlplane.services.workloads.templates import STAND_INS
 from frontend import forms, layout, remedies
-from frontend.views.answers import number, signed_in, teams_for
-from scheduler.workload import Kind
+from frontend.answers import number, signed_in, teams_for
+from scheduler.model.workload import Kind
 
-PLATFORM = "*"  # in the place of a team: a template for everybody
+PLATFORM = "*"  # in the place of a team: a template for all teams
 NOT_A_FORM = "The form cannot show all of this job file. Copy its YAML and submit it with the CLI."
 
 

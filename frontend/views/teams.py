@@ -7,8 +7,11 @@ from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from controlplane.queries import dashboard, shares, teams, whatif
-from frontend.views.answers import answer, clock, is_later
+from controlplane.queries.reports import dashboard
+from controlplane.queries.scheduling import policies
+from controlplane.queries.tenancy import shares, teams
+from controlplane.queries.workloads import whatif
+from frontend.answers import answer, clock, is_later
 
 SHARES_SECONDS = 5.0  # how old entitlements may be while nothing happens
 
@@ -22,11 +25,13 @@ def overview(request: HttpRequest) -> HttpResponse:
     held = teams.held_by_team_and_pool()
     tree = teams.tree(held, _shares(), shares.budgets(clock(request).now))
     scale = max([max(b.row.nominal, b.row.held) for b in tree], default=0) * 1.04
-    return answer(request, "teams", "tree", {"tree": tree, "pools": teams.pools(held), "scale": scale})
+    half_life = policies.scheduling().use_half_life_seconds
+    context = {"tree": tree, "pools": teams.pools(held), "scale": scale, "half_life": half_life}
+    return answer(request, "teams", "tree", context)
 
 
 def _shares() -> Sequence[shares.Share]:
-    """How all teams stand, worked out once for all who look: it takes as long as the beginning of a round."""
+    """The entitlements of all teams, computed once for all viewers: it takes as long as the beginning of a round."""
     newest = f"shares-{dashboard.newest_event()}"
     known: Sequence[shares.Share] | None = cache.get(newest)
     if known is None:

@@ -8,13 +8,13 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from controlplane import spec
-from controlplane.queries import access, personal
-from controlplane.services import templates as services
+from controlplane.jobspec import spec
+from controlplane.jobspec.shapes import FieldError
+from controlplane.queries.accounts import access, personal
 from controlplane.services.errors import Refused
-from controlplane.shapes import FieldError
+from controlplane.services.workloads import templates as services
 from frontend import forms
-from frontend.views.answers import answer, signed_in, teams_for
+from frontend.answers import answer, signed_in, teams_for
 from frontend.views.submit import PLATFORM, form_of, given_of, kind_of
 
 OWN_FIELDS = {"name": "template_name", "about": "template_about"}
@@ -76,12 +76,12 @@ def remove(request: HttpRequest, number: int) -> HttpResponse:
             "verb": "stop",
             "label": "Delete",
             "question": f"Delete the template {template.name}?",
-            "effect": "Nobody can begin from it any more. What was submitted from it stays.",
+            "effect": "It can no longer be used. Workloads that were submitted from it stay.",
             "action_url": reverse("frontend:remove_template", args=[number]),
         }
         return answer(request, "confirm", "confirm", context)
     services.remove(template=template, actor=request.user.get_username())
-    messages.info(request, f"The template {template.name} is gone.")
+    messages.info(request, f"The template {template.name} is deleted.")
     return redirect("frontend:templates")
 
 

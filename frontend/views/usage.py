@@ -10,13 +10,13 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from controlplane import csvfile
-from controlplane.periods import Period, span
-from controlplane.queries import reports
-from controlplane.queries.platform import TooMany
-from controlplane.queries.prices import NOTHING
+from controlplane.domain import csvfile
+from controlplane.domain.periods import Period, span
+from controlplane.queries.reports import reports
+from controlplane.queries.tenancy.platform import TooMany
+from controlplane.queries.workloads.prices import NOTHING
 from frontend import charts
-from frontend.views.answers import clock, link, seen_teams
+from frontend.answers import clock, link, seen_teams
 
 RANGES = {"24h": reports.DAY, "7d": 7 * reports.DAY, "30d": 30 * reports.DAY}
 MONTHS = ("this month", "last month")
@@ -141,9 +141,9 @@ def _dated(given: Mapping[str, str], name: str, since: float, until: float) -> t
         start = datetime(first.year, first.month, first.day, tzinfo=UTC)
         end = datetime(last.year, last.month, last.day, tzinfo=UTC) + timedelta(days=1)
     except (ValueError, OverflowError):
-        return name, since, until, "From and to are not two days. Write them as 2026-01-31."
+        return name, since, until, "From and to must be two dates. Write them as 2026-01-31."
     if not 0 <= start.timestamp() < end.timestamp():
-        return name, since, until, f"From {first} is after to {last}. Set it before."
+        return name, since, until, f"From {first} is after to {last}. Choose an earlier date."
     if (end - start).days > 366:
         return name, since, until, f"{first} to {last} is more than 366 days. Ask for less at once."
     return "", start.timestamp(), end.timestamp(), ""

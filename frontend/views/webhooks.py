@@ -11,25 +11,25 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
-from controlplane.queries import access
-from controlplane.queries import notices as queries
-from controlplane.services import deliveries, webhooks
+from controlplane.queries.accounts import access
+from controlplane.queries.notifications import notices as queries
 from controlplane.services.errors import Refused
-from controlplane.services.webhooks import Issued
+from controlplane.services.notifications import deliveries, webhooks
+from controlplane.services.notifications.webhooks import Issued
+from frontend.answers import answer, number, signed_in
 from frontend.forms import FormField
-from frontend.views.answers import answer, number, signed_in
 
 LOGGED = 30  # deliveries on a page
 QUESTIONS = {
-    "delete": ("Delete the webhook {}?", "Its log goes with it. This cannot be taken back.", "Delete"),
-    "secret": ("Make a new secret for {}?", "From then on the old one is of no use to its receiver.", "Make a secret"),
+    "delete": ("Delete the webhook {}?", "Its log is deleted too. This cannot be undone.", "Delete"),
+    "secret": ("Create a new secret for {}?", "The old secret stops working for its receiver.", "Create a secret"),
 }
 HELP = {
-    "name": "What you call it.",
+    "name": "Shown in lists.",
     "url": "https, on port 443 or 8443; an answer that redirects counts as a failure.",
     "format": "Slack's goes to an incoming webhook of Slack, Mattermost or Rocket.Chat.",
-    "secret": "At least 16 characters; leave it empty to have one made.",
-    "team": "What happens in it and in the teams below it is sent.",
+    "secret": "At least 16 characters; leave it empty to generate one.",
+    "team": "Events of this team and of the teams below it are sent.",
 }
 
 

@@ -12,13 +12,16 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from controlplane.queries import access, personal, teams, worklist
-from controlplane.queries import workloads as queries
-from controlplane.services import bulkactions, savedviews
+from controlplane.queries.accounts import access, personal
+from controlplane.queries.tenancy import teams
+from controlplane.queries.workloads import worklist
+from controlplane.queries.workloads import workloads as queries
+from controlplane.services.accounts import savedviews
 from controlplane.services.errors import Refused
+from controlplane.services.workloads import bulkactions
 from frontend import questions, tabs, words
-from frontend.views.answers import answer, clock, is_part, link, roles, signed_in, teams_for
-from scheduler.workload import Kind, Phase
+from frontend.answers import answer, clock, is_part, link, roles, signed_in, teams_for
+from scheduler.model.workload import Kind, Phase
 
 if TYPE_CHECKING:
     from controlplane.models import Workload
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 PAGE = 50
 PHASES = [
     ("waiting", "Waiting (any)"),
-    ("active", "Holding GPUs (any)"),
+    ("active", "With GPUs allocated (any)"),
     ("ended", "Ended (any)"),
     *((p.value, p.value) for p in Phase if p not in (Phase.SUBMITTED, Phase.REJECTED)),
 ]
@@ -34,8 +37,8 @@ PHASES = [
 COLUMNS = (
     ("name", "Workload", ""),
     ("phase", "Phase", "tight"),
-    ("gpus", "Asks", "optional"),
-    ("", "Now", "optional"),
+    ("gpus", "Requests", "optional"),
+    ("", "Status", "optional"),
     ("priority", "Priority", "optional"),
     ("", "Workers", "num optional"),
     ("age", "Age", "num optional"),
@@ -91,7 +94,7 @@ def remove_view(request: HttpRequest, number: int) -> HttpResponse:
     if view is None:
         raise Http404
     savedviews.remove(user=signed_in(request), number=number)
-    messages.info(request, f"The view {view.name} is gone.", extra_tags=f"undo-view {view.query or '-'} {view.name}")
+    messages.info(request, f"The view {view.name} is deleted.", extra_tags=f"undo-view {view.query or '-'} {view.name}")
     return redirect("frontend:workloads")
 
 

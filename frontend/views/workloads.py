@@ -13,17 +13,21 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
-from controlplane.queries import access, dashboard, forecasts, measured, sla, teams
-from controlplane.queries import workloads as queries
-from controlplane.queries.whatif import Turn
-from controlplane.services import bulkactions
+from controlplane.queries.accounts import access
+from controlplane.queries.reports import dashboard, sla
+from controlplane.queries.scheduling import forecasts
+from controlplane.queries.tenancy import teams
+from controlplane.queries.workloads import measured
+from controlplane.queries.workloads import workloads as queries
+from controlplane.queries.workloads.whatif import Turn
+from controlplane.services.workloads import bulkactions
 from frontend import charts, questions, tabs, words
-from frontend.views.answers import answer, clock, is_part, link, number, seen_teams, teams_for
-from scheduler.workload import ENDED, Phase
+from frontend.answers import answer, clock, is_part, link, number, seen_teams, teams_for
+from scheduler.model.workload import ENDED, Phase
 
 PAGE = 50
 PRIORITY = bulkactions.PRIORITY
-LONG_QUEUE = 500  # who wait; the order of more comes after the page
+LONG_QUEUE = 500  # waiting workloads; the order of a longer queue comes after the page
 TURNS_SECONDS = 5.0  # how old the order of the queue may be while nothing happens
 
 
@@ -164,9 +168,9 @@ def act(request: HttpRequest, uid: UUID, verb: str) -> HttpResponse:
 
 
 def _turns(*, only_known: bool = False) -> Sequence[Turn] | None:
-    """The order of the next round, made once for all who look: with thousands waiting it takes a while.
+    """The order of the next round, computed once for all viewers: with thousands waiting it takes a while.
 
-    only_known: None if nobody has asked of late.
+    only_known: None if it was not asked for recently.
     """
     newest = f"turns-{dashboard.newest_event()}"
     known: Sequence[Turn] | None = cache.get(newest)

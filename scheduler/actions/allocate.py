@@ -1,13 +1,14 @@
 """Allocate: give a claimant places on free capacity, at once or after what leaves anyway has left."""
 
-from scheduler.claim import claim
-from scheduler.plan import Plan
-from scheduler.snapshot import LATER, NOW
-from scheduler.workload import Workload
+from scheduler.fit.claim import claim
+from scheduler.model.snapshot import LATER, NOW
+from scheduler.model.workload import Workload
+from scheduler.state.session import Session
 
 
-def allocate(plan: Plan, workload: Workload) -> bool:
+def allocate(session: Session, workload: Workload) -> bool:
     """Place the claimant without making anybody leave, and beside what reservations keep; whether it could."""
-    if claim(plan, workload, NOW, is_beside=True):
+    plan = session.plan
+    if claim(session, workload, NOW, is_beside=True):
         return True
-    return bool(plan.leaving) and claim(plan, workload, LATER, is_beside=True)
+    return bool(plan.leaving) and claim(session, workload, LATER, is_beside=True)

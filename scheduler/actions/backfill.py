@@ -11,18 +11,18 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.decision import Reason
-from scheduler.ends import Ends
-from scheduler.fit import Refusal, flavors
-from scheduler.forecast import planned_end
-from scheduler.gang import Goal, find_places
-from scheduler.ledger import QUEUED, RUNS, STARTED
-from scheduler.plan import Plan
-from scheduler.reservation import Reservation
-from scheduler.scope import Start, Starts
-from scheduler.settings import Settings
-from scheduler.snapshot import Flavor
-from scheduler.workload import Kind, Workload, least
+from scheduler.backfill.expected_ends import Ends
+from scheduler.backfill.reservation import Reservation
+from scheduler.fit.capacity import Refusal
+from scheduler.fit.gang import Goal, find_places
+from scheduler.model.decision import Reason
+from scheduler.model.partial_cycle import Start, Starts
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Flavor
+from scheduler.model.workload import Kind, Workload, least
+from scheduler.state.ledger import QUEUED, RUNS, STARTED
+from scheduler.state.plan import Plan
+from scheduler.state.session import Session
 
 MOST_HINTS = 1000  # of heads, most of which have started since
 MOST_TRIES = 4  # claimants a round tries to plan for; some cannot be, as services never end
@@ -45,14 +45,14 @@ PASSING = frozenset(
 class Backfill:
     """The reservations of one round: made for the first claimants in line that were refused and waited too long."""
 
-    def __init__(self, plan: Plan, settings: Settings) -> None:
-        self.plan = plan
-        self.settings = settings
+    def __init__(self, session: Session) -> None:
+        self.session, self.plan, self.settings = session, session.plan, session.settings
+        self.reservations = session.constraints.reservations
         self._tries = 0
         self._waits: NDArray[np.float64] | None = None
         self._known: tuple[object, Ends] | None = None  # the plan's last decision then, and what followed
-        if plan.snapshot.scope is not None:
-            self._take_over(plan.snapshot.scope.starts)
+        if session.snapshot.scope is not None:
+            self._take_over(session.snapshot.scope.starts)
 
     def _take_over(self, starts: Starts) -> None:
         """Have the planned starts of the last whole round, and make no others.
@@ -65,11 +65,10 @@ class Backfill:
             if head is not None and head.is_waiting:
                 there = plan.ledger.on_nodes({plan.inventory.index.get(place.node, -1) for place in start.places})
                 ended = [w for w in there if w.kind is not Kind.INFERENCE and self._end(w) <= start.at]
-                plan.reservations.append(Reservation(plan, head, start, ended, self.settings))
+                self.reservations.append(Reservation(plan, head, start, ended, self.session.times))
 
     def _end(self, workload: Workload) -> float:
-        snapshot = self.plan.snapshot
-        return planned_end(workload, snapshot.at, snapshot.history, self.settings)[0]
+        return self.session.times.planned_end(workload, self.plan.snapshot.at)[0]
 
     def consider(self, workload: Workload, refusal: Refusal) -> Refusal:
         """Make a reservation for a refused claimant if it is its turn; its reason, with the planned start."""
@@ -77,7 +76,7 @@ class Backfill:
         waited = plan.snapshot.at - workload.queued_at
         if refusal.reason not in PASSING or waited <= settings.reservation_after_seconds or self._tries >= MOST_TRIES:
             return refusal
-        options = [f for f in flavors(plan, workload) if self._has_room(f)]
+        options = [f for f in self.session.flavors.of(workload) if self._has_room(f)]
         if not options or waited <= self._window(workload):
             return refusal
         self._tries += 1
@@ -86,7 +85,7 @@ class Backfill:
         if not starts:
             return refusal
         start = min(starts, key=lambda s: s.at)  # the first flavor where several are as early
-        plan.reservations.append(Reservation(plan, workload, start, ends.by(start.at), settings))
+        self.reservations.append(Reservation(plan, workload, start, ends.by(start.at), self.session.times))
         return refusal._replace(numbers=(*refusal.numbers, ("planned_start", int(start.at))))
 
     def _ends(self) -> "Ends":
@@ -94,7 +93,7 @@ class Backfill:
         log = self.plan.log
         last = log[-1] if log else None  # below it nothing changes that is held, so it stands for all entries
         if self._known is None or self._known[0] is not last:
-            self._known = last, Ends(self.plan, self.settings)
+            self._known = last, Ends(self.session)
         return self._known[1]
 
     def _window(self, workload: Workload) -> float:
@@ -104,7 +103,7 @@ class Backfill:
 
     def _has_room(self, flavor: Flavor | None) -> bool:
         pool = flavor.pool if flavor else ""
-        made = sum(kept.start.pool == pool for kept in self.plan.reservations)
+        made = sum(kept.start.pool == pool for kept in self.reservations)
         return made < self.settings.reservations_per_pool
 
     def _start(self, workload: Workload, flavor: Flavor | None, ends: "Ends") -> Start | None:
@@ -115,7 +114,7 @@ class Backfill:
             free = ends.free_at(ends.times[number])
             return find_places(self.plan.inventory, workload, goal, free, flavor) is not None
 
-        hints, key = self.plan.ledger.hints, (workload.id, flavor.pool if flavor else "")
+        hints, key = self.session.memo.hints, (workload.id, flavor.pool if flavor else "")
         room = _first(len(ends.times), fits, bisect_left(ends.times, hints.get(key, ends.times[-1])))
         if room is not None:
             if len(hints) > MOST_HINTS:

@@ -7,25 +7,25 @@ or priority, and so stood behind it in line: it gives back a turn that it had ea
 
 import numpy as np
 
-from scheduler.decision import EvictReason
-from scheduler.elastic import may_shrink_for
-from scheduler.evictable import Evictable, recent_preemptors
-from scheduler.ledger import QUEUED, RUNS, STARTED, TEAM
-from scheduler.mention import mention
-from scheduler.plan import Plan
-from scheduler.precedence import classes, standing_of
-from scheduler.reservation import length_text
-from scheduler.settings import Settings
-from scheduler.victims import Terms, make_room, search
-from scheduler.workload import Workload
+from scheduler.backfill.reservation import length_text
+from scheduler.cycle.precedence import classes, standing_of
+from scheduler.model.decision import EvictReason
+from scheduler.model.mention import mention
+from scheduler.model.workload import Workload
+from scheduler.preemption.elastic import may_shrink_for
+from scheduler.preemption.evictable import recent_preemptors
+from scheduler.preemption.victims import Terms, make_room, search
+from scheduler.state.ledger import QUEUED, RUNS, STARTED, TEAM
+from scheduler.state.session import Session
 
 
-def waited_too_long(plan: Plan, claimant: Workload, settings: Settings) -> bool:
+def waited_too_long(session: Session, claimant: Workload) -> bool:
     """Whether the claimant waits so long, and so much longer than its team's running work did, that it may catch up.
 
     Where everybody waits for days, one that waits for days is not overtaken more than others. What runs already, and
     only wants more, is not overtaken.
     """
+    plan, settings = session.plan, session.settings
     waited = plan.snapshot.at - claimant.queued_at
     if waited <= settings.overtaken_seconds or claimant.placement:
         return False
@@ -36,8 +36,9 @@ def waited_too_long(plan: Plan, claimant: Workload, settings: Settings) -> bool:
     return waited > settings.overtaken_waits * usual
 
 
-def catch_up(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings) -> bool:
+def catch_up(session: Session, claimant: Workload) -> bool:
     """Place a claimant by making work of its team leave that was queued after it; whether it could."""
+    plan, settings, evictable = session.plan, session.settings, session.evictable
     at, theirs = plan.snapshot.at, evictable.of_team(claimant.team)
     is_later = evictable.queued[theirs] > claimant.queued_at
     numbers = theirs[is_later & (evictable.priority[theirs] <= claimant.priority)]
@@ -55,4 +56,4 @@ def catch_up(plan: Plan, claimant: Workload, evictable: Evictable, settings: Set
         return f"Makes room for {mention(claimant.id)}, which was queued before it and waits for {waited}."
 
     terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant))
-    return make_room(search(plan, claimant, evictable, numbers, terms, settings))
+    return make_room(search(session, claimant, numbers, terms))

@@ -2,47 +2,42 @@
 
 import numpy as np
 
-from scheduler.decision import EvictReason
-from scheduler.evictable import Evictable
-from scheduler.fairshare import above, entitled, spare, spares
-from scheduler.fit import flavors
-from scheduler.mention import mention
-from scheduler.plan import Plan
-from scheduler.quota import gpus_counted, gpus_text
-from scheduler.settings import Settings
-from scheduler.snapshot import LATER, Ints
-from scheduler.victims import Terms, make_room, search
-from scheduler.workload import Workload, least
+from scheduler.model.decision import EvictReason
+from scheduler.model.mention import mention
+from scheduler.model.snapshot import LATER, Ints
+from scheduler.model.workload import Workload, least
+from scheduler.preemption.victims import Terms, make_room, search
+from scheduler.quota.tree import gpus_counted, gpus_text
+from scheduler.state.session import Session
 
 
-def fair_reclaim(
-    plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, may_evict: bool = True
-) -> bool:
+def fair_reclaim(session: Session, claimant: Workload, may_evict: bool = True) -> bool:
     """Place a claimant by making borrowers above their entitlement leave; whether it could.
 
     What they borrow is theirs for `borrower_runtime_seconds`: here nobody takes back what it owns. A claimant that
     was preempted too often borrows nothing, so it takes nothing. All workers it wants are counted, as it may get all.
     """
-    if claimant.id in plan.worn:
+    plan, evictable = session.plan, session.evictable
+    if claimant.id in session.preemption_limited:
         return False
     usage, team, need = plan.usage, claimant.team, claimant.need_milli(claimant.missing)
-    known = entitled(plan, settings)
-    pools = [f.pool for f in flavors(plan, claimant) if f is not None]
+    known = session.entitlement.shares
+    pools = [f.pool for f in session.flavors.of(claimant) if f is not None]
     pools = [pool for pool in pools if usage.total[LATER][team, pool] < known.get((team, pool), 0)]
     chosen = [np.zeros(0, dtype=np.int64)]
     if may_evict:
-        chosen += [_of_pool(plan, claimant, evictable, settings, pool) for pool in pools]
+        chosen += [_of_pool(session, claimant, pool) for pool in pools]
     numbers = np.concatenate(chosen)
     if not numbers.size and not (pools and evictable.elastic):
         return False
 
     def may_take(victim: Workload) -> bool:
         held = usage.by_pool(victim).items()
-        return all(spare(plan, settings, team, victim.team, pool, need) >= milli for pool, milli in held)
+        return all(session.entitlement.spare(team, victim.team, pool, need) >= milli for pool, milli in held)
 
     def may_shrink(gang: Workload) -> bool:
         worker, held = gang.ask.milli, usage.by_pool(gang)
-        can_give = (spare(plan, settings, team, gang.team, pool, need) >= worker for pool in held)
+        can_give = (session.entitlement.spare(team, gang.team, pool, need) >= worker for pool in held)
         return worker > 0 and bool(held) and held.keys() <= set(pools) and all(can_give)
 
     def message(victim: Workload) -> str:
@@ -54,17 +49,18 @@ def fair_reclaim(
         )
 
     terms = Terms(EvictReason.FAIR_SHARE, False, may_take, message, may_shrink, may_evict)
-    return make_room(search(plan, claimant, evictable, numbers, terms, settings))
+    return make_room(search(session, claimant, numbers, terms))
 
 
-def _of_pool(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, pool: str) -> Ints:
+def _of_pool(session: Session, claimant: Workload, pool: str) -> Ints:
     """Candidates of a pool; none where all that may be taken is too little."""
+    plan, settings, evictable = session.plan, session.settings, session.evictable
     usage = plan.usage
-    most = spares(plan, settings, claimant.team, pool, claimant.need_milli(claimant.missing))
+    most = session.entitlement.spares(claimant.team, pool, claimant.need_milli(claimant.missing))
     if int(most.sum()) + usage.available(claimant.team, pool, LATER) < claimant.need_milli(least(claimant)):
         return np.zeros(0, dtype=np.int64)
     may_give = np.zeros(len(evictable.team_number) + 1, dtype=np.int64)  # the last: of teams that run nothing
-    may_give[[evictable.team_number.get(other, -1) for other in above(plan, settings, pool).names]] = most
+    may_give[[evictable.team_number.get(other, -1) for other in session.entitlement.above(pool).names]] = most
     may_give[-1] = 0
     old = evictable.since(pool, plan.snapshot.at - settings.borrower_runtime_seconds)
     chosen: Ints = old[evictable.milli[old] <= may_give[evictable.team[old]]]

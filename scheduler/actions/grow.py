@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from scheduler.claim import quota_room
-from scheduler.decision import Reason
-from scheduler.fit import Refusal
-from scheduler.gang import Goal, find_places
-from scheduler.locality import domain_of_node
-from scheduler.plan import Plan
-from scheduler.settings import Settings
-from scheduler.snapshot import NOW, Bools, Flavor
-from scheduler.workload import Assignment, Kind, Level, Phase, Workload
+from scheduler.fit.capacity import Refusal
+from scheduler.fit.claim import quota_room
+from scheduler.fit.gang import Goal, find_places
+from scheduler.fit.locality import domain_of_node
+from scheduler.model.decision import Reason
+from scheduler.model.snapshot import NOW, Bools, Flavor
+from scheduler.model.workload import Assignment, Kind, Level, Phase, Workload
+from scheduler.state.plan import Plan
+from scheduler.state.session import Session
 
 # Who waits for one of these could use the room, whatever its team.
 FOR_ROOM = frozenset(
@@ -26,30 +26,33 @@ FOR_ROOM = frozenset(
 OWN = frozenset({Reason.NON_PREEMPTIBLE_OVER_QUOTA, Reason.WAITING_FOR_QUOTA, Reason.OVER_LIMIT})
 
 
-def grow(plan: Plan, refused: Sequence[tuple[Workload, Refusal]], settings: Settings) -> None:
+def grow(session: Session, refused: Sequence[tuple[Workload, Refusal]]) -> None:
     """Let elastic gangs grow, in order of submission, unless somebody waits who was refused the room or the quota."""
+    plan = session.plan
     if any(refusal.reason in FOR_ROOM for _, refusal in refused):
         return
     root_of = plan.usage.tree.root_of
     busy = {root_of.get(workload.team) for workload, refusal in refused if refusal.reason in OWN}
-    for gang in sorted(_growable(plan, settings), key=lambda w: w.seq):
+    for gang in sorted(_growable(session), key=lambda w: w.seq):
         if root_of.get(gang.team) not in {*busy, None}:
-            _grow_one(plan, gang)
+            _grow_one(session, gang)
 
 
-def _growable(plan: Plan, settings: Settings) -> list[Workload]:
+def _growable(session: Session) -> list[Workload]:
     """Elastic gangs that run below their wanted count and have rested since they started or changed."""
+    plan, settings = session.plan, session.settings
     found = [w for w in plan.holding if _wants_more(w) and plan.workload(w.id) is w]
     rested = plan.snapshot.at - settings.settle_seconds
     return [w for w in found if max(w.started_at or 0.0, w.scaled_at or 0.0) <= rested]
 
 
-def _grow_one(plan: Plan, gang: Workload) -> bool:
+def _grow_one(session: Session, gang: Workload) -> bool:
     """Place as many of its missing workers as fit now, on its GPU model and as close as it requires; whether any."""
+    plan = session.plan
     flavor, near = _flavor(plan, gang), _near(plan, gang)
     if near is None or (flavor is None and gang.ask.milli):
         return False
-    room = quota_room(plan, gang, flavor, NOW)
+    room = quota_room(session, gang, flavor, NOW)
     if room < 1:
         return False
     places = find_places(plan.inventory, gang, Goal(1, min(gang.missing, room)), plan.free[NOW], flavor, near)

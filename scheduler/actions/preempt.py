@@ -1,21 +1,20 @@
 """Preempt: work of higher priority takes the place of its own team's lower work."""
 
-from scheduler.decision import EvictReason
-from scheduler.elastic import may_shrink_for
-from scheduler.evictable import Evictable
-from scheduler.mention import mention
-from scheduler.plan import Plan
-from scheduler.settings import Settings
-from scheduler.victims import Terms, make_room, search
-from scheduler.workload import Workload
+from scheduler.model.decision import EvictReason
+from scheduler.model.mention import mention
+from scheduler.model.workload import Workload
+from scheduler.preemption.elastic import may_shrink_for
+from scheduler.preemption.victims import Terms, make_room, search
+from scheduler.state.session import Session
 
 
-def preempt(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, may_evict: bool = True) -> bool:
+def preempt(session: Session, claimant: Workload, may_evict: bool = True) -> bool:
     """Place a claimant by making its team's lower priorities leave; whether it could.
 
     Base priorities count: work that only waited long pushes nobody out. Elastic gangs of its team shrink for it at
     equal priority too: nothing that runs is ended.
     """
+    evictable = session.evictable
     numbers = evictable.of_team(claimant.team)
     if not numbers.size and not evictable.elastic:
         return False
@@ -28,4 +27,4 @@ def preempt(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
 
     lower = numbers[evictable.priority[numbers] < claimant.priority]
     terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant), may_evict)
-    return make_room(search(plan, claimant, evictable, lower, terms, settings))
+    return make_room(search(session, claimant, lower, terms))

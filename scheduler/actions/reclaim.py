@@ -2,21 +2,19 @@
 
 import numpy as np
 
-from scheduler.decision import EvictReason
-from scheduler.evictable import Evictable
-from scheduler.fit import flavors
-from scheduler.mention import mention
-from scheduler.plan import Plan
-from scheduler.quota import gpus_counted
-from scheduler.settings import Settings
-from scheduler.victims import Terms, make_room, search
-from scheduler.workload import Workload, least
+from scheduler.model.decision import EvictReason
+from scheduler.model.mention import mention
+from scheduler.model.workload import Workload, least
+from scheduler.preemption.victims import Terms, make_room, search
+from scheduler.quota.tree import gpus_counted
+from scheduler.state.session import Session
 
 
-def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Settings, may_evict: bool = True) -> bool:
+def reclaim(session: Session, claimant: Workload, may_evict: bool = True) -> bool:
     """Place a claimant that its team's nominal quota covers by making borrowers leave; whether it could."""
+    plan, evictable = session.plan, session.evictable
     usage, team, need = plan.usage, claimant.team, claimant.need_milli(least(claimant))
-    pools = [f.pool for f in flavors(plan, claimant) if f is not None]
+    pools = [f.pool for f in session.flavors.of(claimant) if f is not None]
     pools = [pool for pool in pools if need <= usage.owed(team, pool)]
     chosen = [np.zeros(0, dtype=np.int64)]
     for pool in pools if may_evict else ():
@@ -42,4 +40,4 @@ def reclaim(plan: Plan, claimant: Workload, evictable: Evictable, settings: Sett
         return worker > 0 and all(p in pools and usage.spare(team, gang.team, p, need) >= worker for p in held)
 
     terms = Terms(EvictReason.RECLAIMED, True, may_take, message, may_shrink, may_evict)
-    return make_room(search(plan, claimant, evictable, np.concatenate(chosen), terms, settings))
+    return make_room(search(session, claimant, np.concatenate(chosen), terms))

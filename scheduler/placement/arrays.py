@@ -7,6 +7,7 @@ import numpy as np
 
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
+from scheduler.model.snapshot import Ints
 from scheduler.placement.rows import (
     BITS,
     CPU,
@@ -26,7 +27,6 @@ from scheduler.placement.rows import (
     Stocks,
     Stream,
 )
-from scheduler.snapshot import Ints
 
 
 class Worths:

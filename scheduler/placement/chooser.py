@@ -1,20 +1,18 @@
 """The scorer that the settings name, on the free capacity of a plan: where single workers and replicas go."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from gpushare.packing import Bools
-from scheduler.demand import Demand
+from scheduler.model.demand import Demand
+from scheduler.model.settings import Placement, Settings
+from scheduler.model.snapshot import COMPUTE, MEMORY, Inventory, Snapshot
+from scheduler.model.workload import Ask
 from scheduler.placement.fleet import devices_of, empty_fleet, kinds_of, take, want_of
 from scheduler.placement.rows import BITS, MIB, Fleet, Want
-from scheduler.settings import Placement, Settings
-from scheduler.snapshot import COMPUTE, MEMORY, Inventory, Snapshot
-from scheduler.workload import Ask
-
-if TYPE_CHECKING:
-    from scheduler.plan import Free
+from scheduler.state.free import Free
 
 Spot = tuple[int, tuple[int, ...]]  # a node, and the devices there
 
@@ -40,7 +38,7 @@ class Chooser:
         self._device = np.arange(len(self._node)) - inventory.offset[self._node]
         self._wants: dict[Ask, Want] = {}
 
-    def spots(self, ask: Ask, free: "Free", allowed: Bools, most: int) -> list[Spot]:
+    def spots(self, ask: Ask, free: Free, allowed: Bools, most: int) -> list[Spot]:
         """Places for up to so many workers, each where the scorer says once those before it have theirs."""
         self._follow(free)
         want = self._wants.get(ask)
@@ -54,7 +52,7 @@ class Chooser:
             found.append((node, devices))
         return found
 
-    def _follow(self, free: "Free") -> None:
+    def _follow(self, free: Free) -> None:
         """Make the rows say what is free, with a new version where they said something else."""
         fleet = self._fleet
         gpu = np.zeros_like(fleet.gpu)
@@ -73,18 +71,24 @@ class Known(NamedTuple):
     chooser: Chooser
 
 
-def chooser_of(snapshot: Snapshot, settings: Settings) -> Chooser | None:
-    """The chooser of a round; None leaves places to best fit, as where coming work matters and is not known."""
-    placement = settings.placement
-    if not snapshot.inventory.nodes:  # there are no places to choose among, and no kinds of nodes to count
-        return None
-    if placement is Placement.BEST_FIT or (placement is not Placement.FIRST_FIT and not snapshot.demand.shapes):
-        return None
-    known: Known | None = snapshot.choosers.get(placement)
-    if known is None or known.demand != snapshot.demand or not _is_same(known.inventory, snapshot.inventory):
-        known = Known(snapshot.inventory, snapshot.demand, _chooser(snapshot, placement))
-    snapshot.choosers[placement] = known._replace(inventory=snapshot.inventory)
-    return known.chooser
+class Choosers:
+    """The choosers that rounds have made so far (scheduler/state/memo.py), by the placement that the settings name."""
+
+    def __init__(self) -> None:
+        self._known: dict[Placement, Known] = {}
+
+    def of(self, snapshot: Snapshot, settings: Settings) -> Chooser | None:
+        """The chooser of a round; None leaves places to best fit, as where coming work matters and is not known."""
+        placement = settings.placement
+        if not snapshot.inventory.nodes:  # there are no places to choose among, and no kinds of nodes to count
+            return None
+        if placement is Placement.BEST_FIT or (placement is not Placement.FIRST_FIT and not snapshot.demand.shapes):
+            return None
+        known = self._known.get(placement)
+        if known is None or known.demand != snapshot.demand or not _is_same(known.inventory, snapshot.inventory):
+            known = Known(snapshot.inventory, snapshot.demand, _chooser(snapshot, placement))
+        self._known[placement] = known._replace(inventory=snapshot.inventory)
+        return known.chooser
 
 
 def _is_same(one: Inventory, other: Inventory) -> bool:

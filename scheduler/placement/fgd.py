@@ -11,11 +11,11 @@ import numpy as np
 
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
-from scheduler.demand import Demand
+from scheduler.model.demand import Demand
+from scheduler.model.snapshot import Ints
 from scheduler.placement.compiled import compiled
 from scheduler.placement.fleet import Kind, want_of
 from scheduler.placement.rows import BITS, CPU, GPUS, MIB, MILLI, RAM, VRAM, Fleet, Floats, Want
-from scheduler.snapshot import Ints
 
 TYPICAL = 0.95  # of all workers: the most frequent shapes up to there are the typical ones
 NEVER = -1

@@ -4,9 +4,9 @@ import numpy as np
 
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
+from scheduler.model.snapshot import Ints
 from scheduler.placement.compiled import compiled
 from scheduler.placement.rows import BITS, CPU, GPUS, MIB, MILLI, RAM, VRAM, Fleet, Want
-from scheduler.snapshot import Ints
 
 
 class FirstFit:

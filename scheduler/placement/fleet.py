@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpushare.gpu import WHOLE
+from scheduler.model.snapshot import Ints, Inventory
+from scheduler.model.workload import Ask
 from scheduler.placement.rows import BITS, CPU, GPUS, MILLI, RAM, VRAM, Fleet, Want
-from scheduler.snapshot import Ints, Inventory
-from scheduler.workload import Ask
 
 Kind = tuple[str, int]  # GPU model, MiB of a device
 

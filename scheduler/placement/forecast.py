@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.demand import NO_DEMAND, Demand, as_counted, demand_of, sort_key
-from scheduler.snapshot import COMPUTE, MEMORY, Bools, Snapshot
-from scheduler.workload import Ask, Role
+from scheduler.model.demand import NO_DEMAND, Demand, as_counted, demand_of, sort_key
+from scheduler.model.snapshot import COMPUTE, MEMORY, Bools, Snapshot
+from scheduler.model.workload import Ask, Role
 
 LAST = 2000  # workloads counted
 ENOUGH = 50  # with GPUs: fewer tell nothing of what is to come

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
+from scheduler.model.snapshot import Ints
 from scheduler.placement.compiled import compiled
 from scheduler.placement.rows import (
     BITS,
@@ -29,7 +30,6 @@ from scheduler.placement.rows import (
     Stocks,
     Stream,
 )
-from scheduler.snapshot import Ints
 
 _PRIME = 1099511628211  # of the FNV hash
 
@@ -301,7 +301,7 @@ def fits_device(device: int, numbers: Ints) -> bool:
 
 @compiled
 def idle_of(gpu: Ints) -> int:
-    """How many of a node's devices nobody uses."""
+    """How many of a node's devices are free."""
     count = 0
     for device in gpu:
         count += device >> BITS == WHOLE

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpushare.packing import Bools
-from scheduler.snapshot import Ints
+from scheduler.model.snapshot import Ints
 
 Floats = NDArray[np.float64]
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
-from scheduler.demand import Demand
+from scheduler.model.demand import Demand
+from scheduler.model.snapshot import Ints
 from scheduler.placement import loops
 from scheduler.placement.fleet import Kind, want_of
 from scheduler.placement.rows import CPU, GPUS, RAM, Fleet, Floats, Stocks, Want
-from scheduler.snapshot import Ints
 
 NODE_WEIGHT = 0.5  # of a whole worker's milli-GPU; anything from 0.1 to 1 does as well
 NODE_MARGIN = 1.3  # more whole-node work than expected is kept room for
@@ -51,7 +51,7 @@ class Prices:
             same = [j for j in large if _asks_as_much(wants[j], wants[i])]
             seen = sum(counts[j] for j in same)
             rates.append(_likely_most(seen, count))
-        whole = _whole_nodes(fleet.kind, sizes, len(kinds))  # so far nobody may have asked for one: that tells little
+        whole = _whole_nodes(fleet.kind, sizes, len(kinds))  # none may have been requested so far: that tells little
         rates += [_likely_most(0, count)] * len(whole)
         self._rates: Floats = np.array(rates, dtype=np.float64)
         rows = [(w.may, c, m) for w, c, m in zip(wants, counts, millis, strict=True) if m and w.may.any()]

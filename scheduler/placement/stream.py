@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.demand import Demand, Shape
+from scheduler.model.demand import Demand, Shape
+from scheduler.model.snapshot import Ints
 from scheduler.placement.fleet import Kind, want_of
 from scheduler.placement.rows import NOBODY, Stream
-from scheduler.snapshot import Ints
 
 SEQUENCES = 16  # more bring nothing (measured up to 64)
 HORIZON = 16  # arrivals looked ahead, for each GPU of the cluster

@@ -11,14 +11,14 @@ import numpy as np
 
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
-from scheduler.demand import Demand
+from scheduler.model.demand import Demand
+from scheduler.model.snapshot import Ints
 from scheduler.placement import arrays, loops
 from scheduler.placement.compiled import HAS_NUMBA
 from scheduler.placement.fleet import Kind
 from scheduler.placement.rows import GPUS, MILLI, Bill, Fleet, Scores, Stream, Want, new_memo, new_now, new_scores
 from scheduler.placement.stocks import Prices
 from scheduler.placement.stream import SEQUENCES, stream_of
-from scheduler.snapshot import Ints
 
 MEMO = 1 << 17  # states remembered, about 12 MiB with 8 devices a node
 

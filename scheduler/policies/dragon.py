@@ -1,11 +1,11 @@
-"""DRAGON and Enhanced DRAGON: first come, first served, and elastic trainings give workers away for who waits.
+"""DRAGON and Enhanced DRAGON: first come, first served, and elastic trainings give workers to waiting work.
 
 One round is one pass of the operator's `reconcile` (release 0.9, the one of the experiments):
 
 1. One request has high priority: the first waiting service (edragon only), else the first notebook or share of
    priority `dragon_high_priority` or more, else the first training in line once it waits `dragon_wait_seconds`, with
    its least workers. Running trainings, in the order in which they started, give up workers for it down to their
-   minimum: those on other nodes than worker 0 first ("lonely replicas"), the newest first. Nobody is killed.
+   minimum: those on other nodes than worker 0 first ("lonely replicas"), the newest first. No training is killed.
 2. If it has no such request, or room was made, the first training that fits starts: all workers or as many as fit, at
    least its minimum. One a pass; those that do not fit are skipped.
 3. `dragon_settle_seconds` after the last action, running trainings grow to their maximum, node by node.
@@ -26,34 +26,35 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scheduler.claim import claim, fits, quota_room
-from scheduler.decision import Reason
-from scheduler.fit import Refusal, flavors, per_node
-from scheduler.gang import Goal, find_places
-from scheduler.locality import domain_of_node
-from scheduler.mention import mention
-from scheduler.plan import Plan
-from scheduler.policies.line import is_full, looked_at, no_room
-from scheduler.settings import Settings
-from scheduler.snapshot import LATER, NOW, Bools
-from scheduler.workload import ACTIVE, Kind, Level, Phase, Workload
+from scheduler.fit.capacity import Refusal, per_node
+from scheduler.fit.claim import claim, fits, quota_room
+from scheduler.fit.gang import Goal, find_places
+from scheduler.fit.locality import domain_of_node
+from scheduler.model.decision import Reason
+from scheduler.model.mention import mention
+from scheduler.model.snapshot import LATER, NOW, Bools
+from scheduler.model.workload import ACTIVE, Kind, Level, Phase, Workload
+from scheduler.policies.line import looked_at, no_room
+from scheduler.state.plan import Plan
+from scheduler.state.session import Session
 
 Outcome = tuple[Workload, Refusal | None]
 
 
-def dragon(plan: Plan, settings: Settings) -> Iterator[Outcome]:
+def dragon(session: Session) -> Iterator[Outcome]:
     """One pass of DRAGON."""
-    return _pass(plan, settings, serves_first=False)
+    return _pass(session, serves_first=False)
 
 
-def edragon(plan: Plan, settings: Settings) -> Iterator[Outcome]:
+def edragon(session: Session) -> Iterator[Outcome]:
     """One pass of Enhanced DRAGON, with the serving queue."""
-    return _pass(plan, settings, serves_first=True)
+    return _pass(session, serves_first=True)
 
 
-def _pass(plan: Plan, settings: Settings, serves_first: bool) -> Iterator[Outcome]:
+def _pass(session: Session, serves_first: bool) -> Iterator[Outcome]:
+    plan, settings = session.plan, session.settings
     line: list[Workload] = []
-    for workload, held in looked_at(plan, settings):
+    for workload, held in looked_at(session):
         if held is None:
             line.append(workload)
         else:
@@ -62,36 +63,38 @@ def _pass(plan: Plan, settings: Settings, serves_first: bool) -> Iterator[Outcom
     services = [w for w in line if serves_first and w.kind is Kind.INFERENCE]
     others = [w for w in line if w.kind is not Kind.TRAINING and w not in services]
     if services:
-        served, is_done = _serve(plan, services, settings)
+        served, is_done = _serve(session, services)
         yield from served
         if is_done:
             return
-    urgent = _urgent(plan, others, jobs, settings) if not services else None
-    has_room = urgent is None or shrink_for(plan, urgent)
+    urgent = _urgent(session, others, jobs) if not services else None
+    has_room = urgent is None or shrink_for(session, urgent)
     for workload in others:
-        yield workload, None if claim(plan, workload, NOW) else no_room(plan, workload)
+        yield workload, None if claim(session, workload, NOW) else no_room(session, workload)
     if not has_room and urgent is not None:
-        yield from ((job, no_room(plan, job) if job is urgent else _held_for(urgent)) for job in jobs)
+        yield from ((job, no_room(session, job) if job is urgent else _held_for(urgent)) for job in jobs)
         return
-    yield from _start_one(plan, jobs)
-    if not is_full(plan, settings) and plan.snapshot.at - last_action(plan) >= settings.dragon_settle_seconds:
-        grow(plan)
+    yield from _start_one(session, jobs)
+    if not session.is_full and plan.snapshot.at - last_action(plan) >= settings.dragon_settle_seconds:
+        grow(session)
 
 
-def _serve(plan: Plan, services: list[Workload], settings: Settings) -> tuple[list[Outcome], bool]:
+def _serve(session: Session, services: list[Workload]) -> tuple[list[Outcome], bool]:
     """Serve the first of the queue that can be; what was decided, and whether the pass ends with it."""
+    plan, settings = session.plan, session.settings
     outcomes: list[Outcome] = []
     for service in services:
-        if shrink_for(plan, service):
-            is_bound = claim(plan, service, NOW)
-            return [*outcomes, (service, None if is_bound else no_room(plan, service))], True
-        outcomes.append((service, no_room(plan, service)))
+        if shrink_for(session, service):
+            is_bound = claim(session, service, NOW)
+            return [*outcomes, (service, None if is_bound else no_room(session, service))], True
+        outcomes.append((service, no_room(session, service)))
         if plan.snapshot.at - service.queued_at < settings.dragon_hold_seconds and service.phase is Phase.QUEUED:
             return outcomes, True
     return outcomes, False
 
 
-def _urgent(plan: Plan, others: list[Workload], jobs: list[Workload], settings: Settings) -> Workload | None:
+def _urgent(session: Session, others: list[Workload], jobs: list[Workload]) -> Workload | None:
+    plan, settings = session.plan, session.settings
     for workload in others:
         if workload.priority >= settings.dragon_high_priority:
             return workload
@@ -100,19 +103,19 @@ def _urgent(plan: Plan, others: list[Workload], jobs: list[Workload], settings: 
     return None
 
 
-def _start_one(plan: Plan, jobs: list[Workload]) -> Iterator[Outcome]:
+def _start_one(session: Session, jobs: list[Workload]) -> Iterator[Outcome]:
     for job in jobs:
-        if claim(plan, job, NOW):
+        if claim(session, job, NOW):
             yield job, None
             return
-        yield job, no_room(plan, job)
+        yield job, no_room(session, job)
 
 
 def _held_for(urgent: Workload) -> Refusal:
     name = mention(urgent.id)
     return Refusal(
         Reason.BEHIND_HIGHER_PRIORITY,
-        f"Is behind {name}, which has high priority and no room yet.",
+        f"Behind {name}, which has high priority and does not fit yet.",
         (("behind", name),),
     )
 
@@ -120,12 +123,13 @@ def _held_for(urgent: Workload) -> Refusal:
 # --- giving workers away ----------------------------------------------------------------------
 
 
-def shrink_for(plan: Plan, claimant: Workload) -> bool:
+def shrink_for(session: Session, claimant: Workload) -> bool:
     """Take workers from elastic trainings until the claimant's least fits once they have left; whether it does.
 
     The plan is as it was if it does not. Nothing is taken if the room is there or about to be.
     """
-    if fits(plan, claimant, LATER):
+    plan = session.plan
+    if fits(session, claimant, LATER):
         return True
     mark = plan.mark()
     for victim in _running(plan):
@@ -133,7 +137,7 @@ def shrink_for(plan: Plan, claimant: Workload) -> bool:
         for count in range(1, len(ranks) + 1):
             before = plan.mark()
             plan.shrink(victim, ranks[:count], claimant.id, f"Gives workers to {mention(claimant.id)}.")
-            if fits(plan, claimant, LATER):
+            if fits(session, claimant, LATER):
                 return True
             if count < len(ranks):
                 plan.rollback(before)
@@ -173,8 +177,9 @@ def last_action(plan: Plan) -> float:
     return newest
 
 
-def grow(plan: Plan) -> None:
+def grow(session: Session) -> None:
     """Give idle room to running trainings, up to their maximum: node by node, in the order in which they started."""
+    plan = session.plan
     inventory, free = plan.inventory, plan.free[NOW]
     jobs = [w for w in _running(plan) if all(a.node in inventory.index for a in w.placement)]
     jobs = [w for w in jobs if len(w.placement) - w.companions < w.gang.max and not w.finishing]
@@ -188,15 +193,16 @@ def grow(plan: Plan) -> None:
             seen = plan.workload(job.id)
             most = seen.gang.max - len(seen.placement) + seen.companions
             if most > 0 and per_node(inventory, seen.ask, free, alone).any():
-                _add_workers(plan, seen, most, alone & _near(plan, seen))
+                _add_workers(session, seen, most, alone & _near(plan, seen))
 
 
-def _add_workers(plan: Plan, job: Workload, most: int, within: Bools) -> None:
+def _add_workers(session: Session, job: Workload, most: int, within: Bools) -> None:
+    plan = session.plan
     model = plan.inventory.nodes[plan.inventory.index[_home(job)]].model
-    for flavor in flavors(plan, job):
+    for flavor in session.flavors.of(job):
         if flavor is None or flavor.model != model:
             continue
-        room = quota_room(plan, job, flavor, NOW)
+        room = quota_room(session, job, flavor, NOW)
         places = find_places(plan.inventory, job, Goal(1, min(most, room)), plan.free[NOW], flavor, within)
         if room > 0 and places is not None:
             plan.place(job, places)

@@ -8,15 +8,15 @@ Gangs are placed as by weft.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from scheduler.fit import Refusal
-from scheduler.placement.chooser import chooser_of
-from scheduler.plan import Plan
+from scheduler.fit.capacity import Refusal
+from scheduler.model.settings import Placement
+from scheduler.model.workload import Workload
 from scheduler.policies.fifo import best_fit
-from scheduler.settings import Placement, Settings
-from scheduler.workload import Workload
+from scheduler.state.session import Session
 
 
-def fgd(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:
-    """Place in order whoever fits, each where it fragments the least."""
-    plan.chooser = chooser_of(plan.snapshot, replace(settings, placement=Placement.FGD))
-    return best_fit(plan, settings)
+def fgd(session: Session) -> Iterator[tuple[Workload, Refusal | None]]:
+    """Place in order what fits, each where it fragments the least."""
+    by_fgd = replace(session.settings, placement=Placement.FGD)
+    session.chooser = session.memo.choosers.of(session.snapshot, by_fgd)
+    return best_fit(session)

@@ -1,17 +1,17 @@
 """What Kubernetes does without Weft: `native-k8s`, and `k8s+gang`, the stronger baseline with coscheduling.
 
 Both bind pod by pod with the default score LeastAllocated: the node with the most CPU and memory left, as parts of
-what it has; among equals the one with the most idle GPUs, then the first. GPUs are whole: a share takes a device that
-nobody uses, alone. A team's quota plus its borrowing limit is its ResourceQuota; nobody has entitlement, and nothing
+what it has; among equals the one with the most idle GPUs, then the first. GPUs are whole: a share takes a
+free device alone. A team's quota plus its borrowing limit is its ResourceQuota; no team has an entitlement, and nothing
 is preempted, as all pods have priority 0. A pod that fits nowhere is tried again (back-off 1 to 10 s there, each round
-here) and holds nobody up. A required topology is kept like pod affinity keeps it.
+here) and blocks nothing. A required topology is kept like pod affinity keeps it.
 Source: kube-scheduler's default plugins (NodeResourcesFit) and scheduler-plugins' coscheduling (PodGroup).
 
 `native-k8s` binds the pods of a gang one by one, so a gang may hold GPUs with a part of its workers and wait for the
 rest. Controllers create the pods of jobs that are submitted together side by side, so these interleave. This is the
 only policy that places fewer than `gang.min` workers. The life cycle of a real cluster never starts such a gang, so it
-can be compared only. The replay (controlplane/simulator/playback.py) lets a partial gang hold its GPUs without any
-progress and ends a dead-lock as an operator would: when no worker of the partial gangs was bound for 300 s, the
+can be compared only. The replay (controlplane/simulator/replay/playback.py) lets a partial gang hold its GPUs without
+any progress and ends a dead-lock as an operator would: when no worker of the partial gangs was bound for 300 s, the
 youngest of them is killed and queued again. A gang with `min` below `count` progresses with the workers it has.
 """
 
@@ -20,29 +20,31 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.claim import quota_room
-from scheduler.fit import Refusal, allowed_nodes, flavors, per_node
-from scheduler.gang import Goal, find_places
-from scheduler.locality import domain_of_node
-from scheduler.plan import Free, Plan, is_idle
-from scheduler.policies.line import held_back, is_full, looked_at, no_room
-from scheduler.settings import Settings
-from scheduler.snapshot import COMPUTE, MEMORY, NOW, Bools, Flavor
-from scheduler.workload import ACTIVE, Assignment, Kind, Level, Workload, least
+from scheduler.fit.capacity import Refusal, allowed_nodes, per_node
+from scheduler.fit.claim import quota_room
+from scheduler.fit.gang import Goal, find_places
+from scheduler.fit.locality import domain_of_node
+from scheduler.model.snapshot import COMPUTE, MEMORY, NOW, Bools, Flavor
+from scheduler.model.workload import ACTIVE, Assignment, Kind, Level, Workload, least
+from scheduler.policies.line import held_back, looked_at, no_room
+from scheduler.state.free import Free, is_idle
+from scheduler.state.plan import Plan
+from scheduler.state.session import Session
 
 MOST_SCORE = 100  # framework.MaxNodeScore
 
 
-def native(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:
+def native(session: Session) -> Iterator[tuple[Workload, Refusal | None]]:
     """Bind each pending pod in order of creation, wherever it fits."""
+    plan = session.plan
     bound: set[str] = set()
     refused: dict[str, Refusal | None] = {}
     pods = _pods(plan)
     for workload in pods:
-        if workload.id in refused or is_full(plan, settings):
+        if workload.id in refused or session.is_full:
             continue
-        held = None if workload.id in bound or workload.phase in ACTIVE else held_back(plan, workload)
-        if held is None and bind(plan, plan.workload(workload.id), 1, 1):
+        held = None if workload.id in bound or workload.phase in ACTIVE else held_back(session, workload)
+        if held is None and bind(session, plan.workload(workload.id), 1, 1):
             bound.add(workload.id)
         else:
             refused[workload.id] = held
@@ -50,25 +52,26 @@ def native(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal |
         if workload.id in bound:
             yield workload, None
         elif workload.id in refused and workload.phase not in ACTIVE:
-            yield workload, refused[workload.id] or no_room(plan, workload)
+            yield workload, refused[workload.id] or no_room(session, workload)
 
 
-def gang(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:
+def gang(session: Session) -> Iterator[tuple[Workload, Refusal | None]]:
     """Bind gangs in order of creation: their least workers and as many more as fit, or none."""
-    for workload, held in looked_at(plan, settings):
-        if held is None and bind(plan, workload, least(workload), workload.missing, is_gang=True):
+    for workload, held in looked_at(session):
+        if held is None and bind(session, workload, least(workload), workload.missing, is_gang=True):
             yield workload, None
         else:
-            yield workload, held or no_room(plan, workload)
+            yield workload, held or no_room(session, workload)
 
 
-def bind(plan: Plan, workload: Workload, at_least: int, at_most: int, is_gang: bool = False) -> bool:
+def bind(session: Session, workload: Workload, at_least: int, at_most: int, is_gang: bool = False) -> bool:
     """Place so many of a workload's missing workers by LeastAllocated, on one GPU model; whether it could.
 
     is_gang: its companions as well; else each counts as a worker of its own, and companions come first.
     """
-    for flavor in flavors(plan, workload):
-        most = min(at_most, quota_room(plan, workload, flavor, NOW))
+    plan = session.plan
+    for flavor in session.flavors.of(workload):
+        most = min(at_most, quota_room(session, workload, flavor, NOW))
         if most < at_least:
             continue
         free, allowed = _whole_only(plan.free[NOW]), allowed_nodes(plan.inventory, workload.ask, flavor)
@@ -142,7 +145,7 @@ def _unplaced(workload: Workload) -> list[int]:
 
 
 def _whole_only(free: Free) -> Free:
-    """What is free if a device that anybody uses counts as full."""
+    """What is free if a device in use counts as full."""
     return Free(np.where(is_idle(free.gpu), free.gpu, 0), free.node, free.idle)
 
 

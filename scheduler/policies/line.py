@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from scheduler.decision import Reason
-from scheduler.fit import Refusal, flavors
-from scheduler.gang import Goal, find_places
-from scheduler.plan import Plan
-from scheduler.reasons import gate, no_places, over_quota, permanent
-from scheduler.settings import Settings
-from scheduler.snapshot import NOW
-from scheduler.workload import Workload, least
+from scheduler.explain.reasons import gate, no_places, over_quota, permanent
+from scheduler.fit.capacity import Refusal
+from scheduler.fit.gang import Goal, find_places
+from scheduler.model.decision import Reason
+from scheduler.model.snapshot import NOW
+from scheduler.model.workload import Workload, least
+from scheduler.state.plan import Plan
+from scheduler.state.session import Session
 
 
 def in_line(plan: Plan) -> list[Workload]:
@@ -17,33 +17,30 @@ def in_line(plan: Plan) -> list[Workload]:
     return sorted(plan.waiting, key=lambda w: (w.seq, w.id))
 
 
-def held_back(plan: Plan, workload: Workload) -> Refusal | None:
-    """Why a workload is not looked at, whoever else waits: a gate, or that it could never start. None: it is."""
-    return gate(plan, workload) or permanent(plan, workload)
+def held_back(session: Session, workload: Workload) -> Refusal | None:
+    """Why a workload is not tried, whatever else waits: a gate, or that it could never start. None: it is."""
+    return gate(session, workload) or permanent(session, workload)
 
 
-def is_full(plan: Plan, settings: Settings) -> bool:
-    """Whether a round has made as many changes as it may; who comes after is left to the next one."""
-    return len(plan.log) >= max(1, settings.most_changes)
-
-
-def looked_at(plan: Plan, settings: Settings) -> Iterator[tuple[Workload, Refusal | None]]:
+def looked_at(session: Session) -> Iterator[tuple[Workload, Refusal | None]]:
     """The line, with what holds each back; it ends when the round is full."""
+    plan = session.plan
     for workload in in_line(plan):
-        if is_full(plan, settings):
+        if session.is_full:
             return
-        yield workload, held_back(plan, workload)
+        yield workload, held_back(session, workload)
 
 
-def no_room(plan: Plan, workload: Workload) -> Refusal:
-    """Why a workload that is looked at was not placed: a quota's limit, else room. Nobody's entitlement counts."""
-    over = over_quota(plan, workload)
-    if over is None or (over.reason is Reason.FAIR_SHARE_EXCEEDED and not _fits(plan, workload)):
-        return no_places(plan, workload, flavors(plan, workload))
+def no_room(session: Session, workload: Workload) -> Refusal:
+    """Why a workload that is looked at was not placed: a quota's limit, else room. Entitlements do not count."""
+    over = over_quota(session, workload)
+    if over is None or (over.reason is Reason.FAIR_SHARE_EXCEEDED and not _fits(session, workload)):
+        return no_places(session, workload, session.flavors.of(workload))
     return over
 
 
-def _fits(plan: Plan, workload: Workload) -> bool:
+def _fits(session: Session, workload: Workload) -> bool:
+    plan = session.plan
     goal, free = Goal(least(workload), least(workload)), plan.free[NOW]
-    places = (find_places(plan.inventory, workload, goal, free, flavor) for flavor in flavors(plan, workload))
+    places = (find_places(plan.inventory, workload, goal, free, flavor) for flavor in session.flavors.of(workload))
     return any(found is not None for found in places)

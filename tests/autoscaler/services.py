@@ -9,8 +9,8 @@ from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
 from autoscaler.scale import scale
 from autoscaler.settings import Settings
 from controlplane.cluster.serving.run import Replica, Run, Setup, State
-from scheduler.snapshot import Snapshot
-from scheduler.workload import Ask, Gang, Kind, Phase, Workload
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import Ask, Assignment, Gang, Kind, Phase, Workload
 from tests.service_requests.streams import constant
 
 AT = 1_767_225_600.0 + 86_400.0
@@ -48,9 +48,10 @@ def decide(
     scaled_at: float | None = None,
     at: float = AT,
     gang: Gang = SERVICE.gang,
+    placement: tuple[Assignment, ...] = (),
 ) -> Scale | None:
     """What `scale` decides for the service, wanted at `current` workers now."""
-    service = replace(SERVICE, gang=replace(gang, count=current))
+    service = replace(SERVICE, gang=replace(gang, count=current), placement=placement)
     snapshot = Snapshot.build(at, (), (), (), (service,))
     known = {"s": ServiceMetrics("s", OBJECTIVE, tuple(samples), scaled_at)} if samples else {}
     decisions = scale(snapshot, Metrics(known), Settings())

@@ -15,9 +15,9 @@ from autoscaler.settings import Settings
 from autoscaler.sla import attained
 from controlplane.cluster.port import PodPhase, PodSeen, PodSpec
 from controlplane.cluster.simulated import START, SimulatedCluster
-from controlplane.simulator.profiles import PROFILES, named
-from scheduler.snapshot import Node, Snapshot
-from scheduler.workload import Gang
+from controlplane.simulator.worlds.profiles import PROFILES, named
+from scheduler.model.snapshot import Node, Snapshot
+from scheduler.model.workload import Gang
 from tests.autoscaler.services import OBJECTIVE, SERVICE
 
 NODES = (

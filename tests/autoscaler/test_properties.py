@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from autoscaler.metrics import Sample
 from autoscaler.settings import Settings
-from scheduler.workload import Gang
+from scheduler.model.workload import Gang
 from tests.autoscaler.services import AT, decide, sample, steady
 
 SETTINGS = Settings()

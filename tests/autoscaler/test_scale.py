@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from autoscaler.metrics import Metrics
-from autoscaler.scale import scale
+from autoscaler.scale import resized, scale
 from autoscaler.settings import Settings
-from scheduler.snapshot import Snapshot
-from scheduler.workload import Gang, Kind, Phase
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import Assignment, Gang, Kind, Phase
 from tests.autoscaler.services import AT, SERVICE, decide, sample, steady
 
 
@@ -56,6 +56,21 @@ def test_little_load_for_five_minutes_frees_replicas() -> None:
 def test_a_service_that_was_slow_at_a_rate_of_next_to_nothing_keeps_its_replicas() -> None:
     samples = (sample(AT - 700, 1e-308, p95=1.0), *steady(30.0, replicas=4))
     assert decide(samples, current=4) is None
+
+
+def test_the_replicas_that_leave_are_the_newest_of_those_that_stay() -> None:
+    places = tuple(Assignment(rank, "a", (rank,), leaving=rank == 7) for rank in (0, 2, 3, 5, 7))
+    service = replace(SERVICE, placement=places, gang=Gang(4, 1, 8), version=3)
+    fewer = resized(service, 2, "less load")
+    assert (fewer.workload, fewer.version, fewer.workers, fewer.leaving) == ("s", 3, 2, (3, 5))
+    assert resized(service, 4, "").leaving == resized(service, 6, "").leaving == ()
+
+
+def test_less_load_names_the_replicas_that_leave() -> None:
+    places = tuple(Assignment(rank, "a", (rank,)) for rank in range(4))
+    decision = decide(steady(30.0, replicas=4), current=4, placement=places)
+    assert decision is not None
+    assert decision.leaving == tuple(range(decision.workers, 4)) != ()
 
 
 def test_a_short_lull_frees_nothing() -> None:

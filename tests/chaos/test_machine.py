@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from controlplane.simulator.engine import WEIGHTS, Runner, World
+from controlplane.simulator.chaos.run import WEIGHTS, Runner, World
 
 EXAMPLES, STEPS = 100, 100
 # Common events several times, so that a draw among the names is about as frequent as in a run.

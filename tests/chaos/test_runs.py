@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.simulator.chaos import main
-from controlplane.simulator.engine import InvariantBroken, Parts, Runner, World
-from controlplane.simulator.mix import nodes
-from scheduler.decision import Decision, Place
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
+from controlplane.simulator.chaos.__main__ import main
+from controlplane.simulator.chaos.run import InvariantBroken, Parts, Runner, World
+from controlplane.simulator.worlds.mix import nodes
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Decision, Place
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
 from tests.invariants.runs import SMALL
 
 SEEDS = tuple(range(101, 109))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.client import cli
 from tests.client.scripted import Scripted
 from tests.controlplane.api.conftest import People, people
+from weft import cli
 
 PIPELINE = """\
 type: training

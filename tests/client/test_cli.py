@@ -31,7 +31,7 @@ def test_extending_says_how_long_a_notebook_stays(signed_in: Scripted, weft: Wef
     signed_in.on("GET", "/workloads", page(explore))
     signed_in.on("POST", at, {"idle_since": None, "park_after_seconds": 5400.0, "parks_at": None})
     ran = weft("extend", "explore")
-    assert (ran.code, ran.out) == (0, "nlp/explore stays for another 1h30m without use.\n")
+    assert (ran.code, ran.out) == (0, "nlp/explore may be idle for another 1h30m.\n")
 
 
 def test_of_a_list_that_is_not_all_notebooks_none_is_extended(signed_in: Scripted, weft: Weft) -> None:
@@ -53,7 +53,7 @@ def test_stop_without_a_terminal_does_not_ask(signed_in: Scripted, weft: Weft) -
 def test_stopping_what_has_ended_is_no_error(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", AT, workload(phase="Succeeded"))
     ran = weft("stop", str(HELLO["uid"]))
-    assert (ran.code, ran.out) == (0, "nlp/hello has ended already: Succeeded.\n")
+    assert (ran.code, ran.out) == (0, "nlp/hello has already ended: Succeeded.\n")
 
 
 def test_a_wrong_name_among_several_stops_nothing(signed_in: Scripted, weft: Weft) -> None:

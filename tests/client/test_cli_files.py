@@ -43,9 +43,9 @@ def test_a_diff_shows_what_apply_would_do_and_writes_nothing(mia: People, weft: 
     assert weft("diff", "-f", "p.yaml", "--exit-code").code == 0
     file.write_text(PIPELINE.replace("fit:1", "fit:2").replace("count: 2", "count: 3"))
     assert weft("diff", "-f", "p.yaml").out.splitlines() == [
-        "red/prepare is the same.",
+        "red/prepare is unchanged.",
         "red/fit differs:",
-        '  image: "example/fit:1" -> "example/fit:2"   (cannot change: submit a new workload)',
+        '  image: "example/fit:1" -> "example/fit:2"   (cannot be changed: submit a new workload)',
         '  workers: {"count": 2, "min": 2, "max": 2} -> {"count": 3, "min": 3, "max": 3}',
     ]
     told = json.loads(weft("diff", "-f", "p.yaml", "-o", "json").out)
@@ -60,9 +60,9 @@ def test_delete_ends_what_a_file_names_the_last_first(mia: People, weft: Weft, s
     (shell / "p.yaml").write_text(PIPELINE)
     assert weft("apply", "-f", "p.yaml").code == 0
     assert weft("delete", "-f", "p.yaml").out == "red/fit is Stopped.\nred/prepare is Stopped.\n"
-    assert weft("delete", "-f", "p.yaml").out.startswith("red/fit has ended already: Stopped.\n")
+    assert weft("delete", "-f", "p.yaml").out.startswith("red/fit has already ended: Stopped.\n")
     (shell / "p.yaml").write_text(PIPELINE.replace("name: fit", "name: fitted"))
-    assert weft("delete", "-f", "p.yaml").out.startswith("red/fitted is not there.\n")
+    assert weft("delete", "-f", "p.yaml").out.startswith("red/fitted does not exist.\n")
     submit(weft)
     assert weft("delete", "hello").out == "red/hello is Stopped.\n"
     assert weft("delete").code == 2
@@ -71,12 +71,12 @@ def test_delete_ends_what_a_file_names_the_last_first(mia: People, weft: Weft, s
 
 def test_scale_and_priority_change_what_waits(mia: People, weft: Weft) -> None:
     submit(weft)
-    assert weft("scale", "hello", "--workers", "3").out == "red/hello has 3 workers wanted (min 3, max 3).\n"
+    assert weft("scale", "hello", "--workers", "3").out == "red/hello now asks for 3 workers (min 3, max 3).\n"
     assert weft("priority", "hello", "high").out == "red/hello has priority class high.\n"
     ran = weft("priority", "hello", "top")
     assert (ran.code, "There is no priority class top" in ran.err) == (1, True)
     submit(weft, "inference", "chat", "--min", "1", "--max", "2")
-    assert weft("scale", "chat", "--replicas", "2").out == "red/chat has 2 replicas wanted (min 2, max 2).\n"
+    assert weft("scale", "chat", "--replicas", "2").out == "red/chat now asks for 2 replicas (min 2, max 2).\n"
     assert "autoscaler's" in weft("scale", "chat", "--workers", "2").err
     assert weft("scale", "chat").code == 2
     assert weft("scale", "chat", "--replicas", "2", "--max", "3").code == 2
@@ -90,7 +90,7 @@ def test_quota_and_usage_tell_what_a_team_has(mia: People, weft: Weft) -> None:
     mia.world.observe()
     mia.world.account()
     head, row = weft("quota").out.splitlines()[:2]
-    assert head.split()[:5] == ["TEAM", "POOL", "NOMINAL", "ENTITLED", "HELD"]
+    assert head.split()[:5] == ["TEAM", "POOL", "NOMINAL", "ENTITLED", "ALLOCATED"]
     assert row.split()[:5] == ["red", "main", "8", "1", "1"]
     assert "month" in weft("quota", "red").out
     assert weft("quota", "blue").code == 1

@@ -58,20 +58,20 @@ def test_other_things_are_listed_too(signed_in: Scripted, weft: Weft) -> None:
     quota = {"team": "nlp", "pool": "a100", "nominal_milli": 8000, "borrowing_limit_milli": None, "weight": 1}
     signed_in.on("GET", "/quotas", page({**quota, "lending_limit_milli": 500}))
     assert weft("get", "quotas").out.splitlines() == [
-        "TEAM   POOL   NOMINAL   MAY BORROW   LENDS   WEIGHT",
-        "nlp    a100         8     no limit     0.5        1",
+        "TEAM   POOL   NOMINAL   MAY BORROW   MAY LEND   WEIGHT",
+        "nlp    a100         8     no limit        0.5        1",
     ]
     share = {"team": "nlp", "pool": "a100", "nominal_milli": 8000, "entitled_milli": 9500, "held_milli": 9000}
     signed_in.on("GET", "/shares", page({**share, "decayed_milli": 7250}))
     assert weft("get", "shares").out.splitlines() == [
-        "TEAM   POOL   NOMINAL   ENTITLED   HELD   DECAYED USE",
-        "nlp    a100         8        9.5      9          7.25",
+        "TEAM   POOL   NOMINAL   ENTITLED   ALLOCATED   RECENT USAGE",
+        "nlp    a100         8        9.5           9           7.25",
     ]
     budget = {"team": "nlp", "period": "week", "gpu_hours": 100, "used_hours": 12.25, "is_hard": True}
     signed_in.on("GET", "/teams/nlp/budgets", page(budget))
     assert weft("get", "budgets", "--team", "nlp").out.splitlines() == [
-        "TEAM   PERIOD   GPU HOURS   USED   ONCE USED UP",
-        "nlp    week           100   12.2   nothing starts",
+        "TEAM   PERIOD   GPU HOURS   USED   WHEN USED UP",
+        "nlp    week           100   12.2   nothing new starts",
     ]
     usage = {
         "start": None,
@@ -84,7 +84,7 @@ def test_other_things_are_listed_too(signed_in: Scripted, weft: Weft) -> None:
     assert weft("get", "usage").out.splitlines()[1].split() == ["nlp", "2.00", "0.50", "25%"]
 
 
-def test_top_keeps_held_and_computing_apart(signed_in: Scripted, weft: Weft) -> None:
+def test_top_keeps_allocated_and_computing_apart(signed_in: Scripted, weft: Weft) -> None:
     team = {
         "name": "nlp",
         "nominal_milli": 8000,
@@ -95,9 +95,9 @@ def test_top_keeps_held_and_computing_apart(signed_in: Scripted, weft: Weft) -> 
     }
     signed_in.on("GET", "/teams", page({**team, "computing_milli": 7240}, {**team, "name": "vision"}))
     assert weft("top").out.splitlines() == [
-        "NAME     NOMINAL   HELD   BORROWED   COMPUTING   RUNNING   WAITING",
-        "nlp            8     10          2         7.2         4         3",
-        "vision         8     10          2           -         4         3",
+        "NAME     NOMINAL   ALLOCATED   BORROWED   COMPUTING   RUNNING   WAITING",
+        "nlp            8          10          2         7.2         4         3",
+        "vision         8          10          2           -         4         3",
     ]
 
 
@@ -135,15 +135,15 @@ def test_why_shows_what_holds_and_what_was_not_looked_at(signed_in: Scripted, we
         },
     )
     assert weft("why", "hello").out.splitlines() == [
-        "nlp/hello is Queued (WaitingForQuota), for 4m, place 3 of 9 in the queue.",
+        "nlp/hello is Queued (WaitingForQuota), for 4m, position 3 of 9 in the queue.",
         "  Needs 4 GPUs; nlp may hold 2 more.",
         "  ✓ Quota       nlp may hold 4 more.",
         "  ✗ Order       big goes first.",
         "  – Placement",
-        "  Takes the place of a workload of team vision (Reclaimed).",
+        "  Evicts a workload of team vision (Reclaimed).",
         "  Any one of these would start it now:",
         "  - gpus: Ask 2 GPUs instead of 4. (tested)",
-        "  - Stop nlp/x[31m. (tested; less may do)",
+        "  - Stop nlp/x[31m. (tested; less may be enough)",
         "  To apply one: weft remedy nlp/hello gpus",
     ]
 
@@ -159,7 +159,7 @@ def test_a_remedy_is_applied_to_the_version_that_was_seen(signed_in: Scripted, w
     signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "remedies": [LESS]})
     signed_in.on("POST", f"{AT}/remedy", {**HELLO, "version": 8})
     ran = weft("remedy", "hello", "gpus")
-    assert ran.out == "nlp/hello: Ask 2 GPUs instead of 4. It starts with the next round.\n"
+    assert ran.out == "nlp/hello: Ask 2 GPUs instead of 4. It starts in the next round.\n"
     (sent,) = signed_in.sent("POST", f"{AT}/remedy")
     assert sent.body == {"kind": "gpus", "after": 2, "target": "", "pool": ""}
     assert {name.lower(): value for name, value in sent.headers.items()}["if-match"] == '"7"'
@@ -235,8 +235,8 @@ def test_describe_shows_spec_placement_and_events(signed_in: Scripted, weft: Wef
     assert "Name:          nlp/hello\n" in said
     assert "\nSpec:\n  type: training\n  env:\n    A: '1'\n" in said
     assert (
-        "\nPlacement:\n  RANK   ROLE       NODE     GPUS   HELD   STATE   POD\n"
-        "     0   worker 0   a100-1   2         1   Bound   Running\n"
+        "\nPlacement:\n  RANK   ROLE       NODE     GPUS   ALLOCATED   STATE   POD\n"
+        "     0   worker 0   a100-1   2              1   Bound   Running\n"
     ) in said
     assert "mel   -        hi[31m\n" in said
 
@@ -249,5 +249,5 @@ def test_describe_shows_members_by_role(signed_in: Scripted, weft: Weft) -> None
     signed_in.on("GET", f"{AT}/placement", {"attempt": 1, "workers": [server]})
     signed_in.on("GET", f"{AT}/events", page())
     said = weft("describe", "hello").out
-    assert re.search(r"\nPs: +1 of 2 run\n", said)
+    assert re.search(r"\nPs: +1/2 running\n", said)
     assert re.search(r"\n +1 +ps 1 +cpu-1 +- +0 ", said)

@@ -128,10 +128,10 @@ def test_wrong_usage_exits_with_2_and_sends_nothing(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("submit", "job"), "job is no type of workload."),
-        (("submit",), "Nothing is no type of workload."),
+        (("submit", "job"), "job is not a type of workload."),
+        (("submit",), "No type of workload is given."),
         (("submit", "training", "-e", "X"), "--env X has no value."),
-        (("submit", "training", "--wait", "--timeout", "soon"), "'soon' is no duration."),
+        (("submit", "training", "--wait", "--timeout", "soon"), "'soon' is not a duration."),
     ],
 )
 def test_a_wrong_flag_says_what_to_write(
@@ -169,8 +169,8 @@ def test_a_dry_run_on_the_server_tells_what_would_happen(signed_in: Scripted, we
     said = [weft(*FLAGS, "--dry-run=server").out for _ in range(3)]
     assert said == [
         "nlp/hello: would start now on a100-1 GPU 2,3.\n",
-        "nlp/hello: would start after vision/sweep (Reclaimed) has left.\n",
-        "nlp/hello: would wait, place 3 of 9 in the queue: WaitingForQuota. 2 GPUs are lent.\n",
+        "nlp/hello: would start after the eviction of vision/sweep (Reclaimed).\n",
+        "nlp/hello: would wait, position 3 of 9 in the queue: WaitingForQuota. 2 GPUs are lent.\n",
     ]
     assert not signed_in.sent("POST", "/workloads")
 
@@ -218,7 +218,7 @@ def test_a_wait_that_takes_too_long_exits_with_4(signed_in: Scripted, weft: Weft
     signed_in.on("GET", AT, HELLO)
     ran = weft(*FLAGS, "--wait", "--timeout", "0.3")
     assert ran.code == 4
-    assert "nlp/hello is still Queued after 0.3 s. It goes on." in ran.err
+    assert "nlp/hello is still Queued after 0.3 s. It continues to run." in ran.err
 
 
 def test_a_service_is_waited_for_until_it_runs(signed_in: Scripted, weft: Weft) -> None:
@@ -256,16 +256,16 @@ def test_a_step_that_cannot_start_any_more_counts_as_failed(signed_in: Scripted,
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("wait", "nlp/hello", "--for", "Runing"), "--for Runing is no state. Use one of ready, running, terminal"),
-        (("get", "--phase", "Waiting"), "Waiting is no phase. Use one of Submitted, Queued, Held"),
-        (("get", "-l", "phase=Queued|Nope"), "Nope is no phase. Use one of Submitted, Queued, Held"),
-        (("get", "hello", "world"), "hello is nothing to list. Use one of workloads, nodes"),
+        (("wait", "nlp/hello", "--for", "Runing"), "--for Runing is not a state. Use one of ready, running, terminal"),
+        (("get", "--phase", "Waiting"), "Waiting is not a phase. Use one of Submitted, Queued, Held"),
+        (("get", "-l", "phase=Queued|Nope"), "Nope is not a phase. Use one of Submitted, Queued, Held"),
+        (("get", "hello", "world"), "hello cannot be listed. Use one of workloads, nodes"),
         (("get", "nlp/hello", "--phase", "Queued"), "--phase and --selector are for lists"),
         (("get", "--phase", "Queued", "-l", "phase=Held"), "phase is given as an option and in --selector"),
         (("get", "nodes", "--team", "nlp"), "--team is for workloads, teams, quotas, shares, budgets"),
         (("get", "usage", "nlp"), "usage takes no NAME such as nlp"),
-        (("submit", "training", "python", "train.py", "--name", "a"), "python is one word too many"),
-        (("submit", "training", "hello", "--name", "a", "--", "python"), "hello is one word too many"),
+        (("submit", "training", "python", "train.py", "--name", "a"), "python is not expected here"),
+        (("submit", "training", "hello", "--name", "a", "--", "python"), "hello is not expected here"),
         (("queue", "nlp"), "unexpected extra argument"),
     ],
 )
@@ -280,7 +280,7 @@ def test_a_word_that_means_nothing_is_refused(
 
 @pytest.mark.parametrize(
     ("selector", "said"),
-    [("type=job", "--selector type=job is no type"), ("phase=Queued,phase=Held", "names phase twice"),
+    [("type=job", "--selector type=job is not a type"), ("phase=Queued,phase=Held", "names phase twice"),
      ("phase=", "is not understood"), ("colour=red", "is not understood")],
 )  # fmt: skip
 def test_a_selector_that_means_nothing_is_refused(signed_in: Scripted, weft: Weft, selector: str, said: str) -> None:
@@ -334,7 +334,7 @@ def test_a_budget_that_is_used_up_already_is_saved_only_with_yes(signed_in: Scri
     signed_in.on("PUT", f"{at}/week", USED_UP, BUDGET)
     ran = weft("budget", "nlp", "week", "50")
     assert (ran.code, ran.out) == (1, "")
-    assert "60.0 GPU hours are used already. With --yes it is saved all the same." in ran.err
+    assert "60.0 GPU hours are used already. With --yes it is saved anyway." in ran.err
     ran = weft("budget", "nlp", "week", "50", "--soft", "--yes")
     assert ran.out == "nlp may use 50 GPU hours each week, then nothing new starts; 60.0 used in this one.\n"
     first, second = (one.body for one in signed_in.sent("PUT", f"{at}/week"))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.client.conftest import Weft
 
-COMMAND = [sys.executable, "-c", "from controlplane.client.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from weft.cli import main; main()"]
 ASKED = {
     "bash": lambda words: {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)},
     "zsh": lambda words: {"_TYPER_COMPLETE_ARGS": words},

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.client.config import Config, Context, load, path, resolve, save
-from controlplane.client.errors import WeftError
+from weft.config import Config, Context, load, path, resolve, save
+from weft.errors import WeftError
 
 HOME = Context("https://weft.example", "weft_stored", "mel", "nlp")
 STORED = Config().with_context(HOME, "default")
@@ -57,7 +57,7 @@ def test_contexts_are_chosen_by_name() -> None:
     both = STORED.with_context(Context("https://two.example", "weft_two"), "two")
     assert resolve(both, env={}).url == "https://two.example"
     assert resolve(both, name="default", env={}).url == "https://weft.example"
-    with pytest.raises(WeftError, match=r"no context 'three' \(there is: default, two\)"):
+    with pytest.raises(WeftError, match=r"no context 'three' \(known: default, two\)"):
         resolve(both, name="three", env={})
 
 

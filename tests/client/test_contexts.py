@@ -27,10 +27,10 @@ def test_contexts_are_set_used_shown_and_deleted(weft: Weft, shell: Path) -> Non
     assert first.out == "prod is https://weft.example with a token.\n"
     weft("config", "set", "staging", "--url", "https://staging.example")
     assert stored(shell)["current"] == "prod"  # the first one
-    assert weft("config", "use", "staging").out == "staging is used now: https://staging.example.\n"
+    assert weft("config", "use", "staging").out == "staging is now the current context: https://staging.example.\n"
     lines = weft("config", "get").out.splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["prod", "*"]
-    assert weft("config", "delete", "staging").out == "staging is forgotten. prod is used now.\n"
+    assert weft("config", "delete", "staging").out == "staging is deleted. prod is now the current context.\n"
     assert list(stored(shell)["contexts"]) == ["prod"]
 
 
@@ -62,12 +62,12 @@ def test_a_token_comes_from_stdin_and_never_goes_to_another_server(
 def test_an_unknown_context_is_told_with_those_there_are(weft: Weft, verb: str) -> None:
     weft("config", "set", "prod", "--url", "https://weft.example")
     ran = weft("config", verb, "prd")
-    assert (ran.code, "There is no context 'prd' (there is: prod)" in ran.err) == (1, True)
+    assert (ran.code, "There is no context 'prd' (known: prod)" in ran.err) == (1, True)
 
 
 def test_a_new_context_needs_a_server_that_is_one(weft: Weft) -> None:
-    assert "Say its server" in weft("config", "set", "prod").err
-    assert "is no address" in weft("config", "set", "prod", "--url", "weft.example").err
+    assert "Give its server" in weft("config", "set", "prod").err
+    assert "is not an address" in weft("config", "set", "prod", "--url", "weft.example").err
     assert weft("config").code == 2
 
 

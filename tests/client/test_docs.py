@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 
-from controlplane.client import cli
 from controlplane.models import NodePool, Quota, Team, Workload
 from tests.client.conftest import Weft
 from tests.controlplane.api.conftest import People, caller, people
-from weft import Client
+from weft import Client, cli
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TEXT, SDK = ((DOCS / name).read_text() for name in ("cli.md", "sdk.md"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.client.documents import MOST_BYTES, Document, JobFileError, load, parse
+from weft.documents import MOST_BYTES, Document, JobFileError, load, parse
 
 
 def read(text: str | bytes) -> list[Document]:

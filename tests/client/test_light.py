@@ -13,11 +13,11 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize("statement", ["import weft", "import controlplane.client.cli, controlplane.client.client"])
+@pytest.mark.parametrize("statement", ["import weft", "import weft.cli, weft.client"])
 def test_nothing_of_the_server_is_loaded(statement: str) -> None:
     modules = loaded_by(statement)
     ours = {name for name in modules if name.startswith("controlplane.")}
-    assert {name for name in ours if not name.startswith("controlplane.client")} == set()
+    assert {name for name in ours if not name.startswith("weft")} == set()
     assert {name.partition(".")[0] for name in modules} & {
         "autoscaler",
         "celery",
@@ -31,12 +31,12 @@ def test_nothing_of_the_server_is_loaded(statement: str) -> None:
 
 
 def test_help_starts_without_the_parts_it_does_not_need() -> None:
-    modules = loaded_by("from controlplane.client.cli import run\nassert run(['--help']) == 0")
+    modules = loaded_by("from weft.cli import run\nassert run(['--help']) == 0")
     assert {name.partition(".")[0] for name in modules} & {"httpx", "yaml", "rich", "pygments"} == set()
 
 
 def test_a_command_does_not_load_the_command_line_of_httpx() -> None:
-    modules = loaded_by("from controlplane.client.session import connect\nconnect('http://127.0.0.1:1')")
+    modules = loaded_by("from weft.session import connect\nconnect('http://127.0.0.1:1')")
     assert "httpx" in modules
     assert modules & {"httpx._main", "pygments", "rich"} == set()
 

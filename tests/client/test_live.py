@@ -83,10 +83,10 @@ def test_what_is_submitted_is_listed_explained_and_stopped(mia: People, weft: We
     why = weft("why", "red/hello").out
     assert why.startswith("red/hello is Queued")
     assert "✓ Quota" in why
-    assert "Starts with the next round" in why
+    assert "Starts in the next round" in why
     assert weft("queue", "-o", "name").out == "red/hello\n"
     assert weft("stop", uid).out == "red/hello is Stopped.\n"
-    assert weft("stop", uid).out == "red/hello has ended already: Stopped.\n"
+    assert weft("stop", uid).out == "red/hello has already ended: Stopped.\n"
     ran = weft("suspend", "hello")
     assert (ran.code, ran.err) == (1, "error: hello is Stopped; it cannot be suspended.\n")
 
@@ -201,7 +201,7 @@ def stopped(world: Any, workload: Workload) -> None:
 def test_submit_and_wait_exits_as_the_job_ended(
     mia: People, happens: Callable[[Any, Workload], None], code: int, last: str
 ) -> None:
-    command = [sys.executable, "-c", "from controlplane.client.cli import main; main()", "submit", *FLAGS, "--wait"]
+    command = [sys.executable, "-c", "from weft.cli import main; main()", "submit", *FLAGS, "--wait"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

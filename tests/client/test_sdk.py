@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from controlplane.client.errors import NotFound, WeftError
 from tests.client.scripted import Answer, Scripted, page, problem, workload
 from weft import Client, Retries, WaitTimeout, Workload
+from weft.errors import NotFound, WeftError
 
 QUICK = Retries(first=0.01, most=0.02)
 
@@ -73,7 +73,7 @@ def test_a_name_without_a_live_workload_means_the_newest_that_ended(server: Scri
 
 def test_a_name_of_several_teams_is_not_guessed(server: Scripted, client: Client) -> None:
     server.on("GET", "/workloads", page(workload(team="nlp"), workload(team="vision")))
-    with pytest.raises(WeftError, match="Say nlp/hello or vision/hello"):
+    with pytest.raises(WeftError, match="Write nlp/hello or vision/hello"):
         client.find("hello")
 
 
@@ -136,7 +136,7 @@ def test_waiting_bears_a_server_that_is_away(server: Scripted, client: Client) -
 def test_waiting_ends_at_its_time(server: Scripted, client: Client) -> None:
     one = workload()
     server.on("GET", at(one), one)
-    with pytest.raises(WaitTimeout, match=r"nlp/hello is still Queued after 0\.3 s\. It goes on"):
+    with pytest.raises(WaitTimeout, match=r"nlp/hello is still Queued after 0\.3 s\. It continues to run"):
         client.wait(one["uid"], timeout=0.3)
 
 
@@ -148,6 +148,6 @@ def test_waiting_does_not_bear_a_lost_right(server: Scripted, client: Client) ->
 
 
 def test_the_same_values_come_from_the_package_and_its_face() -> None:
-    from controlplane.client import answers
+    from weft import answers
 
     assert Workload is answers.Workload

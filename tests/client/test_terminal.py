@@ -16,7 +16,7 @@ from tests.client.scripted import Answer, Scripted, page, problem, workload
 
 HELLO = workload()
 AT = f"/workloads/{HELLO['uid']}"
-WEFT = [sys.executable, "-c", "from controlplane.client.cli import main; main()"]
+WEFT = [sys.executable, "-c", "from weft.cli import main; main()"]
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -143,7 +143,7 @@ def test_a_person_is_asked_before_a_workload_ends(server: Scripted, person: type
     server.on("GET", AT, running)
     server.on("POST", f"{AT}/stop", workload(phase="Stopping"))
     careful = person("stop", "hello")
-    careful.sees("nlp/hello (Running, 4 workers) ends for good; work since its last checkpoint is lost.")
+    careful.sees("nlp/hello (Running, 4 workers) is stopped permanently; work since its last checkpoint is lost.")
     careful.sees("Stop nlp/hello? [y/N] ")
     careful.types("\n")
     assert careful.leaves_with() == 1

@@ -7,10 +7,10 @@ from email.utils import format_datetime
 
 import pytest
 
-from controlplane.client.client import Client
-from controlplane.client.errors import Conflict, NotFound, NotReachable, NotSignedIn, WeftError
-from controlplane.client.transport import Retries, Transport, normalise_url
 from tests.client.scripted import Answer, Scripted, problem, workload
+from weft.client import Client
+from weft.errors import Conflict, NotFound, NotReachable, NotSignedIn, WeftError
+from weft.transport import Retries, Transport, normalise_url
 
 QUICK = Retries(first=0.01, most=0.02)
 UID = workload()["uid"]
@@ -152,7 +152,7 @@ def test_a_redirect_is_told_and_the_token_stays(server: Scripted, client: Client
 def test_a_server_that_hangs_is_given_up(server: Scripted) -> None:
     server.on("GET", "/me", Answer(fault="hang"))
     with Client(server.url, timeout=0.2, retries=Retries(tries=2, first=0.01)) as client:  # noqa: SIM117
-        with pytest.raises(NotReachable, match="did not answer in time"):
+        with pytest.raises(NotReachable, match="did not respond in time"):
             client.whoami()
     assert len(server.requests) == 2
 
@@ -162,7 +162,7 @@ def test_a_server_that_is_down_is_told_with_its_address() -> None:
     gone.close()
     with Client(gone.url, retries=QUICK) as client, pytest.raises(NotReachable) as caught:
         client.whoami()
-    assert str(caught.value).startswith(f"No server answers at {gone.url}")
+    assert str(caught.value).startswith(f"No server responds at {gone.url}")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.cluster.store import ClusterStore
-from controlplane.simulator.profiles import PROFILES
+from controlplane.simulator.worlds.profiles import PROFILES
 from tests.contract.drive import NODES, Drive, SimulatedDrive
 from tests.contract.real import KubernetesDrive
 

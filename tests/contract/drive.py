@@ -5,8 +5,8 @@ from typing import Any, Protocol
 
 from controlplane.cluster.port import Cluster, Observation, PodPhase, PodSeen, PodSpec
 from controlplane.cluster.simulated import SimulatedCluster
-from scheduler.snapshot import Node
-from scheduler.workload import Kind
+from scheduler.model.snapshot import Node
+from scheduler.model.workload import Kind
 
 TEAM = "nlp"
 Told = tuple[str, str, bool]  # reason, message, whether it is a warning

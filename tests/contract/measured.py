@@ -12,7 +12,7 @@ from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
 from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.cluster.store import ClusterStore
 from controlplane.management import exporting
-from controlplane.simulator.profiles import PROFILES
+from controlplane.simulator.worlds.profiles import PROFILES
 from tests import servers
 from tests.contract.drive import NODES, PATIENCE, Drive, SimulatedDrive
 from tests.prometheus import Prometheus

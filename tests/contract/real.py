@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from controlplane.benchmarks import rights
+from controlplane.benchmarks.harness import rights
 from controlplane.cluster.kubernetes import names, quantities
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.port import Cluster, Observation, PodSpec, pod_name
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import wait_until
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 from tests.contract.drive import PATIENCE, TEAM, Told
 
 RUN_SCALE, WAIT_SCALE = 20.0, 200.0  # cluster seconds in a real one: of what pods do, and of waiting

@@ -1,7 +1,7 @@
 """What the port `Cluster` promises of pods and nodes, whatever is behind it; its other commands: test_commands.py."""
 
 from controlplane.cluster.port import ALIVE, PodPhase
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 from tests.contract.drive import Drive, gang, phase, pod, run, seen
 
 

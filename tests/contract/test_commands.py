@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from controlplane.cluster.port import Note, PodPhase
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 from tests.contract.drive import TEAM, Drive, gang, phase, pod, run, seen
 
 

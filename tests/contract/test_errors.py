@@ -11,7 +11,7 @@ from controlplane.cluster.port import Cluster, ClusterUnreachable, Metrics, Note
 from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import free_port
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 from tests.contract.drive import TEAM, gang, phase, pod, run, seen
 from tests.contract.real import KubernetesDrive
 

@@ -9,8 +9,8 @@ import pytest
 from controlplane.cluster.port import PodPhase
 from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.cluster.store import ClusterStore
-from controlplane.simulator.profiles import PROFILES
-from scheduler.workload import Kind
+from controlplane.simulator.worlds.profiles import PROFILES
+from scheduler.model.workload import Kind
 from tests.contract.drive import NODES, gang, phase, pod, run
 from tests.contract.measured import AtOnce, Measured, scraped
 

@@ -13,7 +13,7 @@ from controlplane.loops.lease import Report
 from controlplane.loops.threads import LoopThread
 from controlplane.loops.wiring import Wiring
 from controlplane.testbed.processes import wait_until
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 from tests.contract.drive import Drive, gang, pod, run
 
 VERY_LONG = 3600.0

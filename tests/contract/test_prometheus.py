@@ -15,7 +15,7 @@ import pytest
 from controlplane.cluster.prometheus import histogram
 from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
 from controlplane.cluster.prometheus.queries import TABLE, text
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 from tests import servers
 from tests.contract.drive import gang, pod, run
 from tests.contract.measured import Scraped, scraped

@@ -8,7 +8,7 @@ from controlplane.cluster.port import PodPhase
 from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
 from controlplane.loops import scale
 from controlplane.models import ServiceWindow, Usage, Workload
-from controlplane.simulator.profiles import PROFILES
+from controlplane.simulator.worlds.profiles import PROFILES
 from tests import servers
 from tests.contract.drive import NODES, SimulatedDrive
 from tests.contract.drive import phase as pod_phase

@@ -8,9 +8,9 @@ from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import actuate, audit, observe, schedule
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Event, NodePool, Placement, PriorityClass, Quota, Team, Workload
-from controlplane.services import submission, workloads
-from controlplane.services.submission import Submission
-from scheduler.workload import Kind
+from controlplane.services.workloads import submission, workloads
+from controlplane.services.workloads.submission import Submission
+from scheduler.model.workload import Kind
 from tests.contract.drive import Drive
 from tests.controlplane.state import job
 

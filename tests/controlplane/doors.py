@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from controlplane import authorization
+from controlplane.security import authorization
 
 ROOT = Path(__file__).parents[2]
 # Calls that make a secret, set one, or accept one as somebody's sign-in.

@@ -8,8 +8,8 @@ from typing import Any
 from django.db import connection
 from django.utils import timezone
 
-from controlplane.auditchain import FIRST, digest_of
 from controlplane.models import AuditEntry, Event
+from controlplane.security.auditchain import FIRST, digest_of
 
 migration: Any = import_module("controlplane.migrations.0022_retention")
 

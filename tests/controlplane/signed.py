@@ -3,7 +3,7 @@
 from django.test import Client
 
 from controlplane.models import User
-from controlplane.services.tokens import Issued
+from controlplane.services.accounts.tokens import Issued
 
 PASSWORD = "a long password"
 NEW_PASSWORD = {"present": PASSWORD, "password": "another long one", "again": "another long one"}

@@ -6,8 +6,8 @@ from controlplane.cluster.physics import NotebookProfile, ServiceProfile, Traini
 from controlplane.cluster.port import PodPhase, PodSeen, PodSpec
 from controlplane.cluster.simulated import Conditions, SimulatedCluster, Store
 from controlplane.cluster.work import Profiles
-from scheduler.snapshot import Node
-from scheduler.workload import Kind
+from scheduler.model.snapshot import Node
+from scheduler.model.workload import Kind
 
 TRAINING = TrainingProfile("t", sync_seconds=0.05, checkpoint_seconds=5.0)
 PROFILES: Profiles = {

@@ -6,20 +6,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from controlplane.cluster.port import ClusterUnreachable, LogLine, Note, Observation, PodPhase, PodSeen, PodSpec
+from controlplane.jobspec.spec import Spec, parse
 from controlplane.loops import account, actuate, observe
 from controlplane.loops.lease import Lease
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Action, Event, Placement, PriorityClass, Team, Workload
-from controlplane.queries import snapshot
-from controlplane.services import clusters, decisions, policy, submission
-from controlplane.services.cycles import CycleInput
-from controlplane.services.decisions import Committed
-from controlplane.services.leases import HeldLease
-from controlplane.services.submission import Submission
-from controlplane.spec import Spec, parse
-from scheduler.decision import Evict, EvictReason, Place
-from scheduler.snapshot import Node
-from scheduler.workload import Assignment
+from controlplane.queries.scheduling import snapshot
+from controlplane.services.scheduling import clusters, decisions, policy
+from controlplane.services.scheduling.cycles import CycleInput
+from controlplane.services.scheduling.decisions import Committed
+from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.workloads import submission
+from controlplane.services.workloads.submission import Submission
+from scheduler.model.decision import Evict, EvictReason, Place
+from scheduler.model.snapshot import Node
+from scheduler.model.workload import Assignment
 
 START = 1_767_225_600.0
 ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)

@@ -3,12 +3,12 @@
 import uuid
 from dataclasses import replace
 
+from controlplane.jobspec.podsets import roles_values
 from controlplane.models import ClusterState, NodePool, Placement, PriorityClass, Quota, Team, TeamUse
 from controlplane.models import Node as NodeRow
 from controlplane.models import Workload as WorkloadRow
-from controlplane.rolevalues import roles_values
-from scheduler.snapshot import Node, Snapshot
-from scheduler.workload import Phase, Workload
+from scheduler.model.snapshot import Node, Snapshot
+from scheduler.model.workload import Phase, Workload
 
 
 def uid(name: str) -> str:

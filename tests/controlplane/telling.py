@@ -8,7 +8,6 @@ from typing import Any
 
 from django.db.models.functions import Now
 
-from controlplane import wake
 from controlplane.cluster.port import PodPhase
 from controlplane.loops import notify
 from controlplane.loops.pace import Pace
@@ -25,7 +24,8 @@ from controlplane.models import (
     Webhook,
     Workload,
 )
-from controlplane.services import rules, webhooks
+from controlplane.runtime import wake
+from controlplane.services.notifications import subscriptions, webhooks
 from tests.controlplane.state import NoMetrics, PodCluster, World
 from tests.receivers import NETWORK, Receiver
 
@@ -49,7 +49,7 @@ class Told:
 
     def rule(self, who: str, matter: str, team: str = "", by_mail: bool = False) -> NotificationRule:
         of = Team.objects.get(name=team) if team else None
-        return rules.save(user=self.user(who), matter=matter, team=of, by_mail=by_mail)
+        return subscriptions.save(user=self.user(who), matter=matter, team=of, by_mail=by_mail)
 
     def webhook(self, to: Receiver, path: str = "/ok", team: str = "red", **more: Any) -> Webhook:
         given = {"name": f"hook {path}", "matters": ["ended"], "secret": SECRET, **more}

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import pytest
 
-from controlplane import wake
 from controlplane.cluster.port import ClusterUnreachable, PodSpec
 from controlplane.loops import actuate
 from controlplane.models import Action
-from controlplane.services.actions import Command
+from controlplane.runtime import wake
+from controlplane.services.workloads.actions import Command
 from tests.controlplane.state import PodCluster, World
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane import addresses
+from controlplane.domain import addresses
 
 UID = "0c8a41d6-5f3e-4a5e-9d5b-0a5bd50d4f4b"
 

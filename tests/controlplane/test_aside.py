@@ -7,9 +7,9 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
-from controlplane import wake
 from controlplane.loops import aside, wiring
 from controlplane.models import Notice
+from controlplane.runtime import wake
 from tests.controlplane.telling import Told
 from tests.servers import wait_until
 

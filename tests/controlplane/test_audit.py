@@ -11,19 +11,22 @@ from django.db.models import F
 
 from controlplane.api import metrics
 from controlplane.cluster.port import PodPhase
-from controlplane.cycle import digest_text
+from controlplane.domain.cycle import digest_text
 from controlplane.invariants.check import INVARIANTS
 from controlplane.invariants.state import Violation
 from controlplane.loops import audit as self_audit
 from controlplane.loops import schedule, wiring
 from controlplane.loops.pace import Pace
 from controlplane.models import Action, Audit, Cycle, Lease, Placement, Usage, Workload
-from controlplane.queries import audit, health, standing
-from controlplane.queries.audit import decision_of
-from controlplane.services import audits, policy
-from controlplane.services.leases import LeaseLost
-from scheduler.decision import Evict, EvictReason, Place, Reason, Shrink, Wait
-from scheduler.workload import Assignment
+from controlplane.queries.audit import audit
+from controlplane.queries.audit.audit import decision_of
+from controlplane.queries.reports import health
+from controlplane.queries.scheduling import standing
+from controlplane.services.audit import audits
+from controlplane.services.scheduling import policy
+from controlplane.services.scheduling.leases import LeaseLost
+from scheduler.model.decision import Evict, EvictReason, Place, Reason, Shrink, Wait
+from scheduler.model.workload import Assignment
 from tests.controlplane.state import World, node
 
 pytestmark = pytest.mark.django_db

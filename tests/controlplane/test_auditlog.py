@@ -16,9 +16,9 @@ from django.test.utils import CaptureQueriesContext
 
 from controlplane.guards.auditing import AuditLog
 from controlplane.models import AuditEntry, Event
-from controlplane.queries import auditlog as queries
-from controlplane.services import auditlog, events, trail
-from controlplane.services.auditlog import Asked
+from controlplane.queries.audit import auditlog as queries
+from controlplane.services.audit import auditlog, context, events
+from controlplane.services.audit.auditlog import Asked
 from tests.controlplane.api.conftest import Caller, People, api, body_of, fields_of, job  # noqa: F401
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +67,7 @@ def test_what_was_done_to_some_stays_in_the_log_when_the_request_breaks_off_at_t
     def answer(request: HttpRequest) -> HttpResponse:
         try:
             for name in ("a", "b"):
-                with trail.part("red", name):
+                with context.part("red", name):
                     events.record(kind="Stopped", actor="ada", team="red", name=name)
                     if name == "b":
                         raise OperationalError("the database is gone")

@@ -9,17 +9,17 @@ from django.core import checks as django_checks
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from controlplane import authorization
-from controlplane.authorization import Rule
-from controlplane.benchmarks import tenants
-from controlplane.benchmarks.authorization import ask_all, cells
-from controlplane.checks import open_among
+from controlplane.benchmarks.harness import tenants
+from controlplane.benchmarks.reliability.authorization import ask_all, cells
 from controlplane.models import User
-from controlplane.queries import access
+from controlplane.queries.accounts import access
+from controlplane.security import authorization
+from controlplane.security.authorization import Rule
+from controlplane.security.checks import open_among
 
 
 def test_every_address_has_a_line_and_every_line_an_address() -> None:
-    """A new address needs its line in controlplane/authorization.txt: who may call it, and with which methods."""
+    """A new address needs its line in security/authorization.txt: who may call it, and with which methods."""
     assert not authorization.without_a_line()
     assert not authorization.without_an_address()
 
@@ -45,7 +45,7 @@ def test_nothing_is_open_by_forgetting() -> None:
 
     routes = list(authorization.routes([path("forgotten", forgotten)]))
     (found,) = open_among(routes, authorization.rules())
-    assert found.msg.startswith("forgotten is open to anybody")
+    assert found.msg.startswith("forgotten is open without signing in")
     assert not open_among(routes, [Rule("anyone", "-", ("GET",), "forgotten")])
 
 

@@ -10,11 +10,11 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from controlplane import limits
-from controlplane.benchmarks import tenants
-from controlplane.benchmarks.authorization import OWN, Cell, cells, path_of
-from controlplane.benchmarks.tenants import BLUE, MARKS, RED
-from controlplane.shapes import FORBIDDEN
+from controlplane.benchmarks.harness import tenants
+from controlplane.benchmarks.harness.tenants import BLUE, MARKS, RED
+from controlplane.benchmarks.reliability.authorization import OWN, Cell, cells, path_of
+from controlplane.jobspec.shapes import FORBIDDEN
+from controlplane.security import limits
 from tests.hostile.pages import FORMS
 from tests.untouched import columns_with, stored
 

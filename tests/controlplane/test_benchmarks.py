@@ -4,17 +4,17 @@ from typing import Any
 import grimp
 import pytest
 
-from controlplane.benchmarks import tree
-from controlplane.benchmarks.figure import BenchmarkError, Figure, Options
-from controlplane.benchmarks.printing import object_of
-from controlplane.benchmarks.registry import BENCHMARKS, HERE, SERVER
+from controlplane.benchmarks.harness import tree
+from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options
+from controlplane.benchmarks.harness.printing import object_of
+from controlplane.benchmarks.harness.registry import BENCHMARKS, HERE, SERVER
 from tests.servers import ROOT
 
 FIGURES = (Figure("x.wall_seconds", 12.5, "s", 10.0), Figure("x.rate", 5.0, "1/s", 4.0, higher_is_better=True))
 PACKAGES = ("gpushare", "scheduler", "autoscaler", "controlplane", "frontend", "weft")
 # What starts processes of ours runs all of the server in them, whatever it imports itself.
-STARTERS = {"controlplane.benchmarks.processes", "controlplane.testbed.compose"}
-SHAPE = "controlplane.benchmarks.figure"  # what a figure is, not how it is measured
+STARTERS = {"controlplane.benchmarks.harness.processes", "controlplane.testbed.compose"}
+SHAPE = "controlplane.benchmarks.harness.figure"  # what a figure is, not how it is measured
 
 
 def test_names_of_benchmarks_stay() -> None:
@@ -63,7 +63,7 @@ def test_a_benchmark_names_all_that_it_imports_and_runs(imports: grimp.ImportGra
     forgotten = {
         path
         for path in paths
-        if path not in {f"{HERE}/{module}.py" for module in benchmark.modules}
+        if path not in benchmark.files
         and (path.startswith(HERE) or not any(tree.is_in(path, folder) for folder in benchmark.folders))
     }
     assert not forgotten, f"the line of {name} in {HERE}/registry.py does not name {sorted(forgotten)}"
@@ -75,9 +75,9 @@ def test_a_benchmark_names_all_that_it_imports_and_runs(imports: grimp.ImportGra
 def test_what_a_benchmark_names_is_there(name: str) -> None:
     benchmark = BENCHMARKS[name]
 
-    for module in benchmark.modules:
-        assert (ROOT / HERE / f"{module}.py").is_file()
-    assert f"def {benchmark.function}(" in (ROOT / HERE / f"{benchmark.modules[0]}.py").read_text()
+    for file in benchmark.files:
+        assert (ROOT / file).is_file()
+    assert f"def {benchmark.function}(" in (ROOT / benchmark.files[0]).read_text()
     for folder in benchmark.folders:
         assert list((ROOT / folder.removesuffix("/*")).glob("*.py")), folder
 

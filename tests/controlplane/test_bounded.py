@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from controlplane.bounded import Bounded
-from controlplane.bounds import (
+from controlplane.security.bounded import Bounded
+from controlplane.security.bounds import (
     KIB,
     MOST_BODY,
     MOST_ESCAPES,

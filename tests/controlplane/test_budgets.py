@@ -4,14 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
+from controlplane.domain.periods import Period, span
 from controlplane.models import Budget, Change, Event, Team
-from controlplane.periods import Period, span
-from controlplane.queries import shares, snapshot
-from controlplane.services import budgets
+from controlplane.queries.scheduling import snapshot
+from controlplane.queries.tenancy import shares
 from controlplane.services.errors import Refused
-from scheduler.decision import Reason
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
+from controlplane.services.tenancy import budgets
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Reason
+from scheduler.model.settings import Settings
 from tests.controlplane.state import World
 
 pytestmark = pytest.mark.django_db
@@ -59,7 +60,7 @@ def test_once_a_hard_budget_is_used_up_nothing_new_starts_and_the_reason_says_so
     [event] = Event.objects.filter(kind="BudgetExhausted")
     assert event.message == (
         "Team red has used 3.0 of the 2 GPU hours of its budget for this month; "
-        "nothing new starts until it begins anew."
+        "nothing new starts before the next period."
     )
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from controlplane.cluster.port import Saved
+from controlplane.loops.keeper import SnapshotKeeper
 from controlplane.models import Workload
-from controlplane.queries.snapshot import SnapshotKeeper
-from controlplane.services import week
-from scheduler.cost import cost
-from scheduler.settings import Settings
+from controlplane.services.workloads import week
+from scheduler.model.settings import Settings
+from scheduler.preemption.cost import cost
 from tests.controlplane.state import NoMetrics, World, seen_by_scheduler
 
 pytestmark = pytest.mark.django_db

@@ -8,16 +8,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controlplane.cluster.port import PodPhase
+from controlplane.loops.keeper import SnapshotKeeper
 from controlplane.models import Action, Cycle, Event, Placement, Workload
-from controlplane.queries.snapshot import SnapshotKeeper, full
-from controlplane.services import decisions
-from controlplane.services.cycles import CycleInput
-from controlplane.services.leases import HeldLease, acquire
-from scheduler.decision import Evict, EvictReason, Place, Reason, Shrink, Wait
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
-from scheduler.workload import ACTIVE, LEAVING, Assignment, Kind, Phase
+from controlplane.queries.scheduling.snapshot import full
+from controlplane.services.scheduling import decisions
+from controlplane.services.scheduling.cycles import CycleInput
+from controlplane.services.scheduling.leases import HeldLease, acquire
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Evict, EvictReason, Place, Reason, Shrink, Wait
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import ACTIVE, LEAVING, Assignment, Kind, Phase
 from tests import strategies
 from tests.controlplane.state import World, open_actions, phase, seen_by_scheduler, story
 from tests.controlplane.stored import renamed, store

@@ -13,8 +13,6 @@ from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
 from django.core.cache import cache
 from django.test import Client
 
-from controlplane import authorization, credentials
-from controlplane.credentials import WAYS
 from controlplane.models import (
     AuditEntry,
     Membership,
@@ -26,15 +24,12 @@ from controlplane.models import (
     User,
     Webhook,
 )
-from controlplane.services import (
-    endings,
-    members,
-    service_accounts,
-    teams,
-    tokens,
-    webhooks,
-)
-from controlplane.services.clock import database_now
+from controlplane.security import authorization, credentials
+from controlplane.security.credentials import WAYS
+from controlplane.services.accounts import endings, members, service_accounts, tokens
+from controlplane.services.notifications import webhooks
+from controlplane.services.scheduling.clock import database_now
+from controlplane.services.tenancy import teams
 from tests.controlplane import doors
 from tests.controlplane.signed import NEW_PASSWORD, PASSWORD, bearer, browser
 
@@ -178,7 +173,7 @@ ASKED: tuple[tuple[str, dict[str, Any], set[str]], ...] = (
 )  # fmt: skip
 # Ways whose least is what one knows, not what one is signed in by: each has a test of its own below.
 BY_KNOWING = {
-    "session, by password", "session, in two steps", "session, by single sign-on", "token, by REST login",
+    "session, by password", "session, with two factors", "session, by single sign-on", "token, by REST login",
     "re-authentication", "link that ends a rule's mails", "provider's refresh token",
     "first admin, people of the demo, installation's key",
 }  # fmt: skip

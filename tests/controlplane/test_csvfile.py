@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from controlplane.csvfile import table
+from controlplane.domain.csvfile import table
 
 
 @pytest.mark.parametrize("evil", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\tx", "\r=1", "\n=1"])

@@ -15,9 +15,9 @@ from controlplane.loops import notify
 from controlplane.models import Delivery, DeliveryState, Event, Lease, NotificationRule, Team, Webhook
 from controlplane.outgoing import signature
 from controlplane.outgoing.https import SECONDS, Outcome
-from controlplane.services import deliveries, notices, webhooks
-from controlplane.services.deliveries import BACKOFF_SECONDS, LOST_WEBHOOK_SECONDS, MOST_GIVEN_UP
 from controlplane.services.errors import Refused
+from controlplane.services.notifications import deliveries, notices, webhooks
+from controlplane.services.notifications.deliveries import BACKOFF_SECONDS, LOST_WEBHOOK_SECONDS, MOST_GIVEN_UP
 from tests.controlplane.telling import SECRET, Told, another_worker, make_due, use
 from tests.receivers import Receiver, receiver
 

@@ -5,17 +5,18 @@ import zlib
 
 import pytest
 
-from controlplane.benchmarks.podrounds import Rounds
-from controlplane.cycle import demand_of_text, demand_text, rebuild, unpack
+from controlplane.benchmarks.scheduling.podrounds import Rounds
+from controlplane.domain.cycle import demand_of_text, demand_text, rebuild, unpack
+from controlplane.domain.policy import Policy, PolicyError
+from controlplane.loops.keeper import SnapshotKeeper
 from controlplane.models import NodePool, Quota, Team
-from controlplane.policy import Policy, PolicyError
-from controlplane.queries.demand import asked_of_late
-from controlplane.queries.snapshot import SnapshotKeeper, full
+from controlplane.queries.scheduling.demand import asked_of_late
+from controlplane.queries.scheduling.snapshot import full
 from gpushare.gpu import Share
-from scheduler.demand import Demand, Shape
+from scheduler.model.demand import Demand, Shape
+from scheduler.model.settings import Placement
+from scheduler.model.workload import Ask
 from scheduler.placement.forecast import ENOUGH
-from scheduler.settings import Placement
-from scheduler.workload import Ask
 from tests.controlplane.state import World
 
 

@@ -4,14 +4,15 @@ import pytest
 
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Dependency, Event, PriorityClass, Workload
-from controlplane.queries import matters
-from controlplane.queries.eventlog import Place
-from controlplane.services import sweeps, workloads
+from controlplane.queries.audit.eventlog import Place
+from controlplane.queries.notifications import event_types
 from controlplane.services.errors import Refused
-from controlplane.simulator import turn
-from controlplane.simulator.book import Book, Record
-from scheduler.snapshot import Snapshot
-from scheduler.workload import Phase
+from controlplane.services.scheduling import timeouts
+from controlplane.services.workloads import workloads
+from controlplane.simulator.chaos import turn
+from controlplane.simulator.chaos.book import Book, Record
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import Phase
 from tests.controlplane.state import World, phase, seen_by_scheduler, story
 from tests.worlds import parse
 
@@ -163,14 +164,14 @@ def test_a_step_that_was_left_waiting_by_an_older_version_ends_with_the_next_swe
     train.refresh_from_db()
     assert (train.phase, train.reason, train.unmet) == ("Stopped", "DependencyFailed", ["prepare", "other"])
     assert phase(other) == "Queued"
-    assert not sweeps.is_due(at=world.cluster.at, gang_timeout_seconds=300.0)
+    assert not timeouts.is_due(at=world.cluster.at, gang_timeout_seconds=300.0)
 
 
 def test_whoever_is_told_of_ends_reads_that_it_can_never_start(world):
     prepare = world.submit("prepare")
     world.submit("train", after=["prepare"])
     fail(world, prepare)
-    found, _ = matters.happened(Place(0), now=0.0)
+    found, _ = event_types.happened(Place(0), now=0.0)
     said = next(one.said for one in found if one.said.name == "train")
     assert said.title == "train can never start"
     assert (said.data["phase"], said.data["reason"]) == ("Stopped", "DependencyFailed")

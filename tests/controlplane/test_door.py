@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controlplane import known
 from controlplane.asgi import Handler
 from controlplane.guards import door, limiting
-from controlplane.services import logins
+from controlplane.security import known
+from controlplane.services.accounts import logins
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import pytest
 from controlplane.cluster.port import PodPhase
 from controlplane.lifecycle.draining import Fate
 from controlplane.models import Event, Node, PriorityClass, Workload
-from controlplane.queries import nodes as queries
-from controlplane.services import draining, nodes
+from controlplane.queries.scheduling import nodes as queries
 from controlplane.services.errors import Refused
+from controlplane.services.scheduling import draining, nodes
 from tests.controlplane.state import World, held, open_actions, phase, story
 
 pytestmark = pytest.mark.django_db

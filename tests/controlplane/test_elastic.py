@@ -10,12 +10,12 @@ from controlplane.loops import actuate, observe
 from controlplane.loops import schedule as rounds
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Event, Placement, PriorityClass, Team, Workload
-from controlplane.queries import snapshot
-from controlplane.services.submission import Submission, submit_all
-from scheduler.decision import Evict, EvictReason, Place, Shrink, Wait
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.workload import Assignment
+from controlplane.queries.scheduling import snapshot
+from controlplane.services.workloads.submission import Submission, submit_all
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Evict, EvictReason, Place, Shrink, Wait
+from scheduler.model.settings import Settings
+from scheduler.model.workload import Assignment
 from tests.controlplane.simulation import PROFILES, node
 from tests.controlplane.state import World, job, open_actions, phase, seen_by_scheduler, story
 

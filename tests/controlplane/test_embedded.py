@@ -10,19 +10,20 @@ from django.db import transaction
 
 from controlplane.cluster.port import Observation
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
+from controlplane.jobspec.spec import parse
 from controlplane.loops.embedded import Driver, Timer
 from controlplane.loops.wiring import FULL_SLOTS, Wiring
 from controlplane.models import ClusterState, Event, Membership, Quota, Team, User, Workload
-from controlplane.queries.digest import of_history
-from controlplane.services import changes, presets
-from controlplane.services.arrivals import CursorMovedError, submit
-from controlplane.services.submission import submit as submit_one
-from controlplane.simulator import catalogue
-from controlplane.simulator.demo import OPENING as START
-from controlplane.simulator.presets import Preset
-from controlplane.simulator.profiles import PROFILES
-from controlplane.spec import parse
-from controlplane.wake import Bell
+from controlplane.queries.scheduling.digest import of_history
+from controlplane.runtime.wake import Bell
+from controlplane.services.scheduling import changes
+from controlplane.services.workloads import presets
+from controlplane.services.workloads.arrivals import CursorMovedError, submit
+from controlplane.services.workloads.submission import submit as submit_one
+from controlplane.simulator.worlds import catalogue
+from controlplane.simulator.worlds.demo import OPENING as START
+from controlplane.simulator.worlds.presets import Preset
+from controlplane.simulator.worlds.profiles import PROFILES
 from tests import traces
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded]

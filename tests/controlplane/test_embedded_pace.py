@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.loops import observe, wiring
-from controlplane.simulator import catalogue
+from controlplane.simulator.worlds import catalogue
 
 pytestmark = pytest.mark.django_db
 

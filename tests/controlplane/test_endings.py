@@ -12,8 +12,8 @@ from django.core.cache import cache
 from django.test import Client
 
 from controlplane.models import AuditEntry, Event, GroupMapping, Membership, Role, Source, Team, User
-from controlplane.queries import accounts as queries
-from controlplane.services import groups, members, people, second_step, service_accounts, tokens
+from controlplane.queries.accounts import accounts as queries
+from controlplane.services.accounts import groups, members, people, service_accounts, tokens, two_factor
 from tests.controlplane.signed import NEW_PASSWORD, PASSWORD, bearer, browser
 
 
@@ -51,7 +51,7 @@ ENDINGS: dict[str, Ending] = {
     "another password": lambda user, red: changed(user, password="another long one"),
     "switched off": lambda user, red: changed(user, is_active=False),
     "no platform admin any more": lambda user, red: changed(user, is_platform_admin=False),
-    "the second step is taken away": lambda user, red: second_step.take_away(user=user, actor="root"),
+    "the second step is taken away": lambda user, red: two_factor.take_away(user=user, actor="root"),
     "out of a team": lambda user, red: members.remove(team=red, user=user, actor="root"),
     "a lower role": lambda user, red: members.save(team=red, user=user, role=Role.VIEWER, actor="root"),
     "the group's mapping is gone": unmapped,

@@ -3,9 +3,9 @@
 import pytest
 
 from controlplane.models import Event, bulk
-from controlplane.queries import eventlog
-from controlplane.queries.eventlog import LATE_SECONDS, Place
-from controlplane.services.clock import database_sql
+from controlplane.queries.audit import eventlog
+from controlplane.queries.audit.eventlog import LATE_SECONDS, Place
+from controlplane.services.scheduling.clock import database_sql
 
 pytestmark = pytest.mark.django_db
 NAMES = ("id", "kind")

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.simulator.exporter import MILLISECONDS, Exporter
-from controlplane.simulator.profiles import PROFILES
-from scheduler.workload import Kind
+from controlplane.simulator.worlds.profiles import PROFILES
+from scheduler.model.workload import Kind
 from tests import servers
 from tests.contract.drive import NODES, SimulatedDrive, gang, pod, run
 

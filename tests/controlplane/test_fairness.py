@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.benchmarks.fairness import errors
-from controlplane.benchmarks.figure import BenchmarkError, Options
-from controlplane.benchmarks.registry import BENCHMARKS
-from controlplane.simulator import helios
-from controlplane.simulator.helios import Demand, HeliosJob
-from controlplane.simulator.presets import PresetError
-from controlplane.simulator.sharing import Mean, Outcome, Sample, Sharing
-from scheduler.settings import Settings
-from scheduler.snapshot import Node
-from scheduler.team import Quota, Team
+from controlplane.benchmarks.harness.figure import BenchmarkError, Options
+from controlplane.benchmarks.harness.registry import BENCHMARKS
+from controlplane.benchmarks.scheduling.fairness import errors
+from controlplane.simulator.replay.sharing import Mean, Outcome, Sample, Sharing
+from controlplane.simulator.worlds import helios
+from controlplane.simulator.worlds.helios import Demand, HeliosJob
+from controlplane.simulator.worlds.presets import PresetError
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Node
+from scheduler.model.team import Quota, Team
 
 HEADER = ",".join(helios.COLUMNS)
 DAY = 86_400.0

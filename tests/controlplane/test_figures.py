@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.benchmarks import figures, record, store, tree
-from controlplane.benchmarks.figure import Figure, Options, Progress, Result
-from controlplane.benchmarks.measure import Measured, measure
-from controlplane.benchmarks.record import Record
-from controlplane.benchmarks.registry import BENCHMARKS, HERE, Benchmark
+from controlplane.benchmarks.harness import figures, record, store, tree
+from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Result
+from controlplane.benchmarks.harness.measure import Measured, measure
+from controlplane.benchmarks.harness.record import Record
+from controlplane.benchmarks.harness.registry import BENCHMARKS, HERE, Benchmark
 from tests.servers import ROOT
 
 FIGURES = (Figure("x.rate", 5.0, "1/s", 4.0, higher_is_better=True), Figure("x.wall_seconds", 12.5, "s", 10.0))
 RUN = Record(
     "x", FIGURES, ("a note",), "c0ffee", {"scheduler": "1"}, "2026-01-02T03:04:05+00:00", "a machine", 0.5, (0,)
 )
-REMAKE = "make it again: python -c 'from controlplane.benchmarks import store; store.remake()'"
+REMAKE = "make it again: python -c 'from controlplane.benchmarks.harness import store; store.remake()'"
 WHOLE = Options(Path("nowhere"))
 
 
@@ -37,7 +37,7 @@ class Canned(Benchmark):
         return Result(FIGURES, ("a note",))
 
 
-CANNED = Canned(("openb",), ("gpushare", "scheduler", "controlplane"))
+CANNED = Canned(("scheduling.openb",), ("gpushare", "scheduler", "controlplane"))
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def root(tmp_path: Path) -> Path:
     for path in (
         "scheduler/place.py",
         "gpushare/gpu.py",
-        "controlplane/spec.py",
-        f"{HERE}/openb.py",
-        f"{HERE}/start.py",
+        "controlplane/jobspec/spec.py",
+        f"{HERE}/scheduling/openb.py",
+        f"{HERE}/serving/start.py",
         "README.md",
         "docs/rest.md",
     ):
@@ -181,9 +181,9 @@ def test_the_table_in_the_repository_is_made_from_its_figures() -> None:
     [
         ("scheduler/place.py", ("scheduler",)),
         ("scheduler/new.py", ("scheduler",)),
-        ("controlplane/spec.py", ("controlplane",)),
-        (f"{HERE}/openb.py", (HERE,)),
-        (f"{HERE}/start.py", ()),
+        ("controlplane/jobspec/spec.py", ("controlplane",)),
+        (f"{HERE}/scheduling/openb.py", (HERE,)),
+        (f"{HERE}/serving/start.py", ()),
         ("README.md", ()),
     ],
 )
@@ -207,7 +207,7 @@ def test_a_run_is_older_once_its_benchmark_names_another_folder(root: Path) -> N
 
 
 def test_a_folder_with_a_star_has_the_files_directly_in_it() -> None:
-    assert tree.is_in("controlplane/spec.py", "controlplane/*")
+    assert tree.is_in("controlplane/urls.py", "controlplane/*")
     assert not tree.is_in("controlplane/cluster/port.py", "controlplane/*")
     assert not tree.is_in("schedulers/a.py", "scheduler")
 
@@ -269,7 +269,7 @@ def test_a_benchmark_that_cannot_run_ends_with_2_and_the_rest_is_printed(
 
 def test_printing_loads_no_framework_and_no_benchmark() -> None:
     program = (
-        "import sys; from controlplane.benchmarks.figures import main; code = main([]);"
+        "import sys; from controlplane.benchmarks.harness.figures import main; code = main([]);"
         "print(sorted({'django', 'numpy', 'celery', 'kubernetes', 'httpx'} & sys.modules.keys()), file=sys.stderr);"
         "sys.exit(code)"
     )

@@ -5,13 +5,13 @@ import pytest
 from controlplane.loops import foresee
 from controlplane.loops.pace import Pace
 from controlplane.models import StartForecast, Workload
-from controlplane.queries import forecasts, learning
-from controlplane.services import forecasts as services
-from controlplane.services import workloads
-from controlplane.services.forecasts import Forecast
-from controlplane.services.leases import LeaseLost
-from scheduler.forecast import Spread
-from scheduler.history import LEAST, NEWEST
+from controlplane.queries.scheduling import forecasts, learning
+from controlplane.services.scheduling import forecasts as services
+from controlplane.services.scheduling.forecasts import Forecast
+from controlplane.services.scheduling.leases import LeaseLost
+from controlplane.services.workloads import workloads
+from scheduler.model.history import LEAST, NEWEST
+from scheduler.predict.run_times import Spread
 from tests.controlplane.state import World
 
 pytestmark = pytest.mark.django_db

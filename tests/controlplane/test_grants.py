@@ -8,7 +8,7 @@ import pytest
 from django.apps import apps
 from psycopg.errors import InsufficientPrivilege
 
-from controlplane.services.grants import APPEND_ONLY, WEB, WORKER
+from controlplane.services.audit.grants import APPEND_ONLY, WEB, WORKER
 from tests.servers import create_database, drop_database, environment, manage
 
 
@@ -104,7 +104,8 @@ def test_a_worker_knows_nobodys_session_token_or_second_step(users: Users) -> No
 
 
 def test_a_worker_drops_what_has_run_out(users: Users) -> None:
-    code = "from controlplane import sessions; from controlplane.services import idempotency, logins; "
+    code = "from controlplane.security import sessions; from controlplane.services.accounts import logins; "
+    code += "from controlplane.services.workloads import idempotency; "
     code += "sessions.prune(); idempotency.prune(); logins.prune()"
     manage("shell", "--no-imports", "-c", code, env=users.env | {"DATABASE_URL": users.worker})
 
@@ -113,8 +114,8 @@ def test_a_worker_ends_what_the_provider_dropped_and_gives_notice_of_what_its_ma
     code = """
 from django.conf import settings
 from controlplane.models import Notice, ProviderGrant, Role, Session, Team, Token, User
-from controlplane.services import endings, provider, service_accounts, tokens
-from controlplane.services.clock import database_now
+from controlplane.services.accounts import endings, provider, service_accounts, tokens
+from controlplane.services.scheduling.clock import database_now
 """
     made = """
 team = Team.objects.create(name="red")

@@ -6,8 +6,8 @@ import pytest
 from django.db.models import F
 
 from controlplane.models import Heartbeat
-from controlplane.queries import health
-from controlplane.services import heartbeats
+from controlplane.queries.reports import health
+from controlplane.services.scheduling import heartbeats
 
 pytestmark = pytest.mark.django_db
 

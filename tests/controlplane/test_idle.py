@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.cluster.port import PodPhase, PodUse
 from controlplane.models import Event, Workload
-from controlplane.services import workloads
+from controlplane.services.workloads import workloads
 from tests.controlplane.state import NoMetrics, World, phase, story
 
 pytestmark = pytest.mark.django_db
@@ -62,7 +62,7 @@ def test_a_notebook_that_nobody_uses_is_suspended_as_culled_and_can_be_resumed(w
     world.pods(notebook, PodPhase.GONE)
     notebook.refresh_from_db()
     assert (notebook.phase, notebook.reason) == ("Suspended", "Culled")
-    assert notebook.message == "Nobody used it for 30 minutes (idle.park_after). Resume it to start it again."
+    assert notebook.message == "It was not used for 30 minutes (idle.park_after). Resume it to start it again."
     event = Event.objects.get(workload=notebook.pk, kind="Suspending")
     assert (event.actor, event.reason) == ("loop:account", "Culled")
     workloads.resume(workload=notebook, actor="alice")

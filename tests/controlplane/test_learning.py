@@ -2,14 +2,14 @@
 
 import pytest
 
-from controlplane.cycle import Frame, digest_of, rebuild
+from controlplane.domain.cycle import Frame, digest_of, rebuild
+from controlplane.loops.keeper import SnapshotKeeper
 from controlplane.models import Team, TeamUse, Workload
-from controlplane.queries import learning
-from controlplane.queries.snapshot import SnapshotKeeper, full
-from controlplane.services import changes
-from scheduler.history import History
-from scheduler.ledger import ledger_of
-from scheduler.workload import Kind
+from controlplane.queries.scheduling import learning
+from controlplane.queries.scheduling.snapshot import full
+from controlplane.services.scheduling import changes
+from scheduler.model.history import History
+from scheduler.model.workload import Kind
 from tests.controlplane.state import START, World
 
 pytestmark = pytest.mark.django_db
@@ -83,7 +83,7 @@ def test_what_is_known_of_nodes_teams_and_quotas_is_kept_as_long_as_they_are_the
             world.cluster.change("b", lost=(1,))
             world.observe()
         world.submit(f"at-{minutes}")
-        trees.append(ledger_of(keeper.take(lease, START + 60.0 * minutes).snapshot).tree)
+        trees.append(keeper.memo.ledgers.of(keeper.take(lease, START + 60.0 * minutes).snapshot).tree)
     assert trees[0] is trees[1] is not trees[2]
 
 

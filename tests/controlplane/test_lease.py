@@ -9,11 +9,11 @@ from django.db.models import F
 from controlplane.loops.lease import Lease, release_all
 from controlplane.models import Lease as LeaseRow
 from controlplane.models import Workload
-from controlplane.services import decisions, leases
-from controlplane.services.cycles import CycleInput
-from controlplane.services.leases import LeaseLost
-from scheduler.decision import Place
-from scheduler.workload import Assignment
+from controlplane.services.scheduling import decisions, leases
+from controlplane.services.scheduling.cycles import CycleInput
+from controlplane.services.scheduling.leases import LeaseLost
+from scheduler.model.decision import Place
+from scheduler.model.workload import Assignment
 from tests.controlplane.state import World, phase
 
 pytestmark = pytest.mark.django_db

@@ -3,7 +3,7 @@
 import re
 
 from controlplane.lifecycle import attempts, ends, timeouts
-from scheduler.workload import TRANSITIONS, Phase
+from scheduler.model.workload import TRANSITIONS, Phase
 from tests.references import ROOT
 
 PAGE = (ROOT / "docs" / "lifecycle.md").read_text()

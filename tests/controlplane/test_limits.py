@@ -10,13 +10,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from controlplane import limits
 from controlplane.api.views import health
-from controlplane.atonce import AtOnce
-from controlplane.limits import WINDOW, Budget, Limits
 from controlplane.models import SignInFailures, Workload
-from controlplane.network import network_of
-from controlplane.services import logins
+from controlplane.security import limits
+from controlplane.security.atonce import AtOnce
+from controlplane.security.limits import WINDOW, Budget, Limits
+from controlplane.security.network import network_of
+from controlplane.services.accounts import logins
 from controlplane.services.errors import Refused
 from tests.controlplane.api.conftest import Caller, People, api, body_of, fields_of, job  # noqa: F401
 from tests.servers import wait_until

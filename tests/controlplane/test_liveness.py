@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane import liveness
+from controlplane.runtime import liveness
 from tests import servers
 
 
@@ -58,7 +58,7 @@ def test_without_a_folder_it_is_the_machines_for_temporary_files(monkeypatch: py
 
 
 def test_the_command_of_the_container_ends_with_the_answer(folder: Path) -> None:
-    command = [sys.executable, "-m", "controlplane.liveness", "worker", "60"]
+    command = [sys.executable, "-m", "controlplane.runtime.liveness", "worker", "60"]
     assert subprocess.run(command, cwd=servers.ROOT, capture_output=True, check=False).returncode == 1
     liveness.touch("worker")
     assert subprocess.run(command, cwd=servers.ROOT, capture_output=True, check=False).returncode == 0

@@ -4,7 +4,7 @@ import pytest
 from django.forms.models import model_to_dict
 
 from controlplane.models import Workload, bulk, loading
-from controlplane.services import people, tokens
+from controlplane.services.accounts import people, tokens
 from tests.controlplane.state import World
 
 pytestmark = pytest.mark.django_db

@@ -10,8 +10,8 @@ from controlplane.cluster.port import PodPhase
 from controlplane.loops import rounds
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Workload
-from controlplane.services.leases import HeldLease
-from controlplane.services.transitions import Batch
+from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.workloads.transitions import Batch
 from tests.controlplane.state import World, phase
 
 

@@ -10,8 +10,8 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from controlplane.logformat import logging_of
 from controlplane.models import AuditEntry
+from controlplane.runtime.logformat import logging_of
 
 TOKEN = "weft_" + "a" * 43
 pytestmark = pytest.mark.django_db

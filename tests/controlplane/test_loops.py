@@ -2,12 +2,12 @@
 
 import pytest
 
-from controlplane import wake
 from controlplane.cluster.port import PodPhase
+from controlplane.domain.policy import Policy
 from controlplane.loops import schedule
-from controlplane.policy import Policy
-from controlplane.services import policy
-from scheduler.settings import Settings
+from controlplane.runtime import wake
+from controlplane.services.scheduling import policy
+from scheduler.model.settings import Settings
 from tests.controlplane.state import World, phase, story
 
 pytestmark = pytest.mark.django_db

@@ -5,7 +5,7 @@ import pytest
 from controlplane.cluster.port import PodPhase
 from controlplane.loops import actuate
 from controlplane.models import Action, Event, Placement, Workload
-from controlplane.services import actions, workloads
+from controlplane.services.workloads import actions, workloads
 from tests.controlplane.state import World, open_actions, phase, story
 
 pytestmark = pytest.mark.django_db

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from controlplane import wake
 from controlplane.loops import threads, wiring
 from controlplane.loops.lease import Report
 from controlplane.loops.threads import LoopThread
 from controlplane.loops.wiring import Wiring
+from controlplane.runtime import wake
 from tests.controlplane.state import NoMetrics, PodCluster
 from tests.controlplane.turning import Round, Told, well
 from tests.servers import wait_until

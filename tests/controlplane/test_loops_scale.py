@@ -1,14 +1,15 @@
 """The scale loop: load beyond the objective brings replicas, and the schedule loop finds them places."""
 
 from dataclasses import replace
+from io import StringIO
 
 import pytest
+from django.core.management import call_command
 
 from controlplane.cluster.port import PodPhase, ServiceUse
-from controlplane.cycle import unpack_scaling
 from controlplane.loops import scale, schedule
 from controlplane.models import Cycle, Workload
-from controlplane.services import policy
+from controlplane.services.scheduling import policy
 from tests.controlplane.state import NoMetrics, World, phase, story
 
 pytestmark = pytest.mark.django_db
@@ -58,16 +59,46 @@ def test_a_service_of_which_nothing_is_known_keeps_its_replicas(world):
     assert Workload.objects.get(pk=service.pk).workers == 1
 
 
-def test_a_stored_scaling_round_decides_the_same_again(world):
-    from autoscaler.scale import scale as decide
-
+def scaled(world: World) -> Cycle:
+    """A round that gave a service more replicas."""
     service = serve(world)
     world.metrics.use = ServiceUse(str(service.pk), world.cluster.at, 60.0, 100.0, 0.5, 3000, 6000, 40)
     scale.run_once(world.wiring)
-    cycle = Cycle.objects.get(loop="scale")
-    snapshot, metrics = unpack_scaling(bytes(cycle.input))
-    (again,) = decide(snapshot, metrics, policy.current()[0].scaling)
-    assert again.workers == cycle.decisions[0]["workers"] == Workload.objects.get(pk=service.pk).workers
+    return Cycle.objects.get(loop="scale")
+
+
+def replayed(*number: object) -> tuple[int, str]:
+    out, err = StringIO(), StringIO()
+    try:
+        call_command("replay", *number, stdout=out, stderr=err)
+    except SystemExit as end:
+        return int(str(end.code)), (out.getvalue() + err.getvalue()).strip()
+    return 0, (out.getvalue() + err.getvalue()).strip()
+
+
+def test_a_stored_scaling_round_decides_the_same_again(world):
+    cycle = scaled(world)
+    assert replayed(cycle.pk) == (0, f"Cycle {cycle.pk}: 1 decisions on 1 services, the same again.")
+    assert cycle.decisions[0]["workers"] == Workload.objects.get(name="chat").workers
+    assert sorted(cycle.decisions[0]) == ["kind", "message", "terms", "version", "workers", "workload"]
+    Cycle.objects.update(decisions=[{**cycle.decisions[0], "workers": 9}])
+    status, told = replayed(cycle.pk)
+    assert status == 1
+    assert '"workers": 9' in told
+
+
+def test_a_number_that_is_no_round_is_answered_with_one_that_is(world):
+    assert replayed() == (2, "No round is stored. Let Weft run until a round has decided something.")
+    cycle = scaled(world)
+    schedule.run_once(world.wiring)
+    other = Cycle.objects.get(loop="schedule", input__isnull=False)
+    newest = f"Take {other.pk} (scheduling) or {cycle.pk} (scaling), the newest."
+    assert replayed(4711) == (2, f"There is no scheduling or scaling round 4711. {newest}")
+    Cycle.objects.filter(pk=cycle.pk).update(input=None)
+    assert replayed(cycle.pk) == (
+        2,
+        f"The input of round {cycle.pk} is not kept any more. Take {other.pk} (scheduling), the newest.",
+    )
 
 
 def test_other_settings_are_in_force_from_the_next_round_on(world):

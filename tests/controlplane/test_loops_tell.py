@@ -6,9 +6,9 @@ import pytest
 
 from controlplane.loops import tell
 from controlplane.models import Action
-from controlplane.queries import telling
-from controlplane.services.workloads import patch
-from scheduler.decision import Reason, Wait
+from controlplane.queries.scheduling import telling
+from controlplane.services.workloads.workloads import patch
+from scheduler.model.decision import Reason, Wait
 from tests.controlplane.state import World
 
 pytestmark = pytest.mark.django_db

@@ -13,14 +13,14 @@ from django.db import OperationalError
 from django.db.models import F
 from django.db.models.functions import Now
 
-from controlplane import liveness, wake
 from controlplane.loops import lease, rounds, threads, wiring
 from controlplane.loops.lease import Report
 from controlplane.loops.threads import Loops, LoopThread
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Heartbeat, Lease
-from controlplane.services import leases
-from controlplane.services.leases import TTL_SECONDS
+from controlplane.runtime import liveness, wake
+from controlplane.services.scheduling import leases
+from controlplane.services.scheduling.leases import TTL_SECONDS
 from tests.controlplane.state import NoMetrics, PodCluster
 from tests.controlplane.turning import Round, Told, well
 from tests.servers import wait_until

@@ -25,30 +25,32 @@ from hypothesis.stateful import (
 )
 
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
-from controlplane.cycle import digest_of
+from controlplane.domain.cycle import digest_of
 from controlplane.invariants.check import ALWAYS, check_these
 from controlplane.invariants.eviction import s8_legality
 from controlplane.invariants.rounds import s17_idempotence, s18_determinism
 from controlplane.invariants.state import Round, State
 from controlplane.loops import account, actuate, observe, scale, schedule
+from controlplane.loops.keeper import SnapshotKeeper
 from controlplane.loops.schedule import Journal
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Cycle, Event, NodePool, PriorityClass, Team, Workload
-from controlplane.queries import audit
-from controlplane.queries.snapshot import SnapshotKeeper
-from controlplane.services import clusters, quotas, submission, workloads
+from controlplane.queries.audit import audit
 from controlplane.services.errors import Refused
-from controlplane.services.submission import Submission
-from controlplane.simulator.faults import BadLine, Odds
-from controlplane.simulator.mix import MEMBERS, TEAMS, nodes
-from controlplane.simulator.mix import quotas as quotas_of
-from scheduler.snapshot import Snapshot
-from scheduler.workload import ENDED, Phase
+from controlplane.services.scheduling import clusters
+from controlplane.services.tenancy import quotas
+from controlplane.services.workloads import submission, workloads
+from controlplane.services.workloads.submission import Submission
+from controlplane.simulator.chaos.faults import BadLine, Odds
+from controlplane.simulator.worlds.mix import MEMBERS, TEAMS, nodes
+from controlplane.simulator.worlds.mix import quotas as quotas_of
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import ENDED, Phase
 from tests.controlplane.state import job
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
-EXAMPLES, STEPS = 32, 80  # an example may end early, so that 2,000 steps take a few more
+EXAMPLES, STEPS = 28, 80  # an example may end early, so that 2,000 steps take a few more
 SEEDS = {"sqlite": 1, "postgresql": 2}
 WORLD = nodes(64, 8)
 LOOPS = {"observe": observe, "schedule": schedule, "scale": scale, "actuate": actuate, "account": account}
@@ -135,6 +137,12 @@ class Product(RuleBasedStateMachine):
             truth |= {"fail_at": 0.5, "fail_attempts": 1}
         gang = {"count": workers, "min": max(1, int(workers * least)), "max": workers}
         self.submit("training", team, priority, gpus=gpus, workers=gang, simulated=truth, retries=1)
+
+    @rule(team=st.sampled_from(MEMBERS))
+    def an_owner_wants_its_own_back(self, team: str) -> None:
+        """What was lent to a team that borrows is reclaimed, and what is low makes room for what is high."""
+        self.submit("training", team, "high", gpus=8, workers=4, simulated={"duration": 600})
+        self.a_minute_passes_with_all_loops(30)
 
     @rule(team=st.sampled_from(MEMBERS), tenths=st.integers(1, 9), minutes=st.integers(1, 40))
     def submit_notebook(self, team: str, tenths: int, minutes: int) -> None:

@@ -8,8 +8,8 @@ from aiosmtpd.controller import Controller
 from django.db.models.functions import Now
 
 from controlplane.models import Delivery, Notice
-from controlplane.services import notices, rules
 from controlplane.services.errors import Refused
+from controlplane.services.notifications import notices, subscriptions
 from tests.controlplane.telling import Told, make_due
 from tests.servers import free_port
 
@@ -61,7 +61,7 @@ def test_a_mail_says_what_happened_and_how_to_stop_it(told: Told, sink: Sink) ->
     assert "https://weft.example.test/notices/unsubscribe/" in text
     assert "List-Unsubscribe-Post: List-Unsubscribe=One-Click" in text
     assert told.states() == [("delivered", 1)]
-    assert rules.unsubscribe(rule=rule.pk)
+    assert subscriptions.unsubscribe(rule=rule.pk)
     told.end("next")
     told.until_settled()
     assert len(sink.mails) == 1

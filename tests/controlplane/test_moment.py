@@ -8,8 +8,9 @@ import pytest
 from django.db import DatabaseError, connection, connections, transaction
 
 from controlplane.models import Workload
-from controlplane.queries import audit, snapshot
-from controlplane.queries.moment import one_moment
+from controlplane.queries.audit import audit
+from controlplane.queries.scheduling import snapshot
+from controlplane.queries.scheduling.moment import one_moment
 from tests.controlplane.state import World
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -5,9 +5,9 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.jobspec.names import MOST_LENGTH, username_fault, username_of
 from controlplane.models import User
-from controlplane.names import MOST_LENGTH, username_fault, username_of
-from controlplane.services import people
+from controlplane.services.accounts import people
 from controlplane.services.errors import Refused
 
 NONE = (

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from controlplane.nodelay import NoDelay
+from controlplane.runtime.nodelay import NoDelay
 from tests.servers import wait_until
 
 

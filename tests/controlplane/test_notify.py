@@ -22,8 +22,10 @@ from controlplane.models import (
     User,
     Workload,
 )
-from controlplane.services import budgets, notices, rules, workloads
 from controlplane.services.errors import Refused
+from controlplane.services.notifications import notices, subscriptions
+from controlplane.services.tenancy import budgets
+from controlplane.services.workloads import workloads
 from tests.controlplane.telling import Told, another_worker
 
 pytestmark = pytest.mark.django_db
@@ -174,7 +176,7 @@ def test_when_the_last_rule_goes_reading_begins_anew_with_the_next(told: Told) -
     rule = told.rule("ann", "ended")
     told.end("one")
     told.round()
-    rules.remove(rule=rule, actor="ann")
+    subscriptions.remove(rule=rule, actor="ann")
     told.round()
     assert not EventCursor.objects.exists()
     told.end("unseen")
@@ -248,7 +250,7 @@ def test_rules_that_cannot_be_are_refused_with_their_field(told: Told) -> None:
 
 def test_there_is_an_end_to_rules(told: Told) -> None:
     ann, now = told.user("ann"), Now()
-    teams = Team.objects.bulk_create(Team(name=f"t{n}") for n in range(rules.MOST_RULES))
+    teams = Team.objects.bulk_create(Team(name=f"t{n}") for n in range(subscriptions.MOST_RULES))
     NotificationRule.objects.bulk_create(
         NotificationRule(user=ann, team=team, matter="ended", created_at=now) for team in teams
     )

@@ -5,8 +5,8 @@ import pytest
 from controlplane.cluster.port import PodPhase
 from controlplane.lifecycle.ends import NOT_THE_JOBS_FAULT, backoff_seconds
 from controlplane.models import Event, Placement, Workload
-from controlplane.services import workloads
-from scheduler.workload import ENDED, LEAVING, Phase, may_move
+from controlplane.services.workloads import workloads
+from scheduler.model.workload import ENDED, LEAVING, Phase, may_move
 from tests.controlplane.state import PodCluster, World, held, open_actions, phase, seen_by_scheduler, story
 
 pytestmark = pytest.mark.django_db

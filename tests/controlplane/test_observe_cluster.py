@@ -6,7 +6,8 @@ import pytest
 
 from controlplane.cluster.port import Observation, PodPhase, PodSeen
 from controlplane.models import Action, Event, Node, Placement, Workload
-from controlplane.services import clusters, nodes, observations, workloads
+from controlplane.services.scheduling import clusters, nodes, observations
+from controlplane.services.workloads import workloads
 from tests.controlplane.state import World, held, node, phase
 
 pytestmark = pytest.mark.django_db

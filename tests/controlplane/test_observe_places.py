@@ -2,10 +2,10 @@
 
 import pytest
 
-from autoscaler.decision import Scale
+from autoscaler.scale import resized
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Action, Placement, Workload
-from controlplane.services import workloads
+from controlplane.services.workloads import workloads
 from tests.controlplane.state import World, held, open_actions, phase, seen_by_scheduler
 
 pytestmark = pytest.mark.django_db
@@ -156,7 +156,7 @@ def test_a_service_that_grows_into_the_place_of_its_own_leaving_replica_waits_un
     Workload.objects.filter(pk=service.pk).update(workers=2)
     world.run(service, "a", "b")
     service.refresh_from_db()
-    assert world.decide(Scale(str(service.pk), service.version, 1, "")).applied
+    assert world.decide(resized(seen_by_scheduler(service), 1, "")).applied
     world.actuate()
     world.place(service, "b", after=[service])
     world.observe_all()
@@ -167,13 +167,11 @@ def test_a_service_that_grows_into_the_place_of_its_own_leaving_replica_waits_un
 
 
 def test_a_service_scaled_in_loses_its_highest_ranks_and_keeps_running(world):
-    from autoscaler.decision import Scale
-
     service = world.submit("chat", kind="inference", replicas={"min": 1, "max": 3})
     Workload.objects.filter(pk=service.pk).update(workers=3)
     world.run(service, "a", "b", "b")
     service.refresh_from_db()
-    assert not world.decide(Scale(str(service.pk), service.version, 1, "less load")).stale
+    assert not world.decide(resized(seen_by_scheduler(service), 1, "less load")).stale
     assert Action.objects.get(verb="stop").payload["ranks"] == [1, 2]
     world.actuate()
     world.pods(service, GONE, 1, 2)

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from controlplane.benchmarks import cores, lookahead, openb, openblists, podrounds, rolegangs
-from controlplane.benchmarks.arrivals import fill, fleet_of, read_nodes, read_pods, world_of
-from controlplane.benchmarks.figure import BenchmarkError, Options
+from controlplane.benchmarks.harness import cores
+from controlplane.benchmarks.harness.figure import BenchmarkError, Options
+from controlplane.benchmarks.scheduling import lookahead, openb, openblists, podrounds, rolegangs
+from controlplane.benchmarks.scheduling.arrivals import fill, fleet_of, read_nodes, read_pods, world_of
 from gpushare.gpu import Share
+from scheduler.model.workload import Ask
 from scheduler.placement.fleet import devices_of, take, want_of
 from scheduler.placement.forecast import ENOUGH, LAST, next_count
-from scheduler.workload import Ask
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(
     f"n{i},64000,262144,{2 + i % 2 * 6},M{i % 2}\n" for i in range(8)

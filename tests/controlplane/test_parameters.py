@@ -15,7 +15,8 @@ from django.db import connection, transaction
 from controlplane.cluster.port import PodPhase, PodUse, Saved, ServiceUse
 from controlplane.loops import account, actuate, audit, foresee, observe, scale, schedule, tell
 from controlplane.models import Action, Delivery, Notice, Placement, Workload
-from controlplane.services import clusters, notices
+from controlplane.services.notifications import notices
+from controlplane.services.scheduling import clusters
 from tests.controlplane.state import NoMetrics, World, node
 from tests.controlplane.telling import Told
 
@@ -166,15 +167,15 @@ def test_a_list_that_depends_on_data_is_one_parameter() -> None:
 FEW = re.compile(r"(\w+__)?(team(_id|__name)?|user|group|webhook|matter|kind|phase|service_of__name)__in")
 # Not of workloads, and few: what else is counted by its length.
 AS_FEW_AS = {
-    "controlplane/queries/scaling.py: bulk.marks(phases)",
-    "controlplane/services/usage.py: bulk.marks(phases)",
-    "controlplane/services/week.py: bulk.marks(tuple(columns))",
-    "controlplane/queries/search.py: name__in=access.team_names(user)",
-    "controlplane/queries/search.py: uid__in=_uids(text)",  # one
-    "controlplane/queries/week.py: pk__in=rounds",  # a query
-    "controlplane/services/audits.py: name__in=found",  # invariants
-    "controlplane/services/budgets.py: pk__in=used",
-    "controlplane/services/simulations.py: pk__in=list(kept)",  # KEEP of them
+    "controlplane/queries/scheduling/scaling.py: bulk.marks(phases)",
+    "controlplane/services/tenancy/usage.py: bulk.marks(phases)",
+    "controlplane/services/workloads/week.py: bulk.marks(tuple(columns))",
+    "controlplane/queries/workloads/search.py: name__in=access.team_names(user)",
+    "controlplane/queries/workloads/search.py: uid__in=_uids(text)",  # one
+    "controlplane/queries/reports/week.py: pk__in=rounds",  # a query
+    "controlplane/services/audit/audits.py: name__in=found",  # invariants
+    "controlplane/services/tenancy/budgets.py: pk__in=used",
+    "controlplane/services/scheduling/simulations.py: pk__in=list(kept)",  # KEEP of them
 }
 
 

@@ -5,8 +5,8 @@ from functools import cache
 
 import pytest
 
-from controlplane.benchmarks import patterns, worstkinds
-from controlplane.benchmarks.patterns import Pattern
+from controlplane.benchmarks.reliability import patterns, worstkinds
+from controlplane.benchmarks.reliability.patterns import Pattern
 from tests.servers import ROOT
 
 SMALL, LARGE = 64 * 1024, 256 * 1024

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from controlplane.domain.policy import Policy, PolicyError, difference, problems
+from controlplane.domain.policyfields import known_fields
 from controlplane.loops import schedule
 from controlplane.models import Event, PolicyVersion
-from controlplane.policy import Policy, PolicyError, difference, problems
-from controlplane.policyfields import known_fields
-from controlplane.queries import policies
-from controlplane.queries.audit import violations
-from controlplane.services import policy
+from controlplane.queries.audit.audit import violations
+from controlplane.queries.scheduling import policies
 from controlplane.services.errors import Refused
-from scheduler.mention import mention
-from scheduler.settings import Settings
+from controlplane.services.scheduling import policy
+from scheduler.model.mention import mention
+from scheduler.model.settings import Settings
 from tests.controlplane.state import World, phase
 
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_or_changes_nothing_or_was_overtaken_is_refused() -> None
             policy.change(changes=changes, author="ann")
         assert (refused.value.status, refused.value.field) == (status, field)
     first = policy.change(changes={"scheduling": {"restart_seconds": 90}}, author="ann", seen=0)
-    with pytest.raises(Refused, match=f"Version {first} of the policy is in force, not 0"):
+    with pytest.raises(Refused, match=f"The current version of the policy is {first}, not 0"):
         policy.save(policy=Policy(replace(Settings(), max_victims=2)), author="ann", seen=0)
     assert PolicyVersion.objects.count() == 1
 
@@ -120,12 +120,12 @@ def test_operators_show_list_set_and_restore_by_command(tmp_path: Path) -> None:
         call_command("policy", *map(str, words), stdout=out)
         return out.getvalue()
 
-    assert "the defaults are in force" in said("--versions")
+    assert "the defaults apply" in said("--versions")
     file = tmp_path / "p.yaml"
     file.write_text("scheduling:\n  restart_seconds: 90\n")
     assert "scheduling.restart_seconds: 60 -> 90" in said("--set", file, "--comment", "slow disks")
     assert json.loads(said())["scheduling"]["restart_seconds"] == 90
-    assert "(in force)" in said("--versions")
+    assert "(current)" in said("--versions")
     assert "scheduling.restart_seconds: 90 -> 60" in said("--restore", 0)
     assert json.loads(said("--show", 0)) == Policy().to_dict()
     with pytest.raises(CommandError, match="There is no version 77"):
@@ -147,7 +147,7 @@ def test_the_loop_decides_by_the_policy_in_force_and_a_replay_by_that_of_its_rou
     assert [phase(one) for one in names] == ["Admitted", "Admitted", "Queued", "Queued"]
     small = names[-1]
     small.refresh_from_db()
-    assert small.message == f"Is behind {mention(str(names[2].pk))}: the policy starts nothing out of turn."
+    assert small.message == f"Behind {mention(str(names[2].pk))}: the policy starts workloads strictly in order."
     policy.restore(number=0, author="ann")
     out = io.StringIO()
     call_command("replay", stdout=out)  # by the version that the round was decided by

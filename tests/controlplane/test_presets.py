@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.simulator import catalogue, openb, philly, traces
-from controlplane.simulator.presets import START, Preset, PresetError, divide
-from controlplane.spec import Spec, parse
+from controlplane.jobspec.spec import Spec, parse
+from controlplane.simulator.worlds import catalogue, openb, philly, traces
+from controlplane.simulator.worlds.presets import START, Preset, PresetError, divide
 from gpushare.gpu import WHOLE
 
 PHILLY = """submit_s,duration_s,num_gpus,vc

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.benchmarks import backfill, eta
-from controlplane.benchmarks.figure import BenchmarkError
-from controlplane.simulator.queueing import Job, Queueing, play
-from scheduler.settings import Settings
-from scheduler.snapshot import Node
-from scheduler.team import Quota, Team
-from scheduler.workload import Ask, Kind, Workload
+from controlplane.benchmarks.harness.figure import BenchmarkError
+from controlplane.benchmarks.scheduling import backfill, eta
+from controlplane.simulator.replay.queueing import Job, Queueing, play
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Node
+from scheduler.model.team import Quota, Team
+from scheduler.model.workload import Ask, Kind, Workload
 
 NODE = Node("a", "pool", "gpu", 2, 80_000, 64_000, 100_000)
 

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
+from controlplane.jobspec.spec import parse
 from controlplane.loops.embedded import Driver
 from controlplane.loops.wiring import FULL_SLOTS, Wiring
 from controlplane.models import Team, User, Workload
-from controlplane.queries import workloads as queries
-from controlplane.services import presets, remedies
-from controlplane.services.submission import submit
-from controlplane.simulator import catalogue
-from controlplane.simulator.profiles import PROFILES
-from controlplane.spec import parse
-from controlplane.wake import Bell
-from scheduler.change import ChangeKind, Choice
+from controlplane.queries.workloads import workloads as queries
+from controlplane.runtime.wake import Bell
+from controlplane.services.workloads import presets, remedies
+from controlplane.services.workloads.submission import submit
+from controlplane.simulator.worlds import catalogue
+from controlplane.simulator.worlds.profiles import PROFILES
+from scheduler.explain.change import ChangeKind, Choice
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 

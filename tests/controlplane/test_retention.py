@@ -11,17 +11,18 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
-from controlplane import retention
-from controlplane.auditchain import anchor_chain
+from controlplane.domain import retention
 from controlplane.loops import prune
 from controlplane.models import AuditAnchor, AuditEntry, Cycle, Event, Lease, Pruned, Team, TeamSample, WorkloadSample
-from controlplane.queries import audit
-from controlplane.queries import auditlog as queries
-from controlplane.services import auditlog, auditpruning, clock
-from controlplane.services import retention as services
-from controlplane.services.auditpruning import BrokenChain
-from controlplane.services.leases import LeaseLost
-from controlplane.services.retention import DAY
+from controlplane.queries.audit import audit
+from controlplane.queries.audit import auditlog as queries
+from controlplane.security.auditchain import anchor_chain
+from controlplane.services.audit import auditlog, auditpruning
+from controlplane.services.audit import retention as services
+from controlplane.services.audit.auditpruning import BrokenChain
+from controlplane.services.audit.retention import DAY
+from controlplane.services.scheduling import clock
+from controlplane.services.scheduling.leases import LeaseLost
 from tests.controlplane.keeping import guard, happened, unguard, written
 from tests.controlplane.state import World
 

@@ -11,7 +11,7 @@ from tests.servers import manage
 
 CODE = """
 from controlplane.loops import prune, wiring
-from controlplane.queries import auditlog
+from controlplane.queries.audit import auditlog
 from tests.controlplane.keeping import happened, written
 """
 # As an anchor has to be, for the last row that is old enough; what stands in {} is what an attack changes.

@@ -5,18 +5,19 @@ from typing import Any
 import pytest
 
 from controlplane.cluster.port import PodPhase
-from controlplane.cycle import workload_of, workload_text
+from controlplane.domain.cycle import workload_of, workload_text
+from controlplane.jobspec.spec import SpecError, parse
 from controlplane.models import Placement, Usage, Workload
-from controlplane.queries import snapshot, workloadrows
-from controlplane.queries.workloads import placement
-from controlplane.services.actions import due
+from controlplane.queries.scheduling import snapshot
+from controlplane.queries.workloads import workloadrows
+from controlplane.queries.workloads.workloads import placement
 from controlplane.services.errors import Refused
-from controlplane.spec import SpecError, parse
+from controlplane.services.workloads.actions import due
 from gpushare.gpu import Share
-from scheduler.decision import Place
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.workload import Ask, Gang, Role
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Place
+from scheduler.model.settings import Settings
+from scheduler.model.workload import Ask, Gang, Role
 from tests.controlplane.state import World, held, job, phase, seen_by_scheduler
 
 pytestmark = pytest.mark.django_db

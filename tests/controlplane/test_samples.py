@@ -7,10 +7,10 @@ import pytest
 
 from controlplane.cluster.port import GpuUse, TrainingUse
 from controlplane.models import NodePool, Placement, Usage, Workload, WorkloadSample
-from controlplane.queries import measured
-from controlplane.services import samples
-from controlplane.services.samples import Seat
-from scheduler.workload import Phase
+from controlplane.queries.workloads import measured
+from controlplane.services.workloads import samples
+from controlplane.services.workloads.samples import Seat
+from scheduler.model.workload import Phase
 from tests.frontend.factory import NOW, World, document
 
 USES = (GpuUse("a", 0, 0.9, 1000), GpuUse("a", 1, 0.7, 3000), GpuUse("b", 0, 0.5, 500))

@@ -11,7 +11,7 @@ from django.core.cache import cache
 from django.test import Client
 
 from controlplane.models import AuditEntry, Event, Token, User
-from controlplane.services import second_step, tokens
+from controlplane.services.accounts import tokens, two_factor
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a long password"
@@ -177,10 +177,10 @@ def test_somebody_switches_it_on_after_giving_the_password_again_and_off(mia: Us
     assert client.post("/two-steps/on/", {"code": code(secret)})["Location"] == "/two-steps/codes/"
     shown = client.get("/two-steps/codes/").content.decode()
     assert RecoveryCodes(Authenticator.objects.get(type="recovery_codes")).generate_codes()[0] in shown
-    assert second_step.is_on(mia)
+    assert two_factor.is_on(mia)
     assert ">on<" in client.get("/settings/").content.decode()
     client.post("/two-steps/off/")
-    assert not second_step.is_on(mia)
+    assert not two_factor.is_on(mia)
 
 
 def test_the_key_is_shown_to_nobody_without_the_password_again(mia: User) -> None:
@@ -208,7 +208,7 @@ def test_platform_admins_set_it_up_first_where_that_is_the_rule(mia: User, setti
 
 def test_a_platform_admin_takes_it_away_from_who_has_lost_everything(mia: User) -> None:
     switched_on(mia)
-    second_step.take_away(user=mia, actor="root")
+    two_factor.take_away(user=mia, actor="root")
     client = Client()
     password(client)
     assert is_in(client)

@@ -6,7 +6,7 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 
 from controlplane.models import Event
-from controlplane.services import events
+from controlplane.services.audit import events
 
 pytestmark = pytest.mark.django_db
 migration = import_module("controlplane.migrations.0022_retention")

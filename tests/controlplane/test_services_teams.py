@@ -2,11 +2,12 @@
 
 import pytest
 
+from controlplane.loops.keeper import SnapshotKeeper
 from controlplane.models import Event, Membership, NodePool, PriorityClass, Quota, Role, Team, User
-from controlplane.queries.snapshot import SnapshotKeeper
-from controlplane.services import members, quotas, teams
+from controlplane.services.accounts import members
 from controlplane.services.errors import Refused
-from scheduler.team import Quota as SeenQuota
+from controlplane.services.tenancy import quotas, teams
+from scheduler.model.team import Quota as SeenQuota
 from tests.controlplane.state import World, seen_by_scheduler
 
 pytestmark = pytest.mark.django_db
@@ -45,7 +46,7 @@ def test_more_owned_than_there_is_is_a_warning_and_no_refusal(world):
     quota, warnings = quotas.save(team=red(), pool=pool(), nominal=20_000, actor="root")
     assert quota.nominal == 20_000
     assert warnings == (
-        "The teams own 20 GPUs of main together, but it has 16. Not all of them can have theirs at once.",
+        "The quotas of the teams in main add up to 20 GPUs, but it has 16. Not all of them can be used at once.",
     )
 
 

@@ -4,14 +4,14 @@ import pytest
 from django.db import connection
 
 from controlplane.cluster.port import PodPhase
+from controlplane.jobspec.quantities import iso
+from controlplane.jobspec.spec import SpecError
 from controlplane.models import Change, Dependency, Event, Placement, PriorityClass, Workload
-from controlplane.quantities import iso
-from controlplane.services import submission, workloads
 from controlplane.services.errors import Refused
-from controlplane.services.submission import Submission
-from controlplane.spec import SpecError
-from scheduler.decision import Reason
-from scheduler.workload import ENDED, LEAVING, Phase
+from controlplane.services.workloads import submission, workloads
+from controlplane.services.workloads.submission import Submission
+from scheduler.model.decision import Reason
+from scheduler.model.workload import ENDED, LEAVING, Phase
 from tests.controlplane.state import START, World, job, node, open_actions, phase, seen_by_scheduler, story
 
 pytestmark = pytest.mark.django_db
@@ -183,7 +183,7 @@ def test_a_circle_is_refused_and_told(world):
     specs = [job("a", after=["b"]), job("b", after=["c"]), job("c", after=["a"])]
     no = refusal(submission.submit_many, specs=specs, user=None)
     assert (no.code, no.field) == ("DependencyCycle", "after")
-    assert "a after b after c after a" in no.message
+    assert "dependency cycle: a -> b -> c -> a" in no.message
 
 
 # --- stop, suspend, resume, requeue -----------------------------------------------------------

@@ -8,13 +8,14 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
-from controlplane import sessions
 from controlplane.models import Membership, ProviderGrant, Role, Session, Team, User
 from controlplane.outgoing import sealing
-from controlplane.queries import viewers
-from controlplane.services import people, provider, teams, tokens
+from controlplane.queries.accounts import viewers
+from controlplane.security import sessions
+from controlplane.security.sessions import BY_ITSELF
+from controlplane.services.accounts import people, provider, tokens
 from controlplane.services.errors import Refused
-from controlplane.sessions import BY_ITSELF
+from controlplane.services.tenancy import teams
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a long password"

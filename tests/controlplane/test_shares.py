@@ -7,9 +7,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from controlplane.models import Change, NodePool, Placement, Quota, Team, TeamUse
-from controlplane.queries import shares, snapshot, teams, whatif
-from controlplane.services import shares as service
-from scheduler.team import Use
+from controlplane.queries.scheduling import snapshot
+from controlplane.queries.tenancy import shares, teams
+from controlplane.queries.workloads import whatif
+from controlplane.services.tenancy import shares as service
+from scheduler.model.team import Use
 from tests.controlplane.state import World
 
 pytestmark = pytest.mark.django_db

@@ -7,8 +7,8 @@ from controlplane.cluster.physics import Layout, TrainingProfile
 from controlplane.cluster.port import PodPhase
 from controlplane.cluster.serving.traffic import Rate
 from controlplane.cluster.simulated import START
-from controlplane.simulator.profiles import PROFILES, named, names
-from scheduler.workload import Kind, Level
+from controlplane.simulator.worlds.profiles import PROFILES, named, names
+from scheduler.model.workload import Kind, Level
 from tests.controlplane.simulation import (
     TRAINING,
     cluster,

@@ -12,7 +12,7 @@ from controlplane.cluster.serving.outcomes import BOUNDS
 from controlplane.cluster.simulated import START, SimulatedCluster
 from controlplane.cluster.store import ClusterStore
 from controlplane.simulator.exporter import Exporter
-from controlplane.simulator.profiles import PROFILES
+from controlplane.simulator.worlds.profiles import PROFILES
 from tests.controlplane.simulation import cluster, pod
 
 FILE = {

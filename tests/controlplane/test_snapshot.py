@@ -5,18 +5,21 @@ from collections.abc import Iterator
 import pytest
 
 from controlplane.cluster.port import PodPhase
-from controlplane.cycle import digest_of, rebuild, workload_of, workload_text
+from controlplane.domain.cycle import digest_of, rebuild, workload_of, workload_text
 from controlplane.loops import schedule
+from controlplane.loops.keeper import SnapshotKeeper
 from controlplane.models import Change, Cycle, NodePool, Quota, Team, Workload
-from controlplane.queries.cycles import snapshot_of
-from controlplane.queries.history import episode
-from controlplane.queries.snapshot import SnapshotKeeper, full
-from controlplane.services import changes, leases, quotas, workloads
-from controlplane.services.cycles import prune
-from controlplane.services.leases import LeaseLost
-from scheduler.schedule import schedule as decide
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
+from controlplane.queries.scheduling.cycles import snapshot_of
+from controlplane.queries.scheduling.history import episode
+from controlplane.queries.scheduling.snapshot import full
+from controlplane.services.scheduling import changes, leases
+from controlplane.services.scheduling.cycles import prune
+from controlplane.services.scheduling.leases import LeaseLost
+from controlplane.services.tenancy import quotas
+from controlplane.services.workloads import workloads
+from scheduler.cycle.schedule import schedule as decide
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
 from tests.controlplane.state import World
 
 pytestmark = pytest.mark.django_db

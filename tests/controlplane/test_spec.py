@@ -6,10 +6,10 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controlplane import jobfile, quantities
-from controlplane.spec import SpecError, amended, parse, schemas
+from controlplane.jobspec import jobfile, quantities
+from controlplane.jobspec.spec import SpecError, amended, parse, schemas
 from gpushare.gpu import Share
-from scheduler.workload import Gang, Kind, Level
+from scheduler.model.workload import Gang, Kind, Level
 from tests.test_architecture import ROOT
 
 HELLO = {

@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-import httpx
 import pytest
 from django.test import Client
 
@@ -11,10 +10,10 @@ from controlplane.loops import notify
 from controlplane.loops.pace import Pace
 from controlplane.loops.wiring import simulated
 from controlplane.models import Event, Membership, ProviderGrant, Role, Source, Team, Token, User
-from controlplane.services import groups, members, tokens
-from controlplane.services.clock import database_now
+from controlplane.services.accounts import groups, members, tokens
 from controlplane.services.errors import Refused
-from tests.identity import IdentityProvider
+from controlplane.services.scheduling.clock import database_now
+from tests.identity import IdentityProvider, http
 
 pytestmark = pytest.mark.django_db
 
@@ -39,7 +38,7 @@ def begin(client: Client, **form: str) -> str:
     """Ask to sign in; the address at which the provider sends the browser back."""
     there = client.post("/sso/sso/login/", form)
     assert there.status_code == 302, there.content.decode()
-    back = httpx.get(there["Location"], follow_redirects=False)
+    back = http().get(there["Location"], follow_redirects=False)
     assert back.status_code == 302, back.text
     return back.headers["Location"].removeprefix("http://testserver")
 

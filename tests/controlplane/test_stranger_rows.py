@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from controlplane.auditchain import FIRST
 from controlplane.models import AuditEntry
-from controlplane.queries import auditlog as queries
-from controlplane.services import auditlog, strangerrows
+from controlplane.queries.audit import auditlog as queries
+from controlplane.security.auditchain import FIRST
+from controlplane.services.audit import auditlog, strangerrows
 from tests.controlplane.api.conftest import People, api  # noqa: F401
 
 pytestmark = pytest.mark.django_db

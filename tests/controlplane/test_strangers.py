@@ -9,13 +9,13 @@ from django.contrib.auth import hashers
 from django.test import Client
 from django.utils import timezone
 
-from controlplane import known, limits
 from controlplane.api import schema
 from controlplane.guards.limiting import WRONG
-from controlplane.known import Lately
-from controlplane.limits import Bucket
 from controlplane.models import SignInFailures, Token, User
-from controlplane.services import logins
+from controlplane.security import known, limits
+from controlplane.security.known import Lately
+from controlplane.security.limits import Bucket
+from controlplane.services.accounts import logins
 from tests.controlplane.api.conftest import Caller, People, api, body_of, fields_of  # noqa: F401
 
 PASSWORD = "a long password of mia's"

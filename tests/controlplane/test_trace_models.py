@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from controlplane.management.commands.derive_models import derived
 from controlplane.management.commands.up import require_same
-from controlplane.simulator import catalogue, crowds, deriving, openb, tracemodels
-from controlplane.simulator import traces as files
-from controlplane.simulator.presets import START, PresetError
-from controlplane.simulator.traces import NodeRow, OpenbRow, PhillyRow
+from controlplane.simulator.worlds import catalogue, crowds, deriving, openb, tracemodels
+from controlplane.simulator.worlds import traces as files
+from controlplane.simulator.worlds.presets import START, PresetError
+from controlplane.simulator.worlds.traces import NodeRow, OpenbRow, PhillyRow
 from tests import traces
 
 SEEDS = range(3)

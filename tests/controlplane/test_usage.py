@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controlplane.cluster.port import GpuUse, PodPhase, ServiceUse
 from controlplane.models import Gpu, NodePool, Placement, Quota, ServiceWindow, Team, TeamSample, Usage, Workload
-from controlplane.services.usage import HOUR, hours
+from controlplane.services.tenancy.usage import HOUR, hours
 from tests.controlplane.state import NoMetrics, World
 
 pytestmark = pytest.mark.django_db

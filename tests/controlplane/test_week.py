@@ -15,13 +15,14 @@ from controlplane.loops import wiring
 from controlplane.loops.embedded import Driver
 from controlplane.management.commands import up
 from controlplane.models import ClusterState, Event, Placement, ServiceWindow, TeamSample, Usage, User, Workload
-from controlplane.queries import audit, dashboard, reports, sla
-from controlplane.simulator import catalogue, demo, pastfile
-from controlplane.simulator.demand import Demand
-from controlplane.simulator.hours import DAY, HOUR
-from controlplane.simulator.pastfile import Past
-from controlplane.simulator.presets import START, Preset
-from scheduler.workload import ENDED, WAITING
+from controlplane.queries.audit import audit
+from controlplane.queries.reports import dashboard, reports, sla
+from controlplane.simulator.worlds import catalogue, demo, pastfile
+from controlplane.simulator.worlds.demand import Demand
+from controlplane.simulator.worlds.hours import DAY, HOUR
+from controlplane.simulator.worlds.pastfile import Past
+from controlplane.simulator.worlds.presets import START, Preset
+from scheduler.model.workload import ENDED, WAITING
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 PAGES = (

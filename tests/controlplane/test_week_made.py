@@ -8,11 +8,11 @@ from django.db import transaction
 
 from controlplane.loops import week
 from controlplane.models import Workload
-from controlplane.queries import audit
-from controlplane.simulator import catalogue, demo, pastfile
-from controlplane.simulator.hours import HOUR
-from controlplane.simulator.pastfile import Past
-from controlplane.simulator.presets import START
+from controlplane.queries.audit import audit
+from controlplane.simulator.worlds import catalogue, demo, pastfile
+from controlplane.simulator.worlds.hours import HOUR
+from controlplane.simulator.worlds.pastfile import Past
+from controlplane.simulator.worlds.presets import START
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 

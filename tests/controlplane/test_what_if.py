@@ -13,9 +13,9 @@ from controlplane.cluster import work as works
 from controlplane.cluster.port import PodPhase
 from controlplane.loops import schedule
 from controlplane.models import ClusterState, NodePool, ServiceWindow, Team, Workload
-from controlplane.queries import history, lab
-from controlplane.services import quotas as owned
-from controlplane.simulator.profiles import PROFILES
+from controlplane.queries.scheduling import history, lab
+from controlplane.services.tenancy import quotas as owned
+from controlplane.simulator.worlds.profiles import PROFILES
 from tests.controlplane.state import World
 
 pytestmark = pytest.mark.django_db
@@ -72,7 +72,7 @@ def test_other_quotas_and_nodes_come_from_files(lived: World, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "file", "sentence"),
     [
-        ((), None, "Nothing differs from what is in force"),
+        ((), None, "Nothing differs from the current settings"),
         (("--policy", "FILE"), "scheduling: {polcy: fifo}", "scheduling.polcy is not a setting"),
         (("--policy", "FILE"), "[1, 2]", "A policy is an object with the parts scheduling, scaling"),
         (("--policy", "FILE"), "scheduling: {max_victims: many}", "Use a number from 1 to 10000"),
@@ -130,7 +130,7 @@ def test_quotas_and_nodes_that_are_as_they_were_differ_in_nothing(lived: World, 
         schedule.run_once(lived.wiring)
     quotas = tmp_path / "quotas.json"
     quotas.write_text('[{"team": "red", "pool": "main", "nominal_milli": 4000}]')
-    with pytest.raises(CommandError, match="Nothing differs from what is in force"):
+    with pytest.raises(CommandError, match="Nothing differs from the current settings"):
         said("--quotas", quotas, "--cycles", "2")
 
 

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from controlplane import wake
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
+from controlplane.runtime import wake
 
 Round = Callable[[Wiring], Report]
 

@@ -11,9 +11,9 @@ NOT_RUN: Mapping[str, str] = {
     r"(WEFT_INSTALL=no )?make (test|nightly)": "it is the tests themselves",
     r"make sbom": "test_supply_chain.py runs its script twice",
     r"docker compose .*": "needs a container engine; test_compose.py runs what the file states, as processes",
-    r"python -m controlplane\.liveness .*": "asks in a container; test_compose.py asks the workers and beats it runs",
+    r"python -m controlplane\.runtime\.liveness .*": "asks in a container; test_compose.py asks those it runs",
     r"manage\.py demo_week": "takes minutes and writes to the repository; test_week_made.py makes a part of the week",
-    r"pip install .*": "needs a package index; `make setup` installs the same, and test_light.py what the client needs",
+    r"pip install .*": "needs a package index; test_distributions.py builds both wheels and runs what is in them",
     r"(make|manage\.py) (benchmark|figures) ?(.*NAME=\S+|MEASURE=1|[a-z-]+)": (
         "measures for minutes to hours, and writes to docs/; test_figures.py measures, test_commands.py knows the names"
     ),

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from controlplane.benchmarks.registry import BENCHMARKS
+from controlplane.benchmarks.harness.registry import BENCHMARKS
 from controlplane.testbed import binaries, programs
 from controlplane.testbed.kubernetes import TestCluster
 from tests import traces
@@ -142,6 +142,28 @@ def environ(weft: Weft, folder: Path) -> dict[str, str]:
     }
 
 
+def needs_weft(text: str) -> bool:
+    """Whether a server is about the Weft that runs; it comes last, as that one takes a quarter of a core."""
+    return text.startswith("manage.py export")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("text", sorted((text for text in SERVERS if text != rules.FIRST), key=needs_weft))
+def test_a_server_of_the_documents_runs_until_ctrl_c(
+    text: str, folder: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    env = environment(tmp_path, PORT=str(free_port()), FILES=str(folder))
+    if text.startswith("make test-cluster"):
+        binaries.find()
+    elif needs_weft(text):
+        weft: Weft = request.getfixturevalue("weft")
+        env["WEFT_HOME"] = str(weft.home)
+
+    with session.serving(rules.fill(text), SERVERS[text], tmp_path / "log", env):
+        pass
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("file", [file for file in documents() if steps_of(file)])
@@ -171,20 +193,6 @@ def test_the_commands_of_a_document_run(file: str, tmp_path: Path, request: pyte
 
     failed = [str(one) for one in done if one.code != 0]
     assert not failed, f"{len(failed)} of {len(done)} commands failed:\n" + "\n".join(failed)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("text", [text for text in SERVERS if text != rules.FIRST])
-def test_a_server_of_the_documents_runs_until_ctrl_c(text: str, weft: Weft, folder: Path, tmp_path: Path) -> None:
-    env = environment(tmp_path, PORT=str(free_port()), FILES=str(folder))
-    if text.startswith("make test-cluster"):
-        binaries.find()
-    elif text.startswith("manage.py export"):
-        env["WEFT_HOME"] = str(weft.home)
-
-    with session.serving(rules.fill(text), SERVERS[text], tmp_path / "log", env):
-        pass
 
 
 def test_only_a_few_commands_are_not_run_each_with_its_reason() -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from controlplane.benchmarks import rights
-from controlplane.benchmarks.faults import Fault, Faults, Matches, proxy
+from controlplane.benchmarks.harness import rights
+from controlplane.benchmarks.reliability.faults import Fault, Faults, Matches, proxy
 from controlplane.cluster.kubernetes import mirror as mirrors
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.adapter import UNWANTED_SECONDS, KubernetesCluster
@@ -16,7 +16,7 @@ from controlplane.cluster.kubernetes.connection import Access
 from controlplane.cluster.port import ClusterUnreachable, PodPhase, PodSpec
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import wait_until
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 from tests.contract.drive import gang, pod, seen
 from tests.contract.real import KubernetesDrive
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from tests.servers import ROOT, environment, free_port, running, wait_until
+from tests.servers import ROOT, answers, environment, free_port, running, wait_until
 
 READY_SECONDS = 90.0  # on a machine that does other things as well
 
@@ -58,14 +58,11 @@ def up(home: Path, *options: str, **variables: str) -> Iterator[Server]:
 def answering(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until a server answers; fail with its log if it ends instead."""
 
-    def answers() -> bool:
+    def is_ready() -> bool:
         assert process.poll() is None, log.read_text()
-        try:
-            return httpx.get(f"{url}/healthz", timeout=30).status_code == 200
-        except httpx.TransportError:
-            return False
+        return answers(f"{url}/healthz")
 
-    wait_until(answers, url, READY_SECONDS)
+    wait_until(is_ready, url, READY_SECONDS)
 
 
 @contextmanager

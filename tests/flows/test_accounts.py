@@ -32,7 +32,7 @@ def see_settings_and_make_a_token(page: Any) -> str:
     page.get_by_role("heading", name="Settings").wait_for()
     assert_accessible_everywhere(page)
     page.get_by_label("What it is for").fill("laptop")
-    page.get_by_role("button", name="Make a token").click()
+    page.get_by_role("button", name="Create a token").click()
     secret: str = page.locator("#secret").inner_text()
     assert secret.startswith("weft_")
     assert_accessible_everywhere(page)
@@ -49,26 +49,26 @@ def let_in_and_make_a_service_account(page: Any, url: str, team: str, person: st
     page.locator(".toast", has_text=f"{person} is member of {team}.").wait_for()
     assert_accessible_everywhere(page)
     page.get_by_label("Name", exact=True).fill("actions")
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create").click()
     page.get_by_role("heading", name=f"{team}/actions").wait_for()
     page.get_by_label("What it is for").fill("deploy")
-    page.get_by_role("button", name="Make a token").click()
+    page.get_by_role("button", name="Create a token").click()
     page.locator("#secret").wait_for()
     assert_accessible_everywhere(page)
 
 
 def set_up_the_second_step(page: Any, password: str) -> str:
     page.get_by_role("link", name="Settings", exact=True).click()
-    page.get_by_role("link", name="Set it up").click()
+    page.get_by_role("link", name="Set up").click()
     assert_accessible_everywhere(page)
     page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.get_by_role("heading", name="1. Scan").wait_for()
     page.locator("img.qr").evaluate("(picture) => picture.decode()")  # waits for it, and fails if it is none
     assert_accessible_everywhere(page)
     secret: str = page.locator("code").inner_text()
     page.get_by_label("Code").fill(shown_by_the_app(secret, -1))
-    page.get_by_role("button", name="Switch it on").click()
+    page.get_by_role("button", name="Turn on").click()
     page.locator("#codes").wait_for()
     assert_accessible_everywhere(page)
     return secret
@@ -81,12 +81,11 @@ def shown_by_the_app(secret: str, steps: int = 0) -> str:
 
 @pytest.mark.embedded
 def test_first_day_by_single_sign_on_then_team_token_service_account_and_second_step(
-    tmp_path: Path, page: Any, identity: IdentityProvider
+    home: Path, page: Any, identity: IdentityProvider
 ) -> None:
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("response", lambda answer: faults.append(f"{answer.status} {answer.url}") if answer.status >= 500 else None)
-    home = tmp_path / "home"
     with up(home, **identity.variables) as weft:
         password = (home / "password").read_text().strip()
         page.goto(weft.url)
@@ -114,7 +113,7 @@ def test_first_day_by_single_sign_on_then_team_token_service_account_and_second_
         page.get_by_label("User name").fill("ada")
         page.get_by_label("Password").fill(password)
         page.get_by_role("button", name="Sign in", exact=True).click()
-        page.get_by_role("heading", name="Second step").wait_for()
+        page.get_by_role("heading", name="Two-factor authentication").wait_for()
         assert_accessible_everywhere(page)
         page.get_by_label("Code").fill(shown_by_the_app(key))
         page.get_by_role("button", name="Sign in").click()

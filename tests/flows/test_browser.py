@@ -61,7 +61,7 @@ def see_why_another_waits_and_stop_it(page: Any) -> None:
     page.locator("#preview .reason").wait_for(timeout=LONG)
     page.locator("#job").get_by_role("button", name="Submit").click()
     page.locator("#head .state", has_text="Queued").wait_for()
-    page.locator("#tab .checks .mark.bad").first.wait_for(timeout=LONG)  # what holds it
+    page.locator("#tab .checks .mark.bad").first.wait_for(timeout=LONG)  # what blocks it
     assert_accessible(page)
     said = page.locator("#tab .checks li", has=page.locator(".mark.bad")).first.inner_text()
     assert any(figure.isdigit() for figure in said), said  # with numbers
@@ -80,17 +80,16 @@ def take_the_quota_away(page: Any, team: str) -> None:
     page.get_by_label("Nominal, GPUs").fill("0")
     page.get_by_label("Borrowing limit, GPUs").fill("0")
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_text("Tick to save it all the same").first.wait_for()  # somebody loses GPUs by it
-    page.get_by_label("Save it all the same").check()
+    page.get_by_text("Tick to save it anyway").first.wait_for()  # somebody loses GPUs by it
+    page.get_by_label("Save anyway").check()
     page.get_by_role("button", name="Save", exact=True).click()
     page.locator("#result_list").wait_for()
 
 
-def test_a_person_submits_watches_understands_stops_and_an_admin_changes_a_quota(tmp_path: Path, page: Any) -> None:
+def test_a_person_submits_watches_understands_stops_and_an_admin_changes_a_quota(home: Path, page: Any) -> None:
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("response", lambda answer: faults.append(f"{answer.status} {answer.url}") if answer.status >= 500 else None)
-    home = tmp_path / "home"
     with up(home) as weft:
         password = (home / "password").read_text().strip()
         page.goto(weft.url)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 import redis
 
-from controlplane import liveness
+from controlplane.runtime import liveness
 from controlplane.testbed import compose
 from controlplane.testbed.processes import wait_until
 from tests.flows.processes import eventually, signed_in
@@ -133,7 +133,7 @@ def test_the_image_starts_what_the_file_starts() -> None:
     assert env["DJANGO_SETTINGS_MODULE"] == "controlplane.settings"
     web = compose.services()["web"]["command"]
     assert web.startswith("uvicorn controlplane.asgi:application")
-    assert "--http controlplane.bounded:Bounded" in web
-    assert '"--http", "controlplane.bounded:Bounded"' in compose.FILE.with_name("Dockerfile").read_text()
+    assert "--http controlplane.security.bounded:Bounded" in web
+    assert '"--http", "controlplane.security.bounded:Bounded"' in compose.FILE.with_name("Dockerfile").read_text()
     assert {said["tmpfs"][0] for said in compose.services().values() if "tmpfs" in said} == {"/tmp:size=64m"}
     assert Path(compose.FILE).name == "docker-compose.yml"

@@ -17,8 +17,8 @@ ENOUGH = 100  # workloads running and waiting at each kill
 
 
 @pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.nightly)])
-def test_killed_at_random_moments_nothing_is_lost_or_run_twice(tmp_path: Path, kills: int) -> None:
-    home, accepted = tmp_path / "home", set[str]()
+def test_killed_at_random_moments_nothing_is_lost_or_run_twice(home: Path, kills: int) -> None:
+    accepted = set[str]()
     rng = random.Random(20261121)
     for kill in range(kills):
         with up(home, "--speed", "120") as weft:

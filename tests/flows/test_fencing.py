@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.benchmarks import fencing
-from controlplane.benchmarks.site import site
+from controlplane.benchmarks.harness.site import site
+from controlplane.benchmarks.reliability import fencing
 from controlplane.testbed.compose import KILLED_ONLY
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]

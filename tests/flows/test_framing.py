@@ -55,8 +55,8 @@ def answers(weft: Server, raw: bytes) -> list[int]:
     return [int(status) for status in STATUS.findall(got)]
 
 
-def test_no_request_hides_another(tmp_path: Path) -> None:
-    with up(tmp_path / "home") as weft:
+def test_no_request_hides_another(home: Path) -> None:
+    with up(home) as weft:
         plain = b"GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n"
         assert answers(weft, plain + SECOND) == [200, 200]  # two requests that are two
         found = {what: answers(weft, raw) for what, raw in CORPUS.items()}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.benchmarks import fuzz
-from controlplane.benchmarks.figure import Options
+from controlplane.benchmarks.harness.figure import Options
+from controlplane.benchmarks.reliability import fuzz
 
 
 def assert_clean(cases: int) -> None:

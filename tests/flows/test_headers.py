@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from controlplane import authorization
+from controlplane.security import authorization
 from tests.flows.processes import Server, started, up
 from tests.flows.test_browser import sign_in
 
@@ -43,9 +43,9 @@ def addresses(weft: Server) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_no_page_breaks_its_own_content_security_policy(tmp_path: Path, browser: Any) -> None:
+def test_no_page_breaks_its_own_content_security_policy(home: Path, browser: Any) -> None:
     broken: dict[str, list[str]] = {}
-    with up(tmp_path / "home") as weft:
+    with up(home) as weft:
         context = browser.new_context(viewport={"width": 1280, "height": 800})
         context.add_init_script(REPORT)
         page = context.new_page()
@@ -70,9 +70,9 @@ def test_no_page_breaks_its_own_content_security_policy(tmp_path: Path, browser:
     assert not broken
 
 
-def test_a_script_that_got_into_a_page_does_not_run(tmp_path: Path, browser: Any) -> None:
+def test_a_script_that_got_into_a_page_does_not_run(home: Path, browser: Any) -> None:
     """The alarm is tested: the browser refuses what the policy forbids, and says so."""
-    with up(tmp_path / "home") as weft:
+    with up(home) as weft:
         context = browser.new_context()
         context.add_init_script(REPORT)
         page = context.new_page()
@@ -134,8 +134,7 @@ def test_make_up_keeps_its_files_to_itself_and_takes_no_address_from_who_asks(tm
     assert home.stat().st_mode & 0o777 == 0o700
 
 
-def test_behind_a_proxy_that_speaks_https_cookies_are_for_https_and_this_host_alone(tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_behind_a_proxy_that_speaks_https_cookies_are_for_https_and_this_host_alone(home: Path) -> None:
     with started(home, WEFT_TLS="true", WEFT_TRUST_PROXY="true") as (_, url):  # supervisors come without the proxy
         safe = url.replace("http:", "https:")
         proxied = {"X-Forwarded-Proto": "https", "Referer": f"{safe}/login/"}

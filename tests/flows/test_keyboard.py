@@ -57,13 +57,13 @@ def is_in_sight(page: Any) -> bool:
 
 def take_the_tour(page: Any) -> None:
     tour = page.locator("#tour")
-    assert "Held is not computing" in tour.inner_text()
+    assert "Allocated is not computing" in tour.inner_text()
     assert is_in_sight(page)
     enter(page, tour.get_by_role("button", name="Next"))
-    assert "What waits says why" in tour.inner_text()
+    assert "Each waiting workload says why" in tour.inner_text()
     assert is_in_sight(page)
     page.keyboard.press("Enter")
-    assert "Submit tells you first" in tour.inner_text()
+    assert "Preview before you submit" in tour.inner_text()
     assert is_in_sight(page)
     page.keyboard.press("Enter")
     tour.wait_for(state="detached")
@@ -159,9 +159,9 @@ def keep_the_view(page: Any) -> None:
 def change_a_quota(page: Any) -> None:
     go(page, "t", "Teams & quotas")
     enter(page, page.locator("#tree a[title='Change it']").first)
-    write(page, page.locator("#dialog").get_by_label("Owns"), "3")
+    write(page, page.locator("#dialog").get_by_label("Nominal quota"), "3")
     page.keyboard.press("Enter")  # saves: what Enter does in a form must not be another button's
-    page.get_by_text("owns 3 GPUs of").wait_for(timeout=LONG)
+    page.get_by_text("is 3 GPUs.").wait_for(timeout=LONG)
 
 
 def try_another_priority(page: Any) -> None:
@@ -178,8 +178,7 @@ def try_another_priority(page: Any) -> None:
     page.locator("#dialog[open]").wait_for(state="detached")
 
 
-def test_the_readmes_tour_needs_no_mouse(tmp_path: Path, page: Any) -> None:
-    home = tmp_path / "home"
+def test_the_readmes_tour_needs_no_mouse(home: Path, page: Any) -> None:
     with up(home) as weft:
         password = (home / "password").read_text().strip()
         sign_in(page, weft.url, "mel", password)
@@ -200,7 +199,7 @@ def test_the_readmes_tour_needs_no_mouse(tmp_path: Path, page: Any) -> None:
             write(page, page.get_by_label("Workers", exact=True), "9")
             page.keyboard.press("Enter")
             page.get_by_role("heading", name=f"wide-{number}").wait_for(timeout=LONG)
-            page.locator("#tab .checks .mark.bad").first.wait_for(timeout=LONG)  # what holds it
+            page.locator("#tab .checks .mark.bad").first.wait_for(timeout=LONG)  # what blocks it
         suspend_two_at_once(page)
         press_before_anybody_could(page)
         keep_the_view(page)

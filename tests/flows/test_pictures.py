@@ -53,7 +53,7 @@ def test_the_pictures_can_be_taken_of_a_running_demo(tmp_path: Path, browser: An
         page = context.new_page()
         sign_in(page, weft.url, "admin", (home / "password").read_text().strip())
         with page.expect_response("**/tour/done"):
-            page.locator("#tour").get_by_role("button", name="Put away").click()
+            page.locator("#tour").get_by_role("button", name="Dismiss").click()
         let_it_live(weft, page)
         take(page, folder, "dashboard")
         page.locator("#clock").get_by_role(

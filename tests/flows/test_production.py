@@ -9,12 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 
-import httpx
 import psycopg
 import pytest
+import redis
 
 from tests.flows.processes import answering, eventually, signed_in
-from tests.servers import environment, free_port, manage, running, wait_until
+from tests.servers import (
+    answers,
+    create_database,
+    drop_database,
+    environment,
+    free_port,
+    manage,
+    running,
+    wait_until,
+)
 
 SUCCEEDED_SECONDS = 120.0
 CELERY = [sys.executable, "-m", "celery", "-A", "controlplane.celery"]
@@ -25,6 +34,7 @@ class Production:
     """The running processes, and how to reach them."""
 
     url: str
+    database: str
     home: Path
     folder: Path
     processes: dict[str, "Popen[bytes]"]
@@ -33,11 +43,17 @@ class Production:
         return (self.folder / f"{name}.log").read_text()
 
 
-@pytest.fixture
-def production(tmp_path: Path, postgres_database: str, redis_url: str) -> Iterator[Production]:
-    """Weft's processes on an empty world of the demo's teams."""
+@pytest.fixture(scope="module")
+def production(
+    postgres_url: str, _migrated_template: str, _redis_server: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Production]:
+    """Weft's processes on an empty world of the demo's teams; the last of the tests stops the workers."""
+    tmp_path = tmp_path_factory.mktemp("production")
     home, port = tmp_path / "home", free_port()
-    env = environment(home, DATABASE_URL=postgres_database, REDIS_URL=redis_url, CLUSTER="simulated")
+    database = create_database(postgres_url, "weft_production", _migrated_template)
+    with redis.Redis.from_url(_redis_server) as client:
+        client.flushall()
+    env = environment(home, DATABASE_URL=database, REDIS_URL=_redis_server, CLUSTER="simulated")
     manage("simulate", "--hours", "0.01", env=env)
     url = f"http://127.0.0.1:{port}"
     worker = [*CELERY, "worker", "--pool", "threads", "--concurrency", "2", "--without-gossip", "--without-mingle"]
@@ -56,8 +72,9 @@ def production(tmp_path: Path, postgres_database: str, redis_url: str) -> Iterat
             alive = env | {"WEFT_ALIVE": str(tmp_path / name)}
             processes[name] = stack.enter_context(running(command, log=tmp_path / f"{name}.log", env=alive))
         answering(url, processes["web"], tmp_path / "web.log")
-        wait_until(lambda: httpx.get(f"{url}/readyz", timeout=30).status_code == 200, "every loop", 60)
-        yield Production(url, home, tmp_path, processes)
+        wait_until(lambda: answers(f"{url}/readyz"), "every loop", 60)
+        yield Production(url, database, home, tmp_path, processes)
+    drop_database(postgres_url, "weft_production")
 
 
 def job(name: str) -> dict[str, object]:
@@ -72,9 +89,7 @@ def job(name: str) -> dict[str, object]:
     }
 
 
-def test_a_job_goes_from_post_to_succeeded_and_its_usage_is_accounted(
-    production: Production, postgres_database: str
-) -> None:
+def test_a_job_goes_from_post_to_succeeded_and_its_usage_is_accounted(production: Production) -> None:
     with signed_in(production.url, (production.home / "password").read_text().strip()) as http:
         answer = http.post("/api/v1/workloads", json=job("hello"))
         assert answer.status_code == 201, answer.text
@@ -87,7 +102,7 @@ def test_a_job_goes_from_post_to_succeeded_and_its_usage_is_accounted(
             (SELECT sum(held) FROM controlplane_usage WHERE workload = %s)
         FROM controlplane_placement WHERE workload_id = %s
     """
-    with psycopg.connect(postgres_database, autocommit=True) as database:
+    with psycopg.connect(production.database, autocommit=True) as database:
 
         def is_accounted() -> bool:
             placed, used = database.execute(held, (uid, uid)).fetchone() or (None, None)
@@ -96,16 +111,14 @@ def test_a_job_goes_from_post_to_succeeded_and_its_usage_is_accounted(
         wait_until(is_accounted, "usage equal to what was held", 120)  # the account loop runs once a minute
 
 
-def test_with_two_workers_each_submission_is_decided_within_a_second(
-    production: Production, postgres_database: str
-) -> None:
+def test_with_two_workers_each_submission_is_decided_within_a_second(production: Production) -> None:
     seconds = []
     decided = (
         "SELECT count(*) FROM controlplane_event WHERE workload = %s AND kind IN ('Admitted', 'Waiting', 'Reserved')"
     )
     with (
         signed_in(production.url, (production.home / "password").read_text().strip()) as http,
-        psycopg.connect(postgres_database, autocommit=True) as database,
+        psycopg.connect(production.database, autocommit=True) as database,
     ):
         for number in range(15):
             answer = http.post("/api/v1/workloads", json=job(f"quick-{number}"))
@@ -118,9 +131,9 @@ def test_with_two_workers_each_submission_is_decided_within_a_second(
     assert sorted(seconds)[len(seconds) // 2] < 1.0, seconds
 
 
-def test_a_stopped_worker_gives_its_leases_back_at_once(production: Production, postgres_database: str) -> None:
+def test_a_stopped_worker_gives_its_leases_back_at_once(production: Production) -> None:
     holders = "SELECT DISTINCT holder FROM controlplane_lease WHERE expires_at > clock_timestamp() AND holder <> ''"
-    with psycopg.connect(postgres_database, autocommit=True) as database:
+    with psycopg.connect(production.database, autocommit=True) as database:
         for name in ("worker-1", "worker-2"):
             pid = production.processes[name].pid
             began = time.monotonic()

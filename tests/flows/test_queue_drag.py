@@ -9,9 +9,9 @@ from tests.flows.test_browser import LONG, assert_accessible, sign_in
 WIDE = {"resources": {"gpus": 8}, "workers": {"count": 9}, "priority_class": "low"}
 
 
-def test_a_row_dragged_before_another_is_tried_there(tmp_path: Path, page: Any) -> None:
-    with up(tmp_path / "home") as weft:
-        sign_in(page, weft.url, "admin", (tmp_path / "home" / "password").read_text().strip())
+def test_a_row_dragged_before_another_is_tried_there(home: Path, page: Any) -> None:
+    with up(home) as weft:
+        sign_in(page, weft.url, "admin", (home / "password").read_text().strip())
         for name in ("first", "second"):
             assert weft.submit(name, **WIDE).status_code == 201
         page.locator("#clock").get_by_role("button", name="Pause").click()
@@ -24,8 +24,8 @@ def test_a_row_dragged_before_another_is_tried_there(tmp_path: Path, page: Any) 
         dialog.get_by_role("heading", name="nlp/second at another priority").wait_for(timeout=LONG)
         assert page.locator("#rows tr.over, #rows tr.dragged").count() == 0
         assert_accessible(page)
-        dialog.get_by_role("button", name="Give it normal").click()
-        toast = page.locator(".toast", has_text="second has priority normal; it had low.")
+        dialog.get_by_role("button", name="Set priority normal").click()
+        toast = page.locator(".toast", has_text="second has priority normal now (before: low).")
         toast.get_by_role("button", name="Undo").click()
         page.get_by_role("heading", name="second").wait_for(timeout=LONG)
         page.locator("#head", has_text="priority low").wait_for(timeout=LONG)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.benchmarks import recovery
-from controlplane.benchmarks.site import site
+from controlplane.benchmarks.harness.site import site
+from controlplane.benchmarks.reliability import recovery
 from controlplane.testbed.compose import KILLED_ONLY
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]

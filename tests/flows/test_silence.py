@@ -8,9 +8,9 @@ from tests.flows.processes import up
 from tests.flows.test_browser import LONG, sign_in
 
 
-def test_a_page_says_that_it_is_stale_while_the_server_hangs_and_goes_on_afterwards(tmp_path: Path, page: Any) -> None:
-    with up(tmp_path / "home", WEFT_STREAM_BEAT="1") as weft:
-        sign_in(page, weft.url, "admin", (tmp_path / "home" / "password").read_text().strip())
+def test_a_page_says_that_it_is_stale_while_the_server_hangs_and_goes_on_afterwards(home: Path, page: Any) -> None:
+    with up(home, WEFT_STREAM_BEAT="1") as weft:
+        sign_in(page, weft.url, "admin", (home / "password").read_text().strip())
         page.locator("#live[data-state=live]").wait_for(timeout=LONG)
         weft.process.send_signal(signal.SIGSTOP)
         try:

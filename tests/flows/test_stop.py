@@ -14,8 +14,7 @@ STOP_SECONDS = 5.0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_up_ends_cleanly_with_an_open_stream(tmp_path: Path, number: signal.Signals) -> None:
-    home = tmp_path / "home"
+def test_up_ends_cleanly_with_an_open_stream(home: Path, number: signal.Signals) -> None:
     with up(home, *WORLD) as weft:
         login = weft.http.get("/login/")
         token = login.cookies["csrftoken"]
@@ -36,7 +35,7 @@ def test_up_ends_cleanly_with_an_open_stream(tmp_path: Path, number: signal.Sign
             weft.process.send_signal(number)
             assert weft.process.wait(timeout=30) == 0
             took = time.monotonic() - began
-    log = next(tmp_path.glob("up-*.log")).read_text()
+    log = next(home.parent.glob("up-*.log")).read_text()
     assert "Traceback" not in log
     assert "goes on from here" in log
     # The promise is 5 s on an idle machine (benchmark `start`); tests share theirs.

@@ -38,8 +38,7 @@ def test_up_refuses_what_cannot_work_with_one_sentence_and_the_fix(tmp_path: Pat
         assert "Traceback" not in said
 
 
-def test_a_running_weft_is_not_started_twice_reset_or_given_another_world(tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_a_running_weft_is_not_started_twice_reset_or_given_another_world(home: Path) -> None:
     with up(home):
         code, said = run(home, "up", "--port", str(free_port()))
         assert (code, "already runs" in said) == (2, True)
@@ -49,8 +48,7 @@ def test_a_running_weft_is_not_started_twice_reset_or_given_another_world(tmp_pa
     assert (code, "make reset" in said) == (2, True)
 
 
-def test_reset_deletes_the_world_and_nothing_else(tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_reset_deletes_the_world_and_nothing_else(home: Path) -> None:
     with up(home) as weft:  # which has had a week before its first minute
         ended = weft.http.get("/api/v1/workloads", params={"phase": "Succeeded", "ordering": "seq", "page_size": 1})
         assert ended.json()["results"][0]["ended_at"].startswith("2026-01-01")

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from django.contrib.auth.hashers import make_password
 
+from controlplane.jobspec.podsets import roles_values
+from controlplane.jobspec.spec import parse
 from controlplane.models import (
     ClusterState,
     Event,
@@ -28,9 +30,7 @@ from controlplane.models import (
     User,
     Workload,
 )
-from controlplane.rolevalues import roles_values
-from controlplane.spec import parse
-from scheduler.workload import ACTIVE, ENDED, LEAVING, Phase
+from scheduler.model.workload import ACTIVE, ENDED, LEAVING, Phase
 
 START = 1_767_225_600.0
 NOW = START + 8 * 3600 + 130

@@ -18,7 +18,7 @@ from controlplane.models import (
     User,
     Workload,
 )
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import PASSWORD, World, document
 
@@ -98,7 +98,7 @@ def test_too_much_promised_is_said_at_the_field_before_it_is_saved_and_is_no_ref
     assert quota().nominal == 29_000
     answer = visit("admin").post(change(row), form(row, nominal="41", confirmed="on"), follow=True)
     text = answer.content.decode()
-    assert "The teams own 91 GPUs of a100 together" in text
+    assert "The quotas of the teams in a100 add up to 91 GPUs" in text
     assert "nominal quotas exceed the pool by 12 GPUs" in text
     assert quota().nominal == 41_000
 
@@ -109,7 +109,7 @@ def test_who_would_be_affected_is_told_before_a_quota_is_saved(bare: World, visi
         bare.place(w, "Bound")
     row = Quota.objects.get(team__name="vision", pool__name="a100")
     errors = visit("admin").post(change(row), form(row, nominal="10")).context["adminform"].form.errors
-    assert "vision holds 24 GPUs and would own 10" in errors["nominal"][0]
+    assert "vision has 24 GPUs allocated, and its quota would be 10" in errors["nominal"][0]
     row.refresh_from_db()
     assert row.nominal == 24_000
 
@@ -284,7 +284,7 @@ def test_each_setting_that_cannot_be_is_told_at_its_field(bare: World, visit: Vi
 def test_an_empty_list_says_what_that_means(bare: World, visit: Visit) -> None:
     listed = "/admin/controlplane/policyversion/"
     text = visit("admin").get(listed).content.decode()
-    assert "The settings are those that Weft comes with" in text
+    assert "The default settings are in use." in text
     assert "Add policy version" in text
     assert "There is nothing here yet." in visit("admin").get("/admin/controlplane/cycle/").content.decode()
     searched = visit("admin").get("/admin/controlplane/team/?q=nobody").content.decode()

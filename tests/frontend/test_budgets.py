@@ -6,8 +6,8 @@ import pytest
 from django.urls import reverse_lazy
 
 from controlplane.models import Budget, Team, Usage
-from controlplane.queries.prices import MILLI_SECONDS_PER_GPU_HOUR
-from controlplane.services import clock
+from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR
+from controlplane.services.scheduling import clock
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World
 

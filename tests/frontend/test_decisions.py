@@ -3,7 +3,7 @@
 from typing import Any
 
 from controlplane.models import Cycle, Event
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
 
@@ -67,11 +67,11 @@ def test_a_round_shows_each_decision_with_its_reason_and_how_to_decide_it_again(
     )  # fmt: skip
     text = visit("mel").get(f"/decisions/rounds/{made.pk}/").content.decode()
     assert "1 worker on a100-00, when 1 workload have left" not in text
-    assert "1 worker on a100-00, when 1 workload has left" in text
+    assert "1 worker on a100-00, after 1 workload has left" in text
     assert "It leaves. For nlp/job." in text
     assert f"manage.py replay {made.pk}" in text
     assert f"/workloads/{victim.pk}/?tab=why" in text
-    assert "not kept any more" in visit("mel").get(f"/decisions/rounds/{cycle([], None).pk}/").content.decode()
+    assert "no longer stored" in visit("mel").get(f"/decisions/rounds/{cycle([], None).pk}/").content.decode()
 
 
 def test_other_teams_decisions_are_not_in_a_round(bare: World, visit: Visit) -> None:

@@ -1,11 +1,12 @@
 """A workload's events, metrics and cost; search; the tour; pages that say what went wrong."""
 
 import json
+from typing import Any
 
 import pytest
 
 from controlplane.models import Event, Preferences, Usage, Workload, WorkloadSample
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
 
@@ -57,6 +58,18 @@ def test_metrics_are_charts_with_a_table_of_the_same_numbers(bare: World, visit:
     assert visit("out").get(f"/workloads/{w.pk}/measured/duty").status_code == 404
 
 
+def test_what_runs_says_how_many_run_and_how_busy_their_gpus_are(bare: World, visit: Visit) -> None:
+    w = bare.add(document("training", "t", "nlp"), Phase.RUNNING)
+    w.placements.create(attempt=1, rank=0, node="n", pool="a100", state="Bound", pod_phase="Running")
+    Workload.objects.filter(pk=w.pk).update(started_at=NOW - 100)
+    assert f">1/{w.workers} running</span>" in visit("mel").get(f"/workloads/{w.pk}/").content.decode()
+    sampled(w)
+    for page in (f"/workloads/{w.pk}/", "/workloads/"):
+        assert f">1/{w.workers} running, 75 % GPU</" in visit("mel").get(page).content.decode()
+    Workload.objects.filter(pk=w.pk).update(started_at=NOW + 1)  # a new attempt, of which there is no sample yet
+    assert "75 % GPU" not in visit("mel").get("/workloads/").content.decode()
+
+
 def test_what_a_share_uses_is_said_not_to_be_known(bare: World, visit: Visit) -> None:
     w = bare.add(document("notebook", "n", "nlp"), Phase.RUNNING)
     WorkloadSample.objects.create(workload=w.pk, at=NOW, duty=None, memory=None)
@@ -66,14 +79,18 @@ def test_what_a_share_uses_is_said_not_to_be_known(bare: World, visit: Visit) ->
     assert "Step time" not in page
 
 
-def test_cost_is_gpu_hours_at_the_pools_price(bare: World, visit: Visit) -> None:
+def test_cost_is_gpu_hours_at_the_pools_price_in_the_currency_that_is_set(
+    bare: World, visit: Visit, settings: Any
+) -> None:
     w = bare.add(document("training", "t", "nlp"), Phase.RUNNING)
-    assert "it has cost nothing" in tab(visit, w, "cost")
+    assert "so there is no cost" in tab(visit, w, "cost")
     Usage.objects.create(
         team=w.team, workload=w.pk, name=w.name, pool="a100", hour=0, held=10 * 3_600_000, computed=5 * 3_600_000
     )
+    settings.CURRENCY = "EUR"
     page = tab(visit, w, "cost")
-    assert "<b>36.70</b>" in page
+    assert "<b>36.70\N{NO-BREAK SPACE}EUR</b>" in page
+    assert "Cost, EUR</th>" in page
     assert "10.0 GPU-h" in page
 
 
@@ -92,14 +109,14 @@ def test_search_links_to_what_it_finds(world: World, visit: Visit) -> None:
 
 
 def test_search_says_what_to_do_when_there_is_nothing(bare: World, visit: Visit) -> None:
-    assert "Nothing has “zzz” in its name." in visit("mel").get("/search?q=zzz").content.decode()
+    assert "No name contains “zzz”." in visit("mel").get("/search?q=zzz").content.decode()
     assert visit("mel").get("/search?q=%00%ff").status_code == 200
 
 
 # --- the tour ---------------------------------------------------------------------------------
 
 
-def test_the_tour_comes_until_it_is_put_away_and_again_when_asked(bare: World, visit: Visit) -> None:
+def test_the_tour_comes_until_it_is_dismissed_and_again_when_asked(bare: World, visit: Visit) -> None:
     client = visit("mel")
     page = client.get("/").content.decode()
     assert page.count("<li data-at=") == 3
@@ -117,7 +134,7 @@ def test_the_tour_comes_until_it_is_put_away_and_again_when_asked(bare: World, v
     ("who", "method", "path", "status", "says"),
     [
         ("mel", "get", "/nowhere/", 404, "Search for a workload, team or node"),
-        ("vic", "get", "/submit/", 403, "an admin of the team can give you another role"),
+        ("vic", "get", "/submit/", 403, "An admin of the team can change your role"),
     ],
 )
 def test_an_error_page_says_what_to_do_next(

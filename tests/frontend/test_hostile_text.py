@@ -7,9 +7,10 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from controlplane import apps, logs
+from controlplane import apps
 from controlplane.cluster.port import LogLine
 from controlplane.models import User
+from controlplane.runtime import logs
 from tests.frontend.conftest import Visit
 from tests.hostile import database, pages, strings
 from tests.hostile.reader import escaped

@@ -54,13 +54,13 @@ def test_a_failed_what_if_says_why(bare: World, visit: Visit) -> None:
 @pytest.mark.parametrize(
     ("given", "field", "sentence"),
     [
-        ({"settings": "max_victims"}, "settings", "is no setting. Write name = value."),
+        ({"settings": "max_victims"}, "settings", "is not a setting. Write name = value."),
         ({"settings": "max_victims = 0"}, "settings", "Use a number from 1 to 10000"),
         ({"settings": "polcy = fifo"}, "settings", "scheduling.polcy is not a setting"),
         ({"quotas": "nlp a100"}, "quotas", "Write team, pool and GPUs"),
         ({"add": "a100-00 x"}, "add", "adds no nodes"),
         ({"policy": "fifo", "cycles": "1"}, "cycles", "at least 2"),
-        ({}, "policy", "Nothing differs from what is in force"),
+        ({}, "policy", "Nothing differs from the current settings"),
     ],
 )
 def test_each_fault_stands_at_its_field(
@@ -97,7 +97,7 @@ def test_the_form_s_texts_become_the_request() -> None:
             "remove": ["a100-07", "a100-08"],
         },
     }
-    assert lab.differs(made) == "restart_seconds = 90, max_victims = 3, nlp in a100, 3 nodes more, 2 nodes less"
+    assert lab.differs(made) == "restart_seconds = 90, max_victims = 3, nlp in a100, 3 nodes added, 2 nodes removed"
 
 
 def done(asked: dict[str, object]) -> Simulation:
@@ -122,7 +122,7 @@ def test_the_chart_has_each_teams_waits_in_both_replays(bare: World, visit: Visi
     assert f"/what-if/{row.pk}/chart" in visit("admin").get(f"/what-if/{row.pk}/").content.decode()
     bars = visit("admin").get(f"/what-if/{row.pk}/chart").json()["data"]
     assert [(bar["name"], bar["x"], bar["y"]) for bar in bars] == [
-        ("in force", ["nlp"], [2.0]), ("the other", ["nlp"], [None]),
+        ("current", ["nlp"], [2.0]), ("proposed", ["nlp"], [None]),
     ]  # fmt: skip
     assert visit("admin").get("/what-if/99/chart").status_code == 404
     assert visit("ada").get(f"/what-if/{row.pk}/chart").status_code == 403
@@ -131,14 +131,14 @@ def test_the_chart_has_each_teams_waits_in_both_replays(bare: World, visit: Visi
 def test_what_was_tried_is_put_in_force_as_a_new_version(bare: World, visit: Visit) -> None:
     row = done({"policy": {"scheduling": {"max_preemptions": 1}}})
     client = visit("admin")
-    assert "Put these settings in force" in client.get(f"/what-if/{row.pk}/").content.decode()
+    assert "Apply these settings" in client.get(f"/what-if/{row.pk}/").content.decode()
     assert visit("ada").post(f"/what-if/{row.pk}/apply", {"version": "0"}).status_code == 403
     client.post(f"/what-if/{row.pk}/apply", {"version": "0"})
     (made,) = PolicyVersion.objects.all()
     assert made.data["scheduling"]["max_preemptions"] == 1
     assert made.comment == f"As tried in what-if {row.pk}"
     again = client.post(f"/what-if/{row.pk}/apply", {"version": "0"}, follow=True).content.decode()
-    assert "is in force, not 0, which you saw" in again
+    assert "not 0, which you saw" in again
     assert PolicyVersion.objects.count() == 1
 
 

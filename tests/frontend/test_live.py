@@ -11,7 +11,8 @@ import pytest
 from django.test import AsyncClient, Client
 
 from controlplane.models import ClusterState, Event, Membership, Session, Team, User
-from controlplane.queries import dashboard, viewers
+from controlplane.queries.accounts import viewers
+from controlplane.queries.reports import dashboard
 from frontend import live
 from tests.frontend.factory import NOW, World
 

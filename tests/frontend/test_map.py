@@ -8,9 +8,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from controlplane.models import Event, Gpu, Node, Placement, Team, Workload
-from controlplane.queries import cluster, pastmap, teams
+from controlplane.queries.scheduling import cluster, pastmap
+from controlplane.queries.tenancy import teams
 from frontend.words import iso
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
 
@@ -141,13 +142,13 @@ def test_what_was_held_on_machines_that_are_gone_is_counted(day: World, visit: V
     Node.objects.filter(name="a100-00").delete()
     assert pastmap.at(NOW - 2.5 * HOUR, None).held_elsewhere == 2000
     page = visit("mel").get("/map/", {"at": iso(NOW - 2.5 * HOUR)}).content.decode()
-    assert "and 2 more on machines that are gone since" in page
+    assert "and 2 more on nodes that are gone now" in page
 
 
 def test_the_address_carries_the_time_and_the_page_does_not_move_on(day: World, visit: Visit) -> None:
     page = visit("mel").get("/map/", {"at": iso(NOW - 2.5 * HOUR), "show": "use"})
     text = page.content.decode()
-    assert "2.0 of 120 GPUs held" in text
+    assert "2.0 of 120 GPUs allocated" in text
     assert "nlp/gone" in text
     assert 'hx-trigger="live-workloads from:body throttle:3s" data-live' not in text.split('id="racks"')[1]
     assert page.context["show"] == ""  # what computed then is not kept
@@ -178,7 +179,7 @@ def test_who_may_not_see_a_team_does_not_read_its_names_in_the_past_either(day: 
         ("yesterday", "Give a time such as 2026-01-01T07:02:10Z."),
         ("9" * 400, "Give a time such as"),
         ("2026-01-01T05:00:00+99:00", "Give a time such as"),
-        ("2030-01-01", "2030-01-01 00:00:00 is to come."),
+        ("2030-01-01", "2030-01-01 00:00:00 is in the future."),
         ("2025-12-31T20:00:00Z", "the map goes back to 2025-12-31 22:02:10 UTC."),
     ],
 )

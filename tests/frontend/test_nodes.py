@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.models import Node, Placement, Workload
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World, document
 
@@ -50,11 +50,11 @@ def test_draining_says_whose_work_moves_and_how_far_its_checkpoint_lies_back(bar
         bare.place(w, "Bound")
     client = visit("admin")
     text = client.get("/nodes/a100-00/drain").content.decode()
-    assert "leaves with its grace and queues again, and loses at most 7 min" in text
-    assert "stays until it ends: it may not be pre-empted" in text
+    assert "leaves within its grace period and is queued again, and loses at most 7 min" in text
+    assert "stays until it ends: it is not preemptible" in text
     assert Node.objects.get(name="a100-00").schedulable  # asking does nothing
     page = client.post("/nodes/a100-00/drain", follow=True).content.decode()
-    assert "Drains a100-00: 1 workload leaves, 1 stays to the end." in page
+    assert "Draining a100-00: 1 workload is evicted, 1 stays until the end." in page
     assert 'action="/nodes/a100-00/uncordon"' in page  # the way back
     assert not Node.objects.get(name="a100-00").schedulable
     assert dict(Placement.objects.values_list("workload__name", "state")) == {"moves": "Leaving", "stays": "Bound"}

@@ -7,8 +7,8 @@ import pytest
 
 from controlplane.models import Delivery, Notice, NotificationRule, User, Webhook
 from controlplane.outgoing import mail
-from controlplane.services import rules
-from controlplane.services.clock import database_now
+from controlplane.services.notifications import subscriptions
+from controlplane.services.scheduling.clock import database_now
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World
 
@@ -39,12 +39,12 @@ def test_the_bell_counts_what_the_viewer_has_not_read(bare: World, visit: Visit)
     for n in range(3):
         notice("mel", "job failed", n)
     notice("vic", "job failed")
-    assert "3 not read" in bell(visit("mel").get("/").content)
-    assert "not read" not in bell(visit("ada").get("/").content)
-    assert "3 not read" in visit("mel").get("/notices/bell").content.decode()
+    assert "3 unread" in bell(visit("mel").get("/").content)
+    assert "unread" not in bell(visit("ada").get("/").content)
+    assert "3 unread" in visit("mel").get("/notices/bell").content.decode()
     for n in range(200):
         notice("mel", "again", n)
-    assert "99+ not read" in bell(visit("mel").get("/").content)
+    assert "99+ unread" in bell(visit("mel").get("/").content)
 
 
 def test_notices_are_marked_as_read_one_or_all_and_only_ones_own(bare: World, visit: Visit) -> None:
@@ -73,11 +73,11 @@ def test_a_long_list_goes_by_pages(bare: World, visit: Visit) -> None:
 
 
 def test_whoever_is_told_of_nothing_yet_can_ask_for_the_usual(bare: World, visit: Visit) -> None:
-    assert b"You are told of nothing yet" in visit("mel").get("/notices/").content
+    assert b"You have not chosen any notifications yet" in visit("mel").get("/notices/").content
     visit("mel").post("/notices/usual")
     found = set(NotificationRule.objects.filter(user__username="mel", team=None).values_list("matter", flat=True))
     assert found == {"ended", "preempted", "waits-long", "slo"}
-    assert b"You are told of nothing yet" not in visit("mel").get("/notices/").content
+    assert b"You have not chosen any notifications yet" not in visit("mel").get("/notices/").content
 
 
 def test_rules_for_ones_own_work_are_changed_in_one_form(bare: World, visit: Visit) -> None:
@@ -117,10 +117,10 @@ def test_the_link_of_a_mail_stops_its_rule_without_signing_in(bare: World, visit
     settings.EMAIL_CONFIGURED = True
     User.objects.filter(username="mel").update(email="mel@example.test")
     mel = User.objects.get(username="mel")
-    one, other = (rules.save(user=mel, matter=m, team=None, by_mail=True) for m in ("ended", "slo"))
+    one, other = (subscriptions.save(user=mel, matter=m, team=None, by_mail=True) for m in ("ended", "slo"))
     link = mail.unsubscription(one.pk)
     nobody = visit("")
-    assert b"No more mails" in nobody.get(link).content
+    assert b"Unsubscribe" in nobody.get(link).content
     assert NotificationRule.objects.filter(by_mail=True).count() == 2  # programs that look at links stop nothing
     assert b"no more mails" in nobody.post(link, {"List-Unsubscribe": "One-Click"}).content
     assert NotificationRule.objects.get(by_mail=True) == other

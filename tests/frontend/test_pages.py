@@ -4,9 +4,9 @@ import pytest
 from django.urls import URLPattern
 
 from controlplane.models import ClusterState, Membership, User, Workload
-from controlplane.queries.whatif import turns
+from controlplane.queries.workloads.whatif import turns
 from frontend import urls
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World, document
 
@@ -153,7 +153,7 @@ def test_a_notebook_shows_its_address_and_how_long_nobody_used_it(world: World, 
     assert "<code>http://plots.weft-nlp.svc:8888</code>" in visit("mel").get(page).content.decode()
     Workload.objects.filter(pk=w.pk).update(idle_since=w.started_at + 60)
     text = visit("mel").get(page).content.decode()
-    assert "nobody has used it for" in text
+    assert "unused for" in text
     assert "it is parked after 30 min" in text
 
 
@@ -178,7 +178,7 @@ def test_the_queue_says_what_the_next_round_would_say(bare: World, visit: Visit)
     fits = bare.add(document("training", "fits", "nlp"))
     Workload.objects.filter(pk=fits.pk).update(reason="WaitingForCapacity", message="This was so a minute ago.")
     text = visit("mel").get("/queue/").content.decode()
-    assert "It starts with the next round." in text
+    assert "It starts in the next round." in text
     assert "a minute ago" not in text
 
 
@@ -242,7 +242,7 @@ def test_an_action_says_what_it_will_do_and_then_does_it(world: World, visit: Vi
     assert "Stop chat?" in asked
     assert "1 worker ends" in asked
     answer = client.post(f"/workloads/{chat.pk}/stop", follow=True)
-    assert "Stops chat." in answer.content.decode()
+    assert "Stopping chat." in answer.content.decode()
     chat.refresh_from_db()
     assert chat.phase == Phase.STOPPING
 
@@ -250,7 +250,7 @@ def test_an_action_says_what_it_will_do_and_then_does_it(world: World, visit: Vi
 def test_a_training_says_what_it_loses(world: World, visit: Visit) -> None:
     w = world.add(document("training", "long", "nlp", checkpoint={"interval": "10m"}), Phase.RUNNING, age=3000)
     asked = visit("mel").get(f"/workloads/{w.pk}/stop").content.decode()
-    assert "1 worker loses at most 7 min, the time since the last checkpoint." in asked
+    assert "1 worker loses at most 7 min of work, the time since the last checkpoint." in asked
 
 
 def test_a_viewer_may_look_and_not_act(world: World, visit: Visit) -> None:
@@ -348,7 +348,7 @@ def test_a_long_queue_comes_at_once_and_its_order_after_it(bare: World, visit: V
     many_workloads(LONG_QUEUE + 1, Phase.QUEUED)
     client = visit("mel")
     first = client.get("/queue/").content.decode()
-    assert "Working out the order of the next round." in first
+    assert "The order of the next round is being computed." in first
     assert 'hx-trigger="load, live-workloads' in first
     rows = client.get("/queue/", headers={"HX-Request": "true"})
     assert "Working out" not in rows.content.decode()

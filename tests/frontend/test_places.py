@@ -17,10 +17,10 @@ def test_what_waits_for_other_work_is_listed_apart_and_takes_no_place(bare: Worl
     client = visit("admin")
     assert queued(client) == [(1, "huge"), (None, "step-0"), (None, "step-1"), (None, "step-2")]
     text = client.get("/queue/").content.decode()
-    assert text.index("huge") < text.index("Without a place") < text.index("step-0")
-    assert "the queue has 1 place, all teams counted" in text
+    assert text.index("huge") < text.index("Not in the queue yet") < text.index("step-0")
+    assert "1 in the queue of all teams" in text
     page = client.get(f"/workloads/{huge.pk}/").content.decode()
-    assert "place 1 of 1 in the queue" in page
+    assert "position 1 of 1 in the queue" in page
     step = Workload.objects.get(name="step-0")
     assert " in the queue</span>" not in client.get(f"/workloads/{step.pk}/").content.decode()
 
@@ -40,10 +40,10 @@ def test_one_page_says_one_place_and_one_reason(bare: World, visit: Visit) -> No
         for part in ("", "?part=page"):
             answer = visit("mel").get(f"/workloads/{w.pk}/{part}")
             text = re.sub(r"<[^>]+>", " ", answer.content.decode())
-            (place,) = re.findall(r"place (\d+) of (\d+) in the queue", text)
+            (place,) = re.findall(r"position (\d+) of (\d+) in the queue", text)
             told.append(place)
-            ahead = re.findall(r"(\d+) claimants go first", text)
+            ahead = re.findall(r"(\d+) ahead of it in the queue", text)
             assert ahead == ([] if w.name == "big-3" else [str(int(place[0]) - 1)])
-            assert len(set(re.findall(r"Is behind [^,.]+", text))) == (w.name == "big-3")
+            assert len(set(re.findall(r"Behind [^,.(]+", text))) == (w.name == "big-3")
             assert "yesterday" not in text
     assert told == [("4", "5")] * 2 + [("5", "5")] * 2

@@ -35,7 +35,7 @@ def test_a_dragged_row_gets_the_nearest_class_that_brings_it_there(line: list[Wo
 
 def test_what_was_tried_can_be_given(line: list[Workload], visit: Visit) -> None:
     page = visit("admin").post("/queue/apply", {"uid": str(line[2].pk), "priority_class": "high"}, follow=True)
-    assert "job-2 has priority high; it had normal." in page.content.decode()
+    assert "job-2 has priority high now (before: normal)." in page.content.decode()
     assert Workload.objects.get(pk=line[2].pk).priority == 300
 
 

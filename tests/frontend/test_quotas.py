@@ -3,9 +3,9 @@
 import pytest
 
 from controlplane.models import Event, NodePool, Quota, Simulation, Team
-from controlplane.queries import teams
-from controlplane.services import quotas
-from scheduler.workload import Phase
+from controlplane.queries.tenancy import teams
+from controlplane.services.tenancy import quotas
+from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World, document
 
@@ -24,7 +24,7 @@ def test_a_quota_is_saved_in_gpus_under_the_version_that_was_seen(bare: World, v
     client = visit("admin")
     assert 'value="29"' in client.get(PATH).content.decode()
     page = client.post(PATH, form(nominal="30.5", borrowing_limit="4"), follow=True).content.decode()
-    assert "nlp owns 30.5 GPUs of a100." in page
+    assert "The nominal quota of nlp in a100 is 30.5 GPUs." in page
     assert (quota().nominal, quota().borrowing_limit, quota().lending_limit) == (30_500, 4000, None)
     answer = client.post(PATH, form(nominal="12"))
     assert answer.status_code == 412
@@ -60,7 +60,7 @@ def test_what_exceeds_the_pool_and_who_gets_less_is_shown_while_typing(bare: Wor
     assert "Nominal quotas exceed the pool by 12 GPUs" in text
     path = "/teams/vision/quotas/a100/preview"
     text = visit("admin").post(path, form(nominal="10")).content.decode()
-    assert "vision holds 24 GPUs and would own 10" in text
+    assert "vision has 24 GPUs allocated, and its quota would be 10" in text
     assert not Event.objects.filter(kind="QuotaChanged").exists()
     assert quota().nominal == 29_000
 
@@ -68,12 +68,12 @@ def test_what_exceeds_the_pool_and_who_gets_less_is_shown_while_typing(bare: Wor
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("nominal", "", "Owns is empty"),
-        ("nominal", "-1", "Owns is -1"),
+        ("nominal", "", "Nominal quota is empty"),
+        ("nominal", "-1", "Nominal quota is -1"),
         ("nominal", "1.0005", "at most 3 decimals"),
-        ("nominal", "nan", "Owns is nan"),
-        ("nominal", "1e30", "Owns is 1e30"),
-        ("lending_limit", "40", "It lends 40 but owns 29"),
+        ("nominal", "nan", "Nominal quota is nan"),
+        ("nominal", "1e30", "Nominal quota is 1e30"),
+        ("lending_limit", "40", "The lending limit is 40 but the nominal quota is 29"),
         ("weight", "0", "Weight is 0"),
         ("weight", "x", "Weight is x"),
     ],

@@ -5,12 +5,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from controlplane import spec
+from controlplane.jobspec import spec
 from controlplane.models import Node, Placement, Workload
-from controlplane.services import policy
+from controlplane.services.scheduling import policy
 from frontend import forms
 from frontend.remedies import asked_so, texts_of, with_links
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
 
@@ -102,12 +102,12 @@ def test_the_page_of_what_waits_asks_before_it_applies_what_would_start_it(waiti
     href = _address(text, f"/workloads/{waiting.pk}/remedy?kind=gpus")
     less = int(dict(parse_qsl(urlsplit(href).query))["after"])
     asked = visit("mel").get(href, headers={"HX-Request": "true"}).content.decode()
-    assert f"Ask {less} GPU" in asked
-    assert "keeps its place and age in the queue" in asked
+    assert f"Request {less} GPU" in asked
+    assert "keeps its position and age in the queue" in asked
     assert Workload.objects.get(pk=waiting.pk).gpus == 8
     visitor = visit("mel")
     page = visitor.post(href, follow=True).content.decode()
-    assert "Applied to first: Ask" in page
+    assert "Applied to first: Request" in page
     now = Workload.objects.get(pk=waiting.pk)
     assert (now.gpus, now.queued_at, now.seq) == (less, waiting.queued_at, waiting.seq)
     assert "What would start it now" not in page
@@ -147,7 +147,7 @@ def test_the_stop_of_another_is_asked_for_and_done(bare: World, visit: Visit) ->
     at = f"/workloads/{Workload.objects.get(name='second').pk}/"
     href = _address(visit("mel").get(at).content.decode(), f"{at}remedy?kind=stop")
     asked = visit("mel").get(href, headers={"HX-Request": "true"}).content.decode()
-    assert "first ends for good" in asked
+    assert "first is stopped permanently" in asked
     assert "Stop first" in asked
     visit("mel").post(href)
     assert Workload.objects.get(pk=first.pk).phase == "Stopping"
@@ -169,7 +169,7 @@ def test_what_waits_without_a_remedy_says_so(bare: World, visit: Visit) -> None:
     w = Workload.objects.get(name="second")
     text = visit("mel").get(f"/workloads/{w.pk}/").content.decode()
     assert "What would start it now" in text
-    assert "neither room nor quota" in text
+    assert "Neither capacity nor quota" in text
 
 
 def test_what_starts_anyway_lists_no_change(bare: World, visit: Visit) -> None:
@@ -185,9 +185,9 @@ def test_under_a_reference_policy_the_page_says_what_to_do_instead(bare: World, 
     w = Workload.objects.get(name="first")
     text = visit("mel").get(f"/workloads/{w.pk}/").content.decode()
     assert "What would start it now" in text
-    assert "fifo is in use; preview a job" in text
+    assert "fifo is in use; preview the job" in text
     shown = visit("mel").post("/submit/preview", {**_form(), "name": "second", "resources.gpus": "8"})
-    assert "fifo is in use; preview a job" in shown.content.decode()
+    assert "fifo is in use; preview the job" in shown.content.decode()
 
 
 def _form() -> dict[str, str]:

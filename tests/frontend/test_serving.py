@@ -1,7 +1,7 @@
 """The pages of services and notebooks: how they stand, what was decided, and what can be done."""
 
 from controlplane.models import Event, Workload
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
 
@@ -98,7 +98,7 @@ def test_extending_begins_the_countdown_anew_and_is_for_those_who_may_act(bare: 
     assert visit("out").post(f"/notebooks/{w.pk}/extend").status_code == 404
     assert "Extend" not in visit("vic").get("/notebooks/").content.decode()
     page = visit("mel").post(f"/notebooks/{w.pk}/extend", follow=True).content.decode()
-    assert "lazy stays" in page
+    assert "lazy is extended" in page
     assert Workload.objects.get(pk=w.pk).idle_since is None
     assert Event.objects.get(kind="Extended").actor == "mel"
     parked = notebook(bare, "slept", phase=Phase.SUSPENDED)

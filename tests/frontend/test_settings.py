@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from controlplane.models import Event, Membership, Token, User
-from controlplane.services import tokens
+from controlplane.services.accounts import tokens
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World
 
@@ -100,7 +100,7 @@ def test_a_service_account_is_made_gets_a_token_and_ends(bare: World, visit: Vis
     client.post(f"{there}tokens/{token.pk}/revoke")
     assert Client().get("/api/v1/me", headers=bearer).status_code == 401
     client.post(f"{there}end")
-    assert "Ended nlp/ci." in client.get("/teams/nlp/people/").content.decode()
+    assert "Closed nlp/ci." in client.get("/teams/nlp/people/").content.decode()
     assert client.get(there).status_code == 404
     assert "nlp/ci" not in client.get("/teams/nlp/people/").content.decode()
 

@@ -6,10 +6,10 @@ from html import unescape
 import pytest
 import yaml
 
-from controlplane import spec
+from controlplane.jobspec import spec
 from controlplane.models import Event, Workload
 from frontend import forms, layout
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World
 
@@ -104,7 +104,7 @@ def test_values_survive_a_fault(bare: World, visit: Visit) -> None:
 def test_the_preview_says_whether_it_would_start_and_writes_nothing(bare: World, visit: Visit) -> None:
     text = visit("mel").post("/submit/preview", TRAINING).content.decode()
     assert "starts in the next round" in text
-    assert "place 1 of 1 in the queue" in text
+    assert "position 1 of 1 in the queue" in text
     assert "worker 0 on a100-" in text
     assert not Workload.objects.exists()
     assert not Event.objects.exists()

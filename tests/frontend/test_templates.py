@@ -1,7 +1,7 @@
 """Beginning from a template or from another workload, and saving a template from the form."""
 
 from controlplane.models import Template, Workload
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World, document
 

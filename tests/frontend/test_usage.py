@@ -73,7 +73,7 @@ def test_a_user_name_that_is_a_formula_is_harmless_in_the_file(world: World, vis
     [
         ("from=2026-01-31&to=2026-01-01", "is after to"),
         ("from=2020-01-01&to=2026-01-01", "more than 366 days"),
-        ("from=soon&to=2026-01-01", "are not two days"),
+        ("from=soon&to=2026-01-01", "must be two dates"),
         ("from=0001-01-01&to=9999-12-31", ""),
     ],
 )

@@ -1,7 +1,7 @@
 import pytest
 
 from frontend import words
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,16 @@ def test_every_phase_has_a_colour_a_sentence_and_only_possible_actions(phase: Ph
     assert words.tone(phase.value) in ("ok", "warn", "bad", "accent", "dim")
     assert words.standing(phase.value, "", "", 4, 2, None)
     assert set(words.actions(phase.value)) <= set(words.LABELS)
+
+
+def test_a_running_workload_is_told_in_figures() -> None:
+    assert words.standing("Running", "", "", 1, 1, None, 0.948) == "1/1 running, 94 % GPU"
+    assert words.standing("Running", "", "", 4, 2, None) == "2/4 running"
+
+
+def test_a_burn_rate_is_a_multiple_of_what_is_on_target() -> None:
+    rates = (66.88, 1.0, 1.26, 0.25, 0.0, None)
+    assert [words.burn(rate) for rate in rates] == ["67x", "1x", "1.3x", "0.25x", "0x", "–"]
 
 
 def test_an_action_says_what_is_lost() -> None:

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from controlplane.models import AuditEntry, SavedView, Workload
-from scheduler.workload import Phase
+from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import World, document
 
@@ -122,7 +122,7 @@ def test_an_action_on_several_names_each_with_its_effect_and_does_it_once_confir
     rows, client = [add(bare, name) for name in ("a", "b")], visit("mel")
     asked = client.get("/workloads/bulk", {"verb": "stop", "uid": [w.pk for w in rows]}).content.decode()
     assert "Stop a and b?" in asked
-    assert asked.count("It leaves the queue for good.") == 2
+    assert asked.count("It leaves the queue permanently.") == 2
     assert phases(*rows) == ["Queued", "Queued"]
     told = client.post("/workloads/bulk", {"verb": "stop", "uid": [w.pk for w in rows]}).content.decode()
     assert "2 of 2 workloads done" in told
@@ -133,7 +133,7 @@ def test_what_cannot_be_done_is_told_for_each_and_holds_nothing_back(bare: World
     good, ended = add(bare, "good"), add(bare, "ended", phase=Phase.SUCCEEDED)
     chosen = {"verb": "suspend", "uid": [good.pk, ended.pk]}
     asked = visit("mel").get("/workloads/bulk", chosen).content.decode()
-    assert "Left out: It has ended: it is Succeeded." in asked
+    assert "Skipped: It has ended: it is Succeeded." in asked
     assert asked.count('name="uid"') == 1
     told = visit("mel").post("/workloads/bulk", chosen).content.decode()
     assert "1 of 2 workloads done, 1 refused" in told

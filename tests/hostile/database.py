@@ -30,7 +30,9 @@ from controlplane.models import (
     User,
     Workload,
 )
-from controlplane.services import budgets, rules, service_accounts, tokens, webhooks
+from controlplane.services.accounts import service_accounts, tokens
+from controlplane.services.notifications import subscriptions, webhooks
+from controlplane.services.tenancy import budgets
 from tests.frontend.factory import NOW, World
 from tests.hostile.strings import ALL, NAMES
 
@@ -87,7 +89,7 @@ def fill() -> World:
                                   route="api/v1/workloads", path="/api/v1/workloads", status=201, outcome="done",
                                   kind="Submitted", team=TEAM, name="job", changes="[]", digest="0" * 64)  # fmt: skip
     for matter in ("ended", "slo"):
-        rules.save(user=admin, matter=matter, team=team)
+        subscriptions.save(user=admin, matter=matter, team=team)
     account = service_accounts.create(team=team, name="ci", role="member", actor=ADMIN)
     tokens.create(user=account, name="ci")
     budgets.save(team=team, period="month", gpu_hours=10, is_hard=False, actor=ADMIN)

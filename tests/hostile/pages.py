@@ -4,8 +4,8 @@ from urllib.parse import quote, urlencode
 
 from django.contrib import admin
 
-from controlplane import authorization
 from controlplane.models import Cycle, Node, Placement, Simulation, Template, Token, User, Webhook, Workload
+from controlplane.security import authorization
 from tests.hostile.strings import ALL
 
 NO_PAGES = ("stream", "usage/export.csv", "healthz", "readyz", "metrics")  # one never ends, one is a file

@@ -9,9 +9,9 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 django.setup()
 
-from controlplane import logs  # noqa: E402  models need Django
 from controlplane.asgi import application  # noqa: E402
 from controlplane.cluster.port import LogLine  # noqa: E402
+from controlplane.runtime import logs  # noqa: E402  models need Django
 from tests.hostile import strings  # noqa: E402
 
 __all__ = ["application"]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.simulator.engine import InvariantBroken, Parts, Runner, World
-from controlplane.simulator.mix import nodes
+from controlplane.simulator.chaos.run import InvariantBroken, Parts, Runner, World
+from controlplane.simulator.worlds.mix import nodes
 
 SMALL = {"nodes": nodes(8, 4), "largest_gang": 4, "ask_again_every": 3, "most_waiting": 12}
 

@@ -2,10 +2,10 @@
 
 from controlplane.invariants.eviction import s8_legality
 from controlplane.invariants.state import Round, State
-from scheduler.decision import Evict, EvictReason, Place
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Evict, EvictReason, Place
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
 from tests.worlds import parse
 
 RULES = Settings()

@@ -10,14 +10,14 @@ from controlplane.invariants.check import check
 from controlplane.invariants.state import Round, Schedule
 from controlplane.invariants.state import State as Seen
 from controlplane.lifecycle.state import Seat, State
-from controlplane.simulator import turn
-from controlplane.simulator.book import Book, Record
-from controlplane.simulator.engine import WEIGHTS, Parts, Runner, World, pod_of
-from scheduler.decision import Decision, Evict, EvictReason, Place
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
-from scheduler.workload import ACTIVE, Assignment, Phase, Workload
+from controlplane.simulator.chaos import turn
+from controlplane.simulator.chaos.book import Book, Record
+from controlplane.simulator.chaos.run import WEIGHTS, Parts, Runner, World, pod_of
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Decision, Evict, EvictReason, Place
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import ACTIVE, Assignment, Phase, Workload
 from tests.invariants.runs import SMALL, broken_by
 from tests.worlds import parse
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.decision import EvictReason, Place, Reason, Wait
-from scheduler.plan import Plan
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import LATER, NOW, Snapshot
-from scheduler.workload import ACTIVE, Phase, Workload
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import EvictReason, Place, Reason, Wait
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import LATER, NOW, Snapshot
+from scheduler.model.workload import ACTIVE, Phase, Workload
+from scheduler.state.plan import Plan
 from tests.scheduler.test_liveness import obeyed
 from tests.worlds import evict, moves, parse, place, reasons
 

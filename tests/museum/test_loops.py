@@ -4,13 +4,14 @@ import pytest
 
 from controlplane.cluster.kubernetes import pods as builder
 from controlplane.cluster.port import PodPhase, PodSeen
+from controlplane.jobspec.spec import SpecError
 from controlplane.loops import observe, schedule
+from controlplane.loops.keeper import SnapshotKeeper
 from controlplane.models import Action, Placement, Workload
-from controlplane.queries.snapshot import SnapshotKeeper, full
-from controlplane.services import actions, workloads
-from controlplane.spec import SpecError
-from scheduler.decision import Place
-from scheduler.workload import Assignment
+from controlplane.queries.scheduling.snapshot import full
+from controlplane.services.workloads import actions, workloads
+from scheduler.model.decision import Place
+from scheduler.model.workload import Assignment
 from tests.controlplane.kubernetes.jobs import job as job_file
 from tests.controlplane.kubernetes.jobs import pod_of
 from tests.controlplane.kubernetes.test_book import book, running

@@ -27,6 +27,7 @@ MADE_ANEW = re.compile(
     r"|(?P<port>(?<=127\.0\.0\.1:)\d{4,5})"
 )
 MAX_TEXT = 20_000  # characters of an answer; longer ones are compared as far
+MAX_SENTENCE = 500  # characters: one that the cut went through cannot be translated
 HEADERS = ("Content-Type", "Allow", "ETag", "Location", "Deprecation", "Link")
 NAME = "answers"
 
@@ -73,10 +74,21 @@ def differences(before: dict[str, list[Answer]], now: dict[str, list[Answer]]) -
     """What is different, by test, for the tests that were recorded and have run now."""
     found = {}
     for test in sorted(before.keys() & now.keys()):
-        told = store.difference(words.translate(before[test]), store.plain(now[test]))
+        was = [words.of_address(answer[0], words.translate(answer)) for answer in before[test]]
+        told = store.difference(*_as_far(was, store.plain(now[test])))
         if told:
             found[test] = list(told)
     return found
+
+
+def _as_far(before: list[Answer], now: list[Answer]) -> tuple[list[Answer], list[Answer]]:
+    """Both, and texts that were cut off at MAX_TEXT only up to where both have whole sentences."""
+    cut = [(list(a), list(b)) for a, b in zip(before, now, strict=False)]
+    for a, b in cut:
+        if isinstance(a[3], str) and isinstance(b[3], str) and len(b[3]) > MAX_TEXT - MAX_SENTENCE:
+            end = min(len(a[3]), len(b[3])) - MAX_SENTENCE
+            a[3], b[3] = a[3][:end], b[3][:end]
+    return [a for a, _ in cut] + before[len(cut) :], [b for _, b in cut] + now[len(cut) :]
 
 
 def stable(first: dict[str, list[Answer]], second: dict[str, list[Answer]]) -> dict[str, list[Answer]]:

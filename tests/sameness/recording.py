@@ -75,8 +75,8 @@ def _world(name: str) -> list[dict[str, object]]:
     from controlplane.loops.embedded import Driver
     from controlplane.loops.wiring import simulated
     from controlplane.models import Cycle
-    from controlplane.services import presets
-    from controlplane.simulator import catalogue
+    from controlplane.services.workloads import presets
+    from controlplane.simulator.worlds import catalogue
     from tests.sameness import rounds
     from tests.sameness.store import plain
 

@@ -15,14 +15,16 @@ from autoscaler.decision import Scale
 from autoscaler.metrics import Metrics
 from autoscaler.scale import scale
 from autoscaler.settings import Settings as ScalingSettings
-from controlplane.cycle import Difference, Frame, rebuild, unpack_scaling, workload_text
+from controlplane.domain.cycle import Difference, Frame, rebuild, unpack_scaling, workload_text
+from controlplane.loops.scale import record as record_of_scale
 from controlplane.loops.schedule import record
-from controlplane.simulator.engine import Parts, Runner
-from scheduler.decision import Decision, Wait
+from controlplane.simulator.chaos.run import Parts, Runner
+from scheduler.model.decision import Decision, Wait
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
 from scheduler.policies import decide
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
 from tests.sameness.store import plain
+from tests.sameness.words import translate
 
 MIN_SCHEDULING, MIN_SCALING = 200, 50
 
@@ -49,11 +51,14 @@ def stored(document: Sequence[Mapping[str, Any]]) -> list[Stored]:
 
 
 def again(rounds: Sequence[Stored]) -> Iterator[tuple[Stored, list[Any]]]:
-    """Decide every stored round again: the round, and the decisions of now as the row would have them."""
+    """Decide every stored round again: the round, and the decisions of now as the row would have them.
+
+    A workload's row holds the message of the round before, so the input is translated as well.
+    """
     for _, found in groupby(rounds, lambda one: (one.source, one.loop)):
         before: list[bytes] = []
         for one in found:
-            packed = zlib.compress(one.input.encode(), level=1)
+            packed = zlib.compress(translate(one.input).encode(), level=1)
             before = [packed] if one.is_base else [*before, packed]
             yield one, plain(_scaled(packed) if one.loop == "scale" else _scheduled(rebuild(before)))
 
@@ -64,16 +69,11 @@ def _scheduled(snapshot: Snapshot) -> list[Any]:
 
 def _scaled(packed: bytes) -> list[Any]:
     seen, metrics = unpack_scaling(packed)
-    return [scale_values(decision) for decision in _scale(seen, metrics)]
+    return [record_of_scale(decision) for decision in _scale(seen, metrics)]
 
 
 def _scale(seen: Snapshot, metrics: Metrics) -> tuple[Scale, ...]:
     return scale(seen, metrics, ScalingSettings())
-
-
-def scale_values(decision: Scale) -> dict[str, Any]:
-    """A decision of the autoscaler as the row has it."""
-    return {"kind": "Scale", **asdict(decision)}
 
 
 def chaos(seed: int, most: int) -> list[Stored]:

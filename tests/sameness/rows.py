@@ -15,9 +15,9 @@ from django.db import models
 from controlplane.loops.embedded import Driver
 from controlplane.loops.wiring import simulated
 from controlplane.models import User, Workload
-from controlplane.services import presets
-from controlplane.simulator import catalogue
-from controlplane.simulator.presets import START, Preset
+from controlplane.services.workloads import presets
+from controlplane.simulator.worlds import catalogue
+from controlplane.simulator.worlds.presets import START, Preset
 
 DAY = 86_400.0  # s of the cluster's clock
 SEED = 0

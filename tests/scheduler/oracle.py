@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 from gpushare.gpu import WHOLE
-from scheduler.decision import Decision, Evict, Place, Shrink
-from scheduler.settings import Settings
-from scheduler.snapshot import Node, Snapshot
-from scheduler.team import Quota, Team
-from scheduler.workload import Ask, Assignment, Gang, Kind, Phase, Role, Workload
+from scheduler.model.decision import Decision, Evict, Place, Shrink
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Node, Snapshot
+from scheduler.model.team import Quota, Team
+from scheduler.model.workload import Ask, Assignment, Gang, Kind, Phase, Role, Workload
 
 AT = 100_000.0
 NOMINAL = 2 * WHOLE  # milli-GPU, of each team

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from scheduler.decision import Place, Reason, Wait
-from scheduler.plan import Plan
-from scheduler.schedule import outcomes, schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import LATER, Snapshot
-from scheduler.workload import Phase
+from scheduler.cycle.schedule import outcomes, schedule
+from scheduler.model.decision import Place, Reason, Wait
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import LATER, Snapshot
+from scheduler.model.workload import Phase
+from scheduler.state.plan import Plan
+from scheduler.state.session import Session
 from tests.strategies import worlds
 from tests.worlds import messages, moves, parse, place, reasons
 
@@ -52,8 +53,8 @@ def test_later_work_that_may_still_run_at_the_planned_start_is_refused_with_for_
     wait = wait_of(late("s red training 1 pending", s=900), "s")
     assert wait.reason is Reason.RESERVED_FOR_LARGER_JOB
     assert wait.message == (
-        "Would fit, but the room is kept for [[w:big]], planned to start at 04:03:20 cluster time, "
-        "and this one may run 30 min."
+        "Would fit, but the room is reserved for [[w:big]], planned to start at 04:03:20 cluster time, "
+        "and this one may run for 30 min."
     )
     assert dict(wait.numbers) == {"reserved_for": "[[w:big]]", "planned_start": 101_000, "may_run_seconds": 1800}
 
@@ -181,8 +182,8 @@ def test_short_work_goes_first_past_long_work_of_its_team() -> None:
 def test_what_fits_nowhere_is_not_looked_for_again_however_soon_it_would_end() -> None:
     world = late("s red training 4 pending   t red training 4 pending", s=9000, t=100)
     told = messages(schedule(world, RULES))
-    assert told["s"] == "Needs 4 GPUs on one node; the best node has 3 free, 4 are free in all."
-    assert told["t"] == "Is behind [[w:s]], which asks the same."
+    assert told["s"] == "Needs 4 GPUs on one node; the best node has 3 free, 4 are free in total."
+    assert told["t"] == "Behind [[w:s]] (same request)."
 
 
 def test_nobody_leaves_for_what_would_then_delay_the_head_and_the_reason_says_so() -> None:
@@ -198,8 +199,9 @@ def test_nobody_leaves_for_what_would_then_delay_the_head_and_the_reason_says_so
     told = lasting(world, n=2000, x=1900, s=9000)
     assert moves(schedule(told, RULES)) == []
     assert wait_of(told, "s").message == (
-        "Others could make room for it, but that is kept for [[w:big]], planned to start at 04:03:20 cluster time, "
-        "and this one may run 5 h."
+        "Preemption could make room for it, but that room is reserved for [[w:big]], "
+        "planned to start at 04:03:20 cluster time, "
+        "and this one may run for 5 h."
     )
     assert [f[1] for f in moves(schedule(lasting(world, n=2000, x=1900, s=200), RULES))] == ["x", "s"]
 
@@ -225,7 +227,7 @@ def test_the_head_starts_when_its_room_is_there() -> None:
 
 def planned(world: Snapshot) -> dict[str, int]:
     """The planned start of each head that this round gives one."""
-    waits = (refusal for refusal in outcomes(Plan(world), RULES))
+    waits = (refusal for refusal in outcomes(Session(world, RULES)))
     return {
         w.id: int(dict(refusal.numbers)["planned_start"])
         for w, refusal in waits
@@ -261,7 +263,7 @@ def test_no_round_starts_what_delays_a_head(world: Snapshot, seconds: list[float
 
 
 def takes_its_own(world: Snapshot) -> bool:
-    """Whether something starts that its team owns while another team borrows: it may delay a head (test_beside.py)."""
+    """Whether something starts on what its team owns and another borrows: it may delay a head of the queue."""
     started = [d for d in schedule(world, RULES) if isinstance(d, Place)]
     before, usage = Plan(world).usage, Plan(world.after(schedule(world, RULES))).usage
     pots = usage.tree.pots

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
-from scheduler.decision import Evict, EvictReason, Place
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Evict, EvictReason, Place
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
 from tests.strategies import worlds
 from tests.worlds import evict, facts, moves, parse, place
 

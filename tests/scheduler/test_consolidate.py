@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.decision import Evict, EvictReason
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.workload import Phase
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Evict, EvictReason
+from scheduler.model.settings import Settings
+from scheduler.model.workload import Phase
 from tests.worlds import evict, moves, parse, place
 
 RULES = Settings()

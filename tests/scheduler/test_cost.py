@@ -1,9 +1,9 @@
 """What it costs when a workload has to leave."""
 
-from scheduler.cost import cost
-from scheduler.decision import EvictReason
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import EvictReason
+from scheduler.model.settings import Settings
+from scheduler.preemption.cost import cost
 from tests.worlds import evict, moves, parse
 
 RULES = Settings(restart_seconds=60, rejoin_seconds=10, outage_seconds=7200)

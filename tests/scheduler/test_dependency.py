@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.dependency import HOW, When, never, verdict
-from scheduler.workload import ENDED, Kind, Phase
+from scheduler.model.dependency import HOW, When, never, verdict
+from scheduler.model.workload import ENDED, Kind, Phase
 
 OTHER_ENDS = ENDED - {Phase.SUCCEEDED, Phase.STOPPED, Phase.FAILED}
 

@@ -1,8 +1,8 @@
 """Elastic gangs: they shrink to their minimum before anybody has to leave, and grow again when nobody waits."""
 
-from scheduler.decision import EvictReason, Reason, Shrink
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import EvictReason, Reason, Shrink
+from scheduler.model.settings import Settings
 from tests.worlds import evict, moves, parse, place, reasons
 
 RULES = Settings()

@@ -5,11 +5,11 @@ from math import inf
 
 import pytest
 
-from scheduler.expected_start import corrected, expected_start, mistakes
-from scheduler.forecast import Spread
-from scheduler.history import UNKNOWN, History, Mistake
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
+from scheduler.model.history import UNKNOWN, History, Mistake
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
+from scheduler.predict.expected_start import corrected, expected_start, mistakes
+from scheduler.predict.run_times import Spread
 from tests.worlds import parse
 
 AT = 100_000.0

@@ -2,11 +2,11 @@
 
 import pytest
 
-from scheduler.decision import Place, Reason, Wait
-from scheduler.explain import Explanation, Status, explain, submitted
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.workload import Ask, Kind, Workload
+from scheduler.cycle.schedule import schedule
+from scheduler.explain.explanation import Explanation, Status, explain, submitted
+from scheduler.model.decision import Place, Reason, Wait
+from scheduler.model.settings import Settings
+from scheduler.model.workload import Ask, Kind, Workload
 from tests.worlds import facts, parse, place
 
 
@@ -25,12 +25,12 @@ def test_a_waiting_workload_is_explained_check_by_check() -> None:
         "Needs 2 GPUs on one node; the best node has 1 free.",
     )
     assert checks(told) == {
-        "Quota": ("ok", "Team blue holds 0 of 2 in gpu; it may hold more."),
-        "Order": ("ok", "0 claimants go first, 0 of them of team blue."),
+        "Quota": ("ok", "Team blue has 0 of 2 in gpu allocated; it may use more."),
+        "Order": ("ok", "0 ahead of it in the queue, 0 of them of team blue."),
         "Placement": ("fails", "Needs 2 GPUs on one node; the best node has 1 free."),
         "Preemption": (
             "fails",
-            "0 workloads of its team have lower priority and may be preempted; nobody borrows what its team owns.",
+            "0 workloads of its team have lower priority and may be preempted; no team borrows from its team's quota.",
         ),
     }
 
@@ -40,7 +40,7 @@ def test_who_waits_behind_another_fails_the_order_check() -> None:
         node a 1 gpus   team red nominal 4
         x red training 1 running a   v red training 1 pending   w red training 1 pending
     """)
-    assert checks(explain(world, "w", Settings()))["Order"] == ("fails", "Is behind [[w:v]], which asks the same.")
+    assert checks(explain(world, "w", Settings()))["Order"] == ("fails", "Behind [[w:v]] (same request).")
 
 
 def test_what_can_never_start_leaves_the_other_checks_unknown() -> None:
@@ -61,7 +61,7 @@ def test_who_would_be_placed_is_told_where_and_who_leaves() -> None:
     """)
     told = explain(world, "w", Settings())
     assert told.reason is None
-    assert told.message == "Gets its place on a in the next round."
+    assert told.message == "Is placed on a in the next round."
     assert [v.workload for v in told.victims] == ["x"]
     assert facts([told.place]) == [place("w", "a", after=("x",))]  # type: ignore[list-item]
 
@@ -141,4 +141,4 @@ def test_who_gives_workers_is_told_like_who_leaves() -> None:
     """)
     found = explain(world, "high", Settings())
     assert [(type(d).__name__, d.workload) for d in found.victims] == [("Shrink", "gang"), ("Evict", "low")]
-    assert found.checks[-1].message == "1 workloads leave for it. 1 elastic gangs give workers."
+    assert found.checks[-1].message == "1 workload is preempted. 1 elastic gang is shrunk."

@@ -5,11 +5,11 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision import Evict, EvictReason, Reason
-from scheduler.fairshare import Side, above, divide, entitled, fill, spare, spares
-from scheduler.plan import Plan
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Evict, EvictReason, Reason
+from scheduler.model.settings import Settings
+from scheduler.quota.entitlement import Side, divide, fill
+from scheduler.state.session import Session
 from tests.strategies import worlds
 from tests.worlds import Snapshot, evict, messages, moves, parse, place, reasons
 
@@ -19,7 +19,7 @@ RULES = Settings()
 
 def shares(world: Snapshot, settings: Settings = RULES) -> dict[str, float]:
     """GPUs each team is entitled to."""
-    return {team: milli / 1000 for (team, _), milli in entitled(Plan(world), settings).items()}
+    return {team: milli / 1000 for (team, _), milli in Session(world, settings).entitlement.shares.items()}
 
 
 def test_each_gets_what_it_owns_as_far_as_it_wants_it() -> None:
@@ -222,8 +222,8 @@ def test_work_preempted_three_times_starts_again_only_within_its_teams_nominal_q
     assert moves(decisions) == []
     assert reasons(decisions) == {"w": Reason.FAIR_SHARE_EXCEEDED}
     assert messages(decisions)["w"] == (
-        "Was preempted 3 times and so starts only within what its team owns; it needs 1 GPU, team red holds 1 of the "
-        "1 it owns in gpu."
+        "Preempted 3 times, so it starts only within the quota of its team; it needs 1 GPU, and team red has 1 of its "
+        "quota of 1 in gpu allocated."
     )
     world = parse("node a 4 gpus   team red nominal 1   w red training 1 " + WORN + " pending")
     assert moves(schedule(world, RULES)) == [place("w", "a")]
@@ -274,13 +274,15 @@ def test_a_new_period_frees_the_team() -> None:
 
 @given(worlds(), st.sampled_from(["t0", "t1", "t2", "t3"]), st.integers(1, 4000))
 def test_what_all_may_give_is_what_each_may_give(world: Snapshot, team: str, need: int) -> None:
-    plan = Plan(world)
+    session = Session(world, RULES)
+    plan, entitlement = session.plan, session.entitlement
     if team not in plan.usage.tree.paths:
         return
     names = [name for name in plan.usage.tree.paths if name]
     for pool in plan.usage.tree.pools:
-        each = {other: spare(plan, RULES, team, other, pool, need) for other in names}
-        found = zip(above(plan, RULES, pool).names, spares(plan, RULES, team, pool, need).tolist(), strict=True)
+        each = {other: entitlement.spare(team, other, pool, need) for other in names}
+        amounts = entitlement.spares(team, pool, need).tolist()
+        found = zip(entitlement.above(pool).names, amounts, strict=True)
         assert {other: amount for other, amount in found if amount} == {
             other: amount for other, amount in each.items() if amount
         }

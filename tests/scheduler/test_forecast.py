@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.forecast import RunTime, age, expected_end, planned_total, run_time
-from scheduler.history import LEVELS, UNKNOWN, Run, at_levels, learn
-from scheduler.settings import Settings
-from scheduler.workload import Ask, Gang, Kind, Workload
+from scheduler.model.history import LEVELS, UNKNOWN, Run, at_levels, learn
+from scheduler.model.settings import Settings
+from scheduler.model.workload import Ask, Gang, Kind, Workload
+from scheduler.predict.run_times import RunTime, age, expected_end, planned_total, run_time
 
 JOB = Workload("j", "j", "red", Kind.TRAINING, Ask(gpus=2), Gang(2, 2, 2), started_at=1000.0)
 RULES = Settings()

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.decision import Place, Reason
-from scheduler.gang import Goal, find_places
-from scheduler.plan import Plan
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import NOW, Snapshot
-from scheduler.workload import Assignment, Phase, Workload
+from scheduler.cycle.schedule import schedule
+from scheduler.fit.gang import Goal, find_places
+from scheduler.model.decision import Place, Reason
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import NOW, Snapshot
+from scheduler.model.workload import Assignment, Phase, Workload
+from scheduler.state.plan import Plan
 from tests.worlds import messages, moves, parse, place, reasons
 
 RACKS = """

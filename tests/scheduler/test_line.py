@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.line import MOST_NUMBERS, PRIORITY, SEQ, SHAPE, TEXT, Line, shape_of
+from scheduler.state.pending import MOST_NUMBERS, PRIORITY, SEQ, SHAPE, TEXT, Line, shape_of
 from tests.worlds import parse
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.decision import Wait
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
-from scheduler.workload import Phase
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Wait
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import Phase
 from tests.strategies import worlds
 
 RULES = st.sampled_from([Settings(), Settings(overtaken_seconds=50.0, overtaken_waits=0.0)])  # who waits catches up

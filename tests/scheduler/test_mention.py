@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.explain import explain
-from scheduler.mention import MENTION, clipped, mention, mentioned, named
+from scheduler.explain.explanation import explain
+from scheduler.explain.suggestions import remedies
+from scheduler.model.mention import MENTION, clipped, mention, mentioned, named
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
 from scheduler.policies import POLICIES, decide, with_policy
-from scheduler.remedy import remedies
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
 from tests.strategies import worlds
 from tests.worlds import parse
 
@@ -26,12 +26,12 @@ CANARY = "canary"
 NAMES_READ = {
     ("elastic", "self.plan.inventory.nodes[node].name"): "a node's",
     ("gang", "inventory.nodes[node].name"): "a node's",
-    ("ladders", "level.name"): "a level's",
-    ("ladders", "o.name"): "a priority class's",
-    ("ladders", "topology.require.name"): "a level's",
+    ("candidates", "level.name"): "a level's",
+    ("candidates", "o.name"): "a priority class's",
+    ("candidates", "topology.require.name"): "a level's",
     ("ledger", "n.name"): "a node's",
     ("plan", "self.inventory.nodes[node].name"): "a node's",
-    ("quota", "team.name"): "a team's",
+    ("tree", "team.name"): "a team's",
     ("role_reasons", "role.name"): "of a role in the workload that is told",
     ("snapshot", "n.name"): "a node's",
     ("terms", "_level(inventory, workers, nodes).name"): "a level's",

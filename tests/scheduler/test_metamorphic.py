@@ -5,13 +5,12 @@ from dataclasses import replace
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from scheduler.decision import Decision, Evict, Place, Wait
-from scheduler.fairshare import entitled
-from scheduler.plan import Plan
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import Node, Snapshot
-from scheduler.workload import Ask, Kind, Phase, Workload
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Decision, Evict, Place, Wait
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Node, Snapshot
+from scheduler.model.workload import Ask, Kind, Phase, Workload
+from scheduler.state.session import Session
 from tests.strategies import worlds
 from tests.worlds import moves
 
@@ -62,8 +61,8 @@ def test_twice_as_much_of_everything_is_decided_alike(world: Snapshot) -> None:
     one world in fifteen is so, as decayed use makes the weights uneven.
     """
     small, large = _once_and_twice(world)
-    is_due = {key: 2 * milli for key, milli in entitled(Plan(small), RULES).items()}
-    assume(entitled(Plan(large), RULES) == is_due)
+    is_due = {key: 2 * milli for key, milli in Session(small, RULES).entitlement.shares.items()}
+    assume(Session(large, RULES).entitlement.shares == is_due)
     once, twice = schedule(small, RULES), schedule(large, RULES)
     assert moves(once) == moves(twice)
     assert codes(once) == codes(twice)
@@ -73,8 +72,8 @@ def test_twice_as_much_of_everything_is_decided_alike(world: Snapshot) -> None:
 @given(worlds())
 def test_twice_as_much_of_everything_entitles_to_twice_as_much_but_for_rounding(world: Snapshot) -> None:
     small, large = _once_and_twice(world)
-    twice = entitled(Plan(large), RULES)
-    for key, milli in entitled(Plan(small), RULES).items():
+    twice = Session(large, RULES).entitlement.shares
+    for key, milli in Session(small, RULES).entitlement.shares.items():
         assert abs(twice[key] - 2 * milli) <= 2 * len(world.teams)  # a thousandth for each team and division
 
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.decision import Wait
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
-from scheduler.workload import Gang
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Wait
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import Gang
 from tests.scheduler.oracle import Job, check_not_dominated, check_places, check_victims, exhaustive, moved_on, small
 
 RESERVING = Settings(ageing_seconds=1e9)

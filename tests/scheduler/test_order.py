@@ -1,8 +1,8 @@
 """Whose turn it is."""
 
-from scheduler.decision import Reason
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Reason
+from scheduler.model.settings import Settings
 from tests.worlds import messages, moves, parse, place, reasons
 
 FIVE_FOR_FOUR = """
@@ -83,7 +83,7 @@ def test_who_asks_the_same_waits_behind_the_first_by_name() -> None:
     """)
     decisions = schedule(world, Settings())
     assert reasons(decisions)["r2"] == Reason.BEHIND_HIGHER_PRIORITY
-    assert messages(decisions)["r2"] == "Is behind [[w:r1]], which asks the same."
+    assert messages(decisions)["r2"] == "Behind [[w:r1]] (same request)."
 
 
 def test_a_higher_priority_that_asks_the_same_is_not_held_behind_an_aged_one() -> None:
@@ -107,7 +107,7 @@ def test_what_an_eviction_frees_beyond_its_need_is_kept_for_the_first_in_line() 
     """)
     decisions = schedule(world, Settings())
     assert [f for f in moves(decisions) if f[0] == "place"] == [place("urgent", "a", after=("x",))]
-    assert messages(decisions)["late"] == "Is behind [[w:old]], which asks no more."
+    assert messages(decisions)["late"] == "Behind [[w:old]] (no larger request)."
     assert moves(schedule(world.after(decisions), Settings())) == [place("old", "a", after=("x",))]
 
 

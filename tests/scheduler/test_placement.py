@@ -2,10 +2,10 @@
 
 import pytest
 
-from scheduler.decision import Place, Reason
-from scheduler.schedule import schedule
-from scheduler.settings import Placement, Settings
-from scheduler.snapshot import Snapshot
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Place, Reason
+from scheduler.model.settings import Placement, Settings
+from scheduler.model.snapshot import Snapshot
 from tests.worlds import messages, moves, parse, place, reasons
 
 

@@ -2,14 +2,14 @@
 
 from hypothesis import given
 
-from scheduler import places
-from scheduler.decision import Evict
-from scheduler.explain import explain
-from scheduler.plan import Plan
+from scheduler.explain import places
+from scheduler.explain.explanation import explain
+from scheduler.model.decision import Evict
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import Phase
 from scheduler.policies import outcomes
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
-from scheduler.workload import Phase
+from scheduler.state.session import Session
 from tests.strategies import worlds
 from tests.worlds import parse
 
@@ -25,9 +25,9 @@ PIPELINE = """
 
 def test_what_waits_for_other_work_or_a_back_off_takes_no_place() -> None:
     world = parse(PIPELINE)
-    told = {w.id: position for position, w, _ in places.numbered(outcomes(Plan(world), Settings()))}
+    told = {w.id: position for position, w, _ in places.numbered(outcomes(Session(world, Settings())))}
     assert told == {"n1": 1, "n2": 2, "second": None, "third": None, "late": None}
-    assert places.length(Plan(world)) == 2
+    assert places.length(Session(world, Settings())) == 2
 
 
 def test_the_order_check_and_the_place_agree() -> None:
@@ -35,7 +35,7 @@ def test_the_order_check_and_the_place_agree() -> None:
     first, second = (explain(world, uid, Settings()) for uid in ("n1", "n2"))
     order = next(check.message for check in first.checks if check.name == "Order")
     assert (first.position, first.in_queue) == (1, 2)
-    assert order == "0 claimants go first, 0 of them of team red."
+    assert order == "0 ahead of it in the queue, 0 of them of team red."
     assert (second.position, second.in_queue) == (2, 2)
     assert explain(world, "third", Settings()).position is None
 
@@ -43,16 +43,19 @@ def test_the_order_check_and_the_place_agree() -> None:
 @given(worlds())
 def test_places_are_the_numbers_from_one_to_the_length_of_the_queue(world: Snapshot) -> None:
     settings = Settings(most_changes=10_000)
-    plan = Plan(world)
+    session = Session(world, settings)
+    plan = session.plan
     waited = set(plan.ledger.waiting)
-    told = list(places.numbered(outcomes(plan, settings)))
+    told = list(places.numbered(outcomes(session)))
     leaving = {d.workload for d in plan.decisions if isinstance(d, Evict)}
     without_turn = (waited & leaving) - {workload.id for _, workload, _ in told}
-    turns = places.length(Plan(world)) - len(without_turn)
+    turns = places.length(Session(world, settings)) - len(without_turn)
     assert [place for place, _, _ in told if place is not None] == list(range(1, turns + 1))
     for place, workload, _ in told:
         if workload.phase is Phase.QUEUED:
             found = explain(world, workload.id, settings)
-            assert (found.position, found.in_queue) == (place, places.length(Plan(world)))
-            order = [check.message for check in found.checks if check.name == "Order" and "go first" in check.message]
-            assert all(text.startswith(f"{(place or 0) - 1} claimants") for text in order)
+            assert (found.position, found.in_queue) == (place, places.length(Session(world, settings)))
+            order = [
+                check.message for check in found.checks if check.name == "Order" and "ahead of it" in check.message
+            ]
+            assert all(text.startswith(f"{(place or 0) - 1} ahead of it") for text in order)

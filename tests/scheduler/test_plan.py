@@ -1,11 +1,11 @@
 """The plan: what is free now, what later, and how tentative decisions are undone."""
 
-from scheduler.decision import Evict, EvictReason, Place
-from scheduler.plan import Plan
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import COMPUTE, LATER, NOW
-from scheduler.workload import Assignment
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Evict, EvictReason, Place
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import COMPUTE, LATER, NOW
+from scheduler.model.workload import Assignment
+from scheduler.state.plan import Plan
 from tests.worlds import moves, parse, place
 
 

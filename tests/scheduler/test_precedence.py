@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.ordering import within_team
-from scheduler.precedence import BUCKET, buckets
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
+from scheduler.cycle.ordering import within_team
+from scheduler.cycle.precedence import BUCKET, buckets
+from scheduler.cycle.schedule import schedule
+from scheduler.model.settings import Settings
 from tests.worlds import moves, parse, place
 
 RULES = Settings()

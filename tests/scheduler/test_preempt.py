@@ -3,11 +3,10 @@
 import pytest
 
 from scheduler.actions.preempt import preempt
-from scheduler.decision import Evict, EvictReason, Reason
-from scheduler.evictable import Evictable
-from scheduler.plan import Plan
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Evict, EvictReason, Reason
+from scheduler.model.settings import Settings
+from scheduler.state.session import Session
 from tests.worlds import evict, facts, moves, parse, place, reasons
 
 PREEMPTED = EvictReason.PREEMPTED
@@ -101,9 +100,9 @@ def test_a_search_tries_few_more_victims_than_have_to_leave(gpus: int, most: int
     small = [f"x{i} red training 1 running a started 90000" for i in range(64)]
     lines = ["node a 64 gpus   team red nominal 64", *small, f"high red training {gpus} priority 100 pending"]
     world = parse("\n".join(lines))
-    plan = Plan(world)
-    assert preempt(plan, world.workloads["high"], Evictable(plan, Settings()), Settings())
-    assert plan.swaps <= 2 * (2 * most + gpus) + gpus + 1
+    session = Session(world, Settings())
+    assert preempt(session, world.workloads["high"])
+    assert session.plan.swaps <= 2 * (2 * most + gpus) + gpus + 1
 
 
 def test_two_claimants_do_not_share_a_victim() -> None:

@@ -6,17 +6,18 @@ from itertools import combinations
 import numpy as np
 from hypothesis import HealthCheck, event, given, settings
 
-from scheduler.claim import find
-from scheduler.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
-from scheduler.moving import keep
-from scheduler.ordering import asks_no_more, within_team
-from scheduler.plan import Plan
-from scheduler.quota import Tree, Usage
-from scheduler.quota import held as holds
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import LATER, NOW, Snapshot, applied
-from scheduler.workload import ACTIVE, Kind, Level, Phase
+from scheduler.cycle.ordering import asks_no_more, within_team
+from scheduler.cycle.schedule import schedule
+from scheduler.fit.claim import find
+from scheduler.model.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import LATER, NOW, Snapshot, applied
+from scheduler.model.workload import ACTIVE, Kind, Level, Phase
+from scheduler.preemption.moving import keep
+from scheduler.quota.tree import Tree, Usage
+from scheduler.quota.tree import held as holds
+from scheduler.state.plan import Plan
+from scheduler.state.session import Session
 from tests.strategies import worlds
 
 RULES = Settings()
@@ -213,7 +214,8 @@ def test_no_set_of_victims_could_be_smaller(world: Snapshot) -> None:
     """Brute force: on the plan as it was at the claimant's turn, no proper subset of its victims suffices."""
     decisions = schedule(world, RULES)
     moves = [d for d in decisions if isinstance(d, Place | Evict | Shrink)]
-    plan = Plan(world)
+    session = Session(world, RULES)
+    plan = session.plan
     for position, decision in enumerate(moves):
         claimant = world.workloads[decision.workload]
         if not isinstance(decision, Place) or claimant.phase == Phase.RUNNING and claimant.kind is Kind.TRAINING:
@@ -228,13 +230,13 @@ def test_no_set_of_victims_could_be_smaller(world: Snapshot) -> None:
             for chosen in combinations(parts, size):
                 mark = plan.mark()
                 _leave(plan, world, chosen)
-                assert find(plan, claimant, LATER, is_owed) is None, (claimant.id, chosen)
+                assert find(session, claimant, LATER, is_owed) is None, (claimant.id, chosen)
                 plan.rollback(mark)
         _leave(plan, world, parts)
         plan.place(claimant, decision.workers, decision.after)
         for evicted in evicts:
             if evicted.reason is EvictReason.CONSOLIDATED:
-                assert keep(plan, plan.workload(evicted.workload))
+                assert keep(session, plan.workload(evicted.workload))
 
 
 def _leave(plan: Plan, world: Snapshot, parts: Sequence[tuple[Evict | Shrink, int]]) -> None:
@@ -290,12 +292,13 @@ def _columns_are_those_built_from_scratch(before: Snapshot, decisions: tuple[Dec
 @some
 @given(worlds())
 def test_a_plan_rolled_back_is_the_plan_before(world: Snapshot) -> None:
-    plan, fresh = Plan(world), Plan(world)
+    session, fresh = Session(world, RULES), Plan(world)
+    plan = session.plan
     for workload in list(world.workloads.values()):
         if workload.phase in ACTIVE:
             plan.evict(workload, EvictReason.PREEMPTED, "x")
     for workload in plan.waiting:
-        places = find(plan, workload, LATER)
+        places = find(session, workload, LATER)
         if places is not None and plan.workload(workload.id) is workload:
             plan.place(workload, places, plan.leaving)
     plan.rollback(0)

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from scheduler.decision import Reason
-from scheduler.plan import Plan
-from scheduler.quota import ENDLESS, held
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import LATER, NOW
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Reason
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import LATER, NOW
+from scheduler.quota.tree import ENDLESS, held
+from scheduler.state.plan import Plan
 from tests.worlds import facts, messages, moves, parse, place, reasons
 
 
@@ -34,7 +34,7 @@ def test_the_borrowing_limit_holds() -> None:
     decisions = schedule(world, Settings())
     assert moves(decisions) == [place("r3", "a")]
     assert reasons(decisions) == {"r2": Reason.WAITING_FOR_QUOTA}
-    assert messages(decisions)["r2"] == "Needs 2 GPUs; team red holds 1 of the 2 it may hold in gpu."
+    assert messages(decisions)["r2"] == "Needs 2 GPUs; team red has 1 of at most 2 allocated in gpu."
 
 
 def test_what_an_owner_keeps_back_is_not_borrowed() -> None:
@@ -75,7 +75,7 @@ def test_a_parents_limit_binds_its_teams_together() -> None:
     decisions = schedule(world, Settings())
     # vision may have its 2 back, but nlp's gang of 3 would fall below nlp's own 2.
     assert reasons(decisions) == {"v1": Reason.OVER_LIMIT}
-    assert "team research, of which vision is a part, holds 3 of the 4" in messages(decisions)["v1"]
+    assert "team research, of which vision is a part, has 3 of at most 4" in messages(decisions)["v1"]
 
 
 def test_a_team_without_quota_shares_its_parents() -> None:
@@ -110,7 +110,7 @@ def test_work_that_may_not_be_preempted_stays_within_nominal() -> None:
     assert moves(decisions) == [place("r3", "a")]
     assert reasons(decisions) == {"r2": Reason.NON_PREEMPTIBLE_OVER_QUOTA}
     assert messages(decisions)["r2"] == (
-        "Needs 1 GPU that may not be preempted; team red holds 2 such of the 2 it owns in gpu."
+        "Needs 1 GPU that may not be preempted; team red has 2 such allocated, its quota in gpu is 2."
     )
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler.decision import Reason, Wait
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Reason, Wait
+from scheduler.model.settings import Settings
 from tests.worlds import messages, moves, parse, place, reasons
 
 BASE = "team red nominal 8\n"
@@ -21,7 +21,7 @@ WORLDS = {
     ),
     Reason.BACKOFF_AFTER_FAILURE: (
         "at 1000\nnode a 4 gpus\nw red training 1 notbefore 5025 pending",
-        "Failed; tried again at 01:23:45 cluster time.",
+        "Failed; retry at 01:23:45 cluster time.",
     ),
     Reason.BUDGET_EXHAUSTED: (
         "node a 4 gpus\nbudget red month 100 120 200000\nw red training 1 pending",
@@ -38,43 +38,42 @@ WORLDS = {
     ),
     Reason.WAITING_FOR_NODES: (
         "node a 4 gpus down\nw red training 1 pending",
-        "Needs 1 worker; the nodes that are ready and take work could hold 0. "
-        "Others are down, cordoned or have lost GPUs.",
+        "Needs 1 worker; the ready and schedulable nodes could hold 0. Others are down, cordoned or have lost GPUs.",
     ),
     Reason.EXCEEDS_MAX_QUOTA: (
         "node a 8 gpus\nteam blue nominal 1 borrowing 1\nw blue training 3 pending",
-        "Needs 3 GPUs; team blue may hold at most 2 in gpu.",
+        "Needs 3 GPUs; team blue may use at most 2 in gpu.",
     ),
     Reason.BEHIND_HIGHER_PRIORITY: (
         "node a 1 gpus\nx red training 1 running a\nv red training 1 pending\nw red training 1 pending",
-        "Is behind [[w:v]], which asks the same.",
+        "Behind [[w:v]] (same request).",
     ),
     Reason.WAITING_FOR_PREEMPTED_WORKLOADS: (
         "node a 1 gpus\nx red training 1 leaving a\nw red training 1 reserved a:0 after x",
-        "Has its place; waits for [[w:x]] to leave it.",
+        "Its place is reserved; it waits for [[w:x]] to leave.",
     ),
     Reason.NON_PREEMPTIBLE_OVER_QUOTA: (
         "node a 8 gpus\nteam blue nominal 1\nw blue training 2 firm pending",
-        "Needs 2 GPUs that may not be preempted; team blue holds 0 such of the 1 it owns in gpu.",
+        "Needs 2 GPUs that may not be preempted; team blue has 0 such allocated, its quota in gpu is 1.",
     ),
     Reason.WAITING_FOR_QUOTA: (
         "node a 8 gpus\nteam blue nominal 1 borrowing 1\nx blue training 1 running a\nw blue training 2 pending",
-        "Needs 2 GPUs; team blue holds 1 of the 2 it may hold in gpu.",
+        "Needs 2 GPUs; team blue has 1 of at most 2 allocated in gpu.",
     ),
     Reason.FAIR_SHARE_EXCEEDED: (
         "node a 10 gpus\nteam blue nominal 2\n"
         "x red training 8 running a\ny blue training 2 running a\nw blue training 1 pending",
-        "Needs 1 GPU; team blue holds 2, owns 2 in gpu, and nobody lends more now.",
+        "Needs 1 GPU; team blue has 2 allocated, its quota in gpu is 2, and no team has idle quota to lend.",
     ),
     Reason.OVER_LIMIT: (
         "node a 10 gpus\nteam org nominal 2 borrowing 0\nteam blue parent org\n"
         "x blue training 1 running a\nw blue training 2 pending",
-        "Needs 2 GPUs; team org, of which blue is a part, holds 1 of the 2 it may hold in gpu.",
+        "Needs 2 GPUs; team org, of which blue is a part, has 1 of at most 2 allocated in gpu.",
     ),
     Reason.RESERVED_FOR_LARGER_JOB: (
         "node a 4 gpus\nx red training 3 leaving a:0,1,2\n"
         "big red training 4 reserved a:0,1,2,3 after x\nw red training 1 pending",
-        "Would fit, but the room is kept for [[w:big]].",
+        "Would fit, but the room is reserved for [[w:big]].",
     ),
     Reason.TOPOLOGY_PLACEMENT_FAILED: (
         "node a 2 gpus rack r1\nnode b 2 gpus rack r2\nw red training 1 x 3 require rack pending",
@@ -86,7 +85,7 @@ WORLDS = {
     ),
     Reason.FRAGMENTED: (
         "node a,b 4 gpus\nx red training 2 running a\ny red training 1 running b\nw red training 4 pending",
-        "Needs 4 GPUs on one node; the best node has 3 free, 5 are free in all.",
+        "Needs 4 GPUs on one node; the best node has 3 free, 5 are free in total.",
     ),
     Reason.WAITING_FOR_CAPACITY: (
         "node a 4 gpus\nx red training 3 running a\nw red training 2 pending",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler.decision import Evict, EvictReason, Reason
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Evict, EvictReason, Reason
+from scheduler.model.settings import Settings
 from tests.worlds import evict, facts, messages, moves, parse, place, reasons
 
 RECLAIMED = EvictReason.RECLAIMED

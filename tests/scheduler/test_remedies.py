@@ -3,14 +3,14 @@
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
-from scheduler.change import Change, ChangeKind, Choice, PriorityOffer, asking, changed
-from scheduler.decision import Place, Reason
+from scheduler.cycle.schedule import schedule
+from scheduler.explain.change import Change, ChangeKind, Choice, PriorityOffer, asking, changed
+from scheduler.explain.dry_run import Trials, may_wait
+from scheduler.explain.suggestions import GATES, Remedy, confirmed, remedies, untold
+from scheduler.model.decision import Place, Reason
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
 from scheduler.policies import POLICIES
-from scheduler.remedy import GATES, Remedy, confirmed, remedies, untold
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
-from scheduler.trial import Trials, may_wait
 from tests.strategies import worlds
 from tests.worlds import parse
 
@@ -23,7 +23,7 @@ CASES = {
     "fewer workers": (
         "node a 4 gpus   team red nominal 8   x red training 1 firm running a   w red training 1 x 5 pending",
         K.WORKERS,
-        "Ask 3 workers instead of 5.",
+        "Request 3 workers instead of 5.",
     ),
     "a lower minimum of an elastic gang": (
         "node a 4 gpus   team red nominal 8   x red training 2 firm running a   w red training 1 x 3..4 pending",
@@ -34,34 +34,34 @@ CASES = {
         "node a,b 4 gpus   team red nominal 8   x red training 2 firm running a   y red training 1 firm running b\n"
         "w red training 4 pending",
         K.GPUS,
-        "Ask 3 GPUs instead of 4 for each worker.",
+        "Request 3 GPUs instead of 4 for each worker.",
     ),
     "a smaller share": (
         "node a 1 gpus   team red nominal 8   x red notebook share 0.63 firm running a\n"
         "w red training share 0.5 pending",
         K.SHARE,
-        "Ask 0.37 of a GPU instead of 0.5 for each worker.",
+        "Request 0.37 of a GPU instead of 0.5 for each worker.",
     ),
     "less GPU memory": (
         "node a 1 gpus memory 16000   team red nominal 8   w red training 1 gpumem 20000 pending",
         K.GPU_MEMORY,
-        "Ask 15872 MiB of GPU memory instead of 20000 for each worker.",
+        "Request 15872 MiB of GPU memory instead of 20000 for each worker.",
     ),
     "fewer cores": (
         "node a 1 gpus cpu 8   team red nominal 8   w red training 1 cpu 10 pending",
         K.CPU,
-        "Ask 8 cores instead of 10 for each worker.",
+        "Request 8 cores instead of 10 for each worker.",
     ),
     "less memory": (
         "node a 1 gpus ram 5000   team red nominal 8   w red training 1 ram 6000 pending",
         K.MEMORY,
-        "Ask 4096 MiB of memory instead of 6000 for each worker.",
+        "Request 4096 MiB of memory instead of 6000 for each worker.",
     ),
     "another GPU model": (
         "node a 1 gpus model t4   node b 1 gpus model l4 memory 8000   team red nominal 8\n"
         "w red training 1 models h100 pending",
         K.MODEL,
-        "Allow l4 beside h100.",
+        "Allow l4 in addition to h100.",
     ),
     "a looser level": (
         "node a,b 1 gpus rack r zone z   team red nominal 8   w red training 1 x 2 require node pending",
@@ -219,7 +219,7 @@ def test_a_policy_tells_changes_or_says_that_it_does_not(policy: str) -> None:
     why = untold(rules, Reason.WAITING_FOR_CAPACITY)
     assert bool(remedies(world, "w", rules)) == (policy == "weft")
     assert f"and {policy} is in use" in why or policy == "weft"
-    assert all("neither room nor quota" in untold(rules, gate) for gate in GATES)  # whatever the policy
+    assert all("Neither capacity nor quota" in untold(rules, gate) for gate in GATES)  # whatever the policy
     assert untold(rules, None) == ""
 
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from controlplane.invariants.footprint import Footprints, recount
-from scheduler.decision import Place, Reason, Shrink
-from scheduler.explain import explain
-from scheduler.line import shape_of
-from scheduler.ordering import asks_no_more
-from scheduler.plan import Plan
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import LATER, Snapshot
-from scheduler.workload import Ask, Role
+from scheduler.cycle.ordering import asks_no_more
+from scheduler.cycle.schedule import schedule
+from scheduler.explain.explanation import explain
+from scheduler.model.decision import Place, Reason, Shrink
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import LATER, Snapshot
+from scheduler.model.workload import Ask, Role
+from scheduler.state.pending import shape_of
+from scheduler.state.plan import Plan
 from tests.worlds import facts, messages, moves, parse, place, reasons
 
 RULES = Settings()
@@ -108,7 +108,7 @@ def test_roles_whose_models_differ_are_told_so() -> None:
         j red training 1 models t4 role chief/gpus=1/models=h100 pending
     """)
     assert reasons(schedule(world, RULES)) == {"j": Reason.NO_MATCHING_FLAVOR}
-    assert "no model that is here may be used by all of them" in messages(schedule(world, RULES))["j"]
+    assert "no model in the cluster is allowed for all of them" in messages(schedule(world, RULES))["j"]
 
 
 @pytest.mark.parametrize("level", ["rack", "node"])

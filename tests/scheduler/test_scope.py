@@ -7,19 +7,19 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from scheduler.decision import Decision, Evict, Place, Shrink, Wait
-from scheduler.ends import Ends
-from scheduler.evictable import Evictable
-from scheduler.history import LEVELS, History
-from scheduler.ledger import END, Ledger, ledger_of, under_quotas
-from scheduler.line import ATTAINED, CLASS_OF, FAILURES, NEED, PRIORITY, REASON, SEQ, SHAPE, TEAM
-from scheduler.plan import Plan
-from scheduler.schedule import decide, schedule
-from scheduler.scope import News, Scope, news
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
-from scheduler.team import Quota
-from scheduler.workload import Gang, Kind, Phase, Workload
+from scheduler.backfill.expected_ends import Ends
+from scheduler.cycle.schedule import decide, schedule
+from scheduler.model.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.model.history import LEVELS, History
+from scheduler.model.partial_cycle import News, Scope, news
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.team import Quota
+from scheduler.model.workload import Gang, Kind, Phase, Workload
+from scheduler.state.ledger import Ledger, Ledgers
+from scheduler.state.memo import Memo
+from scheduler.state.pending import ATTAINED, CLASS_OF, FAILURES, NEED, PRIORITY, REASON, SEQ, SHAPE, TEAM
+from scheduler.state.session import Session
 from tests.scheduler.oracle import moved_on
 from tests.strategies import worlds
 from tests.worlds import moves, parse, place
@@ -48,7 +48,7 @@ def counted(ledger: Ledger) -> tuple[object, ...]:
     for slot, workload in enumerate(ledger.slots):
         if workload is not None:
             devices, hosts = (sorted(r[r[:, 0] == slot][:, 1:].tolist()) for r in ledger.rows)
-            values = [*ledger.ints[slot].tolist(), *ledger.times[slot][:END].tolist(), *ledger.flags[slot].tolist()]
+            values = [*ledger.ints[slot].tolist(), *ledger.times[slot].tolist(), *ledger.flags[slot].tolist()]
             del values[4]  # which number a team has
             rows.append((workload.id, values, devices, hosts))
     named = (
@@ -85,9 +85,10 @@ def counted(ledger: Ledger) -> tuple[object, ...]:
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(worlds(), st.integers(2, 5), st.sampled_from([1.0, 61.0, 700.0, 90_000.0]))
 def test_ends_that_are_remembered_are_those_worked_out_anew(world: Snapshot, rounds: int, seconds: float) -> None:
+    memo = Memo()
     for number in range(rounds):
-        world = moved_on(world.after(schedule(world, RULES)), seconds)
-        kept, anew = Ends(Plan(world), RULES), Ends(Plan(afresh(world)), RULES)
+        world = moved_on(world.after(schedule(world, RULES, memo)), seconds)
+        kept, anew = Ends(Session(world, RULES, memo)), Ends(Session(afresh(world), RULES))
         assert kept.times == anew.times
         for time in kept.times:
             assert {w.id for w in kept.by(time)} == {w.id for w in anew.by(time)}
@@ -99,10 +100,11 @@ def test_ends_that_are_remembered_are_those_worked_out_anew(world: Snapshot, rou
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(worlds(), st.integers(1, 4))
 def test_a_ledger_kept_by_difference_is_the_one_counted_anew(world: Snapshot, rounds: int) -> None:
-    ledger_of(world)
+    ledgers = Ledgers()
+    ledgers.of(world)
     for _ in range(rounds):
         world = moved_on(world.after(schedule(world, RULES)), 61.0)
-        assert counted(ledger_of(world)) == counted(Ledger(afresh(world)))
+        assert counted(ledgers.of(world)) == counted(Ledger(afresh(world)))
         ended = [w.id for w in world.workloads.values() if w.phase is Phase.RUNNING][:2]
         world = world.replace(gone=ended)
 
@@ -113,27 +115,34 @@ def test_a_ledger_under_other_quotas_is_the_one_counted_anew(world: Snapshot, no
     quotas = tuple(replace(q, nominal=nominal, borrowing=None) for q in world.quotas)
     if is_new_pool:  # pools are told apart by numbers, which are others then
         quotas += (Quota("t1", "a-pool-without-nodes", nominal),)
-    before = counted(ledger_of(world))
-    other = under_quotas(world, quotas)
-    assert counted(ledger_of(other)) == counted(Ledger(afresh(other)))
-    assert repr(schedule(other, RULES)) == repr(schedule(afresh(other), RULES))
-    assert counted(ledger_of(world)) == before
+    memo, other = Memo(), replace(world, quotas=quotas)
+    first = memo.ledgers.of(world)
+    before = counted(first)
+    assert counted(memo.fork().ledgers.of(other)) == counted(Ledger(afresh(other)))
+    assert repr(schedule(other, RULES, memo)) == repr(schedule(afresh(other), RULES))
+    assert counted(first) == before
+    assert counted(memo.ledgers.of(world)) == before
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(worlds())
-def test_the_same_world_gives_the_same_decisions_however_it_came_about(world: Snapshot) -> None:
-    for _ in range(3):
-        decisions = schedule(world, RULES)
+def test_with_what_rounds_before_left_a_round_decides_what_it_decides_without(world: Snapshot) -> None:
+    memo = Memo()
+    for number in range(4):
+        decisions = schedule(world, RULES, memo)
+        assert decisions == schedule(world, RULES)
         assert decisions == schedule(afresh(world), RULES)
         world = moved_on(world.after(decisions), 61.0)
+        if number == 1:
+            world = replace(world, history=OTHER_HISTORY, quotas=world.quotas[::-1])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(worlds())
 def test_candidates_for_leaving_are_in_the_same_order_however_they_were_counted(world: Snapshot) -> None:
-    world = moved_on(world.after(schedule(world, RULES)), 61.0)
-    one, other = (Evictable(Plan(w), RULES) for w in (world, afresh(world)))
+    memo = Memo()
+    world = moved_on(world.after(schedule(world, RULES, memo)), 61.0)
+    one, other = Session(world, RULES, memo).evictable, Session(afresh(world), RULES).evictable
     assert [w.id for w in one.workloads] == [w.id for w in other.workloads]
     assert np.array_equal(one.costs, other.costs)
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from scheduler.decision import EvictReason, Place, Reason
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import LATER, NOW
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import EvictReason, Place, Reason
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import LATER, NOW
 from tests.worlds import evict, facts, moves, parse, place, reasons
 
 

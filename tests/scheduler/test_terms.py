@@ -1,8 +1,8 @@
 """Decisions carry the figures that they went by."""
 
-from scheduler.decision import Evict, Place
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Evict, Place
+from scheduler.model.settings import Settings
 from tests.worlds import parse
 
 

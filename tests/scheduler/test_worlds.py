@@ -3,9 +3,9 @@
 import pytest
 
 from gpushare.gpu import Share
-from scheduler.decision import Evict, EvictReason, Place, Reason, Shrink, Wait
-from scheduler.team import Quota, Team
-from scheduler.workload import Gang, Kind, Level, Phase
+from scheduler.model.decision import Evict, EvictReason, Place, Reason, Shrink, Wait
+from scheduler.model.team import Quota, Team
+from scheduler.model.workload import Gang, Kind, Level, Phase
 from tests.worlds import evict, facts, parse, place, wait
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.simulator.presets import PresetError
+from controlplane.simulator.worlds.presets import PresetError
 from controlplane.testbed.nodes import fleet, manifest, of_openb
 
 

@@ -3,7 +3,7 @@
 from rest_framework import serializers as s
 
 from controlplane.api.serializers.workloads import Answer, Page
-from controlplane.queries import access, accounts
+from controlplane.queries.accounts import access, accounts
 
 ROLES, SCOPES, SOURCES = ([str(value) for value in one.values] for one in (access.Role, access.Scope, accounts.Source))
 
@@ -47,7 +47,7 @@ class TeamRole(Answer):
 
 
 class Me(Answer):
-    """Who asks."""
+    """The user of the request."""
 
     username = s.CharField()
     name = s.CharField(allow_blank=True)
@@ -78,7 +78,7 @@ class ServiceAccount(Answer):
     """A team's account for CI."""
 
     id = s.IntegerField()
-    username = s.CharField(help_text="TEAM/NAME: whom events name.")
+    username = s.CharField(help_text="TEAM/NAME: its name in events.")
     name = s.CharField()
     team = s.CharField()
     role = s.ChoiceField(ROLES, allow_null=True)
@@ -91,7 +91,7 @@ class ServiceAccountList(Page):
 
 
 class GroupMapping(Answer):
-    """Whoever is in the group has the role in the team, from the next sign-in on."""
+    """A user in the group has the role in the team, from the next sign-in on."""
 
     id = s.IntegerField()
     group = s.CharField()

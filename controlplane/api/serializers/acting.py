@@ -8,8 +8,8 @@ from uuid import UUID
 from rest_framework import serializers as s
 
 from controlplane.api.refusals import Faulty
-from controlplane.services.bulkactions import MOST, PRIORITY, VERBS
-from controlplane.shapes import BAD, REQUIRED, Choice, Faults, Field, Items, Record, Schema, Text
+from controlplane.jobspec.shapes import BAD, REQUIRED, Choice, Faults, Field, Items, Record, Schema, Text
+from controlplane.services.workloads.bulkactions import MOST, PRIORITY, VERBS
 
 UID = Text(36, r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "Give the uid of a workload.")
 CLASS = "priority_class"

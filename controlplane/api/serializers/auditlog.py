@@ -3,7 +3,7 @@
 from rest_framework import serializers as s
 
 from controlplane.api.serializers.workloads import Answer, Page
-from controlplane.queries.auditlog import OUTCOMES
+from controlplane.queries.audit.auditlog import OUTCOMES
 
 
 class AuditEntry(Answer):

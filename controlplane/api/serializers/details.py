@@ -31,7 +31,7 @@ class DecisionPage(Page):
 
 
 class Eta(Answer):
-    """When a workload is expected to start and to end; null for what nobody can say."""
+    """When a workload is expected to start and to end; null where it cannot be predicted."""
 
     uid = s.UUIDField()
     phase = s.ChoiceField(PHASES)
@@ -147,7 +147,9 @@ class Objective(Answer):
     over = s.IntegerField(help_text="Requests in the window that missed the objective.")
     attainment = s.FloatField(allow_null=True)
     budget_left = s.FloatField(allow_null=True, help_text="Part of the error budget that is left; below 0: violated.")
-    burn_rate = s.FloatField(allow_null=True, help_text="Of the last hour; 1 uses the budget up by the window's end.")
+    burn_rate = s.FloatField(
+        allow_null=True, help_text="Burn rate of the last hour; 1 = on target: the budget lasts to the window's end."
+    )
     standing = s.ChoiceField([one.value for one in Standing])
     p95_seconds = s.FloatField(allow_null=True)
     requests_per_second = s.FloatField(allow_null=True)

@@ -3,7 +3,7 @@
 from rest_framework import serializers as s
 
 from controlplane.api.serializers.workloads import Answer, Page
-from controlplane.queries.notices import FORMATS, LABELS, MATTERS
+from controlplane.queries.notifications.notices import FORMATS, LABELS, MATTERS
 
 _MATTERS = [value for value, _ in MATTERS]
 

@@ -6,8 +6,8 @@ from rest_framework import serializers as s
 
 from controlplane.api.serializers.accounts import Member
 from controlplane.api.serializers.workloads import Answer, Page
+from controlplane.domain.periods import Period
 from controlplane.lifecycle.draining import Fate
-from controlplane.periods import Period
 
 
 class Quota(Answer):
@@ -35,7 +35,7 @@ class QuotaList(Page):
 
 
 class TeamShare(Answer):
-    """How one team stands in one pool now, milli-GPU: owned, entitled to, held, and held lately (decayed use)."""
+    """How one team stands in one pool now, milli-GPU: nominal quota, entitlement, allocation, and recent usage."""
 
     team = s.CharField()
     pool = s.CharField()
@@ -143,7 +143,7 @@ class Tenant(Answer):
 
 
 class Gpu(Answer):
-    """One device: who holds it, and its last measured use (null = not known)."""
+    """One device: which workloads have it, and its last measured use (null = not known)."""
 
     index = s.IntegerField()
     healthy = s.BooleanField()
@@ -215,7 +215,7 @@ class Usage(Answer):
     rows = UsageRow(many=True)
 
     def get_fields(self) -> dict[str, Any]:
-        """Add the two fields whose names are words of Python."""
+        """Add the two fields that are named like keywords of Python."""
         return {**super().get_fields(), "from": s.DateTimeField(), "to": s.DateTimeField()}
 
 

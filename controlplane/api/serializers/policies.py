@@ -96,13 +96,13 @@ class SimulationFigures(Answer):
     held_gpu_hours = s.FloatField()
     used_gpu_hours = s.FloatField()
     utilisation_percent = s.FloatField()
-    requests = s.FloatField(allow_null=True, help_text="To services whose traffic is known; null: of none it is.")
+    requests = s.FloatField(allow_null=True, help_text="To services with known traffic; null: of none it is known.")
     late_percent = s.FloatField(allow_null=True, help_text="Of them: over the objective, failed or refused.")
     p95_seconds = s.FloatField(allow_null=True, help_text="Of the service that is worst against its objective.")
 
 
 class SimulationTeam(Answer):
-    """One team's figures (`all`: everybody's) before, after, and the difference."""
+    """One team's figures (`all`: of all teams) before, after, and the difference."""
 
     team = s.CharField()
     before = SimulationFigures()

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from controlplane.shapes import REQUIRED, Choice, Faults, Field, Record, Schema, Text
-from scheduler.change import ChangeKind
+from controlplane.jobspec.shapes import REQUIRED, Choice, Faults, Field, Record, Schema, Text
+from scheduler.explain.change import ChangeKind
 
 
 class _Figure:

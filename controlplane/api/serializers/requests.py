@@ -8,16 +8,14 @@ from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.plumbing import ResolvedComponent
 from rest_framework import serializers as s
 
-from controlplane import jobfile, spec
 from controlplane.api.refusals import Faulty
 from controlplane.api.serializers import acting, telling
 from controlplane.api.serializers.remedybody import REMEDY
-from controlplane.policyfields import PARTS, known_fields
-from controlplane.quantities import seconds
-from controlplane.queries import access, lab
-from controlplane.quotavalues import QUOTA_FIELDS
-from controlplane.services import savedviews, templates
-from controlplane.shapes import (
+from controlplane.domain.policyfields import PARTS, known_fields
+from controlplane.domain.quotavalues import QUOTA_FIELDS
+from controlplane.jobspec import jobfile, spec
+from controlplane.jobspec.quantities import seconds
+from controlplane.jobspec.shapes import (
     BAD,
     REQUIRED,
     Choice,
@@ -31,9 +29,13 @@ from controlplane.shapes import (
     Text,
     Whole,
 )
-from scheduler.change import ChangeKind
-from scheduler.change import Choice as Named
-from scheduler.workload import Kind
+from controlplane.queries.accounts import access
+from controlplane.queries.scheduling import lab
+from controlplane.services.accounts import savedviews
+from controlplane.services.workloads import templates
+from scheduler.explain.change import ChangeKind
+from scheduler.explain.change import Choice as Named
+from scheduler.model.workload import Kind
 
 YEAR = 365 * 86_400.0
 ONE_LINE = r"[^\x00-\x1f\x7f]+"
@@ -59,7 +61,7 @@ LOGIN = Record(
         Field("username", Text(150, ONE_LINE), "The user's name.", REQUIRED),
         Field("password", Text(1024), "The user's password.", REQUIRED),
         Field("name", Text(80, ONE_LINE), "What the token is for.", "cli"),
-        Field("code", Text(16, ONE_LINE), "Of the authenticator app, for those who sign in in two steps."),
+        Field("code", Text(16, ONE_LINE), "From the authenticator app, for users with two-factor authentication."),
     )
 )
 TOKEN = Record(
@@ -115,8 +117,13 @@ _JOB = Field("job", Document(dict), "Fields of a job file, without name and team
 _ABOUT = Field("about", templates.ABOUT, "What it is for, in one line.", "")
 TEMPLATE = Record(
     (
-        Field("name", templates.NAME, "What one chooses it by.", REQUIRED),
-        Field("team", jobfile.TEAM, "Whose it is; without it everybody's, which only platform admins may save.", None),
+        Field("name", templates.NAME, "The name in the list.", REQUIRED),
+        Field(
+            "team",
+            jobfile.TEAM,
+            "The team that owns it; without it, it is for all teams, and only platform admins may save it.",
+            None,
+        ),
         _ABOUT,
         _JOB,
     )
@@ -124,7 +131,7 @@ TEMPLATE = Record(
 TEMPLATE_CHANGES = Record((_ABOUT, _JOB))
 SAVED_VIEW = Record(
     (
-        Field("name", savedviews.NAME, "What it is called.", REQUIRED),
+        Field("name", savedviews.NAME, "Its name.", REQUIRED),
         Field("query", Text(2000, may_be_empty=True), "As in the page's address: phase=waiting&sort=-priority", ""),
     )
 )
@@ -246,7 +253,7 @@ class BudgetRequest(s.Serializer[object]):
 
 
 class PolicyRequest(s.Serializer[object]):
-    """Settings of a new version; what is left out stays as in force."""
+    """Settings of a new version; what is left out stays as it is."""
 
 
 class RemedyRequest(s.Serializer[object]):

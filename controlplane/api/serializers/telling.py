@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from rest_framework import serializers as s
 
-from controlplane import jobfile
-from controlplane.queries.notices import FORMATS, MATTERS
-from controlplane.shapes import REQUIRED, Choice, Field, Flag, Items, Record, Schema, Text, Whole
+from controlplane.jobspec import jobfile
+from controlplane.jobspec.shapes import REQUIRED, Choice, Field, Flag, Items, Record, Schema, Text, Whole
+from controlplane.queries.notifications.notices import FORMATS, MATTERS
 
 ONE_LINE = r"[^\x00-\x1f\x7f]+"
 _MATTER = Choice(tuple(value for value, _ in MATTERS))
@@ -20,28 +20,33 @@ _WHERE = "Where to send to: https, port 443 or 8443, no redirects."
 READ_NOTICES = Record((Field("ids", Items(Whole(0, 2**62), 200), "Of these notices; all if absent."),))
 RULE = Record(
     (
-        Field("matter", _MATTER, "What to be told of.", REQUIRED),
+        Field("matter", _MATTER, "The event type.", REQUIRED),
         Field("team", jobfile.TEAM, "All work of this team and those below it; your own work if absent."),
         Field("by_mail", Flag(), "By mail as well as on the pages.", False),
     )
 )
 WEBHOOK = Record(
     (
-        Field("team", jobfile.TEAM, "Whose it is: what happens there and in the teams below it is sent.", REQUIRED),
-        Field("name", _NAME, "What it is called.", REQUIRED),
+        Field(
+            "team",
+            jobfile.TEAM,
+            "The team that owns it: what happens in it and in the teams below it is sent.",
+            REQUIRED,
+        ),
+        Field("name", _NAME, "Its name.", REQUIRED),
         Field("url", _URL, _WHERE, REQUIRED),
-        Field("matters", _SENT, "What is sent.", REQUIRED),
+        Field("matters", _SENT, "The event types that are sent.", REQUIRED),
         Field("format", _FORMAT, "How the body is written.", "weft"),
         _SECRET,
     )
 )
 WEBHOOK_CHANGES = Record(
     (
-        Field("name", _NAME, "What it is called."),
+        Field("name", _NAME, "Its name."),
         Field("url", _URL, _WHERE),
-        Field("matters", _SENT, "What is sent."),
+        Field("matters", _SENT, "The event types that are sent."),
         Field("format", _FORMAT, "How the body is written."),
-        Field("is_active", Flag(), "Whether anything is sent; switched off, what waits is given up."),
+        Field("is_active", Flag(), "Whether it sends; when it is switched off, waiting deliveries are given up."),
     )
 )
 SECRET = Record((_SECRET,))
@@ -52,7 +57,7 @@ class ReadNoticesRequest(s.Serializer[object]):
 
 
 class RuleRequest(s.Serializer[object]):
-    """What to be told of."""
+    """The event type."""
 
 
 class WebhookRequest(s.Serializer[object]):

@@ -2,9 +2,9 @@
 
 from rest_framework import serializers as s
 
-from scheduler.change import ChangeKind
-from scheduler.dependency import When
-from scheduler.workload import Kind, Phase
+from scheduler.explain.change import ChangeKind
+from scheduler.model.dependency import When
+from scheduler.model.workload import Kind, Phase
 
 PHASES = [phase.value for phase in Phase]
 KINDS = [kind.value for kind in Kind]
@@ -79,7 +79,7 @@ class Moments(Answer):
 
 
 class ExpectedStart(Answer):
-    """When a waiting workload is expected to start: 8 in 10 starts are from low to high. By the cluster's clock."""
+    """When a waiting workload is expected to start: 80 % of starts are from low to high. By the cluster's clock."""
 
     low = s.DateTimeField()
     median = s.DateTimeField()
@@ -215,7 +215,7 @@ class QueuedRow(WorkloadRow):
 
 
 class Queue(Page):
-    """Who waits, in the order of the next round."""
+    """The queue, in the order of the next round."""
 
     results = QueuedRow(many=True)
 
@@ -254,7 +254,7 @@ class EventPage(Page):
 
 
 class Evicted(Answer):
-    """Who would have to leave or (Shrunk) to give workers; nameless if of a team that the asker cannot see."""
+    """A workload that would be preempted or (Shrunk) give up workers; nameless if the user cannot see its team."""
 
     uid = s.UUIDField(allow_null=True)
     name = s.CharField(allow_null=True)

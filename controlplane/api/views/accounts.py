@@ -10,9 +10,9 @@ from rest_framework.response import Response
 from controlplane.api.endpoint import ANYONE, PAGE, PERSON, PLATFORM_ADMIN, View, endpoint, no_body, refuse
 from controlplane.api.serializers import accounts as answers
 from controlplane.api.serializers import requests
-from controlplane.queries import access
-from controlplane.queries import accounts as queries
-from controlplane.services import logins, tokens
+from controlplane.queries.accounts import access
+from controlplane.queries.accounts import accounts as queries
+from controlplane.services.accounts import logins, tokens
 
 TAG = "accounts"
 
@@ -42,7 +42,7 @@ class Login(View):
 
 
 class Me(View):
-    """Who asks."""
+    """The user of the request."""
 
     @endpoint(answer=answers.Me, tag=TAG, operation="whoami")
     def get(self, request: Request) -> Response:
@@ -68,7 +68,7 @@ class Tokens(View):
         operation="create_token",
     )
     def post(self, request: Request) -> Response:
-        """Make a token; its secret is shown this once."""
+        """Create a token; its secret is shown this once."""
         given = requests.read(requests.TOKEN, request.data)
         team = access.team_at(given["team"]) if given["team"] else None
         if given["team"] and (team is None or not access.can(self.caller, access.Verb.READ, team)):

@@ -10,12 +10,12 @@ from controlplane.api.endpoint import VERSION, endpoint, if_match, no_body
 from controlplane.api.serializers import acting, requests
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.views.workloads import TAG, WorkloadView
-from controlplane.queries import workloads as queries
-from controlplane.queries.access import Verb
-from controlplane.services import bulkactions, workloads
+from controlplane.queries.accounts.access import Verb
+from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
+from controlplane.services.workloads import bulkactions, workloads
 
-NOT_THERE = Refused(404, "NotFound", "uids", "There is no such workload, or none that you may see. Check the uid.")
+NOT_THERE = Refused(404, "NotFound", "uids", "There is no such workload, or you may not see it. Check the uid.")
 
 
 def _action(verb: str, about: str) -> type[WorkloadView]:

@@ -5,12 +5,13 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane import csvfile, jobfile
 from controlplane.api.endpoint import PAGE, Parameter, View, endpoint, refuse
 from controlplane.api.serializers import auditlog as answers
 from controlplane.api.views.platform import FORMATS, MOMENT
-from controlplane.queries import auditlog as queries
-from controlplane.shapes import Choice, Text
+from controlplane.domain import csvfile
+from controlplane.jobspec import jobfile
+from controlplane.jobspec.shapes import Choice, Text
+from controlplane.queries.audit import auditlog as queries
 
 
 class AuditLog(View):
@@ -25,7 +26,7 @@ class AuditLog(View):
             Parameter("team", jobfile.TEAM, "About this team."),
             Parameter("actor", Text(150), "By this user."),
             Parameter("outcome", Choice(queries.OUTCOMES), "With this outcome."),
-            Parameter("kind", Text(40), "Whose first event is of this kind, such as QuotaChanged."),
+            Parameter("kind", Text(40), "With a first event of this kind, such as QuotaChanged."),
             Parameter("from", MOMENT, "Not before this moment."),
             Parameter("to", MOMENT, "Before this moment."),
             Parameter("format", FORMATS, "csv: the newest rows as a table for spreadsheets, no pages.", "json"),

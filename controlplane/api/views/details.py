@@ -9,9 +9,9 @@ from controlplane.api.endpoint import PAGE, Parameter, endpoint
 from controlplane.api.pagination import part
 from controlplane.api.serializers import details as answers
 from controlplane.api.views.workloads import TAG, WorkloadView
-from controlplane.queries import details as queries
-from controlplane.services import clock
-from controlplane.shapes import Choice, Whole
+from controlplane.jobspec.shapes import Choice, Whole
+from controlplane.queries.workloads import details as queries
+from controlplane.services.scheduling import clock
 
 MOST_MINUTES = 24 * 60
 

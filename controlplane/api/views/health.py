@@ -12,9 +12,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from controlplane import limits
 from controlplane.api import metrics
-from controlplane.queries import health
+from controlplane.queries.reports import health
+from controlplane.security import limits
 
 ASKED = 10.0  # times a second that it is looked whether all works
 FRESH = 1.0  # s for which what was found is told to those who ask more often

@@ -6,18 +6,18 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, Parameter, View, endpoint
 from controlplane.api.pagination import part
 from controlplane.api.refusals import Unavailable
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.views.workloads import TAG, WorkloadView
 from controlplane.cluster.port import ClusterUnreachable
-from controlplane.quantities import number
-from controlplane.queries import forecasts
-from controlplane.queries import workloads as queries
-from controlplane.shapes import Choice, Quantity, Whole
-from scheduler.forecast import Spread
+from controlplane.jobspec import jobfile
+from controlplane.jobspec.quantities import number
+from controlplane.jobspec.shapes import Choice, Quantity, Whole
+from controlplane.queries.scheduling import forecasts
+from controlplane.queries.workloads import workloads as queries
+from scheduler.predict.run_times import Spread
 
 MOST_LINES = 10_000
 SECONDS = Quantity(number, 0, 4e9, "1767225600.5", ("0", "4000000000"))
@@ -78,7 +78,7 @@ class Logs(WorkloadView):
 
 
 class Queue(View):
-    """Who waits."""
+    """The queue."""
 
     @endpoint(
         answer=answers.Queue,

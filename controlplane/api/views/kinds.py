@@ -13,14 +13,15 @@ from controlplane.api.serializers import details
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.serializers.requests import BODY_OF, Changes
 from controlplane.api.views.workloads import FILTERS, KEY, WAIT, Workload, Workloads, WorkloadView
-from controlplane.quantities import iso
-from controlplane.queries import details as queries
-from controlplane.queries import sla
-from controlplane.queries import workloads as rows
-from controlplane.queries.access import Verb
-from controlplane.services import clock, idle
+from controlplane.jobspec.quantities import iso
+from controlplane.queries.accounts.access import Verb
+from controlplane.queries.reports import sla
+from controlplane.queries.workloads import details as queries
+from controlplane.queries.workloads import workloads as rows
 from controlplane.services.errors import Refused
-from scheduler.workload import Kind, Phase
+from controlplane.services.scheduling import clock
+from controlplane.services.workloads import idle
+from scheduler.model.workload import Kind, Phase
 
 WITHOUT_TYPE = tuple(one for one in FILTERS if one.name != "type")
 

@@ -11,9 +11,9 @@ from controlplane.api.endpoint import PAGE, PERSON, PLATFORM_ADMIN, View, endpoi
 from controlplane.api.serializers import accounts as answers
 from controlplane.api.serializers import requests
 from controlplane.api.views.accounts import new_token
-from controlplane.queries import access
-from controlplane.queries import accounts as queries
-from controlplane.services import groups, members, service_accounts, tokens
+from controlplane.queries.accounts import access
+from controlplane.queries.accounts import accounts as queries
+from controlplane.services.accounts import groups, members, service_accounts, tokens
 from controlplane.services.errors import Refused
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ TAG = "members"
 
 
 class Members(View):
-    """Who is in a team."""
+    """The members of a team."""
 
     @endpoint(answer=answers.MemberList, tag=TAG, operation="list_members", parameters=PAGE)
     def get(self, request: Request, team: str) -> Response:
@@ -91,7 +91,7 @@ class OfAccount(View):
     """Something of one service account."""
 
     def account(self, pk: int) -> "User":
-        """The service account, for an admin of its team; 404 to everybody else."""
+        """The service account, for an admin of its team; 404 to all other users."""
         found = queries.service_accounts(self.caller).filter(pk=pk).first()
         if found is None:
             raise Http404
@@ -148,7 +148,7 @@ class ServiceAccountTokens(OfAccount):
         operation="create_service_account_token",
     )
     def post(self, request: Request, pk: int) -> Response:
-        """Make a token of a service account; its secret is shown this once."""
+        """Create a token of a service account; its secret is shown this once."""
         account = self.account(pk)
         given = requests.read(requests.SERVICE_TOKEN, request.data)
         lifetime = timedelta(seconds=given["expires_in"]) if "expires_in" in request.data else None
@@ -221,7 +221,7 @@ class GroupMappingOne(View):
 
     @endpoint(status=204, least=PLATFORM_ADMIN, tag=TAG, operation="delete_group_mapping")
     def delete(self, request: Request, pk: int) -> Response:
-        """Take the role from a group: who has it by this group only loses it at once."""
+        """Take the role from a group: a user with the role by this group only loses it at once."""
         no_body(request)
         groups.remove(mapping=self._one(pk), actor=self.actor)
         return Response(status=204)
@@ -236,6 +236,6 @@ class GroupMappingOne(View):
 def _person(username: str) -> "User":
     user = queries.person_at(username)
     if user is None:
-        message = f"There is no user {username}. People are known from their first sign-in on."
+        message = f"There is no user {username}. A user exists from the first sign-in on."
         raise Refused(422, "NoSuchUser", "username", message)
     return user

@@ -8,15 +8,15 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, VERSION, WHOLE, Parameter, View, endpoint, if_match, no_body, versioned
 from controlplane.api.serializers import notices as answers
 from controlplane.api.serializers import requests, telling
-from controlplane.queries import access
-from controlplane.queries import notices as queries
-from controlplane.queries.access import Verb
-from controlplane.services import deliveries, notices, rules, webhooks
-from controlplane.shapes import Choice, Flag
+from controlplane.jobspec import jobfile
+from controlplane.jobspec.shapes import Choice, Flag
+from controlplane.queries.accounts import access
+from controlplane.queries.accounts.access import Verb
+from controlplane.queries.notifications import notices as queries
+from controlplane.services.notifications import deliveries, notices, subscriptions, webhooks
 
 TAG = "notices"
 STATES = Choice(("waiting", "delivered", "given-up"))
@@ -74,9 +74,11 @@ class Rules(View):
         """Be told of a matter: of your own work, or with a team of all its work. Again: changes whether by mail."""
         given = requests.read(telling.RULE, request.data)
         if given["team"] is None and access.bound_to(self.caller) is not None:
-            raise PermissionDenied("This token is bound to a team, and a rule without one is about all. Name the team.")
+            raise PermissionDenied(
+                "This token is bound to a team, and a rule without a team covers all teams. Name the team."
+            )
         team = self.team(Verb.READ, given["team"]) if given["team"] is not None else None
-        made = rules.save(user=self.caller, matter=given["matter"], team=team, by_mail=given["by_mail"])
+        made = subscriptions.save(user=self.caller, matter=given["matter"], team=team, by_mail=given["by_mail"])
         return Response(queries.rule_row(made), status=201)
 
 
@@ -90,7 +92,7 @@ class Rule(View):
         found = queries.rules(self.caller).filter(pk=rule).first()
         if found is None:
             raise Http404
-        rules.remove(rule=found, actor=self.actor)
+        subscriptions.remove(rule=found, actor=self.actor)
         return Response(status=204)
 
 
@@ -122,7 +124,7 @@ class Webhooks(_OfWebhook):
         parameters=(Parameter("team", jobfile.TEAM, "Of this team."), *PAGE),
     )
     def get(self, request: Request) -> Response:
-        """List the webhooks of the teams whose admin you are."""
+        """List the webhooks of the teams of which you are an admin."""
         found = queries.webhooks(self.caller, self.given["team"])
         return self.paged([queries.webhook_row(one) for one in found], "team", "name")
 

@@ -8,16 +8,18 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, VERSION, Parameter, View, endpoint, if_match, no_body, versioned
 from controlplane.api.serializers import personal as answers
 from controlplane.api.serializers import requests
 from controlplane.api.serializers.workloads import KINDS
-from controlplane.queries import access, personal, search
-from controlplane.queries.access import Verb
-from controlplane.services import savedviews, templates
+from controlplane.jobspec import jobfile
+from controlplane.jobspec.shapes import Choice, Text
+from controlplane.queries.accounts import access, personal
+from controlplane.queries.accounts.access import Verb
+from controlplane.queries.workloads import search
+from controlplane.services.accounts import savedviews
 from controlplane.services.errors import Refused
-from controlplane.shapes import Choice, Text
+from controlplane.services.workloads import templates
 
 TAG = "templates"
 
@@ -49,7 +51,7 @@ class Templates(View):
         operation="save_template",
     )
     def post(self, request: Request) -> Response:
-        """Keep a job file for your team, or as a platform admin for everybody."""
+        """Keep a job file for your team, or as a platform admin for all teams."""
         body = request.data
         if isinstance(body, dict) and body.get("team", "") is None:  # as an answer has it
             body = {name: value for name, value in body.items() if name != "team"}
@@ -58,7 +60,7 @@ class Templates(View):
         if given["team"] is not None:
             team = self.team(Verb.SUBMIT, given["team"])
         elif not access.is_platform_admin(request.user):
-            raise PermissionDenied("A template without a team is for everybody. Name one of your teams.")
+            raise PermissionDenied("A template without a team is for all teams. Name one of your teams.")
         made = templates.create(team=team, name=given["name"], about=given["about"], job=given["job"], user=self.caller)
         return versioned(personal.template_row(made), made.version, 201)
 

@@ -6,15 +6,15 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, Parameter, View, endpoint, no_body, refuse
 from controlplane.api.pagination import part
 from controlplane.api.serializers import details as devices
 from controlplane.api.serializers import platform as answers
-from controlplane.quantities import iso, moment
-from controlplane.queries import platform as queries
-from controlplane.services import draining, nodes
-from controlplane.shapes import Choice, Items, Quantity, Text
+from controlplane.jobspec import jobfile
+from controlplane.jobspec.quantities import iso, moment
+from controlplane.jobspec.shapes import Choice, Items, Quantity, Text
+from controlplane.queries.tenancy import platform as queries
+from controlplane.services.scheduling import draining, nodes
 
 LABEL = Text(253, r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", jobfile.LABEL_FIX)
 MOMENT = Quantity(moment, 0, 4e9, '"2026-01-01T00:00:00Z"', ("1970-01-01T00:00:00Z", "2096-10-02T00:00:00Z"))
@@ -72,7 +72,7 @@ class Nodes(View):
         parameters=(Parameter("pool", LABEL, "Of this pool."), Parameter("rack", LABEL, "In this rack."), *PAGE),
     )
     def get(self, request: Request) -> Response:
-        """List the machines with their GPUs and who holds them."""
+        """List the machines with their GPUs and the workloads on them."""
         return self.paged(queries.nodes(request.user, self.given["pool"] or "", self.given["rack"]), "name")
 
 
@@ -81,7 +81,7 @@ class Node(View):
 
     @endpoint(answer=answers.Node, tag="nodes", operation="read_node")
     def get(self, request: Request, name: str) -> Response:
-        """Read a machine with its GPUs and who holds them."""
+        """Read a machine with its GPUs and the workloads on them."""
         return Response(_node(request, name))
 
 
@@ -99,7 +99,7 @@ class Gpus(View):
         ),
     )
     def get(self, request: Request) -> Response:
-        """List the GPUs with who holds them and their last measured use."""
+        """List the GPUs with the workloads on them and their last measured use."""
         rows = queries.gpus(request.user, self.given["pool"] or "", self.given["node"])
         found = part(request, rows, lambda row: f"{row['node']}/{row['index']:04}", self.given["page_size"])
         return Response(found)

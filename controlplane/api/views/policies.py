@@ -10,13 +10,13 @@ from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, View, endpoint, if_m
 from controlplane.api.refusals import Faulty
 from controlplane.api.serializers import policies as answers
 from controlplane.api.serializers import requests
-from controlplane.policyfields import PARTS
-from controlplane.queries import lab, policies
-from controlplane.queries import simulations as asked
-from controlplane.services import policy, simulations
+from controlplane.domain.policyfields import PARTS
+from controlplane.queries.scheduling import lab, policies
+from controlplane.queries.scheduling import simulations as asked
 from controlplane.services.errors import Refused
+from controlplane.services.scheduling import policy, simulations
 
-SEEN = {"If-Match": "The version that was seen in force, as an ETag; 412 if there is a newer one."}
+SEEN = {"If-Match": "The ETag of the current version that was seen; 412 if there is a newer one."}
 
 
 class Policies(View):
@@ -24,7 +24,7 @@ class Policies(View):
 
     @endpoint(answer=answers.PolicyList, tag="policies", operation="list_policies", parameters=PAGE)
     def get(self, request: Request) -> Response:
-        """List the versions of the policy, newest first, with what each changed. The first of them is in force."""
+        """List the versions of the policy, newest first, with what each changed. The first is the current one."""
         return self.listed_at_once(policies.versions(), "-pk", policies.rows)
 
     @endpoint(
@@ -38,7 +38,7 @@ class Policies(View):
         operation="save_policy",
     )
     def post(self, request: Request) -> Response:
-        """Save a new version with some settings changed; it is in force from the next round on."""
+        """Save a new version with some settings changed; it applies from the next round on."""
         given = requests.read(requests.POLICY, request.data)
         changes = {part: given[part] for part in PARTS if given[part] is not None}
         number = policy.change(changes=changes, author=self.actor, comment=given["comment"] or "", seen=_seen(request))

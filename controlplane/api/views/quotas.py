@@ -6,16 +6,16 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane import jobfile
 from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, VERSION, Parameter, View, endpoint, if_match, versioned
 from controlplane.api.serializers import platform as answers
 from controlplane.api.serializers import requests
 from controlplane.api.views.platform import LABEL
-from controlplane.queries import platform as queries
-from controlplane.queries.access import Verb
-from controlplane.quotavalues import small
-from controlplane.services import quotas
+from controlplane.domain.quotavalues import small
+from controlplane.jobspec import jobfile
+from controlplane.queries.accounts.access import Verb
+from controlplane.queries.tenancy import platform as queries
 from controlplane.services.errors import Refused
+from controlplane.services.tenancy import quotas
 
 TAG = "teams"
 

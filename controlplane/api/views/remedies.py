@@ -12,11 +12,11 @@ from controlplane.api.rendering import dumps
 from controlplane.api.serializers import requests
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.views.workloads import KEY, TAG, WorkloadView
-from controlplane.queries import workloads as queries
-from controlplane.queries.access import Verb, is_platform_admin
-from controlplane.services import idempotency, remedies
+from controlplane.queries.accounts.access import Verb, is_platform_admin
+from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
-from scheduler.change import IN_QUOTA, ChangeKind, Choice
+from controlplane.services.workloads import idempotency, remedies
+from scheduler.explain.change import IN_QUOTA, ChangeKind, Choice
 
 
 class Remedy(WorkloadView):
@@ -57,7 +57,9 @@ class Remedy(WorkloadView):
         elif choice.kind is ChangeKind.STOP:
             victim = queries.get(self.request.user, choice.target)
             if victim is None:
-                message = "There is no workload of this uid that you may see. Take the target of the explanation."
+                message = (
+                    "There is no workload with this uid, or you may not see it. Take the target of the explanation."
+                )
                 raise Refused(404, "NotFound", "target", message)
             self.may(Verb.ACT, victim.team.name)
         else:

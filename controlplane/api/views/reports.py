@@ -7,14 +7,14 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane import csvfile
 from controlplane.api.endpoint import Parameter, View, endpoint, refuse
 from controlplane.api.serializers import reports as answers
 from controlplane.api.views.platform import FORMATS, MOMENT
-from controlplane.quantities import iso
-from controlplane.queries import platform as queries
-from controlplane.queries import reports
-from controlplane.shapes import Choice, Items
+from controlplane.domain import csvfile
+from controlplane.jobspec.quantities import iso
+from controlplane.jobspec.shapes import Choice, Items
+from controlplane.queries.reports import reports
+from controlplane.queries.tenancy import platform as queries
 
 TAG = "reports"
 FROM = Parameter("from", MOMENT, "Cluster clock; 30 days before `to` if absent.")

@@ -1,4 +1,4 @@
-"""How teams share: entitlement and decayed use, and budgets of GPU hours."""
+"""How teams share: entitlement and recent usage, and budgets of GPU hours."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane import jobfile
 from controlplane.api.endpoint import (
     PAGE,
     PLATFORM_ADMIN,
@@ -20,13 +19,15 @@ from controlplane.api.endpoint import (
 )
 from controlplane.api.serializers import platform as answers
 from controlplane.api.serializers import requests
-from controlplane.quantities import iso
-from controlplane.queries import shares as queries
-from controlplane.queries import whatif
-from controlplane.queries.access import Verb
-from controlplane.queries.shares import BudgetRow
-from controlplane.services import budgets, clock
+from controlplane.jobspec import jobfile
+from controlplane.jobspec.quantities import iso
+from controlplane.queries.accounts.access import Verb
+from controlplane.queries.tenancy import shares as queries
+from controlplane.queries.tenancy.shares import BudgetRow
+from controlplane.queries.workloads import whatif
 from controlplane.services.errors import Refused
+from controlplane.services.scheduling import clock
+from controlplane.services.tenancy import budgets
 
 TAG = "teams"
 

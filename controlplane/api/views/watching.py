@@ -7,18 +7,18 @@ from uuid import UUID
 from django.http import HttpResponse, HttpResponseBase
 from rest_framework.request import Request
 
-from controlplane import jobfile
 from controlplane.api import waiting
 from controlplane.api.endpoint import Parameter, View, endpoint
 from controlplane.api.feed import FEED, Inbox, or_leave
 from controlplane.api.rendering import EventStream, Renderer
 from controlplane.api.serializers.workloads import StreamMessage
 from controlplane.api.views.workloads import TAG, WorkloadView
-from controlplane.queries import feed, naming
-from controlplane.queries import workloads as queries
-from controlplane.queries.access import Verb
-from controlplane.queries.viewers import Viewer, viewer
-from scheduler.workload import ENDED
+from controlplane.jobspec import jobfile
+from controlplane.queries.accounts.access import Verb
+from controlplane.queries.accounts.viewers import Viewer, viewer
+from controlplane.queries.audit import feed, naming
+from controlplane.queries.workloads import workloads as queries
+from scheduler.model.workload import ENDED
 
 RESUME = {"Last-Event-ID": "The id of the last event received: the stream goes on after it."}
 PHASES_OF_END = frozenset(phase.value for phase in ENDED)
@@ -43,7 +43,7 @@ class Watch(View):
         self, inbox: Inbox, begin: list[str], missed: Sequence[Any], is_last: waiting.Told = lambda _: False
     ) -> HttpResponseBase:
         """The stream, or as much of it as there is where nothing could send the rest; names for this caller only."""
-        seen = naming.seen_by(self.request.user)  # the stream ends when this changes (queries/viewers.py)
+        seen = naming.seen_by(self.request.user)  # the stream ends when this changes (queries/accounts/viewers.py)
 
         def event(one: Any) -> str:
             return naming.told(waiting.message("event", one.pk, queries.event_row(one)), one.mentions, seen)

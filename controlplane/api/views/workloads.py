@@ -11,7 +11,6 @@ from django.http import Http404, HttpResponse, HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane import jobfile, spec
 from controlplane.api import errors, waiting
 from controlplane.api.endpoint import PAGE, VERSION, Parameter, View, endpoint, etag, if_match, no_body, versioned
 from controlplane.api.feed import FEED, or_leave
@@ -19,15 +18,17 @@ from controlplane.api.refusals import Faulty
 from controlplane.api.rendering import dumps
 from controlplane.api.serializers import requests
 from controlplane.api.serializers import workloads as answers
-from controlplane.queries import access, feed, naming
-from controlplane.queries import workloads as queries
-from controlplane.queries.access import Verb
-from controlplane.queries.viewers import viewer
-from controlplane.services import applying, idempotency, workloads
+from controlplane.jobspec import jobfile, spec
+from controlplane.jobspec.shapes import Choice, FieldError, Items, Text, Whole
+from controlplane.queries.accounts import access
+from controlplane.queries.accounts.access import Verb
+from controlplane.queries.accounts.viewers import viewer
+from controlplane.queries.audit import feed, naming
+from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
-from controlplane.services.rehearsal import rehearse
-from controlplane.shapes import Choice, FieldError, Items, Text, Whole
-from scheduler.workload import ENDED, Phase
+from controlplane.services.workloads import applying, idempotency, workloads
+from controlplane.services.workloads.rehearsal import rehearse
+from scheduler.model.workload import ENDED, Phase
 
 KEY = {"Idempotency-Key": "Sent again within 24 h with the same body, the first answer is given again."}
 TAG = "workloads"
@@ -262,7 +263,7 @@ class Workload(WorkloadView):
         """The workload as it stands now, outside of the framework's handling of a request."""
         workload = queries.get(self.request.user, uid)
         if workload is None:
-            return errors.answer(404, "There is no such thing here any more. Check the address.")
+            return errors.answer(404, f"There is no workload {uid} any more, or you may not see it.")
         row = queries.row(workload)
         headers = {"ETag": etag(row["version"]), "Cache-Control": "no-store"}
         told = naming.document(dumps(row), self.request.user)  # no middleware sees an answer that comes later

@@ -51,7 +51,7 @@ class KubernetesCluster:
         self._mirror: Mirror | None = None
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._placing = Placing(self._calls, self._book.worker, prefix)
-        self._unwanted: dict[str, float] = {}  # pods that were prepared: since when nobody asks for them
+        self._unwanted: dict[str, float] = {}  # pods that were prepared: since when they are not wanted
         self._asked: dict[str, float] = {}  # ghosts that were told to leave, and unwanted pods: when, monotonic
 
     def close(self) -> None:

@@ -119,7 +119,7 @@ class Api:
             return await self._wires.request(method, target, headers, data, SECONDS)
 
     async def _confirmed(self, no: Answer, send: Callable[[], Awaitable[Answer]]) -> Answer:
-        """What the server says again once it is ready: one that just started does not know yet who may do what."""
+        """What the server says again once it is ready: one that just started does not know all rights yet."""
         ready = await self._send("GET", "/readyz", self._headers("", "*/*"), b"")
         return await send() if ready.status < 400 else replace(no, status=UNAVAILABLE)
 
@@ -127,7 +127,7 @@ class Api:
         self, path: str, *, timeout: aiohttp.ClientTimeout, query: Mapping[str, str] | None = None,
         accept: str = "application/json",
     ) -> Any:  # fmt: skip
-        """The answer to a GET as it comes, for whoever reads it line by line, or all of a long one."""
+        """The answer to a GET as it comes, for a reader that takes it line by line, or all of a long one."""
         return self.session().get(
             self.access.url + path, params=query, headers=self._headers("", accept), timeout=timeout,
             server_hostname=self.access.server_name,

@@ -13,7 +13,7 @@ from controlplane.cluster.kubernetes import seen
 from controlplane.cluster.kubernetes.nodes import Machine
 from controlplane.cluster.kubernetes.seen import Foreign, Worker
 from controlplane.cluster.port import PodPhase, PodSeen
-from scheduler.snapshot import Node
+from scheduler.model.snapshot import Node
 
 Json = Mapping[str, Any]
 Key = tuple[str, str]
@@ -52,7 +52,7 @@ class Book:
         self._on_node: dict[str, set[Key]] = {}
         self._foreign_on: dict[str, set[Key]] = {}  # those of others among them
         self._machines: dict[str, Machine] = {}
-        self._missing_since: dict[str, float] = {}  # nodes that pods name and nobody has
+        self._missing_since: dict[str, float] = {}  # nodes that pods name and that are unknown
         self._ghosts: set[str] = set()  # workers given up with their node, whose pods are still there
         self._changes: dict[Key, Change] = {}  # ("pod" or "node", name), oldest change first
         self._gone: dict[Key, float] = {}  # when, oldest first

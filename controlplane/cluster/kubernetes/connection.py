@@ -42,7 +42,7 @@ class Access:
         self._asked_at = float("-inf")
 
     def headers(self) -> Mapping[str, str]:
-        """Who we are, read again when it is due: that costs more than a request. Raises ClusterUnreachable."""
+        """Our account's token, read again when it is due: that costs more than a request. Raises ClusterUnreachable."""
         with self._lock:
             now = self.clock()
             if now - self._asked_at >= TOKEN_SECONDS:
@@ -86,7 +86,7 @@ def find(kubeconfig: str = "") -> Access:
 
 
 def _token_file(path: str) -> Path | None:
-    """The `tokenFile` of the current context's user, if that is what says who we are."""
+    """The `tokenFile` of the current context's user, if the account is given by it."""
     loader: Any = config
     known = loader.kube_config.KubeConfigMerger(path).config  # KUBECONFIG may name several files
     context = known["contexts"].get_with_name(known["current-context"])["context"]

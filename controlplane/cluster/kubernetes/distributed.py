@@ -11,10 +11,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane import members
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.port import PodSpec, pod_name
-from scheduler.workload import MAIN_ROLE, Kind
+from controlplane.jobspec import members
+from scheduler.model.workload import MAIN_ROLE, Kind
 
 MASTER_PORT = 29_500  # torch's own default
 TENSORFLOW_PORT = 2222
@@ -85,7 +85,7 @@ def _by_role(pod: PodSpec) -> dict[str, range]:
 
 
 def _torchrun(pod: PodSpec) -> dict[str, str]:
-    """Each PET_X is torchrun's default for --x. An elastic gang meets at rank 0, whoever comes and goes."""
+    """Each PET_X is torchrun's default for --x. An elastic gang meets at rank 0, whichever workers come and go."""
     gang = _gang(pod)
     processes = max(1, int(_normalised(pod).get("gpus") or 0))
     values = {"PET_NPROC_PER_NODE": str(processes)}

@@ -7,7 +7,7 @@ and is ended by the server. How stale it can be, whatever happens to the watch:
   where it was (half-open connections, paused servers);
 - 410 and any other error in a watch lead to a new list;
 - a watch may also be alive and leave things out. `check` compares names and versions with a list of the objects'
-  metadata; the mirror does it by itself every CHECK_SECONDS, and whoever asks for everything has it done first.
+  metadata; the mirror does it by itself every CHECK_SECONDS, and before each full observation.
 
 A listener is told after each piece of the stream that changed what an observation shows (`tell`).
 Nothing is gathered here: the loop that is woken rests after each round, so a burst is two of its rounds.

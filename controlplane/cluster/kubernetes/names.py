@@ -1,10 +1,10 @@
 """What our objects are called in Kubernetes: namespaces, labels, annotations, Services. Nothing else spells them.
 
 `weft.dev/*` is for people and their tools to select by; `internal.weft.dev/*` is the scheduler's own state, which the
-admission policy lets nobody else write.
+admission policy lets no other account write.
 """
 
-from controlplane import addresses
+from controlplane.domain import addresses
 
 namespace = addresses.namespace  # pages and answers need these two as well
 address_service = addresses.service
@@ -44,5 +44,5 @@ def gpus_text(gpus: tuple[int, ...]) -> str:
 
 
 def gpus_of(text: str) -> tuple[int, ...]:
-    """Device indices from the annotation. Raises ValueError when somebody else wrote it."""
+    """Device indices from the annotation. Raises ValueError when it is not of our form."""
     return tuple(int(part) for part in text.split(",") if part)

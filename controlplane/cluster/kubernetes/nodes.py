@@ -7,7 +7,7 @@ from typing import Any
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.quantities import mebibytes, milli, seconds, whole
 from controlplane.cluster.kubernetes.seen import Foreign
-from scheduler.snapshot import Node
+from scheduler.model.snapshot import Node
 
 Json = Mapping[str, Any]
 
@@ -30,7 +30,7 @@ class Machine:
 
     node: Node  # with all that is allocatable, and `lost` as far as it is known which
     version: int
-    unknown_lost: int  # devices that are broken, of which nobody says which
+    unknown_lost: int  # devices that are broken, without saying which
     unready_since: float | None
 
 

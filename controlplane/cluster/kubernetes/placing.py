@@ -19,7 +19,7 @@ from controlplane.cluster.kubernetes.seen import Worker
 from controlplane.cluster.port import PodSpec
 
 REMEMBERED = 50_000  # pods made by this process, which the mirror may not show yet
-IN_BACKGROUND = 8  # requests at once for what nobody waits for
+IN_BACKGROUND = 8  # requests at once for what nothing waits for
 AHEAD_AT_ONCE = 1000  # pods made ahead in one call, about; the next call goes on, and meanwhile others have their turn
 TRIES = 2  # of a start whose prepared pod turns out to be gone
 ROLL_BACK_SECONDS = 1.0  # grace of workers that were bound a moment ago

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from controlplane import members
-from controlplane.addresses import ports
 from controlplane.cluster.kubernetes import distributed, names, volumes
 from controlplane.cluster.port import PodSpec
-from controlplane.jobfile import RESERVED_ENV
-from scheduler.workload import Kind
+from controlplane.domain.addresses import ports
+from controlplane.jobspec import members
+from controlplane.jobspec.jobfile import RESERVED_ENV
+from scheduler.model.workload import Kind
 
 Json = dict[str, Any]
 

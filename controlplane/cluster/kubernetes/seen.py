@@ -22,7 +22,7 @@ _REASONS = {
     "Terminated": "NodeShutdown",
     "Preempting": "Preempted",
 }
-# Condition DisruptionTarget: who took the pod away.
+# Condition DisruptionTarget: what took the pod away.
 _DISRUPTIONS = {
     "DeletionByTaintManager": "NodeLost",
     "DeletionByPodGC": "NodeLost",
@@ -63,7 +63,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A pod of somebody else that takes room on a node."""
+    """A pod that is not ours and takes room on a node."""
 
     node: str
     gpus: int
@@ -166,7 +166,7 @@ def _why(phase: PodPhase, status: Json, containers: Iterable[Json], ends: Iterab
 
 
 def disruption(status: Json) -> str:
-    """Who takes a pod away, where Kubernetes says so."""
+    """What takes a pod away, where Kubernetes says so."""
     for condition in status.get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             return _DISRUPTIONS.get(str(condition.get("reason")), str(condition.get("reason", "")))

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from controlplane.addresses import ports
 from controlplane.cluster.kubernetes import distributed, names
 from controlplane.cluster.port import PodSpec
-from scheduler.workload import Kind
+from controlplane.domain.addresses import ports
+from scheduler.model.workload import Kind
 
 Json = dict[str, Any]
 

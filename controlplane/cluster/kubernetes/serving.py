@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 async def serve(api: Api, pod: PodSpec, namespace: str) -> None:
-    """Let the Service of this pod's workload be there. Raises RefusedError when its name is somebody else's."""
+    """Let the Service of this pod's workload be there. Raises RefusedError when its name is taken by another owner."""
     body = services.build(pod, namespace=namespace)
     if body is None:
         return
@@ -28,7 +28,7 @@ async def serve(api: Api, pod: PodSpec, namespace: str) -> None:
     except RefusedError as error:
         if error.reason != "AlreadyExists":
             raise
-        if body["metadata"]["name"] != names.gang_service(pod.workload):  # that is nobody else's
+        if body["metadata"]["name"] != names.gang_service(pod.workload):  # that name is ours only
             await _take_over(api, body)
 
 

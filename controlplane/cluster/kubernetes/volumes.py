@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane import jobfile
+from controlplane.jobspec import jobfile
 
 Json = dict[str, Any]
 

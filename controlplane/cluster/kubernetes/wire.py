@@ -103,7 +103,7 @@ class _Wire(asyncio.Protocol):
         """Send one request; the future is its answer."""
         self._answer, self._parser = Answer(), httptools.HttpResponseParser(self)
         self._answered = self._loop.create_future()
-        if self._transport is not None:  # it is connected before anybody has it
+        if self._transport is not None:  # it is connected before it is handed out
             self._transport.write(data)
         return self._answered
 

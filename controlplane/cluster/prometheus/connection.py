@@ -38,7 +38,7 @@ class Unanswered(Exception):  # noqa: N818 - named for what is so, like ClusterU
 class Limits:
     """How long one query may take, in seconds: to connect, between two parts of the answer, in all.
 
-    rest: how long nobody asks after a failure, so that a round of a loop does not wait for one time-out after another.
+    rest: for how long it asks nothing after a failure, so that a round does not wait for one time-out after another.
     """
 
     connect: float = 1.0
@@ -102,7 +102,7 @@ class Connection:
 
 
 def in_time(ask: Callable[[], T], seconds: float) -> T:
-    """What `ask` returns or raises; TimeoutError when it does neither in time. It then goes on, and nobody listens."""
+    """What `ask` returns or raises; TimeoutError when it does neither in time. It then goes on, unheard."""
     said: Future[T] = Future()
 
     def run() -> None:

@@ -149,7 +149,7 @@ class PrometheusMetrics:
         return out
 
     def _ask(self, query: Query, workloads: Iterable[str], at: float | None = None) -> Answer | None:
-        """The answer, None for none; after a failure nobody is asked for a while."""
+        """The answer, None for none; after a failure no query is sent for a while."""
         if time.monotonic() < self._not_before:
             return None
         try:

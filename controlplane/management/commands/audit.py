@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 
 from controlplane.loops import wiring
 from controlplane.loops.audit import look
-from controlplane.queries import audit, auditlog
+from controlplane.queries.audit import audit, auditlog
 
 ROUNDS = 20
 

@@ -9,10 +9,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from controlplane.benchmarks.figure import BenchmarkError, Options
-from controlplane.benchmarks.measure import measure
-from controlplane.benchmarks.printing import Shown, object_of, table
-from controlplane.benchmarks.registry import BENCHMARKS
+from controlplane.benchmarks.harness.figure import BenchmarkError, Options
+from controlplane.benchmarks.harness.measure import measure
+from controlplane.benchmarks.harness.printing import Shown, object_of, table
+from controlplane.benchmarks.harness.registry import BENCHMARKS
 
 
 class Command(BaseCommand):

@@ -11,13 +11,13 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
-from controlplane import tuning
 from controlplane.loops import week
 from controlplane.management import home
-from controlplane.services import presets
-from controlplane.simulator import demo, pastfile
-from controlplane.simulator.hours import HOUR
-from controlplane.simulator.presets import START
+from controlplane.runtime import tuning
+from controlplane.services.workloads import presets
+from controlplane.simulator.worlds import demo, pastfile
+from controlplane.simulator.worlds.hours import HOUR
+from controlplane.simulator.worlds.presets import START
 
 REPORT_SECONDS = 10.0  # of real time between two lines of progress
 

@@ -7,9 +7,10 @@ from typing import Any, cast
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from controlplane.simulator import catalogue, deriving, tables, traces
-from controlplane.simulator.presets import PresetError
-from controlplane.simulator.traces import OpenbRow, PhillyRow
+from controlplane.simulator import tables
+from controlplane.simulator.worlds import catalogue, deriving, traces
+from controlplane.simulator.worlds.presets import PresetError
+from controlplane.simulator.worlds.traces import OpenbRow, PhillyRow
 
 
 class Command(BaseCommand):

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from controlplane.benchmarks import figures
+from controlplane.benchmarks.harness import figures
 
 
 class Command(BaseCommand):

@@ -8,8 +8,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
 from controlplane.loops import wiring
-from controlplane.services import grants, people, presets
-from controlplane.simulator import catalogue
+from controlplane.services.accounts import people
+from controlplane.services.audit import grants
+from controlplane.services.workloads import presets
+from controlplane.simulator.worlds import catalogue
 
 RIGHTS = {"web": grants.WEB, "worker": grants.WORKER}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from controlplane import worker
 from controlplane.loops import lease, wiring
 from controlplane.loops.threads import LOOPS
+from controlplane.runtime import worker
 
 STOP_SECONDS = 8.0  # for the rounds in progress
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from controlplane.domain.policy import Change
 from controlplane.management.documents import read
-from controlplane.policy import Change
-from controlplane.queries import policies
-from controlplane.services import policy
+from controlplane.queries.scheduling import policies
 from controlplane.services.errors import Refused
+from controlplane.services.scheduling import policy
 
 
 class Command(BaseCommand):
@@ -45,11 +45,11 @@ class Command(BaseCommand):
     def _list(self) -> None:
         found = policies.rows(list(policies.versions().order_by("-pk")))
         for row in found:
-            mark = " (in force)" if row["in_force"] else ""
+            mark = " (current)" if row["in_force"] else ""
             self.stdout.write(f"version {row['version']}{mark}  {row['at'][:19]}  {row['author']}  {row['comment']}")
             self._changes(row)
         if not found:
-            self.stdout.write("No version was saved: the defaults are in force.")
+            self.stdout.write("No version was saved: the defaults apply.")
 
     def _save(self, options: dict[str, Any]) -> None:
         said = {"author": "manage.py policy", "comment": options["comment"]}
@@ -60,7 +60,7 @@ class Command(BaseCommand):
                 number = policy.restore(number=options["restore"], **said)
         except Refused as refused:
             raise CommandError(refused.message) from None
-        self.stdout.write(f"Version {number} is in force from the next round on.")
+        self.stdout.write(f"Version {number} applies from the next round on.")
         saved = policies.row(number)
         if saved is not None:
             self._changes(saved)

@@ -12,16 +12,16 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
-from controlplane import tuning
 from controlplane.loops import wiring
 from controlplane.loops.embedded import Driver
 from controlplane.management import home
 from controlplane.models import Event, Workload
-from controlplane.queries.digest import of_history
-from controlplane.services import presets
-from controlplane.simulator import catalogue
-from controlplane.simulator.presets import Preset, PresetError
-from scheduler.workload import ENDED
+from controlplane.queries.scheduling.digest import of_history
+from controlplane.runtime import tuning
+from controlplane.services.workloads import presets
+from controlplane.simulator.worlds import catalogue
+from controlplane.simulator.worlds.presets import Preset, PresetError
+from scheduler.model.workload import ENDED
 
 HOUR, DAY = 3600.0, 86_400.0
 REPORT_SECONDS = 1.0  # of real time between two lines of progress

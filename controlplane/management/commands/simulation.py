@@ -7,9 +7,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from controlplane.queries import lab
-from controlplane.queries import simulations as queries
-from controlplane.services import simulations
+from controlplane.queries.scheduling import lab
+from controlplane.queries.scheduling import simulations as queries
+from controlplane.services.scheduling import simulations
 
 TELL_SECONDS = 0.5  # between two notes of progress
 

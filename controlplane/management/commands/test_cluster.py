@@ -16,12 +16,12 @@ from typing import Any, NoReturn
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from controlplane.simulator.presets import PresetError
+from controlplane.simulator.worlds.presets import PresetError
 from controlplane.testbed import binaries
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import fleet, of_openb
 from controlplane.testbed.processes import MissingError
-from scheduler.snapshot import Node
+from scheduler.model.snapshot import Node
 
 CHECK_SECONDS = 1.0
 MOST_NODES = 5000  # as many as Kubernetes itself is tested with

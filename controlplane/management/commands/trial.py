@@ -12,29 +12,21 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from controlplane.benchmarks import (
-    authorization,
-    fuzz,
-    largeworld,
-    podless,
-    roundload,
-    stopping,
-    storageload,
-    turnaround,
-    watched,
-)
-from controlplane.benchmarks.site import SPARE_GPUS
+from controlplane.benchmarks.harness.site import SPARE_GPUS
+from controlplane.benchmarks.reliability import authorization, fuzz, stopping, storageload
+from controlplane.benchmarks.scheduling import largeworld, podless, roundload, turnaround
+from controlplane.benchmarks.serving import watched
 from controlplane.cluster.unmeasured import Unmeasured
+from controlplane.jobspec.spec import parse
 from controlplane.loops import wiring
 from controlplane.loops.wiring import Wiring
 from controlplane.models import User
-from controlplane.services import presets, submission
-from controlplane.services.submission import Submission
-from controlplane.simulator.presets import Pool, Preset
-from controlplane.spec import parse
+from controlplane.services.workloads import presets, submission
+from controlplane.services.workloads.submission import Submission
+from controlplane.simulator.worlds.presets import Pool, Preset
 from controlplane.testbed import compose
 from gpushare.gpu import WHOLE
-from scheduler.team import Quota, Team
+from scheduler.model.team import Quota, Team
 
 TICK_SECONDS = 0.1  # submissions of so long go in one batch
 

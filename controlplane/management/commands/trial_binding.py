@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from controlplane.benchmarks import bindload
+from controlplane.benchmarks.scheduling import bindload
 
 PARTS = {"prepare": bindload.prepare, "worker": bindload.work, "submit": bindload.submit}
 

@@ -16,14 +16,14 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
-from controlplane import tuning, wake
-from controlplane.bounded import Bounded
 from controlplane.loops import aside, week
 from controlplane.loops.embedded import run
 from controlplane.management import home
-from controlplane.services import arrivals, presets
-from controlplane.simulator import catalogue, pastfile
-from controlplane.simulator.presets import Preset, PresetError
+from controlplane.runtime import tuning, wake
+from controlplane.security.bounded import Bounded
+from controlplane.services.workloads import arrivals, presets
+from controlplane.simulator.worlds import catalogue, pastfile
+from controlplane.simulator.worlds.presets import Preset, PresetError
 
 HOST, PORT = "127.0.0.1", 8000
 MODEL_NOTE = " (how to run the trace itself: docs/traces.md)"

@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.management.documents import read
 from controlplane.management.table import lines
-from controlplane.queries import lab
-from controlplane.simulator.catalogue import DEFAULT_LOAD
-from controlplane.simulator.overrides import Overrides
+from controlplane.queries.scheduling import lab
+from controlplane.simulator.replay.overrides import Overrides
+from controlplane.simulator.worlds.catalogue import DEFAULT_LOAD
 from scheduler.policies import POLICIES
 
 
@@ -20,7 +20,7 @@ class Command(BaseCommand):
     """Replay twice, compare, print. Writes nothing."""
 
     help = (
-        "Replay stored rounds of the scheduler, or a trace, with what is in force and with something else, and print "
+        "Replay stored rounds of the scheduler, or a trace, with the current and with proposed settings, and print "
         "the difference per team. Files are JSON or YAML. Nothing is written."
     )
     requires_system_checks: list[str] = []

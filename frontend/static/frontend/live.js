@@ -20,7 +20,7 @@
     if (Date.now() - last <= STALE) { say("waiting", "reconnecting"); return; }
     say("stale", `last update ${time(last)}`);
     if (!notice || !notice.hidden) return;
-    notice.textContent = `Weft has not answered since ${time(last)}. What you see is from then; the page goes on by itself when it answers.`;
+    notice.textContent = `Weft has not answered since ${time(last)}. The page shows the state of that time; it continues by itself when Weft answers.`;
     notice.hidden = false;
   };
   const open = () => {
@@ -56,7 +56,7 @@
     const cause = event.detail.triggeringEvent;
     if (cause && cause.type.startsWith("live-")) event.detail.headers["X-Weft-Live"] = "1";
   });
-  // Nothing is asked for while nobody is signed in (session.js).
+  // Nothing is requested while no user is signed in (session.js).
   document.addEventListener("weft:signed-out", () => {
     ended = true;
     source?.close();

@@ -26,7 +26,7 @@
   });
 
   // --- what a person asked for and did not get is said; what a part asks for by itself is the live mark's business
-  const WHY = { 0: "Weft did not answer. Look whether it was done before you try again.", 403: "Your role does not allow this.", 404: "It is not there any more." };
+  const WHY = { 0: "Weft did not answer. Check whether it was done before you try again.", 403: "Your role does not allow this.", 404: "It no longer exists." };
   const failed = (event) => {
     const { target, xhr, requestConfig } = event.detail;
     if (xhr.status === 401) return; // session.js says so
@@ -49,7 +49,7 @@
     before.set(target, xhr.responseText);
   });
 
-  // --- who goes through a live part by keyboard stays where they are when it is swapped
+  // --- the keyboard's focus in a live part stays where it is when the part is swapped
   let kept = null;
   const same = (element, part) => element.id ? document.getElementById(element.id)
     : element.getAttribute("href") ? [...part.querySelectorAll("a[href]")].find((link) => link.getAttribute("href") === element.getAttribute("href") && link.textContent === element.textContent) : null;
@@ -145,7 +145,7 @@
   document.addEventListener("submit", (event) => {
     if (event.target.matches("form[data-auto]")) for (const input of event.target.elements) if (!input.value) input.disabled = true;
   });
-  // --- toasts go by themselves, but not while somebody is about to use one; one with a way back stays longer
+  // --- toasts go by themselves, but not while one is in use; one with an undo stays longer
   for (const toast of document.querySelectorAll(".toast:not(.error)")) {
     const leave = () => (toast.matches(":hover, :focus-within") ? setTimeout(leave, 2000) : toast.remove());
     setTimeout(leave, toast.querySelector("form") ? 20000 : 8000);

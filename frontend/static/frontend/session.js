@@ -1,4 +1,4 @@
-// A session that has ended: the page stops asking, one bar says so, and what was typed stays until somebody signs in.
+// A session that has ended: the page stops asking, one bar says so, and what was typed stays until the user signs in again.
 (() => {
   "use strict";
   const bar = document.getElementById("signed-out");

@@ -1,4 +1,4 @@
-// The first visit's tour: one step at a time, each beside what it is about. Escape, or its last step, puts it away.
+// The first visit's tour: one step at a time, each beside what it is about. Escape, or its last step, dismisses it.
 (() => {
   "use strict";
   const tour = document.getElementById("tour");

@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from controlplane.models import Budget, Membership, NodePool, Quota, Team, User
-from controlplane.services import tokens
+from controlplane.services.accounts import tokens
 from tests.controlplane.state import World
 
 V1 = "/api/v1"

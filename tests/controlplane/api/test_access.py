@@ -9,9 +9,10 @@ from django.urls import URLPattern, get_resolver
 
 from controlplane.api import urls
 from controlplane.models import Delivery, Membership, Role, Team, User, Workload
-from controlplane.queries import access
-from controlplane.services import groups, rules, service_accounts, tokens, webhooks
-from controlplane.services.clock import database_now
+from controlplane.queries.accounts import access
+from controlplane.services.accounts import groups, service_accounts, tokens
+from controlplane.services.notifications import subscriptions, webhooks
+from controlplane.services.scheduling.clock import database_now
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
 
 ROLES = ("nobody", "outsider", "blue_member", "blue_admin", "viewer", "member", "admin", "platform")
@@ -264,7 +265,7 @@ def told(api: People) -> dict[str, str]:
     """A rule of the member's, a webhook of team red and one of its deliveries."""
     assert api.member.user is not None
     team, now = Team.objects.get(name="red"), database_now()
-    rule = rules.save(user=api.member.user, matter="slo", team=None)
+    rule = subscriptions.save(user=api.member.user, matter="slo", team=None)
     hook = webhooks.create(team=team, name="hook", url=WEBHOOK["url"], matters=["ended"], actor="ada").webhook  # type: ignore[arg-type]
     sent = Delivery.objects.create(webhook=hook, key="k", state="delivered", not_before=now, created_at=now)
     return {"RULE": str(rule.pk), "HOOK": str(hook.pk), "DELIVERY": str(sent.uid)}

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 
 from controlplane.models import Event, SignInFailures, Token, User
-from controlplane.services import logins, tokens
-from controlplane.services.clock import database_now
+from controlplane.services.accounts import logins, tokens
 from controlplane.services.errors import Refused
+from controlplane.services.scheduling.clock import database_now
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
 
 PASSWORD = "a long password"

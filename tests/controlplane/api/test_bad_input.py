@@ -10,8 +10,8 @@ from django.test import Client
 
 from controlplane.api import parsers
 from controlplane.api.refusals import BadBody, TooLarge
-from controlplane.bounds import MOST_JSON
 from controlplane.models import Event, Workload
+from controlplane.security.bounds import MOST_JSON
 from tests.controlplane.api.conftest import V1, Caller, People, body_of, fields_of, job, people
 
 

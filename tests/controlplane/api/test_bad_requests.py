@@ -9,10 +9,10 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from controlplane import limits
-from controlplane.benchmarks import tenants
-from controlplane.benchmarks.authorization import OWN, Cell, cells, path_of, sent
+from controlplane.benchmarks.harness import tenants
+from controlplane.benchmarks.reliability.authorization import OWN, Cell, cells, path_of, sent
 from controlplane.models import AuditEntry
+from controlplane.security import limits
 from tests.controlplane.api.test_schema import document
 from tests.untouched import stored
 

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from controlplane import authorization
-from controlplane.benchmarks import tenants
-from controlplane.benchmarks.authorization import OTHER, OWN, Cell, path_of
-from controlplane.benchmarks.tenants import BLUE, MARKS, RED, Person
+from controlplane.benchmarks.harness import tenants
+from controlplane.benchmarks.harness.tenants import BLUE, MARKS, RED, Person
+from controlplane.benchmarks.reliability.authorization import OTHER, OWN, Cell, path_of
 from controlplane.models import Membership, Notice, NotificationRule, Role, SavedView, Team
-from controlplane.services import rules, tokens
-from controlplane.services.clock import database_now
+from controlplane.security import authorization
+from controlplane.services.accounts import tokens
+from controlplane.services.notifications import subscriptions
+from controlplane.services.scheduling.clock import database_now
 
 pytestmark = pytest.mark.django_db
 MARK = MARKS[BLUE]
@@ -33,7 +34,7 @@ def bound(made: tenants.Tenants) -> Person:
         Notice.objects.create(
             user=user, key=team, matter="ended", team=team, title=MARKS[team], cluster_at=0.0, at=database_now()
         )
-        rules.save(user=user, matter="budget", team=Team.objects.get(name=team))
+        subscriptions.save(user=user, matter="budget", team=Team.objects.get(name=team))
     SavedView.objects.create(user=user, name=f"{MARK} of blue", query=f"team={BLUE}&phase=waiting")
     tokens.create(user=user, name=f"{MARK} deploys", team=blue)
     return Person("bound", RED, user, tokens.create(user=user, name="bound", team=Team.objects.get(name=RED)).secret)

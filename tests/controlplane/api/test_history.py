@@ -10,8 +10,8 @@ from django.http import HttpResponse
 from django.test.utils import CaptureQueriesContext
 
 from controlplane.models import Event, Workload
-from scheduler.dependency import DEPENDENCY_FAILED
-from scheduler.workload import ENDED, Phase
+from scheduler.model.dependency import DEPENDENCY_FAILED
+from scheduler.model.workload import ENDED, Phase
 from tests.controlplane.api.conftest import People, body_of, job
 
 STEP = 10  # instructions of SQLite's machine that one call of the handler stands for

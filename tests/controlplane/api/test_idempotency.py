@@ -6,9 +6,9 @@ import pytest
 from django.db import connection, connections
 
 from controlplane.models import IdempotencyKey, Workload
-from controlplane.services import idempotency
-from controlplane.services.clock import database_now
 from controlplane.services.errors import Refused
+from controlplane.services.scheduling.clock import database_now
+from controlplane.services.workloads import idempotency
 from tests.controlplane.api.conftest import People, body_of, fields_of, job, people
 
 KEY = "3f1c2b1e-0000-4000-8000-000000000001"

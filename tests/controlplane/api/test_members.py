@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.models import Event, Membership, Role, Source, Team, Token, User
-from controlplane.services import people, service_accounts, tokens
+from controlplane.services.accounts import people, service_accounts, tokens
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
 
 MIA, ADA = "/teams/red/members/mia", "/teams/red/members/ada"

@@ -12,12 +12,13 @@ from controlplane.api import feed as hub
 from controlplane.loops import schedule, tell
 from controlplane.models import Cycle, Event, Notice, Token, User, Workload
 from controlplane.outgoing.payload import Said
-from controlplane.queries import feed, naming, rules
-from controlplane.queries.matters import Found
-from controlplane.queries.rules import Rule
-from controlplane.queries.viewers import Viewer
-from controlplane.services.deliveries import Claimed
-from scheduler.mention import MENTION, mention
+from controlplane.queries.accounts.viewers import Viewer
+from controlplane.queries.audit import feed, naming
+from controlplane.queries.notifications import subscriptions
+from controlplane.queries.notifications.event_types import Found
+from controlplane.queries.notifications.subscriptions import Rule
+from controlplane.services.notifications.deliveries import Claimed
+from scheduler.model.mention import MENTION, mention
 from tests.controlplane.api.conftest import Caller, People, body_of, people
 
 pytestmark = pytest.mark.django_db
@@ -176,7 +177,7 @@ def _addressed(api: People) -> list[Any]:
     assert api.viewer.user is not None
     return [
         one.said.message
-        for one in rules.addressed(
+        for one in subscriptions.addressed(
             [Found(said)],
             [
                 Rule(1, team="red", user=None, username="", webhook=hook, **rule),
@@ -218,50 +219,50 @@ def test_a_mail_has_the_names_that_its_reader_may_see_when_it_is_sent(api: Peopl
 
 # Every sentence of the product that has a name in it, and whose name that is. Rows, events and notices are read by all
 # who may see the workload they are about, so they may name it, its own team's and what has no secret name. Another
-# workload is told of with `mention(uid)` (scheduler/mention.py). The cores read no names (tests/scheduler).
+# workload is told of with `mention(uid)` (scheduler/model/mention.py). The cores read no names (tests/scheduler).
 ITSELF, ASKED, TEAM, OTHER_THING = "the workload it is about", "given in the request", "a team", "no workload"
 WHOSE = {
     ("loops/lease", "name"): OTHER_THING,
     ("loops/threads", "name"): OTHER_THING,
     ("loops/threads", "self.name"): OTHER_THING,
-    ("queries/matters", "name"): ITSELF,
-    ("queries/matters", "row.name"): ITSELF,
-    ("queries/naming", "name"): "filled in for a reader who may see it",
-    ("queries/remedies", "workload.name"): ITSELF,
-    ("queries/search", "w.name"): "found among what the reader may see",
-    ("queries/search", "w.team.name"): TEAM,
-    ("queries/worklist", "name"): OTHER_THING,
-    ("services/amending", "name"): OTHER_THING,
-    ("services/amending", "row.name"): ITSELF,
-    ("services/auditlog", "name"): OTHER_THING,
-    ("services/deliveries", "row.name"): "a webhook",
-    ("services/deliveries", "webhook.name"): "a webhook",
-    ("services/dependencies", "one.name"): ASKED,
-    ("services/endings", "one.name"): OTHER_THING,
-    ("services/endings", "team.name"): TEAM,
-    ("services/feasibility", "require.name"): OTHER_THING,
-    ("services/members", "membership.team.name"): TEAM,
-    ("services/members", "team.name"): TEAM,
-    ("services/grants", "name"): OTHER_THING,
-    ("services/idle", "workload.name"): ITSELF,
-    ("services/leases", "self.name"): OTHER_THING,
-    ("services/nodes", "name"): "a node",
-    ("services/policy", "name"): OTHER_THING,
-    ("services/quotas", "name"): OTHER_THING,
-    ("services/remedies", "workload.name"): ITSELF,
-    ("services/retention", "kept.name"): "a table",
-    ("services/service_accounts", "name"): "a service account",
-    ("services/submission", "name"): ASKED,
-    ("services/submission", "workload.name"): ITSELF,
-    ("services/teams", "name"): TEAM,
-    ("services/templates", "name"): "a template",
-    ("services/templates", "team.name"): TEAM,
-    ("services/templates", "template.name"): "a template",
-    ("services/tenancy", "name"): ASKED,
-    ("services/tokens", "token.name"): "a token",
-    ("services/webhooks", "name"): "a webhook",
-    ("services/week", "name"): OTHER_THING,
-    ("services/week", "names"): OTHER_THING,
+    ("queries/notifications/event_types", "name"): ITSELF,
+    ("queries/notifications/event_types", "row.name"): ITSELF,
+    ("queries/audit/naming", "name"): "filled in for a reader who may see it",
+    ("queries/workloads/remedies", "workload.name"): ITSELF,
+    ("queries/workloads/search", "w.name"): "found among what the reader may see",
+    ("queries/workloads/search", "w.team.name"): TEAM,
+    ("queries/workloads/worklist", "name"): OTHER_THING,
+    ("services/workloads/amending", "name"): OTHER_THING,
+    ("services/workloads/amending", "row.name"): ITSELF,
+    ("services/audit/auditlog", "name"): OTHER_THING,
+    ("services/notifications/deliveries", "row.name"): "a webhook",
+    ("services/notifications/deliveries", "webhook.name"): "a webhook",
+    ("services/workloads/dependencies", "one.name"): ASKED,
+    ("services/accounts/endings", "one.name"): OTHER_THING,
+    ("services/accounts/endings", "team.name"): TEAM,
+    ("services/workloads/feasibility", "require.name"): OTHER_THING,
+    ("services/accounts/members", "membership.team.name"): TEAM,
+    ("services/accounts/members", "team.name"): TEAM,
+    ("services/audit/grants", "name"): OTHER_THING,
+    ("services/workloads/idle", "workload.name"): ITSELF,
+    ("services/scheduling/leases", "self.name"): OTHER_THING,
+    ("services/scheduling/nodes", "name"): "a node",
+    ("services/scheduling/policy", "name"): OTHER_THING,
+    ("services/tenancy/quotas", "name"): OTHER_THING,
+    ("services/workloads/remedies", "workload.name"): ITSELF,
+    ("services/audit/retention", "kept.name"): "a table",
+    ("services/accounts/service_accounts", "name"): "a service account",
+    ("services/workloads/submission", "name"): ASKED,
+    ("services/workloads/submission", "workload.name"): ITSELF,
+    ("services/tenancy/teams", "name"): TEAM,
+    ("services/workloads/templates", "name"): "a template",
+    ("services/workloads/templates", "team.name"): TEAM,
+    ("services/workloads/templates", "template.name"): "a template",
+    ("services/workloads/admission", "name"): ASKED,
+    ("services/accounts/tokens", "token.name"): "a token",
+    ("services/notifications/webhooks", "name"): "a webhook",
+    ("services/workloads/week", "name"): OTHER_THING,
+    ("services/workloads/week", "names"): OTHER_THING,
 }
 
 
@@ -270,7 +271,7 @@ def test_each_sentence_with_a_name_says_whose_it_is() -> None:
     found = {
         (str(path.relative_to(ROOT / "controlplane").with_suffix("")), name)
         for part in ("services", "queries", "loops")
-        for path in sorted((ROOT / "controlplane" / part).glob("*.py"))
+        for path in sorted((ROOT / "controlplane" / part).rglob("*.py"))
         for text in ast.walk(ast.parse(path.read_text()))
         if isinstance(text, ast.JoinedStr)
         for name in _names_in(text)

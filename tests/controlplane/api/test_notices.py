@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.models import Delivery, Event, Notice, NotificationRule, Team, Webhook
-from controlplane.services.clock import database_now
+from controlplane.services.scheduling.clock import database_now
 from tests.controlplane.api.conftest import People, body_of, fields_of
 
 HOOK = {"team": "red", "name": "on-call", "url": "https://hooks.example.test/weft", "matters": ["ended", "budget"]}

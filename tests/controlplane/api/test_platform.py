@@ -22,7 +22,7 @@ def test_a_quota_is_read_replaced_and_changed_by_version(api: People) -> None:
     )
     row = body_of(saved)
     assert (row["nominal_milli"], row["lending_limit_milli"], row["borrowing_limit_milli"]) == (12_000, 4000, None)
-    assert ["own 20 GPUs" in warning for warning in row["warnings"]] == [True]
+    assert ["add up to 20 GPUs" in warning for warning in row["warnings"]] == [True]
     assert fields_of(api.platform.send("PATCH", path, {"weight": 2}, if_match=before["ETag"]), 412) == ["version"]
     row = body_of(api.platform.send("PATCH", path, {"weight": 2, "lending_limit_milli": None}))
     assert (row["nominal_milli"], row["lending_limit_milli"], row["weight"]) == (12_000, None, 2)

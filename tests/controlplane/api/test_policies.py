@@ -8,7 +8,7 @@ from django.core.management import call_command
 
 from controlplane.models import Event, PolicyVersion, Simulation
 from controlplane.models.simulation import NO_WORD, SILENT
-from controlplane.services import simulations
+from controlplane.services.scheduling import simulations
 from tests.controlplane.api.conftest import People, body_of, fields_of
 
 FIFO = {"source": "trace", "trace": "demo", "hours": 1, "jobs": 5, "policy": {"scheduling": {"policy": "fifo"}}}

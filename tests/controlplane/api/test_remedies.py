@@ -7,8 +7,8 @@ import pytest
 from controlplane.cluster.port import PodPhase
 from controlplane.loops import schedule
 from controlplane.models import Event, Quota, Workload
-from controlplane.services import quotas
-from controlplane.services.workloads import stop
+from controlplane.services.tenancy import quotas
+from controlplane.services.workloads.workloads import stop
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
 from tests.controlplane.state import story
 
@@ -159,7 +159,7 @@ def test_what_does_not_start_it_any_more_is_refused_with_what_would(full: People
     refused = body_of(apply(full.member, row["uid"], one), 409)
     assert refused["code"] == "NoLongerHolds"
     assert refused["detail"] == (
-        "The next round would not start big with that. This would: Ask 1 GPU instead of 4 for each worker."
+        "The next round would not start big with that. This would: Request 1 GPU instead of 4 for each worker."
     )
     w = Workload.objects.get(pk=row["uid"])
     assert (w.gpus, w.version, story(w)) == (4, row["version"], story(w))
@@ -218,7 +218,7 @@ def test_a_body_that_names_no_change_is_refused_by_field(full: People, body: Any
 def test_a_change_that_is_none_of_its_kind_is_refused_with_one_that_is(full: People, after: Any) -> None:
     row = waiting(full)
     refused = full.member.post(f"/workloads/{row['uid']}/remedy", {"kind": "gpus", "after": after})
-    assert "Ask 2 GPUs instead of 4" in body_of(refused, 409)["detail"]
+    assert "Request 2 GPUs instead of 4" in body_of(refused, 409)["detail"]
 
 
 def test_what_waits_can_be_patched_to_ask_something_else_and_what_runs_cannot(full: People) -> None:
@@ -242,5 +242,5 @@ def test_who_waits_without_a_remedy_is_told_so_in_a_sentence(api: People) -> Non
     after = body_of(api.member.post("/workloads", job("second", after=["first"])), 201)
     told = body_of(api.member.get(f"/workloads/{after['uid']}/explanation"))
     assert (told["reason"], told["remedies"]) == ("AdmissionGated", [])
-    assert "neither room nor quota" in told["no_remedies"]
+    assert "Neither capacity nor quota" in told["no_remedies"]
     assert body_of(api.member.get(f"/workloads/{first['uid']}/explanation"))["no_remedies"] == ""

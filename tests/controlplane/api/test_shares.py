@@ -3,8 +3,8 @@
 from uuid import uuid4
 
 from controlplane.models import Team, Usage
-from controlplane.queries.prices import MILLI_SECONDS_PER_GPU_HOUR
-from controlplane.services import clock
+from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR
+from controlplane.services.scheduling import clock
 from tests.controlplane.api.conftest import People, body_of, fields_of
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.models import Event, PodSecurity, Team, Workload
-from controlplane.services import teams
+from controlplane.services.tenancy import teams
 from tests.controlplane.api.conftest import People, body_of, job
 
 

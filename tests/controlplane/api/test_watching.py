@@ -12,13 +12,13 @@ import httpx
 import pytest
 from django.db import connection, transaction
 
-from controlplane import atonce
 from controlplane.api import feed as hub
 from controlplane.cluster.port import PodPhase
 from controlplane.models import Event, Membership, Token, Workload
-from controlplane.queries import feed
+from controlplane.queries.audit import feed
+from controlplane.security import atonce
 from controlplane.testbed.processes import wait_until
-from scheduler.mention import mention
+from scheduler.model.mention import mention
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job, people
 from tests.serving import serving
 

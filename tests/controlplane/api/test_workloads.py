@@ -1,10 +1,10 @@
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from controlplane import logs
 from controlplane.cluster.port import ClusterUnreachable, LogLine, PodPhase
 from controlplane.models import Event, Workload
-from controlplane.services.policy import change
+from controlplane.runtime import logs
+from controlplane.services.scheduling.policy import change
 from tests.controlplane.api.conftest import Caller, People, body_of, fields_of, job
 
 

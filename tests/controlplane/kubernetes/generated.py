@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from controlplane import jobfile
-from controlplane.shapes import REQUIRED, Choice, Field, Flag, Items, Named, Record, Shape
-from scheduler.workload import Kind
+from controlplane.jobspec import jobfile
+from controlplane.jobspec.shapes import REQUIRED, Choice, Field, Flag, Items, Named, Record, Shape
+from scheduler.model.workload import Kind
 from tests.controlplane.kubernetes import values
 
 File = dict[str, Any]

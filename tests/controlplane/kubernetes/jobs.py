@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from controlplane.cluster.port import PodSpec
-from controlplane.spec import parse
+from controlplane.jobspec.spec import parse
 from gpushare.gpu import WHOLE
 
 UID = "0a1b2c3d-0000-4000-8000-00000000000a"

@@ -9,11 +9,11 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
-from controlplane.benchmarks import manifests as benchmark
+from controlplane.benchmarks.reliability import manifests as benchmark
 from controlplane.manifests import policy, system, teams
 from controlplane.manifests.site import Site, TeamSpace
 from controlplane.models import NodePool, PodSecurity, Quota, Team
-from controlplane.services import teams as team_service
+from controlplane.services.tenancy import teams as team_service
 from controlplane.testbed.kubernetes import TestCluster
 from tests.controlplane.kubernetes.fences import DRY, in_force, out_of_force, refusal
 

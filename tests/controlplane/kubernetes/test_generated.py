@@ -10,18 +10,18 @@ from urllib.parse import urlencode
 
 import pytest
 
-from controlplane.benchmarks import rights
+from controlplane.benchmarks.harness import rights
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.api import RefusedError
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.port import PodSpec
+from controlplane.jobspec.spec import SpecError, parse
 from controlplane.manifests.site import BASELINE, RESTRICTED, Site, TeamSpace
 from controlplane.models import Node, NodePool, PodSecurity, PriorityClass, Team, Workload
-from controlplane.services import submission
 from controlplane.services.errors import Refused
-from controlplane.spec import SpecError, parse
+from controlplane.services.workloads import submission
 from controlplane.testbed.kubernetes import TestCluster
-from scheduler.workload import Kind
+from scheduler.model.workload import Kind
 from tests.controlplane.kubernetes import generated, values
 from tests.controlplane.kubernetes.fences import in_force, out_of_force
 from tests.controlplane.kubernetes.generated import File

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.benchmarks import rights
+from controlplane.benchmarks.harness import rights
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.api import RefusedError
 from controlplane.cluster.kubernetes.connection import find

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scheduler.workload import Kind, Level
+from scheduler.model.workload import Kind, Level
 
 File = dict[str, Any]
 

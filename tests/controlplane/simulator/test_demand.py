@@ -6,11 +6,11 @@ from statistics import fmean
 import pytest
 
 from controlplane.cluster.serving.traffic import Rate
-from controlplane.simulator import demo
-from controlplane.simulator.demand import Demand, mean_seconds
-from controlplane.simulator.hours import DAY, HOUR, MEAN, part
-from controlplane.simulator.presets import START, Arrival
-from controlplane.spec import parse
+from controlplane.jobspec.spec import parse
+from controlplane.simulator.worlds import demo
+from controlplane.simulator.worlds.demand import Demand, mean_seconds
+from controlplane.simulator.worlds.hours import DAY, HOUR, MEAN, part
+from controlplane.simulator.worlds.presets import START, Arrival
 
 GPUS = sum(node.gpus for node in demo.nodes())
 WEEK = 7 * DAY

@@ -7,14 +7,14 @@ import pytest
 from autoscaler.settings import Settings as Scaling
 from autoscaler.stabilize import Bounds
 from controlplane.cluster.serving.traffic import Rate, Sizes
-from controlplane.simulator.comparison import Figures, compare
-from controlplane.simulator.course import Played
-from controlplane.simulator.episode import Episode
-from controlplane.simulator.judge import MINUTE, Judge
-from controlplane.simulator.playback import play
-from controlplane.simulator.serving import Measured, Service
-from scheduler.settings import Settings
-from scheduler.workload import Gang
+from controlplane.simulator.replay.comparison import Figures, compare
+from controlplane.simulator.replay.course import Played
+from controlplane.simulator.replay.episode import Episode
+from controlplane.simulator.replay.judge import MINUTE, Judge
+from controlplane.simulator.replay.playback import play
+from controlplane.simulator.replay.serving import Measured, Service
+from scheduler.model.settings import Settings
+from scheduler.model.workload import Gang
 from tests.controlplane.simulator.test_playback import episode
 
 DAY = 86_400.0

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.policy import Policy
-from controlplane.simulator.comparison import ALL, Figures, compare
-from controlplane.simulator.course import Course, Played
-from controlplane.simulator.episode import Episode, Job, of_preset
-from controlplane.simulator.overrides import OverrideError, Overrides, changed_episode, changed_policy
-from controlplane.simulator.playback import _Run, play
-from controlplane.simulator.presets import START, Arrival, Pool, Preset
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
-from scheduler.team import Use
-from scheduler.workload import Kind
+from controlplane.domain.policy import Policy
+from controlplane.simulator.replay.comparison import ALL, Figures, compare
+from controlplane.simulator.replay.course import Course, Played
+from controlplane.simulator.replay.episode import Episode, Job, of_preset
+from controlplane.simulator.replay.overrides import OverrideError, Overrides, changed_episode, changed_policy
+from controlplane.simulator.replay.playback import _Run, play
+from controlplane.simulator.worlds.presets import START, Arrival, Pool, Preset
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.team import Use
+from scheduler.model.workload import Kind
 from tests.worlds import parse
 
 WEFT = Settings()

@@ -5,12 +5,12 @@ from collections import Counter
 import numpy as np
 
 from gpushare.gpu import Share
-from scheduler.demand import Demand, demand_of
+from scheduler.model.demand import Demand, demand_of
+from scheduler.model.snapshot import Inventory, Node
+from scheduler.model.workload import Ask
 from scheduler.placement import loops
 from scheduler.placement.fleet import Kind, empty_fleet, kinds_of, want_of
 from scheduler.placement.rows import BITS, Fleet
-from scheduler.snapshot import Inventory, Node
-from scheduler.workload import Ask
 
 
 def node(name: str, gpus: int, model: str = "a", cpu: int = 64, ram: int = 512_000, memory: int = 16_000) -> Node:

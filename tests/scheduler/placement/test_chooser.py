@@ -3,12 +3,12 @@ from dataclasses import replace
 import pytest
 
 from gpushare.gpu import WHOLE
-from scheduler.demand import Demand
+from scheduler.cycle.schedule import schedule
+from scheduler.model.demand import Demand
+from scheduler.model.settings import Placement, Settings
+from scheduler.model.snapshot import COMPUTE, Snapshot
+from scheduler.model.workload import Ask
 from scheduler.placement.forecast import forecast
-from scheduler.schedule import schedule
-from scheduler.settings import Placement, Settings
-from scheduler.snapshot import COMPUTE, Snapshot
-from scheduler.workload import Ask
 from tests.scheduler.placement.fleets import share
 from tests.worlds import moves, parse, place
 

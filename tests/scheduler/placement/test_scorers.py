@@ -3,13 +3,13 @@ import inspect
 
 import pytest
 
+from scheduler.model.workload import Ask
 from scheduler.placement import fgd, fits, loops
 from scheduler.placement.fgd import Fragmentation
 from scheduler.placement.fits import BestFit, FirstFit
 from scheduler.placement.fleet import devices_of, take, want_of
 from scheduler.placement.rows import BITS
 from scheduler.placement.stocks import Prices
-from scheduler.workload import Ask
 from tests.scheduler.placement.fleets import cluster, demand, everywhere, node, share, sizes
 
 

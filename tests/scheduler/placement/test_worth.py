@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
+from scheduler.model.workload import Ask
 from scheduler.placement import arrays, loops
 from scheduler.placement.fleet import devices_of, take, want_of
 from scheduler.placement.rows import BITS, Stream, new_memo
 from scheduler.placement.stream import SEQUENCES, stream_of
 from scheduler.placement.worth import Worth
-from scheduler.workload import Ask
 from tests.scheduler.placement.fleets import cluster, demand, everywhere, node, share, sizes
 
 ASKS = (

@@ -1,8 +1,8 @@
 """DRAGON's rules: thirty seconds, shrink to the minimum, one start a pass, growth; and the serving queue."""
 
-from scheduler.decision import Reason
+from scheduler.model.decision import Reason
+from scheduler.model.settings import Settings
 from scheduler.policies import decide
-from scheduler.settings import Settings
 from tests.worlds import moves, parse, place, reasons
 
 DRAGON, EDRAGON = Settings(policy="dragon"), Settings(policy="edragon")

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from scheduler.decision import Reason
-from scheduler.demand import demand_of
+from scheduler.model.decision import Reason
+from scheduler.model.demand import demand_of
+from scheduler.model.settings import Settings
+from scheduler.model.workload import Ask
 from scheduler.policies import decide
-from scheduler.settings import Settings
-from scheduler.workload import Ask
 from tests.worlds import messages, moves, parse, place, reasons
 
 QUEUE = """
@@ -23,7 +23,7 @@ def test_strict_order_lets_nobody_overtake_the_first_that_does_not_fit() -> None
     decisions = decide(parse(QUEUE), Settings(policy="fifo"))
     assert moves(decisions) == []
     assert reasons(decisions)["small"] is Reason.BEHIND_HIGHER_PRIORITY
-    assert messages(decisions)["small"] == "Is behind [[w:big]]: the policy starts nothing out of turn."
+    assert messages(decisions)["small"] == "Behind [[w:big]]: the policy starts workloads strictly in order."
 
 
 def test_who_could_never_start_or_is_gated_stops_nobody_under_strict_order() -> None:

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import Phase
 from scheduler.policies import decide
-from scheduler.settings import Settings
-from scheduler.snapshot import Snapshot
-from scheduler.workload import Phase
 from tests.worlds import moves, parse, place
 
 NATIVE, GANG = Settings(policy="native-k8s"), Settings(policy="k8s+gang")

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from scheduler.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Decision, Evict, Place, Shrink, Wait
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import LATER, NOW, Snapshot
+from scheduler.model.workload import ACTIVE, Kind, Phase
 from scheduler.policies import ONLY_COMPARED, POLICIES, UnknownPolicyError, decide, with_policy
-from scheduler.quota import Tree, Usage
-from scheduler.schedule import schedule
-from scheduler.settings import Settings
-from scheduler.snapshot import LATER, NOW, Snapshot
-from scheduler.workload import ACTIVE, Kind, Phase
+from scheduler.quota.tree import Tree, Usage
 from tests.strategies import worlds
 
 OTHERS = sorted(POLICIES.keys() - {"weft"})

@@ -1,0 +1,1 @@
+"""What all benchmarks share: figures, where they are stored, processes."""

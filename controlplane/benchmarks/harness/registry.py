@@ -1,0 +1,129 @@
+"""The benchmarks by name. A name, once given, stays: results are compared over years.
+
+A benchmark names what its figures depend on, as git names it: the modules of this package that it is made of, and the
+folders with the code that it measures. A stored figure is older than its code once one of these has changed. A test
+holds the names against what is imported. No module is loaded before its benchmark runs: printing stored figures must
+not wait for libraries that only measuring needs.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+from controlplane.benchmarks.harness.figure import Options, Progress, Result
+
+HERE = "controlplane/benchmarks"
+
+# Folders. "controlplane" has all below it but this package; with /* it has the files directly in it alone.
+ROOMS = (
+    "controlplane/*",
+    "controlplane/domain",
+    "controlplane/jobspec",
+    "controlplane/runtime",
+    "controlplane/security",
+)
+CORE = ("gpushare", "scheduler")
+SIMULATION = (*CORE, "controlplane/simulator")
+ADAPTER = (*SIMULATION, *ROOMS, "controlplane/cluster", "controlplane/manifests", "controlplane/testbed")
+# What a replay runs: the life cycle in memory, under the scheduler and the autoscaler.
+REPLAY = (
+    *SIMULATION,
+    *ROOMS,
+    "autoscaler",
+    "controlplane/cluster",
+    "controlplane/invariants",
+    "controlplane/lifecycle",
+)
+SERVER = ("gpushare", "scheduler", "autoscaler", "controlplane")
+PAGES = (*SERVER, "frontend")
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """How one is run, and what its figures depend on."""
+
+    modules: tuple[str, ...]  # of this package; the first has the function
+    folders: tuple[str, ...]
+    function: str = "run"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Where its modules are, as git names them."""
+        return tuple(f"{HERE}/{module.replace('.', '/')}.py" for module in self.modules)
+
+    def __call__(self, options: Options, progress: Progress) -> Result:
+        """Measure. Raises BenchmarkError."""
+        run: Callable[[Options, Progress], Result] = getattr(
+            import_module(f"controlplane.benchmarks.{self.modules[0]}"), self.function
+        )
+        return run(options, progress)
+
+
+BENCHMARKS: Mapping[str, Benchmark] = {
+    "admission": Benchmark(("scheduling.admission", "scheduling.podless", "harness.processes"), SERVER),
+    "api": Benchmark(("serving.api", "harness.processes"), SERVER),
+    "authorization": Benchmark(("reliability.authorization", "harness.processes", "harness.tenants"), PAGES),
+    "start": Benchmark(("serving.start", "harness.processes"), PAGES),
+    "replay": Benchmark(("scheduling.replay", "harness.processes"), SERVER),
+    "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
+    "round": Benchmark(
+        ("scheduling.rounds", "scheduling.roundload", "scheduling.podless", "harness.processes"), SERVER
+    ),
+    "page": Benchmark(("serving.page", "harness.processes"), PAGES),
+    "page-large": Benchmark(("serving.pagelarge", "scheduling.largeworld", "harness.processes"), PAGES),
+    "accessibility": Benchmark(("serving.accessibility", "harness.processes"), PAGES),
+    "sse": Benchmark(("serving.streams", "harness.processes"), PAGES),
+    "first-job": Benchmark(("scheduling.firstjob", "harness.processes"), PAGES),
+    "kubernetes-bind": Benchmark(
+        ("scheduling.binding", "scheduling.bindload", "harness.rights", "harness.processes"), SERVER
+    ),
+    "fencing": Benchmark(
+        (
+            "reliability.fencing",
+            "reliability.recovery",
+            "harness.site",
+            "reliability.stopping",
+            "harness.rights",
+            "harness.processes",
+        ),
+        SERVER,
+    ),
+    "fuzz": Benchmark(("reliability.fuzz", "harness.processes", "harness.tenants"), PAGES),
+    "recovery": Benchmark(("reliability.recovery", "harness.site", "harness.rights", "harness.processes"), SERVER),
+    "manifests": Benchmark(("reliability.manifests",), ADAPTER),
+    "parsers": Benchmark(("reliability.parsers", "reliability.patterns", "reliability.worstkinds"), PAGES),
+    "storage": Benchmark(
+        ("reliability.storage", "reliability.storageload", "reliability.storagerows", "harness.processes"), SERVER
+    ),
+    "strangers": Benchmark(("reliability.strangers", "serving.floods", "harness.processes"), PAGES),
+    "kubernetes-resync": Benchmark(("serving.watching", "reliability.faults", "harness.rights"), ADAPTER, "resync"),
+    "turnaround": Benchmark(
+        ("scheduling.turnaround", "scheduling.podwatch", "harness.rights", "harness.processes"), SERVER
+    ),
+    "watch": Benchmark(("serving.watching", "reliability.faults", "harness.rights"), ADAPTER, "watch"),
+    "test-cluster": Benchmark(("serving.testcluster",), (*SIMULATION, "controlplane/testbed")),
+    "fairness": Benchmark(("scheduling.fairness",), REPLAY),
+    "openb": Benchmark(
+        (
+            "scheduling.openb",
+            "scheduling.arrivals",
+            "harness.cores",
+            "scheduling.lookahead",
+            "scheduling.openblists",
+            "scheduling.podrounds",
+            "scheduling.rolegangs",
+        ),
+        (*SIMULATION, *ROOMS),
+    ),
+    "backfill": Benchmark(("scheduling.backfill",), REPLAY),
+    "explanations": Benchmark(
+        (
+            "scheduling.explanations",
+            "scheduling.eta",
+            "scheduling.everychange",
+            "scheduling.fullcluster",
+            "scheduling.smallworlds",
+        ),
+        REPLAY,
+    ),
+}

@@ -1,0 +1,1 @@
+"""Benchmarks of faults, security and storage."""

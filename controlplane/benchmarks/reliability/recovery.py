@@ -1,0 +1,193 @@
+"""`recovery`: `kill -9` of each process while work runs, waits and comes in; then all of ours stopped for a while.
+
+Time counts from the kill to the first right decision on a job submitted after it (its admission, in the database; for
+the API server its pods bound and seen there too). Whatever was killed is started again after a second.
+"""
+
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options, Progress, Result
+from controlplane.benchmarks.harness.site import Site, Submitter, machine_note, site
+from controlplane.testbed.processes import wait_until
+
+RUNNING, WAITING, PER_SECOND, REPEAT = 500, 200, 5.0, 3
+PARTS = ("web", "worker", "beat", "redis", "postgres", "apiserver")
+RESTART_SECONDS, REST_SECONDS, GIVE_UP_SECONDS = 1.0, 4.0, 90.0
+STOPPED_SECONDS = 60.0
+SUBMITTED = 50  # before a pause alone
+GOAL_SECONDS, CONVERGED_SECONDS = 15.0, 30.0
+DECIDED = """
+    SELECT extract(epoch FROM min(decided.at)) FROM controlplane_event submitted
+    JOIN controlplane_event decided ON decided.workload = submitted.workload AND decided.kind = ANY(%s)
+    WHERE submitted.kind = 'Submitted' AND submitted.at > to_timestamp(%s)
+"""
+PLACED = """
+    SELECT p.workload_id || '-' || p.attempt || '-' || p.rank FROM controlplane_placement p WHERE p.state = 'Bound'
+"""
+FRESH_BEATS = """
+    SELECT count(*) FROM controlplane_heartbeat
+    WHERE at > to_timestamp(%s) AND error = '' AND loop IN ('observe', 'schedule', 'actuate')
+"""
+NOT_RUNNING = """
+    SELECT count(*) FROM controlplane_workload w JOIN controlplane_team t ON t.id = w.team_id
+    WHERE t.name = 'fresh' AND w.phase <> 'Running'
+"""
+ATTEMPTS = "SELECT uid, attempt FROM controlplane_workload"
+
+
+@dataclass
+class Seen:
+    """What was measured and found."""
+
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    converged: float = 0.0
+    lost: int = 0
+    twice: int = 0
+    disturbed: int = 0
+
+
+def run(options: Options, progress: Progress) -> Result:
+    """Kill each process so many times, then stop all of ours. Raises BenchmarkError."""
+    part = 1.0 if options.jobs is None else options.jobs / RUNNING
+    repeat = options.repeat or REPEAT
+    with tempfile.TemporaryDirectory(prefix="weft-recovery-") as folder:
+        progress(0.0, "a cluster with work")
+        with site(Path(folder), running=round(RUNNING * part), waiting=round(WAITING * part)) as found:
+            seen = measure(found, repeat, STOPPED_SECONDS * min(1.0, part * 2), progress)
+            return _result(seen, found, repeat)
+
+
+def measure(found: Site, repeat: int, stopped_seconds: float, progress: Progress) -> Seen:
+    """All kills, then the pause of all of ours; the checks at the end count whatever went wrong on the way."""
+    seen, before = Seen(), found.pods()
+    with Submitter(found, PER_SECOND):
+        for number in range(repeat):
+            for index, part in enumerate(PARTS):
+                progress((number * len(PARTS) + index) / (repeat * len(PARTS) + 2), f"kill -9 {part}")
+                seen.seconds.setdefault(part, []).append(killed(found, part))
+    _settled(found, time.monotonic() + GIVE_UP_SECONDS)
+    _pause(seen, found, before, stopped_seconds, progress)
+    return seen
+
+
+def pause(found: Site, seconds: float, progress: Progress) -> Seen:
+    """All of ours stopped for so long in the midst of work, and nothing else; the checks are those of `measure`."""
+    with Submitter(found, PER_SECOND):
+        wait_until(lambda: len(found.accepted) >= SUBMITTED, f"{SUBMITTED} accepted jobs", GIVE_UP_SECONDS)
+    _settled(found, time.monotonic() + GIVE_UP_SECONDS)
+    seen = Seen()
+    _pause(seen, found, found.pods(), seconds, progress)
+    return seen
+
+
+def _pause(seen: Seen, found: Site, before: dict[str, Any], seconds: float, progress: Progress) -> None:
+    progress(0.9, f"all of ours stopped for {seconds:g} s")
+    seen.converged, removed = _stopped(found, seconds)
+    _judge(seen, found, before, removed)
+
+
+def killed(found: Site, part: str) -> float:
+    """Kill a part, start it again, and tell the seconds until the next right decision. Raises BenchmarkError."""
+    name = {"worker": found.holder("schedule"), "beat": found.made.replicas("beat")[0]}.get(part, part)
+    at = time.time()
+    if part == "apiserver":
+        found.cluster.kill(part)
+        time.sleep(RESTART_SECONDS)
+        found.cluster.start(part, wait=False)
+    else:
+        found.made.kill(name)
+        time.sleep(RESTART_SECONDS)
+        found.made.start(name)
+    kinds = ["Starting", "Running"] if part == "apiserver" else ["Admitted"]
+    decided_at = _decided(found, kinds, at, part)
+    time.sleep(REST_SECONDS)
+    return max(0.0, decided_at - at)
+
+
+def _decided(found: Site, kinds: list[str], at: float, part: str) -> float:
+    deadline = time.monotonic() + GIVE_UP_SECONDS
+    while time.monotonic() < deadline:
+        for (moment,) in found.ask(DECIDED, kinds, at):
+            if moment is not None:
+                return float(moment)
+        time.sleep(0.1)
+    raise BenchmarkError(f"No decision within {GIVE_UP_SECONDS:g} s after kill -9 of {part}.")
+
+
+# --- all of ours stopped ------------------------------------------------------------------------
+
+
+def _stopped(found: Site, seconds: float) -> tuple[float, set[str]]:
+    """Kill all of ours, take three pods away meanwhile, start again; seconds until all is as it should be."""
+    ours = [name for name in found.made.parts if name.partition("-")[0] in ("web", "worker", "beat")]
+    for name in ours:
+        found.made.kill(name)
+    fresh = sorted(name for name, pod in found.pods().items() if pod["metadata"]["labels"]["weft.dev/team"] == "fresh")
+    for name in fresh[:3]:
+        found.cluster.delete(_path(found, name))
+    time.sleep(seconds)
+    at, began = time.time(), time.monotonic()
+    for name in ours:
+        found.made.start(name)
+    while not (found.ask(FRESH_BEATS, at) == [(3,)] and _is_consistent(found)):
+        if time.monotonic() - began > GIVE_UP_SECONDS:
+            raise BenchmarkError(f"Not converged {GIVE_UP_SECONDS:g} s after the start.")
+        time.sleep(0.25)
+    return time.monotonic() - began, {name.rsplit("-", 2)[0] for name in fresh[:3]}
+
+
+def _path(found: Site, name: str) -> str:
+    return f"/api/v1/namespaces/{found.pods()[name]['metadata']['namespace']}/pods/{name}"
+
+
+def _is_consistent(found: Site) -> bool:
+    """Whether the pods on nodes are the bound placements, all seen running, and nothing is left to do."""
+    placed = {name for (name,) in found.ask(PLACED)}
+    live = {name for name, pod in found.pods().items() if pod["status"].get("phase") in ("Pending", "Running")}
+    return bool(placed) and placed == live and found.ask(NOT_RUNNING) == [(0,)]
+
+
+def _settled(found: Site, deadline: float) -> None:
+    while not _is_consistent(found):
+        if time.monotonic() > deadline:
+            raise BenchmarkError("Placements and pods do not agree a while after the last kill.")
+        time.sleep(0.25)
+
+
+def _judge(seen: Seen, found: Site, before: dict[str, Any], removed: set[str]) -> None:
+    """Count what was lost, run twice or disturbed."""
+    known = {str(uid): attempt for uid, attempt in found.ask(ATTEMPTS)}
+    seen.lost = sum(uid not in known for uid in found.accepted)
+    doubles = found.ask("SELECT count(*) - count(DISTINCT (team_id, name)) FROM controlplane_workload")
+    again = sum(attempt > 1 for uid, attempt in known.items() if uid not in removed)
+    seen.twice = int(doubles[0][0]) + again
+    after = found.pods()
+    kept = {name: pod["metadata"]["uid"] for name, pod in before.items() if name.rsplit("-", 2)[0] not in removed}
+    seen.disturbed = sum(name not in after or after[name]["metadata"]["uid"] != uid for name, uid in kept.items())
+
+
+def _result(seen: Seen, found: Site, repeat: int) -> Result:
+    figures = [
+        Figure(f"recovery.{part}_seconds_max", round(max(times), 2), "s", GOAL_SECONDS)
+        for part, times in seen.seconds.items()
+    ]
+    figures += [
+        Figure("recovery.lost", seen.lost, "", 0),
+        Figure("recovery.twice", seen.twice, "", 0),
+        Figure("recovery.disturbed", seen.disturbed, "", 0),
+        Figure("recovery.stopped_converged_seconds", round(seen.converged, 2), "s", CONVERGED_SECONDS),
+    ]
+    times = "; ".join(f"{part} {', '.join(f'{s:.1f}' for s in times)}" for part, times in seen.seconds.items())
+    return Result(
+        tuple(figures),
+        (
+            f"{repeat} times each, seconds: {times}",
+            f"{len(found.accepted)} jobs accepted at {PER_SECOND:g}/s, beside those that ran and waited from the start",
+            "while all of ours were stopped three pods were taken away; they came back",
+            machine_note(found),
+        ),
+    )

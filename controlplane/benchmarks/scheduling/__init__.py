@@ -1,0 +1,1 @@
+"""Benchmarks of decisions, placement and the loops."""

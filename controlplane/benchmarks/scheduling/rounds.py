@@ -1,0 +1,70 @@
+"""`round`: how long a scheduling round takes on a full cluster, from changed rows in Postgres to the commit.
+
+A cluster without pods (podless.py): what is placed runs at once, and ends when it is told to. 1,250 nodes of 8 GPUs,
+200 teams with equal quotas that may borrow, so much work that about 5,000 run and 1,000 wait. Before each full round
+1 % of the running work ends and as much arrives. Before each event one workload of one GPU ends and the cluster comes
+to rest again; then one of one GPU arrives, which is placed or told why not. The rounds are the production loop's own;
+what prepares them is not timed. The core's own time is that of deciding once more on the same input, from scratch.
+Settings are production's; the loops take turns in one thread, so that a round's time is its own.
+"""
+
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from controlplane.benchmarks.harness import processes
+from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Result
+from controlplane.benchmarks.scheduling.roundload import GPUS, NODES
+from controlplane.testbed import postgres
+from controlplane.testbed.processes import running, wait_for
+
+ROUNDS = 200  # and as many events
+
+
+def run(options: Options, progress: Progress) -> Result:
+    """Measure at 1,250, 5,000 and 10,000 GPUs; the figures are those of the last. Raises BenchmarkError."""
+    whole = options.jobs or ROUNDS
+    seen: dict[int, dict[str, Any]] = {}
+    for number, nodes in enumerate((NODES // 8, NODES // 2, NODES)):
+        progress(number / 3, f"rounds on {nodes * GPUS} GPUs")
+        count = whole if nodes == NODES else max(5, whole // 5)
+        with tempfile.TemporaryDirectory(prefix="weft-round-") as name, ExitStack() as stack:
+            server = stack.enter_context(postgres.prepared({}))
+            process = stack.enter_context(running(server.command, log=server.log, user=server.user))
+            wait_for(process, server.answers, "Postgres", server.log)
+            url = postgres.create_database(server.url, "weft")
+            env = processes.production(Path(name), DATABASE_URL=url)
+            seen[nodes] = processes.run(
+                env, "trial", "round", "--nodes", str(nodes), "--count", str(count), "--seed", str(options.seeds[0])
+            )
+    return _result(seen)
+
+
+def _result(seen: Mapping[int, Mapping[str, Any]]) -> Result:
+    last = seen[NODES]
+    return Result(
+        (
+            Figure("round.round_p99_seconds", round(_p99(last["rounds"]), 3), "s", 1.0),
+            Figure("round.event_p99_seconds", round(_p99(last["events"]), 4), "s", 0.05),
+            Figure("round.core_p99_seconds", round(_p99(last["cores"]), 3), "s"),
+            Figure("round.peak_mib", round(last["mib"]), "MiB", 1024),
+        ),
+        tuple(_note(nodes, found) for nodes, found in seen.items()),
+    )
+
+
+def _note(nodes: int, found: Mapping[str, Any]) -> str:
+    return (
+        f"{nodes * GPUS} GPUs, {found['running']} running, {found['waiting']} wait: {len(found['rounds'])} rounds of "
+        f"{statistics.mean(found['placed']):.0f} placements (least {min(found['placed'])}), median "
+        f"{statistics.median(found['rounds']) * 1000:.0f} ms, p99 {_p99(found['rounds']) * 1000:.0f} ms, core p99 "
+        f"{_p99(found['cores']) * 1000:.0f} ms; {len(found['events'])} events, {found['events_placed']} placed, median "
+        f"{statistics.median(found['events']) * 1000:.0f} ms, p99 {_p99(found['events']) * 1000:.0f} ms"
+    )
+
+
+def _p99(values: Sequence[float]) -> float:
+    return sorted(values)[max(0, -(-len(values) * 99 // 100) - 1)]

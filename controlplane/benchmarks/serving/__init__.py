@@ -1,0 +1,1 @@
+"""Benchmarks of pages, the API and streams."""

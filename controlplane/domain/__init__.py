@@ -1,0 +1,1 @@
+"""Values of the product that know no database: policies, budgets' periods, retention, stored rounds."""

@@ -1,0 +1,125 @@
+"""How long what grows is kept: the settings, and which table each is about (docs/production.md#what-is-kept)."""
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+LEAST_EVENTS, LEAST_AUDIT_LOG = 7, 30  # days; the database's triggers allow no less (migration 0022)
+MOST = 3_650  # days
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """A setting: days that rows are kept, its bounds, and what it is about."""
+
+    variable: str
+    days: int
+    least: int
+    about: str
+
+
+EVENTS = Retention("WEFT_KEEP_EVENTS_DAYS", 30, LEAST_EVENTS, "events: the history of workloads, nodes and settings")
+CYCLES = Retention("WEFT_KEEP_CYCLES_DAYS", 30, 1, "rounds of the loops, with their decisions")
+SAMPLES = Retention("WEFT_KEEP_SAMPLES_DAYS", 30, 7, "samples of teams and services: charts, service levels")
+WORKLOAD_SAMPLES = Retention("WEFT_KEEP_WORKLOAD_SAMPLES_DAYS", 1, 1, "samples of single workloads: charts")
+AUDIT_LOG = Retention("WEFT_KEEP_AUDIT_LOG_DAYS", 365, LEAST_AUDIT_LOG, "rows of the audit log")
+ALL = (EVENTS, CYCLES, SAMPLES, WORKLOAD_SAMPLES, AUDIT_LOG)
+
+
+def from_environment(read: Callable[[str, str], str]) -> dict[str, int]:
+    """Days by variable; `read` takes a name and a default. Ends the process for what cannot be meant."""
+    found: dict[str, int] = {}
+    for one in ALL:
+        text = read(one.variable, str(one.days)).strip()
+        if not re.fullmatch(r"\d{1,6}", text, re.ASCII) or not one.least <= int(text) <= MOST:
+            meant = f"Set it to whole days, {one.least} to {MOST}: how long to keep {one.about}."
+            sys.exit(f"{one.variable} is {text!r}. {meant}")
+        found[one.variable] = int(text)
+    return found
+
+
+# --- each table of the database, and why it does not grow without end ----------------------------
+
+PRUNED, ELSEWHERE, BOUNDED, FOR_EVER = "pruned by the loop `prune`", "pruned", "bounded", "kept for ever"
+KINDS = (PRUNED, ELSEWHERE, BOUNDED, FOR_EVER)
+_BY_HAND = f"{FOR_EVER}: one row for each thing that somebody sets up"
+_CLUSTER = f"{BOUNDED}: by the machines that there are"
+_LOOP = f"{BOUNDED}: one row a loop, an invariant, a reader or a table"
+
+DECLARED = {
+    "controlplane_event": f"{PRUNED}: WEFT_KEEP_EVENTS_DAYS",
+    "controlplane_cycle": f"{PRUNED}: WEFT_KEEP_CYCLES_DAYS; the newest 1,000 with their input stay in any case",
+    "controlplane_teamsample": f"{PRUNED}: WEFT_KEEP_SAMPLES_DAYS",
+    "controlplane_servicewindow": f"{PRUNED}: WEFT_KEEP_SAMPLES_DAYS",
+    "controlplane_workloadsample": f"{PRUNED}: WEFT_KEEP_WORKLOAD_SAMPLES_DAYS",
+    "controlplane_auditentry": f"{PRUNED}: WEFT_KEEP_AUDIT_LOG_DAYS",
+    # What was used, by whom, and how it ended.
+    "controlplane_workload": f"{FOR_EVER}: what was asked and how it ended",
+    "controlplane_usage": f"{FOR_EVER}: what is billed; a row for each hour and pool in which a workload held GPUs",
+    "controlplane_placement": f"{FOR_EVER}: what the bill follows from; a row for each worker and attempt",
+    "controlplane_dependency": f"{FOR_EVER}: a part of what was asked",
+    "controlplane_auditanchor": f"{FOR_EVER}: one a day, or one for 1,000 pruned rows",
+    "controlplane_policyversion": f"{FOR_EVER}: one for each change of the policy by an administrator",
+    "django_admin_log": f"{FOR_EVER}: one for each change by hand in the console",
+    # What other services drop.
+    "controlplane_action": f"{ELSEWHERE}: services/workloads/actions.py, performed ones but the newest",
+    "controlplane_change": f"{ELSEWHERE}: by the round that reads them",
+    "controlplane_delivery": f"{ELSEWHERE}: services/notifications/notices.py, after 90 days",
+    "controlplane_idempotencykey": f"{ELSEWHERE}: services/workloads/idempotency.py, after 24 hours",
+    "controlplane_notice": f"{ELSEWHERE}: services/notifications/notices.py, after 90 days",
+    "controlplane_session": f"{ELSEWHERE}: controlplane/security/sessions.py, once over",
+    "controlplane_signinfailures": f"{ELSEWHERE}: services/accounts/logins.py, after minutes",
+    "controlplane_simulation": f"{ELSEWHERE}: services/scheduling/simulations.py, all but the newest",
+    "controlplane_startforecast": f"{ELSEWHERE}: services/scheduling/forecasts.py, all but the newest of each",
+    "django_session": f"{BOUNDED}: empty, sessions are rows of controlplane_session",
+    # What follows the machines, the loops or the teams.
+    **dict.fromkeys(("controlplane_clusterstate", "controlplane_gpu", "controlplane_node"), _CLUSTER),
+    **dict.fromkeys(
+        (
+            "controlplane_audit",
+            "controlplane_eventcursor",
+            "controlplane_heartbeat",
+            "controlplane_lease",
+            "controlplane_pruned",
+        ),
+        _LOOP,
+    ),
+    "controlplane_teamuse": f"{BOUNDED}: one row a team and pool",
+    **dict.fromkeys(("auth_permission", "django_content_type"), f"{BOUNDED}: one row or four a table"),
+    **dict.fromkeys(
+        (
+            "controlplane_budget",
+            "controlplane_groupmapping",
+            "controlplane_membership",
+            "controlplane_nodepool",
+            "controlplane_notificationrule",
+            "controlplane_preferences",
+            "controlplane_priorityclass",
+            "controlplane_quota",
+            "controlplane_savedview",
+            "controlplane_team",
+            "controlplane_template",
+            "controlplane_token",
+            "controlplane_user",
+            "controlplane_user_groups",
+            "controlplane_user_user_permissions",
+            "controlplane_webhook",
+            "auth_group",
+            "auth_group_permissions",
+        ),
+        _BY_HAND,
+    ),
+    **dict.fromkeys(
+        (
+            "account_emailaddress",
+            "account_emailconfirmation",
+            "controlplane_providergrant",
+            "mfa_authenticator",
+            "socialaccount_socialaccount",
+            "socialaccount_socialapp",
+            "socialaccount_socialtoken",
+        ),
+        f"{BOUNDED}: a few rows an account",
+    ),
+}

@@ -1,0 +1,1 @@
+"""The job file: its schema, its rules, quantities, names, roles and members."""

@@ -1,0 +1,323 @@
+"""The job file as one table: every field with its shape, its default and a sentence (docs/job-file.md).
+
+Reading, the REST schema and the documentation of a field come from here. Rules between fields are in spec.py.
+"""
+
+import posixpath
+import re
+from pathlib import PurePosixPath
+
+from controlplane.jobspec import quantities
+from controlplane.jobspec.shapes import (
+    REQUIRED,
+    Choice,
+    Field,
+    Flag,
+    Items,
+    Named,
+    Pairs,
+    Quantity,
+    Record,
+    Shape,
+    Text,
+    Whole,
+    shown,
+)  # fmt: skip
+from scheduler.model.dependency import When
+from scheduler.model.workload import Kind, Level
+
+LABEL = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+# Labels with dots between them; written so that it takes less than half the memory on a text that does not match.
+DOTTED = r"[a-z0-9]+(?:(?:\.|-+)[a-z0-9]+)*"
+LABEL_RULE = "Use a-z, 0-9 and -, beginning and ending with a letter or digit."
+RESERVED_NAMES = ("kube-", "weft-")
+IMAGE = (
+    r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?/)?"  # registry
+    r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*"  # path
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"  # tag, digest
+)
+# Variables that decide which GPUs a container sees or what runs inside it (docs/kubernetes.md#a-pod).
+RESERVED_ENV = re.compile(
+    r"NVIDIA_.*|CUDA_VISIBLE_DEVICES|CUDA_MPS_.*|CUDA_DEVICE_.*|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES"
+    r"|HIP_VISIBLE_DEVICES|LD_(PRELOAD|AUDIT|LIBRARY_PATH)|KUBERNETES_.*|WEFT_.*",
+    re.IGNORECASE,
+)
+RESERVED_PATHS = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/usr/local/nvidia", "/usr/local/cuda")
+# A mount at one of these would cover a reserved path.
+ABOVE_RESERVED = tuple(sorted({str(above) for path in RESERVED_PATHS for above in PurePosixPath(path).parents}))
+GPU_DOMAINS = ("nvidia.com", "amd.com", "gpu.intel.com", "habana.ai")
+NOTEBOOK_IMAGE = "quay.io/jupyter/base-notebook"
+MOST_WORKERS = 4096
+MOST_ROLES = 8
+MOST_GPUS = 1024  # on one node; far above any machine
+YEAR = 366 * 86_400.0
+
+
+def _name(value: str) -> str:
+    prefix = next((p for p in RESERVED_NAMES if value.startswith(p)), "")
+    return f". Names that begin with {prefix} are the platform's. Choose another one." if prefix else ""
+
+
+def _variable(value: str) -> str:
+    if RESERVED_ENV.fullmatch(value):
+        return ", which is reserved: the platform sets it. Remove it."
+    return ""
+
+
+def _path(value: str) -> str:
+    """What is wrong with a mount path and what to do, to follow it in a sentence; empty if nothing is.
+
+    A path has one way to be written: any other would name a reserved path without looking like it.
+    """
+    if ".." in value.split("/"):
+        return ", which holds `..`. Write the path without it."
+    normal = f"/{posixpath.normpath(value).lstrip('/')}"  # normpath keeps two slashes at the beginning
+    if normal in ABOVE_RESERVED or any(normal == p or normal.startswith(f"{p}/") for p in RESERVED_PATHS):
+        return ", which is the system's. Choose a path such as /data."
+    return f". Write it as {shown(normal)[1:-1]}." if value != normal else ""
+
+
+def _key(value: str) -> str:
+    is_path = value == "." or value.startswith("..")  # Kubernetes writes keys as files
+    return ", which no key of a secret may be. Rename the key." if is_path else ""
+
+
+def _extra(value: str) -> str:
+    domain = value.partition("/")[0]
+    if domain in GPU_DOMAINS:
+        return ", which is a GPU. Write gpus or gpu_share, so that it is counted."
+    if domain.endswith("kubernetes.io"):
+        return ", which is Kubernetes' own. Use cpu, memory or shared_memory."
+    return ""
+
+
+def _duration(example: str, least: tuple[str, float] = ("1s", 1.0), most: tuple[str, float] = ("366d", YEAR)) -> Shape:
+    return Quantity(quantities.seconds, least[1], most[1], f'"{example}"', (least[0], most[0]))
+
+
+def _memory(example: str) -> Shape:
+    return Quantity(quantities.memory_mib, 1, 2**30, f'"{example}"', ("1Mi", "1024Ti"))
+
+
+def _share(example: str) -> Shape:
+    return Quantity(quantities.milli, 1, 1000, example, ("0.001", "1"), takes_numbers=True, takes_text=False)
+
+
+NAME = Text(63, LABEL, LABEL_RULE, check=_name)
+TEAM = Text(40, LABEL, LABEL_RULE)
+WORD = Text(40, LABEL, LABEL_RULE)
+ARGUMENT = Text(8192, has_lines=True, may_be_empty=True)
+PATH = Text(1024, "/[^\x00\n:]*", "Give an absolute path, beginning with / and without `:`.", check=_path)
+VARIABLE = Text(
+    128, "[A-Za-z_][A-Za-z0-9_]*", "Use letters, digits and _, not beginning with a digit.", check=_variable
+)
+VARIABLES = Pairs(VARIABLE, Text(8192, has_lines=True, may_be_empty=True), 200)
+IMAGE_FIELD = Text(512, IMAGE, "Give registry/name:tag, in lower case and without spaces.")
+SECRET_KEY = Text(253, "[A-Za-z0-9._-]+", "Use letters, digits, `.`, _ and -.", check=_key)
+OBJECT_NAME = Text(253, DOTTED, LABEL_RULE)
+LABEL_TEXT = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+LABEL_FIX = "Use letters, digits, `.`, _ and -, beginning and ending with a letter or digit."
+DEVICE = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+EXTRA_NAME = Text(128, rf"{DOTTED}/{DEVICE}", "Write domain/name, such as rdma/hca.", check=_extra)
+PORT = Whole(1, 65_535)
+LEVELS = Choice(tuple(level.name.lower() for level in Level if level is not Level.CLUSTER))
+
+GPU_SHARE = Record(
+    (
+        Field("guarantee", _share("0.3"), "The part of one GPU it always gets, such as 0.3.", REQUIRED),
+        Field("limit", _share("1.0"), "What it may use while the GPU is otherwise idle; the guarantee if absent."),
+        Field("memory", _memory("10Gi"), "GPU memory, such as 10Gi.", REQUIRED),
+    )
+)
+RESOURCES = Record(
+    (
+        Field("gpus", Whole(0, MOST_GPUS), "Whole GPUs of each worker. Less than one GPU is a gpu_share."),
+        Field("gpu_share", GPU_SHARE, "A share of one GPU, in place of gpus."),
+        Field(
+            "gpu_model",
+            Items(Text(40, LABEL_TEXT, LABEL_FIX), 20, is_unique=True, takes_one=True),
+            "GPU models allowed, such as [A100, H100]; any if absent.",
+        ),
+        Field("gpu_memory", _memory("40Gi"), "The least memory of each whole GPU."),
+        Field(
+            "cpu",
+            Quantity(quantities.cpu_milli, 1, 1_024_000, '8 or "500m"', ("1m", "1024"), takes_numbers=True),
+            "CPU cores of each worker, such as 8 or 500m.",
+            1,
+        ),
+        Field("memory", _memory("64Gi"), "Main memory of each worker.", "2Gi"),
+        Field("shared_memory", _memory("16Gi"), "Size of /dev/shm; part of memory."),
+        Field(
+            "extra",
+            Pairs(EXTRA_NAME, Whole(1, MOST_GPUS), 10),
+            "Other devices of each worker that the platform allows, such as {rdma/hca: 1}.",
+        ),
+    ),
+    {"gpu": "Write gpus: 1 for whole GPUs, or gpu_share for a part of one."},
+)
+SECRET = Record(
+    (
+        Field("name", OBJECT_NAME, "Name of a secret of the team.", REQUIRED),
+        Field("key", SECRET_KEY, "The key in it.", REQUIRED),
+        Field("env", VARIABLE, "The variable that gets its value.", REQUIRED),
+    )
+)
+VOLUME = Record(
+    (
+        Field("claim", OBJECT_NAME, "Name of a volume claim of the team."),
+        Field(
+            "scratch", _memory("50Gi"), "In place of a claim: empty space of at most this size, gone with the worker."
+        ),
+        Field("path", PATH, "Where it is mounted.", REQUIRED),
+        Field("read_only", Flag(), "Whether it can only be read.", False),
+    ),
+    {
+        other: "A volume is a claim or scratch space: {claim: datasets, path: /data}."
+        for other in ("host_path", "hostPath", "nfs", "name", "sub_path", "subPath", "secret")
+    },
+)
+WORKERS = Record(
+    (
+        Field("count", Whole(1, MOST_WORKERS), "How many workers are wanted.", REQUIRED),
+        Field("min", Whole(1, MOST_WORKERS), "The least that may start; count if absent."),
+        Field("max", Whole(1, MOST_WORKERS), "The most it can use; count if absent."),
+    )
+)
+ROLE = Record(
+    (
+        Field("name", Text(40, LABEL, LABEL_RULE), "What the role is called, such as ps; not worker.", REQUIRED),
+        Field("count", Whole(1, MOST_WORKERS), "How many members it has; always all of them.", 1),
+        Field("resources", RESOURCES, "What each member needs, such as {cpu: 4}.", REQUIRED),
+        Field("image", IMAGE_FIELD, "Container image; the workers' if absent."),
+        Field("command", Items(ARGUMENT, 64), "Its entry point; the workers' command and args if absent."),
+        Field("args", Items(ARGUMENT, 256), "Arguments of the command."),
+        Field("env", VARIABLES, "Environment variables beside those of all members."),
+    ),
+    {
+        "gpus": "Write it inside resources: {gpus: 1}.",
+        "cpu": "Write it inside resources: {cpu: 4}.",
+        "min": "Only the workers are elastic. Write count.",
+        "max": "Only the workers are elastic. Write count.",
+    },
+)
+REPLICAS = Record(
+    (
+        Field("min", Whole(1, MOST_WORKERS), "The least replicas, kept as long as there is room.", 1),
+        Field("max", Whole(1, MOST_WORKERS), "The most replicas; min if absent."),
+    )
+)
+TOPOLOGY = Record(
+    (
+        Field("require", LEVELS, "All workers must be within one of these."),
+        Field("prefer", LEVELS, "All workers should be within one of these."),
+    )
+)
+CHECKPOINT = Record(
+    (
+        Field("interval", _duration("10m"), "How often it saves its work."),
+        Field("grace", _duration("60s", most=("1h", 3600.0)), "How long it may take to save and leave.", "30s"),
+    )
+)
+IDLE = Record((Field("park_after", _duration("30m", ("1m", 60.0)), "Idle for so long, it is parked."),))
+OBJECTIVE = Record(
+    (
+        Field(
+            "p95_latency", _duration("200ms", ("1ms", 0.001), ("1h", 3600.0)), "95 % of requests answer in.", REQUIRED
+        ),
+        Field(
+            "availability",
+            Quantity(quantities.milli, 1, 99_999, "99.9", ("0.001", "99.999"), takes_numbers=True, takes_text=False),
+            "Percent of requests that must be answered within the latency.",
+            99.0,
+        ),
+        Field("window", _duration("28d", ("1h", 3600.0)), "Over how long that is counted.", "28d"),
+    )
+)
+NEEDED = Record(
+    (
+        Field("name", NAME, "Name of a workload of the team.", REQUIRED),
+        Field("when", Choice(tuple(When)), "What it must be; if absent, what its type means by being met."),
+    )
+)
+TRAINING, NOTEBOOK, INFERENCE = (kind.value for kind in Kind)
+HEAD = (
+    Field("type", Choice(tuple(Kind)), "training, notebook or inference.", REQUIRED),
+    Field("name", NAME, "A DNS label, unique among the team's live workloads.", REQUIRED),
+    Field("team", TEAM, "The team whose quota it uses.", REQUIRED),
+    Field("priority_class", WORD, "The platform's default class if absent."),
+)
+BODY = (
+    Field("command", Items(ARGUMENT, 64), "Replaces the image's entry point."),
+    Field("args", Items(ARGUMENT, 256), "Arguments of the command."),
+    Field("env", VARIABLES, "Environment variables."),
+    Field("working_dir", Text(1024, "/[^\n]*", "Give an absolute path, beginning with /."), "Directory to start in."),
+    Field("secrets", Items(SECRET, 50), "Values of the team's secrets, as variables."),
+    Field("volumes", Items(VOLUME, 20), "The team's volumes, and scratch space."),
+    Field("pull_secrets", Items(OBJECT_NAME, 10, is_unique=True), "The team's secrets for private registries."),
+    Field(
+        "run_as_user", Whole(0, 2**31 - 1), "User id that runs it; the image's user if absent, which may not be root."
+    ),
+    Field("resources", RESOURCES, "What each worker needs, such as {gpus: 1}.", REQUIRED),
+    Field("topology", TOPOLOGY, "How close together the workers are: nvlink, node, rack or zone."),
+    Field("max_duration", _duration("12h"), "Ends it after so long a running time."),
+    Field(
+        "after",
+        Items(Named(NEEDED), 20),
+        "Workloads of the team that must be met first: names, or {name: prepare, when: ended}.",
+    ),
+    Field("labels", Pairs(Text(63, LABEL_TEXT, LABEL_FIX), Text(63, LABEL_TEXT, LABEL_FIX), 50), "Free labels."),
+)
+EXPECTED = Field("expected_duration", _duration("6h"), "A hint: running time in total.")
+PORTS = Field("ports", Items(PORT, 20, is_unique=True), "Ports it listens on.")
+OWN = {
+    Kind.TRAINING: (
+        Field("image", IMAGE_FIELD, "Container image.", REQUIRED),
+        Field("workers", WORKERS, "One gang: started together, never fewer than min.", {"count": 1}),
+        Field(
+            "roles",
+            Items(ROLE, MOST_ROLES),
+            "Companions of the workers in the same gang, such as [{name: ps, count: 2, resources: {cpu: 4}}].",
+        ),
+        Field("checkpoint", CHECKPOINT, "How often it saves, and how long it needs to leave.", {"grace": "30s"}),
+        EXPECTED,
+        Field(
+            "deadline",
+            Quantity(quantities.moment, 0, 4e9, '"2026-12-01T08:00:00Z"', ("1970-01-01T00:00:00Z", "2096-10-02Z")),
+            "Still waiting then, it expires. In the day before it goes ahead of other trainings.",
+        ),
+        Field("retries", Whole(0, 100), "How often it is tried again after a failure.", 0),
+        PORTS,
+        Field(
+            "framework",
+            Choice(("pytorch", "tensorflow")),
+            "tensorflow adds TF_CONFIG to the environment that every gang has.",
+        ),
+    ),
+    Kind.NOTEBOOK: (
+        Field("image", IMAGE_FIELD, "Container image.", NOTEBOOK_IMAGE),
+        Field("idle", IDLE, "What happens when it is not used."),
+        EXPECTED,
+        PORTS,
+    ),
+    Kind.INFERENCE: (
+        Field("image", IMAGE_FIELD, "Container image.", REQUIRED),
+        Field("port", PORT, "Port it serves on.", 8000),
+        Field("replicas", REPLICAS, "Between how many replicas it is scaled.", {"min": 1}),
+        Field("objective", OBJECTIVE, "Latency and availability it is held to."),
+    ),
+}
+
+
+def _hints(kind: Kind) -> dict[str, str]:
+    """Answers to fields of the other kinds."""
+    mine = {f.name for f in OWN[kind]}
+    others = {f.name: other for other, fields in OWN.items() for f in fields if f.name not in mine}
+    return {name: f"It belongs to {other}; this is {kind}. Remove it." for name, other in others.items()} | {
+        "project": "Write team.",
+        "gpu": "Write resources: {gpus: 1}.",
+        "gpus": "Write it inside resources: {gpus: 1}.",
+        "gpu_share": "Write it inside resources.",
+    }
+
+
+RECORDS = {kind: Record((*HEAD, *OWN[kind], *BODY), _hints(kind)) for kind in Kind}

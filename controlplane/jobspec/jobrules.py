@@ -1,0 +1,172 @@
+"""Rules between the fields of a job file: what one field allows of another."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from controlplane.jobspec.shapes import BAD, Faults
+from gpushare.gpu import WHOLE
+from scheduler.model.workload import MAIN_ROLE, Level
+
+MOST_TENSORFLOW = 1000
+
+
+def check(values: Mapping[str, Any], faults: Faults) -> None:
+    """Note what is wrong between the fields of a file that has been read; parts that could not be read are BAD."""
+    for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework):
+        rule(values, faults)
+
+
+def _resources(values: Mapping[str, Any], faults: Faults) -> None:
+    _asked(values["resources"], "resources", faults)
+
+
+def _asked(asked: Any, at: str, faults: Faults) -> None:
+    """Note what is wrong between what one member asks; at: the dotted name of its resources."""
+    if asked is BAD:
+        return
+    gpus, share = asked["gpus"], asked["gpu_share"]
+    if gpus is not None and share is not None:
+        faults.add(
+            f"{at}.gpu_share",
+            f"{at}.gpu_share and {at}.gpus are both given. Keep gpus for whole GPUs, or gpu_share for a part.",
+        )
+    for name, needed in (("gpu_model", gpus or share), ("gpu_memory", gpus)):
+        if asked[name] and not needed and BAD not in (gpus, share):
+            fix = "Use gpu_share.memory." if share else "Add gpus, or remove it."
+            faults.add(f"{at}.{name}", f"{at}.{name} is given, but no {_whole(name)} is asked for. {fix}")
+    _at_most(asked, "shared_memory", "memory", at, faults)
+    if share not in (None, BAD):
+        _at_most(share, "guarantee", "limit", f"{at}.gpu_share", faults, _part)
+
+
+def _whole(name: str) -> str:
+    return "GPU" if name == "gpu_model" else "whole GPU"
+
+
+def _gang(values: Mapping[str, Any], faults: Faults) -> None:
+    for name in ("workers", "replicas"):
+        gang = values.get(name)
+        if gang in (None, BAD):
+            continue
+        _at_most(gang, "min", "max", name, faults)
+        if "count" in gang:
+            _at_most(gang, "min", "count", name, faults)
+            _at_most(gang, "count", "max", name, faults)
+
+
+def _roles(values: Mapping[str, Any], faults: Faults) -> None:
+    """Each role has a name of its own, and one GPU model may be used by all members that ask GPUs."""
+    given = values.get("roles")
+    if given in (None, BAD):
+        return
+    for number, role in enumerate(given):
+        _asked(role["resources"], f"roles.{number}.resources", faults)
+        if role["name"] == MAIN_ROLE:
+            at = f"roles.{number}.name"
+            faults.add(at, f"{at} is {MAIN_ROLE}, which the workers are called. Choose another name.")
+    _unique([(f"roles.{number}.name", role["name"]) for number, role in enumerate(given)], "is a role twice", faults)
+    _common_model(values, given, faults)
+
+
+def _common_model(values: Mapping[str, Any], given: Sequence[Mapping[str, Any]], faults: Faults) -> None:
+    asked = [("resources", values["resources"])]
+    asked += [(f"roles.{number}.resources", role["resources"]) for number, role in enumerate(given)]
+    allowed: set[str] | None = None
+    for at, one in asked:
+        models = None if one is BAD else one["gpu_model"]
+        if models in (None, BAD):
+            continue
+        allowed = set(models) if allowed is None else allowed & set(models)
+        if not allowed:
+            text = f"{at}.gpu_model is {', '.join(models)}, but other roles of the gang allow none of these."
+            faults.add(f"{at}.gpu_model", f"{text} Name a model that all allow: its GPUs are of one model.")
+            return
+
+
+def _at_most(
+    values: Mapping[str, Any], low: str, high: str, at: str, faults: Faults, show: Callable[[Any], str] = str
+) -> None:
+    """Note a fault when the field `low` is greater than the field `high`; both are of the record `at`."""
+    a, b = values[low], values[high]
+    if a in (None, BAD) or b in (None, BAD) or a <= b:
+        return
+    dotted = f"{at}." if at else ""
+    faults.add(
+        f"{dotted}{low}",
+        f"{dotted}{low} is {show(a)} but {dotted}{high} is {show(b)}. Set {low} to at most {show(b)}.",
+    )
+
+
+def _part(milli: int) -> str:
+    return f"{milli / WHOLE:g}"
+
+
+def _topology(values: Mapping[str, Any], faults: Faults) -> None:
+    topology = values["topology"]
+    if topology in (None, BAD):
+        return
+    require, prefer = topology["require"], topology["prefer"]
+    if require in (None, BAD) or prefer in (None, BAD) or Level[prefer.upper()] <= Level[require.upper()]:
+        return
+    faults.add(
+        "topology.prefer",
+        f"topology.prefer is {prefer}, which is wider than topology.require, {require}. Prefer something tighter.",
+    )
+
+
+def _times(values: Mapping[str, Any], faults: Faults) -> None:
+    _at_most({"expected_duration": None, **values}, "expected_duration", "max_duration", "", faults, _seconds)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:g}s"
+
+
+def _names(values: Mapping[str, Any], faults: Faults) -> None:
+    names = [one["name"] for one in values["after"] or ()] if values["after"] is not BAD else []
+    if values["name"] in names:
+        faults.add("after", f"after names {values['name']} itself. Remove it.")
+    twice = next((name for name in names if names.count(name) > 1 and name is not BAD), None)
+    if twice is not None:
+        faults.add("after", f"after names {twice} twice. Keep one.")
+    variables = list(values["env"] or {}) if values["env"] is not BAD else []
+    secrets = values["secrets"] if values["secrets"] not in (None, BAD) else ()
+    of_secrets = [(f"secrets.{i}.env", s["env"]) for i, s in enumerate(secrets)]
+    _unique([*(("env", v) for v in variables), *of_secrets], "is set twice", faults)
+    roles = values.get("roles")
+    for number, role in enumerate(roles if roles not in (None, BAD) else ()):
+        own = list(role["env"] or {}) if role["env"] is not BAD else []
+        _unique([*of_secrets, *((f"roles.{number}.env", v) for v in own)], "is set twice", faults)
+
+
+def _volumes(values: Mapping[str, Any], faults: Faults) -> None:
+    volumes = values["volumes"] if values["volumes"] not in (None, BAD) else ()
+    for i, volume in enumerate(volumes):
+        at, has = f"volumes.{i}", [name for name in ("claim", "scratch") if volume[name] is not None]
+        if len(has) != 1:
+            problem = f"{at} has both claim and scratch" if has else f"{at} has neither claim nor scratch"
+            faults.add(at, f"{problem}. Give claim: NAME for a volume of the team, or scratch: 50Gi for empty space.")
+        elif has == ["scratch"] and volume["read_only"] is True:
+            faults.add(f"{at}.read_only", f"{at} is scratch space, which begins empty. Remove read_only.")
+    _unique([(f"volumes.{i}.path", v["path"]) for i, v in enumerate(volumes)], "is mounted twice", faults)
+
+
+def _framework(values: Mapping[str, Any], faults: Faults) -> None:
+    """TF_CONFIG names every worker to every worker, and one variable holds 128 KiB."""
+    workers = values.get("workers")
+    most = (workers["max"] or workers["count"]) if workers not in (None, BAD) else 0
+    roles = values.get("roles")
+    counts = [role["count"] for role in roles] if roles not in (None, BAD) else []
+    if most is not BAD and BAD not in counts:
+        most += sum(counts)
+    if values.get("framework") == "tensorflow" and most is not BAD and most > MOST_TENSORFLOW:
+        fix = f"Set it to at most {MOST_TENSORFLOW}, or remove framework."
+        faults.add("workers.max", f"workers.max is {most}, but TF_CONFIG has no room for so many. {fix}")
+
+
+def _unique(pairs: Iterable[tuple[str, Any]], problem: str, faults: Faults) -> None:
+    seen = set()
+    for at, value in pairs:
+        if value is not BAD and value in seen:
+            faults.add(at, f"{at}: {value} {problem}. Keep one.")
+        seen.add(value)

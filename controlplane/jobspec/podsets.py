@@ -1,0 +1,47 @@
+"""What the roles of a gang ask, as JSON values: in the row of a workload and in stored rounds."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from gpushare.gpu import Share
+from scheduler.model.workload import MAIN_ROLE, Ask, Role
+
+
+def ask_values(ask: Ask) -> tuple[Any, ...]:
+    """[GPUs, share or null, MiB of a GPU, 1/1000 cores, MiB, models]; a share is [guarantee, limit, MiB]."""
+    share = ask.share and (ask.share.guarantee, ask.share.limit, ask.share.memory)
+    return (ask.gpus, share, ask.gpu_memory, ask.cpu_milli, ask.memory, ask.models)
+
+
+def ask_of(values: Any) -> Ask:
+    """The ask that `ask_values` wrote."""
+    devices, share, gpu_memory, cpu_milli, memory, models = values
+    return Ask(devices, Share(*share) if share else None, gpu_memory, cpu_milli, memory, tuple(models))
+
+
+def roles_values(roles: Iterable[Role]) -> list[list[Any]]:
+    """For each role [name, count, ask]."""
+    return [[role.name, role.count, ask_values(role.ask)] for role in roles]
+
+
+def role_ask(values: Iterable[Any], rank: int) -> Ask | None:
+    """What the companion with this rank asks; None for a worker."""
+    for _, count, ask in values:
+        if rank < count:
+            return ask_of(ask)
+        rank -= count
+    return None
+
+
+def role_of(values: Iterable[Any], rank: int) -> tuple[str, int]:
+    """The role of the member with this rank, and its number within the role, from 0."""
+    for name, count, _ in values:
+        if rank < count:
+            return name, rank
+        rank -= count
+    return MAIN_ROLE, rank
+
+
+def roles_of(values: Iterable[Any]) -> tuple[Role, ...]:
+    """The roles that `roles_values` wrote."""
+    return tuple(Role(name, ask_of(ask), count) for name, count, ask in values)

@@ -1,0 +1,343 @@
+"""The job file: read strictly into a frozen Spec, written back with defaults and normalised values.
+
+One schema serves the form, REST and the CLI (jobfile.py holds its table, jobrules.py the rules
+between fields). All faults are named at once.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from controlplane.jobspec import jobfile, jobrules, quantities
+from controlplane.jobspec.shapes import Faults, FieldError, Schema, below, shown
+from gpushare.gpu import Share
+from scheduler.model.workload import Ask, Gang, Kind, Level, Role, Topology
+
+__all__ = [
+    "Checkpoint", "FieldError", "Needed", "Objective", "Spec", "SpecError", "amended", "is_amendable", "parse",
+    "schemas", "stored",
+]  # fmt: skip
+
+AMENDABLE = (
+    "priority_class", "workers", "replicas", "resources", "topology", "expected_duration", "max_duration", "labels",
+)  # fmt: skip
+LISTS = ("command", "args", "secrets", "volumes", "pull_secrets")
+REMOVABLE = (
+    "priority_class",
+    "topology",
+    "expected_duration",
+    "max_duration",
+    "labels",
+)  # null in a change takes them away
+
+
+class SpecError(Exception):
+    """A job file with faults, all of them."""
+
+    def __init__(self, errors: Iterable[FieldError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__(" ".join(error.message for error in self.errors))
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How often work is saved, and how long it may take to save and leave; seconds."""
+
+    interval: float | None = None
+    grace: float = 30.0
+
+
+class Needed(NamedTuple):
+    """A workload of the team that this one starts after; `when` is empty for what its kind means by being met."""
+
+    name: str
+    when: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A service's objective: p95_latency and window in seconds, availability a part in 0..1."""
+
+    p95_latency: float
+    availability: float
+    window: float
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """What happens to an idle notebook; seconds."""
+
+    park_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One job file without faults. Durations are seconds, deadline is cluster-clock seconds, memory is MiB.
+
+    priority_class is "" for the platform's default. `text` is the file as given, with defaults filled in.
+    """
+
+    type: Kind
+    name: str
+    team: str
+    priority_class: str
+    image: str
+    workers: Gang  # a service: count and min are replicas.min, max is replicas.max
+    resources: Ask
+    roles: tuple[Role, ...] = ()  # companions of the workers
+    topology: Topology = Topology()
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    working_dir: str = ""
+    ports: tuple[int, ...] = ()
+    secrets: tuple[Mapping[str, str], ...] = ()
+    volumes: tuple[Mapping[str, Any], ...] = ()
+    shared_memory: int = 0
+    extra: Mapping[str, int] = field(default_factory=dict)  # other devices of each worker, by resource name
+    pull_secrets: tuple[str, ...] = ()
+    run_as_user: int | None = None
+    framework: str = ""
+    checkpoint: Checkpoint = Checkpoint()
+    expected_duration: float | None = None
+    max_duration: float | None = None
+    deadline: float | None = None
+    retries: int = 0
+    after: tuple[Needed, ...] = ()
+    idle: Idle = Idle()
+    objective: Objective | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
+    text: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def port(self) -> int | None:
+        """The port a service or notebook is reached at."""
+        return self.ports[0] if self.ports else None
+
+    def document(self) -> dict[str, Any]:
+        """The file as the API answers it and the database keeps it: the text, and `normalised` beside it."""
+        extra = {"simulated": dict(self.simulated)} if self.simulated is not None else {}
+        return {**self.text, **extra, "normalised": self.normalised()}
+
+    def normalised(self) -> dict[str, Any]:
+        """The values in one unit each: milli-GPU, MiB, 1/1000 cores, seconds; what is absent is null."""
+        gang = self.workers
+        shared = (_shared_memory(role["resources"]) for role in self.text.get("roles", ()))
+        roles = [
+            {"name": role.name, "count": role.count, **_normalised(role.ask, size)}
+            for role, size in zip(self.roles, shared, strict=True)
+        ]
+        return {
+            "workers": {"count": gang.count, "min": gang.min, "max": gang.max},
+            **({"roles": roles} if roles else {}),
+            **_normalised(self.resources, self.shared_memory),
+            "checkpoint_interval_seconds": self.checkpoint.interval,
+            "grace_seconds": self.checkpoint.grace,
+            "expected_seconds": self.expected_duration,
+            "max_seconds": self.max_duration,
+            "deadline_seconds": self.deadline,
+            "park_after_seconds": self.idle.park_after,
+            "objective": self.objective
+            and {
+                "p95_seconds": self.objective.p95_latency,
+                "availability": self.objective.availability,
+                "window_seconds": self.objective.window,
+            },
+        }
+
+
+def _normalised(ask: Ask, shared_memory: int) -> dict[str, Any]:
+    share = ask.share
+    return {
+        "gpus": ask.gpus,
+        "gpu_share": share and {"guarantee": share.guarantee, "limit": share.limit, "memory_mib": share.memory},
+        "gpu_milli": ask.milli,
+        "gpu_memory_mib": ask.gpu_memory,
+        "cpu_milli": ask.cpu_milli,
+        "memory_mib": ask.memory,
+        "shared_memory_mib": shared_memory,
+    }
+
+
+def _shared_memory(resources: Mapping[str, Any]) -> int:
+    given = resources.get("shared_memory")
+    return quantities.memory_mib(given) if given is not None else 0
+
+
+def parse(document: object, *, allow_simulated: bool = False) -> Spec:
+    """Read one job file. Raises SpecError with every fault; `simulated` is for presets only."""
+    faults = Faults()
+    if not isinstance(document, Mapping):
+        raise SpecError([FieldError("", f"The job file is {shown(document)}. Give one object.")])
+    simulated = document.get("simulated") if allow_simulated else None
+    if simulated is not None:
+        document = {name: value for name, value in document.items() if name != "simulated"}
+    kind = _kind(document)
+    record = jobfile.RECORDS[kind]
+    values = record.read(document, "", faults)
+    jobrules.check(values, faults)
+    if faults.errors:
+        raise SpecError(faults.errors)
+    return _spec(values, _text(record.filled(document)), simulated)
+
+
+def stored(document: Mapping[str, Any]) -> Spec:
+    """A stored document read again. Raises SpecError if what is allowed has changed since."""
+    given = {name: value for name, value in document.items() if name != "normalised"}
+    return parse(given, allow_simulated=True)
+
+
+def amended(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Spec:
+    """The stored document with some fields changed, read again as a whole.
+
+    Only AMENDABLE fields may change; null takes away what is not required; inside workers and replicas each
+    number changes alone, resources and topology are given whole. Raises SpecError.
+    """
+    faults = Faults()
+    if not isinstance(changes, Mapping):
+        raise SpecError([FieldError("", f"The changes are {shown(changes)}. Give one object.")])
+    fixed = {name: value for name, value in document.items() if name not in ("normalised", "simulated")}
+    merged = dict(fixed)
+    for name, value in changes.items():
+        if name not in AMENDABLE:
+            faults.add(below("", name), _not_amendable(name, fixed))
+        elif value is None and name in REMOVABLE:
+            merged.pop(name, None)
+        elif name in ("workers", "replicas") and isinstance(value, Mapping):
+            merged[name] = _resized(fixed.get(name, {}), value)
+        else:
+            merged[name] = value
+    try:
+        spec = parse({**merged, **_simulated(document)}, allow_simulated=True)
+    except SpecError as error:
+        raise SpecError((*faults.errors, *error.errors)) from None
+    if faults.errors:
+        raise SpecError(faults.errors)
+    return spec
+
+
+def is_amendable(name: str) -> bool:
+    """Whether a field may change after the submission."""
+    return name in AMENDABLE
+
+
+def schemas() -> dict[str, Schema]:
+    """The JSON schema of each type's job file, by type."""
+    out = {}
+    for kind, record in jobfile.RECORDS.items():
+        schema = record.schema()
+        schema["properties"]["type"] = {"const": kind.value, "description": "The type."}
+        out[kind.value] = schema
+    return out
+
+
+def _resized(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A gang of one fixed size stays so when only its count changes."""
+    is_fixed = before.get("min") == before.get("count") == before.get("max")
+    return dict(changes) if is_fixed and changes.keys() == {"count"} else {**before, **changes}
+
+
+def _simulated(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {"simulated": document["simulated"]} if "simulated" in document else {}
+
+
+def _not_amendable(name: str, fixed: Mapping[str, Any]) -> str:
+    field_name = below("", name)
+    if name in fixed or any(name == f.name for record in jobfile.RECORDS.values() for f in record.fields):
+        return f"{field_name} cannot change after the submission. Submit a new workload."
+    return f"{field_name} is not a field that can change. Fields here: {', '.join(AMENDABLE)}."
+
+
+def _kind(document: Mapping[str, Any]) -> Kind:
+    """The type, to know which table applies; without a usable one, the type that has most of the fields given."""
+    given = document.get("type")
+    if isinstance(given, str) and given in tuple(Kind):
+        return Kind(given)
+    return max(Kind, key=lambda kind: sum(f.name in document for f in jobfile.OWN[kind]))
+
+
+def _text(filled: dict[str, Any]) -> dict[str, Any]:
+    """Defaults that depend on other fields."""
+    if workers := filled.get("workers"):
+        filled["workers"] = {"count": workers["count"], "min": workers["count"], "max": workers["count"], **workers}
+    if replicas := filled.get("replicas"):
+        filled["replicas"] = {"min": replicas["min"], "max": replicas["min"], **replicas}
+    for resources in (filled["resources"], *(role["resources"] for role in filled.get("roles") or ())):
+        _fill(resources)
+    return filled
+
+
+def _fill(resources: dict[str, Any]) -> None:
+    if share := resources.get("gpu_share"):
+        resources["gpu_share"] = {"guarantee": share["guarantee"], "limit": share["guarantee"], **share}
+    elif "gpus" not in resources:
+        resources["gpus"] = 0
+
+
+# --- from values to a Spec --------------------------------------------------------------------
+
+
+def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping[str, Any] | None) -> Spec:
+    kind = Kind(values["type"])
+    checkpoint, idle, objective = values.get("checkpoint"), values.get("idle"), values.get("objective")
+    lists: dict[str, Any] = {name: values[name] or () for name in LISTS}
+    return Spec(
+        type=kind,
+        name=values["name"],
+        team=values["team"],
+        image=values["image"],
+        priority_class=values["priority_class"] or "",
+        workers=_workers(kind, values),
+        resources=_ask(values["resources"]),
+        roles=tuple(Role(r["name"], _ask(r["resources"]), r["count"]) for r in values.get("roles") or ()),
+        topology=_levels(values["topology"]),
+        env=values["env"] or {},
+        working_dir=values["working_dir"] or "",
+        ports=(values["port"],) if kind is Kind.INFERENCE else values["ports"] or (),
+        shared_memory=values["resources"]["shared_memory"] or 0,
+        extra=values["resources"]["extra"] or {},
+        run_as_user=values["run_as_user"],
+        framework=values.get("framework") or "",
+        checkpoint=Checkpoint(checkpoint["interval"], checkpoint["grace"]) if checkpoint else Checkpoint(),
+        expected_duration=values.get("expected_duration"),
+        max_duration=values["max_duration"],
+        deadline=values.get("deadline"),
+        retries=values.get("retries") or 0,
+        after=tuple(Needed(one["name"], one["when"] or "") for one in values["after"] or ()),
+        idle=Idle(idle["park_after"]) if idle else Idle(),
+        # milli-percent to a part: 99.9 % is 99,900
+        objective=objective
+        and Objective(objective["p95_latency"], objective["availability"] / 100_000, objective["window"]),
+        labels=values["labels"] or {},
+        simulated=simulated,
+        text=text,
+        **lists,
+    )
+
+
+def _workers(kind: Kind, values: Mapping[str, Any]) -> Gang:
+    if kind is Kind.INFERENCE:
+        least = values["replicas"]["min"]
+        return Gang(least, least, values["replicas"]["max"] or least)
+    if kind is Kind.NOTEBOOK:
+        return Gang()
+    count = values["workers"]["count"]
+    return Gang(count, values["workers"]["min"] or count, values["workers"]["max"] or count)
+
+
+def _ask(asked: Mapping[str, Any]) -> Ask:
+    share = asked["gpu_share"]
+    return Ask(
+        gpus=asked["gpus"] or 0,
+        share=share and Share(share["guarantee"], share["limit"] or share["guarantee"], share["memory"]),
+        gpu_memory=asked["gpu_memory"] or 0,
+        cpu_milli=asked["cpu"],
+        memory=asked["memory"],
+        models=asked["gpu_model"] or (),
+    )
+
+
+def _levels(topology: Mapping[str, str] | None) -> Topology:
+    require, prefer = ((topology or {}).get(name) for name in ("require", "prefer"))
+    return Topology(Level[require.upper()] if require else None, Level[prefer.upper()] if prefer else None)

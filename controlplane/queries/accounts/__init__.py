@@ -1,0 +1,1 @@
+"""Rights, accounts, memberships, tokens."""

@@ -1,0 +1,1 @@
+"""Events in order, the audit log, names in sentences."""

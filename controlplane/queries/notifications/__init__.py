@@ -1,0 +1,1 @@
+"""Event types, subscriptions and notices."""

@@ -1,0 +1,1 @@
+"""The dashboard, reports, SLO attainment, metrics, health."""

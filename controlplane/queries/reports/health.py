@@ -1,0 +1,68 @@
+"""Whether this installation works: the database, and how long ago each loop made progress."""
+
+from dataclasses import dataclass
+
+from django.db.models import DateTimeField, F
+from django.db.models.functions import Now
+
+from controlplane.models import Audit, ClusterState, Heartbeat
+
+# A loop's period, three times, and what a take-over of its lease costs (loops/threads.py,
+# services/scheduling/leases.py).
+PATIENCE_SECONDS = {
+    "observe": 30.0, "schedule": 30.0, "actuate": 30.0, "tell": 30.0, "scale": 60.0, "account": 195.0, "audit": 195.0,
+    "foresee": 60.0, "notify": 60.0, "prune": 195.0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop as its heartbeat tells. age_seconds None: no round was ever complete."""
+
+    name: str
+    age_seconds: float | None
+    took_ms: float
+    holder: str
+    error: str
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether it has made no progress for too long."""
+        return self.age_seconds is None or self.age_seconds > PATIENCE_SECONDS[self.name]
+
+
+def loops() -> tuple[Loop, ...]:
+    """All loops, those that never ran included. Raises DatabaseError."""
+    now = Now(output_field=DateTimeField())
+    rows = Heartbeat.objects.annotate(now=now).values_list("loop", "at", "now", "took_ms", "holder", "error")
+    found = {
+        name: Loop(name, None if at is None else max(0.0, (read_at - at).total_seconds()), took_ms, holder, error)
+        for name, at, read_at, took_ms, holder, error in rows
+    }
+    return tuple(found.get(name, Loop(name, None, 0.0, "", "")) for name in PATIENCE_SECONDS)
+
+
+def observation_age_seconds() -> float | None:
+    """Real seconds since the cluster was last seen; None before the first time."""
+    age = Now(output_field=DateTimeField()) - F("observed_at")
+    found = ClusterState.objects.filter(observed_at__isnull=False).annotate(age=age).values_list("age", flat=True)
+    value = found.first()
+    return None if value is None else max(0.0, float(value.total_seconds()))
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One invariant in the newest self-audit; `example` is the first of its violations."""
+
+    name: str
+    violations: int
+    example: str
+    age_seconds: float
+
+
+def audit() -> tuple[Audited, ...]:
+    """What the newest self-audit found, every invariant by its number; nothing before the first audit."""
+    rows = Audit.objects.annotate(age=Now(output_field=DateTimeField()) - F("at"))
+    values = rows.values_list("name", "violations", "example", "age")
+    found = [Audited(name, count, text, max(0.0, age.total_seconds())) for name, count, text, age in values]
+    return tuple(sorted(found, key=lambda row: (len(row.name), row.name)))

@@ -1,0 +1,161 @@
+"""Rows -> the scheduler's snapshot, from scratch; what keeps one up to date is loops/keeper.py."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from controlplane.domain.cycle import Frame
+from controlplane.jobspec.podsets import roles_of
+from controlplane.models import ClusterState, Placement, PlacementState, bulk
+from controlplane.models import Node as NodeRow
+from controlplane.models import Quota as QuotaRow
+from controlplane.models import Team as TeamRow
+from controlplane.models import Workload as WorkloadRow
+from controlplane.queries.scheduling import learning
+from controlplane.queries.scheduling.demand import with_demand
+from controlplane.queries.scheduling.moment import one_moment
+from controlplane.queries.tenancy import shares
+from gpushare.gpu import Share
+from scheduler.model.history import History
+from scheduler.model.snapshot import Node, Snapshot
+from scheduler.model.team import Quota, Team
+from scheduler.model.workload import ENDED, Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
+
+_LIVE = tuple(phase.value for phase in Phase if phase not in ENDED)
+_LEAVING = PlacementState.LEAVING.value
+_ENDED_TEXT = frozenset(phase.value for phase in ENDED)
+_LEVELS = dict(enumerate(Level))
+
+
+def full(at: float | None = None) -> Snapshot:
+    """Everything at one moment; `at` is the cluster's clock, by default as last observed."""
+    with one_moment():
+        at = observed_at() if at is None else at
+        return with_demand(frame().snapshot(at, workloads_of(None)))
+
+
+def some(uids: Iterable[UUID], at: float) -> Snapshot:
+    """Only these workloads, without nodes, teams and quotas: what scaling looks at."""
+    return Snapshot.build(at, (), (), (), workloads_of(uids))
+
+
+def observed_at() -> float:
+    """The cluster's clock as of the last observation; 0 before the first."""
+    return ClusterState.objects.order_by("id").values_list("now", flat=True).first() or 0.0
+
+
+# --- rows to objects --------------------------------------------------------------------------
+
+
+def frame(known: History | None = None) -> Frame:
+    """Nodes, teams, quotas and shares; with what is `known` of history, else with what ended workloads teach now."""
+    nodes = NodeRow.objects.order_by("name").values_list(
+        "name", "pool__name", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory", "rack", "zone", "nvlink",
+        "ready", "schedulable", "lost_gpus",
+    )  # fmt: skip
+    teams = TeamRow.objects.order_by("name").values_list("name", "parent__name")
+    quotas = QuotaRow.objects.order_by("team__name", "pool__name").values_list(
+        "team__name", "pool__name", "nominal", "borrowing_limit", "lending_limit", "weight"
+    )
+    return Frame(
+        tuple(Node(*values[:-1], tuple(values[-1])) for values in nodes),
+        tuple(Team(*values) for values in teams),
+        tuple(Quota(*values) for values in quotas),
+        shares.decayed(),
+        shares.used_up(),
+        learning.learnt() if known is None else known,
+    )
+
+
+_COLUMNS = (
+    "uid", "name", "team_id", "kind", "gpus", "share_guarantee", "share_limit", "gpu_memory", "cpu_milli", "memory",
+    "gpu_models", "workers", "workers_min", "workers_max", "topology_require", "topology_prefer", "priority",
+    "preemptible", "phase", "version", "seq", "attempt", "next_rank", "submitted_at", "queued_at", "started_at",
+    "attained", "expected_seconds", "checkpoint_interval", "checkpointed_at", "grace_seconds", "not_before", "unmet",
+    "reserved_after", "preempted_at", "preempted_by", "reason", "message", "reason_at", "failures", "deadline",
+    "scaled_at", "finishing", "moving", "roles",
+)  # fmt: skip
+
+
+_PHASE = _COLUMNS.index("phase")
+
+
+def workloads_of(uids: Iterable[UUID] | None) -> list[Workload]:
+    """Those that have not ended, by order of submission; of all, or of some."""
+    teams = dict(bulk.select(TeamRow, ("id", "name")))
+    if uids is None:
+        seats = _placements("""WHERE NOT "is_settled" AND "state" <> 'Released'""", ())
+        live = f'WHERE "phase" IN {bulk.marks(_LIVE)} ORDER BY "seq"'
+        return [_workload(values, teams, seats) for values in bulk.select(WorkloadRow, _COLUMNS, live, _LIVE)]
+    found: list[Workload] = []
+    for part in bulk.chunks(uids):
+        theirs, keys = bulk.among(Placement, "workload_id", part)
+        seats = _placements(f"""WHERE {theirs} AND "state" <> 'Released'""", keys)
+        named, keys = bulk.among(WorkloadRow, "uid", part)
+        for values in bulk.select(WorkloadRow, _COLUMNS, f"WHERE {named}", keys):
+            if values[_PHASE] not in _ENDED_TEXT:
+                found.append(_workload(values, teams, seats))
+    return found
+
+
+def _placements(where: str, values: Sequence[Any]) -> dict[UUID, list[Assignment]]:
+    seats: dict[UUID, list[Assignment]] = {}
+    columns = ("workload_id", "rank", "node", "gpus", "state", "bound_at")
+    for uid, rank, node, gpus, state, bound_at in bulk.select(Placement, columns, where, values):
+        seats.setdefault(uid, []).append(Assignment(rank, node, tuple(gpus), state == _LEAVING, bound_at is None))
+    for placed in seats.values():
+        placed.sort(key=lambda a: a.rank)
+    return seats
+
+
+def _workload(values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, list[Assignment]]) -> Workload:
+    (uid, name, team, kind, gpus, guarantee, limit, gpu_memory, cpu_milli, memory,
+     models, count, least, most, require, prefer, priority,
+     preemptible, phase, version, seq, attempt, next_rank, submitted_at, queued_at, started_at,
+     attained, expected, interval, checkpointed_at, grace, not_before, unmet,
+     after, preempted_at, preempted_by, reason, message, reason_at, failures, deadline,
+     scaled_at, finishing, moving, roles) = values  # fmt: skip
+    share = Share(guarantee, limit, gpu_memory) if guarantee else None
+    return Workload(
+        id=str(uid),
+        name=name,
+        team=teams[team],
+        kind=Kind(kind),
+        ask=Ask(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models)),
+        gang=Gang(count, least, most),
+        topology=Topology(_level(require), _level(prefer)),
+        priority=priority,
+        preemptible=preemptible,
+        phase=Phase(phase),
+        version=version,
+        seq=seq,
+        attempt=attempt,
+        next_rank=next_rank,
+        submitted_at=submitted_at,
+        queued_at=queued_at,
+        started_at=started_at,
+        attained=attained,
+        expected_seconds=expected,
+        checkpoint_interval=interval,
+        checkpointed_at=checkpointed_at,
+        grace_seconds=grace,
+        not_before=not_before,
+        unmet=tuple(unmet),
+        placement=tuple(seats.get(uid, ())),
+        after=tuple(after),
+        preempted_at=tuple(preempted_at),
+        preempted_by=tuple(preempted_by),
+        reason=reason,
+        message=message,
+        reason_at=reason_at,
+        failures=failures,
+        deadline=deadline,
+        scaled_at=scaled_at,
+        finishing=bool(finishing),
+        moving=bool(moving),
+        roles=roles_of(roles) if roles else (),
+    )
+
+
+def _level(value: int | None) -> Level | None:
+    return None if value is None else _LEVELS[value]

@@ -1,0 +1,49 @@
+"""How live workloads stand at one moment, to compare with pods that were seen at another.
+
+Rows and pods are never read at the same moment. But where a workload stands the same before the pods were asked for and
+after, with no command on its way, its rows held in between as well.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from controlplane.cluster.port import PodSeen
+from controlplane.models import Action, Placement, PlacementState, Workload, bulk
+from scheduler.model.workload import ENDED
+
+_ENDED = sorted(phase.value for phase in ENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Each live workload's version, phase and places, by id; and the ids of those with a command on its way."""
+
+    rows: Mapping[str, Hashable]
+    moving: frozenset[str]
+
+    def still(self, pods: Iterable[PodSeen], now: "Standing") -> list[PodSeen]:
+        """Those pods, seen between this moment and now, whose workloads stood still meanwhile.
+
+        What stands in neither moment had ended before or was never there.
+        """
+        moving = self.moving | now.moving
+        return [
+            pod
+            for pod in pods
+            if pod.workload not in moving and self.rows.get(pod.workload) == now.rows.get(pod.workload)
+        ]
+
+
+def standing() -> Standing:
+    """How all stand now, in three queries."""
+    places: dict[str, list[tuple[int, int, str]]] = {}
+    live = ('WHERE "state" <> %s ORDER BY "id"', (PlacementState.RELEASED.value,))
+    for uid, attempt, rank, state in bulk.select(Placement, ("workload_id", "attempt", "rank", "state"), *live):
+        places.setdefault(str(uid), []).append((attempt, rank, state))
+    not_ended = f'WHERE "phase" NOT IN {bulk.marks(_ENDED)}'
+    rows = bulk.select(Workload, ("uid", "version", "phase"), not_ended, _ENDED)
+    moving = bulk.select(Action, ("workload",), 'WHERE "done_at" IS NULL AND "workload" IS NOT NULL')
+    return Standing(
+        {str(uid): (version, phase, tuple(places.get(str(uid), ()))) for uid, version, phase in rows},
+        frozenset(str(uid) for (uid,) in moving),
+    )

@@ -1,0 +1,1 @@
+"""Teams, quotas and usage."""

@@ -1,0 +1,1 @@
+"""Workloads as pages, REST and the CLI show them."""

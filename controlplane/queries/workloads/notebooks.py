@@ -1,0 +1,131 @@
+"""Notebooks: whether they are used, how long until they are parked, and which workloads share their GPU."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from controlplane.models import Placement, PlacementState, Workload
+from controlplane.queries.accounts import access
+from controlplane.queries.workloads import workloads
+from scheduler.model.workload import ENDED, Kind, Phase
+
+MOST = 200  # notebooks on one page
+HELD = (PlacementState.BOUND, PlacementState.LEAVING)
+
+
+class Use(StrEnum):
+    """How a notebook is used now."""
+
+    ACTIVE = "active"  # in use, or not measured: what is not known counts as use
+    IDLE = "idle"
+    PARKED = "parked"
+    OTHER = ""  # the phase says it: it waits, starts or leaves
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Another worker on the same GPU. uid and name are empty where the viewer may not see it."""
+
+    uid: UUID | None
+    team: str
+    colour: int
+    name: str
+    milli: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One notebook. idle_since and park_after are seconds of the cluster's clock; None: in use, or never parked."""
+
+    workload: Any
+    use: Use
+    idle_since: float | None
+    park_after: float | None
+    address: str | None
+    node: str
+    gpus: tuple[int, ...]
+    neighbours: tuple[Neighbour, ...]
+    may_act: bool
+
+    def parks_in(self, at: float) -> float | None:
+        """Seconds until it is parked if it stays idle; None: it is in use, or is never parked."""
+        if self.idle_since is None or not self.park_after:
+            return None
+        return max(0.0, self.idle_since + self.park_after - at)
+
+    @property
+    def can_be_extended(self) -> bool:
+        """Whether there is a countdown to begin anew."""
+        return self.may_act and self.idle_since is not None and bool(self.park_after)
+
+
+def notebooks(user: access.Person, team: str = "", *, is_mine: bool = False) -> tuple[Row, ...]:
+    """The notebooks that have not ended, those that hold a GPU first. The number of queries is constant."""
+    roles = access.roles(user)
+    seen = None if access.is_platform_admin(user) else set(roles)
+    found = workloads.visible(user).filter(kind=Kind.NOTEBOOK.value).exclude(phase__in=[p.value for p in ENDED])
+    if team:
+        found = found.filter(team__name=team)
+    if is_mine:
+        found = found.filter(created_by=user.pk)
+    rows = list(found.order_by("team__name", "name")[:MOST])
+    seats = _seats(rows)
+    beside = _beside({node for node, _ in seats.values()})
+    listed = [
+        _row(w, seats.get(w.pk), beside, seen, access.allows(roles.get(w.team.name), access.Verb.ACT)) for w in rows
+    ]
+    return tuple(sorted(listed, key=lambda row: (not row.node, row.workload.team.name, row.workload.name)))
+
+
+def _seats(found: Sequence[Workload]) -> dict[UUID, tuple[str, tuple[int, ...]]]:
+    live = Placement.objects.filter(workload__among=[w.pk for w in found], state__in=HELD).order_by("id")
+    return {uid: (node, tuple(gpus)) for uid, node, gpus in live.values_list("workload_id", "node", "gpus")}
+
+
+def _beside(nodes: Collection[str]) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
+    """The workloads on each GPU of these nodes."""
+    live = Placement.objects.filter(node__among=sorted(nodes), state__in=HELD).order_by("id")
+    columns = ("workload_id", "workload__team__name", "workload__team__colour", "workload__name", "milli")
+    found: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
+    for node, gpus, *who in live.values_list("node", "gpus", *columns):
+        for index in gpus:
+            found[node, index].append((*who[:4], who[4] // len(gpus)))
+    return found
+
+
+def _row(
+    w: Workload,
+    seat: tuple[str, tuple[int, ...]] | None,
+    beside: dict[tuple[str, int], list[tuple[Any, ...]]],
+    seen: Collection[str] | None,
+    may_act: bool,
+) -> Row:
+    node, gpus = seat or ("", ())
+    near = {who[0]: who for index in gpus for who in beside.get((node, index), ()) if who[0] != w.pk}
+    idle_since = workloads.idle_since(w)
+    return Row(
+        workload=w,
+        use=_use(w.phase, idle_since),
+        idle_since=idle_since,
+        park_after=(w.spec.get("normalised") or {}).get("park_after_seconds"),
+        address=workloads.address(w),
+        node=node,
+        gpus=gpus,
+        neighbours=tuple(_neighbour(who, seen) for who in near.values()),
+        may_act=may_act,
+    )
+
+
+def _neighbour(who: tuple[Any, ...], seen: Collection[str] | None) -> Neighbour:
+    uid, team, colour, name, milli = who
+    may_see = seen is None or team in seen
+    return Neighbour(uid if may_see else None, team, colour, name if may_see else "", milli)
+
+
+def _use(phase: str, idle_since: float | None) -> Use:
+    if phase == Phase.RUNNING:
+        return Use.ACTIVE if idle_since is None else Use.IDLE
+    return Use.PARKED if phase == Phase.SUSPENDED else Use.OTHER

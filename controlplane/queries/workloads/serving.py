@@ -1,0 +1,115 @@
+"""Services as their pages show them: replicas against load, decisions of the autoscaler, and its victims."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from controlplane.models import Event, ServiceWindow, Workload
+from controlplane.queries.reports import sla
+from scheduler.model.workload import ENDED, Kind
+
+LOOKED_AT = 500  # evictions among which the page looks for a service's
+SIX_HOURS = 6 * 3600.0  # s of windows that a chart shows
+MOST = 500  # services on one page
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One service: how it stands against its objective (None: it has none), and between which bounds it scales."""
+
+    uid: UUID
+    name: str
+    team: str
+    colour: int
+    phase: str
+    wanted: int
+    least: int
+    most: int
+    standing: sla.ServiceRow | None
+    last: Event | None  # the newest decision about its replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One minute of a service. rate is requests a second, p95 seconds; None = not known."""
+
+    start: float
+    replicas: int
+    wanted: int
+    rate: float | None
+    p95: float | None
+    requests: int | None
+    over: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A workload that gave GPUs to a service. victim and name are empty where the viewer may not see it."""
+
+    at: float
+    kind: str
+    reason: str
+    victim: UUID | None
+    team: str
+    name: str
+    cycle: int | None
+
+
+def services(at: float, names: Collection[str] | None) -> tuple[Listed, ...]:
+    """The services of these teams (None: all) that have not ended, the worst first. Six queries."""
+    stand = {row.uid: row for row in sla.services(at, names)}
+    found = Workload.objects.filter(kind=Kind.INFERENCE.value).exclude(phase__in=[p.value for p in ENDED])
+    if names is not None:
+        found = found.filter(team__name__in=names)
+    columns = ("pk", "name", "team__name", "team__colour", "phase", "workers", "workers_min", "workers_max")
+    rows: list[tuple[Any, ...]] = list(found.order_by("team__name", "name").values_list(*columns)[:MOST])
+    last = _last_scaled({row[0] for row in rows})
+    listed = [Listed(*(*row, stand.get(row[0]), last.get(row[0]))) for row in rows]
+    order = {uid: i for i, uid in enumerate(stand)}
+    return tuple(sorted(listed, key=lambda one: (order.get(one.uid, len(order)), one.team, one.name)))
+
+
+def windows(at: float, uid: UUID, seconds: float = SIX_HOURS) -> tuple[Window, ...]:
+    """A service's minutes of the last hours, oldest first."""
+    mine = ServiceWindow.objects.filter(workload=uid, start__gte=at - seconds).order_by("start")
+    columns = ("start", "replicas", "wanted", "requests_per_second", "p95_seconds", "requests", "over")
+    return tuple(Window(*row) for row in mine.values_list(*columns))
+
+
+def scaled(uid: UUID, limit: int) -> list[Event]:
+    """The newest decisions about a service's replicas."""
+    return list(Event.objects.filter(workload=uid, kind="Scaled").order_by("-id")[:limit])
+
+
+def taken(uid: UUID, limit: int, visible: Collection[str] | None) -> tuple[Taken, ...]:
+    """What was preempted or shrunk for a service, the newest first, among the cluster's newest evictions."""
+    newest = Event.objects.filter(kind__in=("Evicted", "Shrunk")).order_by("-id")[:LOOKED_AT]
+    mine = [event for event in newest if _by(event.data) == str(uid)]
+    return tuple(_taken(event, visible) for event in mine[:limit])
+
+
+def _taken(event: Event, visible: Collection[str] | None) -> Taken:
+    may_see = visible is None or event.team in visible
+    return Taken(
+        at=event.cluster_at,
+        kind=event.kind,
+        reason=event.reason,
+        victim=event.workload if may_see else None,
+        team=event.team,
+        name=event.name if may_see else "",
+        cycle=event.cycle,
+    )
+
+
+def _by(data: Mapping[str, Any]) -> str:
+    return str(data.get("by", ""))
+
+
+def _last_scaled(uids: Collection[UUID]) -> dict[UUID, Event]:
+    found: dict[UUID, Event] = {}
+    newest = Event.objects.filter(kind="Scaled", workload__among=list(uids)).order_by("-id")[:LOOKED_AT]
+    for event in newest:
+        if event.workload is not None:
+            found.setdefault(event.workload, event)
+    return found

@@ -1,0 +1,216 @@
+"""What the next round would decide: the order of the queue, why one waits, what a new one would meet.
+
+Each is a round of the scheduler on a snapshot of now; nothing is written, so the answer is what would happen if
+nothing else changed.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import isinf
+from typing import TYPE_CHECKING, Any
+
+from controlplane.jobspec.quantities import iso
+from controlplane.models import PriorityClass, Workload
+from controlplane.queries.accounts import access
+from controlplane.queries.scheduling import forecasts, policies, snapshot
+from controlplane.queries.tenancy.shares import Share, of_teams
+from controlplane.queries.workloads.remedies import told
+from scheduler.explain import explanation as core
+from scheduler.explain.places import numbered
+from scheduler.explain.suggestions import untold
+from scheduler.fit.capacity import Refusal
+from scheduler.model import workload as words
+from scheduler.model.decision import Evict, Place, Reason, Shrink
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import ENDED, Phase
+from scheduler.policies import outcomes
+from scheduler.predict.expected_start import expected_start
+from scheduler.state.memo import Memo
+from scheduler.state.session import Session
+
+if TYPE_CHECKING:
+    from controlplane.jobspec.spec import Spec
+
+NEW = "new"  # the id of a workload that is only tried
+WAITING_AT_ONCE, HELD_AT_ONCE = 40, 400  # workloads, at most, where a request itself foresees: a tenth of a second
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One workload that waits: its place in the queue, counted over all teams, and what it would be told.
+
+    position None: it waits for something else than a place (scheduler/explain/places.py).
+    """
+
+    position: int | None
+    uid: str
+    team: str
+    refusal: Refusal | None  # None: it would start
+
+
+def turns() -> tuple[Turn, ...]:
+    """All that waits: first the queue in the order of the next round, then what has no place in it."""
+    found = [
+        Turn(position, workload.id, workload.team, refusal)
+        for position, workload, refusal in numbered(outcomes(Session(snapshot.full(), policies.scheduling())))
+    ]
+    return tuple(sorted(found, key=lambda turn: turn.position is None))
+
+
+def queue(user: access.Person, team: str | None = None) -> list[Turn]:
+    """What waits and the user may see, of this team if one is named; places are counted over all teams."""
+    seen = _seen(user)
+    return [turn for turn in turns() if (seen is None or turn.team in seen) and team in (None, turn.team)]
+
+
+def explanation(user: access.Person, workload: Workload, *, in_full: bool = True) -> dict[str, Any]:
+    """Why a workload is where it is: for one that waits, what the next round would tell it, and what would start it.
+
+    in_full: with the remedies, whose search may take as long as several rounds; else `no_remedies` is what to say if
+    there are none.
+    """
+    known = {
+        "uid": str(workload.pk),
+        "phase": workload.phase,
+        "since": iso(workload.reason_at) if workload.reason and workload.reason_at else None,
+    }
+    stored = {**_NOTHING, "reason": workload.reason, "message": workload.message}
+    if workload.phase in ENDED:
+        return known | stored
+    world = snapshot.full()
+    uid = str(workload.pk)
+    if uid not in world.workloads:  # it has ended since
+        return known | stored
+    memo = Memo()
+    found = core.explain(world, uid, policies.scheduling(), memo)
+    if found.in_queue is None and found.reason is None:
+        return known | stored
+    return known | _told(user, world, found, memo, workload, in_full)
+
+
+def remedies(user: access.Person, workload: Workload) -> list[dict[str, Any]]:
+    """What would start a workload now, as `explanation` has it; a list without rows if nothing would."""
+    world, uid = snapshot.full(), str(workload.pk)
+    return told(user, world, uid, workload) if uid in world.workloads else []
+
+
+def preview(user: access.Person, spec: "Spec", unmet: Sequence[str] = ()) -> dict[str, Any]:
+    """What the next round would decide about this job file. `unmet`: the names in `after` that are not met yet."""
+    now = snapshot.full()
+    world = core.submitted(now, _imagined(spec, now, unmet))
+    memo = Memo()
+    found = core.explain(world, NEW, policies.scheduling(), memo)
+    place = found.place
+    return {
+        **_told(user, world, found, memo),
+        "phase": _phase(place).value,
+        "placement": [_seat(world.workloads[NEW], a) for a in (place.workers if place else ())],
+        "workload": spec.document(),
+    }
+
+
+def _seat(workload: words.Workload, worker: words.Assignment) -> dict[str, Any]:
+    role, number = workload.role_of(worker.rank)
+    return {"rank": worker.rank, "role": role, "index": number, "node": worker.node, "gpus": list(worker.gpus)}
+
+
+def expected(world: Snapshot, uid: str, memo: Memo) -> dict[str, Any] | None:
+    """When a workload in the queue is expected to start, by the cluster's clock; None if it cannot be predicted.
+
+    As it was last worked out in the background; here only where the queue is short, as a long one takes seconds.
+    """
+    found = None if uid == NEW else forecasts.told([uid]).get(uid)
+    ledger = memo.ledgers.of(world)
+    if found is None and len(ledger.waiting) <= WAITING_AT_ONCE and len(ledger.holding) <= HELD_AT_ONCE:
+        found = expected_start(world, uid, policies.scheduling(), memo=memo)
+    if found is None or isinf(found.high):
+        return None
+    return forecasts.shown(found)
+
+
+# The explanation of one that no round looks at: what is stored says all.
+_NOTHING: dict[str, Any] = {
+    "position": None, "in_queue": None, "reason": "", "message": "", "numbers": {}, "checks": [], "will_start": None,
+    "evicts": [], "remedies": [], "no_remedies": "", "expected_start": None,
+}  # fmt: skip
+
+
+def _told(
+    user: access.Person,
+    world: Snapshot,
+    found: core.Explanation,
+    memo: Memo,
+    row: Workload | None = None,
+    in_full: bool = True,
+) -> dict[str, Any]:
+    """The one object that `weft why`, the workload's page and a preview show; row: of a workload that is there."""
+    changes = told(user, world, found.workload, row, memo) if in_full and found.reason is not None else []
+    is_looked_at = found.in_queue is not None and found.reason is not Reason.PENDING_EVALUATION
+    return {
+        "position": found.position,
+        "in_queue": found.in_queue,
+        "reason": str(found.reason or ""),
+        "message": found.message,
+        "numbers": dict(found.numbers),
+        "checks": [{"name": c.name, "status": c.status.value, "message": c.message} for c in found.checks],
+        "will_start": found.place is not None if is_looked_at else None,
+        "evicts": _evicted(user, world, found.victims),
+        "remedies": changes,
+        "no_remedies": "" if not is_looked_at or changes else untold(policies.scheduling(), found.reason),
+        "expected_start": expected(world, found.workload, memo) if is_looked_at else None,
+    }
+
+
+def _phase(place: Place | None) -> Phase:
+    if place is None:
+        return Phase.QUEUED
+    return Phase.RESERVED if place.after else Phase.ADMITTED
+
+
+def _evicted(user: access.Person, world: Snapshot, victims: Iterable[Evict | Shrink]) -> list[dict[str, Any]]:
+    """What would be preempted or shrunk; of teams that the user cannot see, only which team it is."""
+    seen = _seen(user)
+    out = []
+    for eviction in victims:
+        victim = world.workloads[eviction.workload]
+        reason = eviction.reason.value if isinstance(eviction, Evict) else "Shrunk"
+        may_see = seen is None or victim.team in seen
+        who = {"uid": victim.id, "name": victim.name} if may_see else {"uid": None, "name": None}
+        out.append({**who, "team": victim.team, "reason": reason})
+    return out
+
+
+def _seen(user: access.Person) -> set[str] | None:
+    """The teams whose workloads the user may see; None = all."""
+    return None if access.is_platform_admin(user) else set(access.team_names(user))
+
+
+def _imagined(spec: "Spec", world: Snapshot, unmet: Sequence[str]) -> words.Workload:
+    """The job file as if it had just been submitted."""
+    classes = PriorityClass.objects.all()
+    named = classes.filter(name=spec.priority_class) if spec.priority_class else classes.filter(is_default=True)
+    priority = named.first()
+    return replace(
+        words.Workload(NEW, spec.name, spec.team, spec.type, spec.resources, spec.workers, spec.topology),
+        deadline=spec.deadline,
+        priority=priority.value if priority else 0,
+        preemptible=priority.preemptible if priority else True,
+        submitted_at=world.at,
+        queued_at=world.at,
+        expected_seconds=spec.expected_duration,
+        checkpoint_interval=spec.checkpoint.interval,
+        grace_seconds=spec.checkpoint.grace,
+        unmet=tuple(unmet),
+        roles=spec.roles,
+    )
+
+
+def shares(user: access.Person, team: str | None = None) -> list[Share]:
+    """How the teams that the user may see stand in each pool, entitlement as the next round would have it."""
+    seen = None if access.is_platform_admin(user) else set(access.team_names(user))
+    return [one for one in shares_of_all() if (seen is None or one.team in seen) and team in (None, one.team)]
+
+
+def shares_of_all() -> tuple[Share, ...]:
+    """How all teams stand in each pool, entitlement as the next round would have it."""
+    return of_teams(snapshot.full(), policies.scheduling())

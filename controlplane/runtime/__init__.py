@@ -1,0 +1,1 @@
+"""How a process of ours runs: logs, threads, liveness, hints, the interpreter."""

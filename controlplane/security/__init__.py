@@ -1,0 +1,1 @@
+"""Limits, credentials, sessions and the written authorization matrix."""

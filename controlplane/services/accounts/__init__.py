@@ -1,0 +1,1 @@
+"""People, service accounts, memberships, tokens, signing in."""

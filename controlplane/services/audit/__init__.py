@@ -1,0 +1,1 @@
+"""Events, the audit log, retention, database grants."""

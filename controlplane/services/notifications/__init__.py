@@ -1,0 +1,1 @@
+"""Notices, subscriptions, webhooks and their deliveries."""

@@ -1,0 +1,1 @@
+"""What the loops write: decisions, observations, rounds, leases, heartbeats."""

@@ -1,0 +1,163 @@
+"""What the cluster shows becomes what the database knows: pods -> placements -> phases.
+
+Level-triggered: a full observation alone leads to the right state from any state, whatever was missed before; the
+incremental ones in between only make it quicker.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+
+from controlplane.cluster.port import ALIVE, Observation, PodSeen
+from controlplane.lifecycle.admission import admit
+from controlplane.lifecycle.pods import see, settle
+from controlplane.lifecycle.sightings import STOP_AGAIN_SECONDS, Attempt, add_missing, by_workload, stop_strangers
+from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
+from controlplane.models import Action, Node, Placement, bulk
+from controlplane.services.scheduling import clusters, timeouts
+from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.workloads import dependencies
+from controlplane.services.workloads.rows import uuids
+from controlplane.services.workloads.transitions import Batch
+
+ACTOR = "loop:observe"
+LONGEST_GRACE_SECONDS = 3600.0 + STOP_AGAIN_SECONDS  # as the job file allows
+STOPS_LOOKED_AT = 5000  # newest actions; one missed here is only told twice
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What an observation led to."""
+
+    pods: int = 0
+    moves: int = 0
+    orphans: int = 0
+
+
+def apply(
+    observation: Observation, *, lease: HeldLease, sweep: bool = False, gang_timeout_seconds: float = 300.0
+) -> Applied:
+    """Write one observation. With `sweep`, also enforce deadlines and mend what no pod will ever report."""
+    with transaction.atomic():
+        lease.check()
+        now = clusters.seen().now
+        is_late = observation.at < now
+        nodes_changed = False if is_late else clusters.sync(observation)
+        batch = Batch(max(observation.at, now), ACTOR)
+        pods = by_workload(observation.pods)
+        uids = dict.fromkeys(uuids(pods))
+        if observation.is_full and not is_late:
+            uids |= dict.fromkeys(_holders())
+        if observation.gone_nodes:
+            uids |= dict.fromkeys(_holders(observation.gone_nodes))
+        due = timeouts.due(batch.at, gang_timeout_seconds) if sweep else timeouts.Due()
+        promised = timeouts.promised() if sweep or nodes_changed or _may_free(observation) else []
+        later = {*due.phases, *due.late, *due.overtaken, *promised}
+        batch.lock(uids, ahead=lambda: {*later, *dependencies.dependents({*uids, *later})})
+        if not is_late:
+            add_missing(batch, observation, pods, _started_lately(observation.at))
+        freed = _settle_all(batch, pods)
+        orphans = 0
+        if observation.is_full and not is_late:
+            orphans = stop_strangers(batch, observation, _may_be_ours, _stopped_lately(observation.at))
+        batch.write()
+        if sweep:
+            timeouts.enforce(batch, due, gang_timeout_seconds)
+            batch.write()
+        if freed or sweep or nodes_changed or observation.is_full:
+            _admit(batch, promised)
+            batch.write()
+        if not is_late:
+            clusters.observed(at=observation.at, cursor=observation.cursor)
+    return Applied(len(observation.pods), batch.moves, orphans)
+
+
+def tick(observation: Observation, *, lease: HeldLease) -> None:
+    """Note the time of an observation in which nothing changed."""
+    with transaction.atomic():
+        lease.check()
+        clusters.observed(at=observation.at, cursor=observation.cursor)
+
+
+def _may_free(observation: Observation) -> bool:
+    """Whether a place may have become free."""
+    return observation.is_full or bool(observation.gone_nodes) or any(p.phase not in ALIVE for p in observation.pods)
+
+
+def _may_be_ours(uid: str) -> bool:
+    return bool(uuids([uid]))
+
+
+def _holders(nodes: Iterable[str] | None = None) -> list[UUID]:
+    """Workloads whose workers should be on machines; on some of them only, if given."""
+    held = Placement.objects.filter(is_settled=False, state__in=(BOUND, LEAVING), bound_at__isnull=False)
+    if nodes is not None:
+        held = held.filter(node__among=list(nodes))
+    return list(held.values_list("workload", flat=True).distinct())
+
+
+def _settle_all(batch: Batch, pods: dict[str, list[PodSeen]]) -> bool:
+    """Apply what was seen, workload by workload; tell whether a place became free."""
+    freed = False
+    for row in sorted(batch.rows.values(), key=lambda row: row.uid):
+        seen = pods.get(row.id, [])
+        ends = see(batch, row, seen)
+        freed = freed or bool(ends)
+        settle(batch, row, ends, seen)
+    return freed
+
+
+# --- what the log of actions says -------------------------------------------------------------
+
+
+def _started_lately(at: float) -> Callable[[Collection[State]], set[Attempt]]:
+    def of(rows: Collection[State]) -> set[Attempt]:
+        uids = uuids(row.id for row in rows)
+        starts = Action.objects.filter(Q(done_at__isnull=True) | Q(done_at__gte=at), verb="start", workload__among=uids)
+        return {(str(uid), attempt) for uid, attempt in starts.values_list("workload", "attempt")}
+
+    return of
+
+
+def _stopped_lately(at: float) -> set[Attempt]:
+    """Attempts that were told to stop and still may take their time."""
+    stops = """WHERE "verb" = 'stop' AND ("done_at" IS NULL OR "done_at" > %s) AND "id" > %s"""
+    newest = bulk.select(Action, ("id",), 'ORDER BY "id" DESC LIMIT 1')
+    oldest = newest[0][0] - STOPS_LOOKED_AT if newest else 0
+    rows = bulk.select(
+        Action, ("workload", "attempt", "done_at", "payload"), stops, (at - LONGEST_GRACE_SECONDS, oldest)
+    )
+    return {
+        (str(uid), attempt)
+        for uid, attempt, done_at, payload in rows
+        if done_at is None or done_at > at - float(payload.get("grace", 0.0)) - STOP_AGAIN_SECONDS
+    }
+
+
+# --- places that were waited for --------------------------------------------------------------
+
+
+def _admit(batch: Batch, uids: Sequence[UUID]) -> None:
+    """Start what waited for others to leave, once they have; give up places on nodes that are out of use."""
+    if not uids:
+        return
+    batch.lock(uids)
+    rows = [batch.rows[str(uid)] for uid in sorted(uids)]
+    awaited = {other for row in rows for other in row.reserved_after}
+    staying = Placement.objects.filter(workload__among=uuids(awaited), state=LEAVING, is_settled=False)
+    leaving = {str(uid) for uid in staying.values_list("workload", flat=True)}
+    lost = _out_of_use([seat for row in rows for seat in batch.live(row) if seat.state == RESERVED])
+    for row in rows:
+        admit(batch, row, leaving, lambda seat: seat.pk in lost)
+
+
+def _out_of_use(places: Sequence[Seat]) -> set[int]:
+    """Keys of the places whose node or devices are out of use."""
+    nodes = Node.objects.filter(name__among={seat.node for seat in places}, ready=True, schedulable=True)
+    broken = {name: set(lost) for name, lost in nodes.values_list("name", "lost_gpus")}
+    near = [seat.pk for seat in places if broken.get(seat.node)]
+    devices = dict(Placement.objects.filter(pk__among=near).values_list("pk", "gpus")) if near else {}
+    return {s.pk for s in places if s.node not in broken or broken[s.node].intersection(devices.get(s.pk, ()))}

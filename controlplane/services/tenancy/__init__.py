@@ -1,0 +1,1 @@
+"""Teams, quotas, budgets, recent usage."""

@@ -1,0 +1,148 @@
+"""Quotas, priority classes and node pools: what an admin sets. Warnings are told, not refused."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Sum
+
+from controlplane.models import Node, NodePool, PriorityClass, Quota, Team, Workload
+from controlplane.runtime.wake import wake
+from controlplane.services.audit import events
+from controlplane.services.errors import Refused
+from controlplane.services.scheduling import changes
+from gpushare.gpu import WHOLE
+from scheduler.model.team import owned_together
+from scheduler.model.workload import ENDED
+
+MOST_MILLI = 10**9  # a million GPUs
+MOST_PRIORITY = 1_000_000
+
+
+@transaction.atomic
+def save(
+    *,
+    team: Team,
+    pool: NodePool,
+    nominal: int,
+    borrowing_limit: int | None = None,
+    lending_limit: int | None = None,
+    weight: int = 1,
+    actor: str,
+    version: int | None = None,
+) -> tuple[Quota, tuple[str, ...]]:
+    """Set what a team owns in a pool, in milli-GPU; tell the quota and warnings.
+
+    `version` is the one the caller saw (None: whatever it is); Refused 412 if another has changed it meanwhile.
+    """
+    values = {"nominal": nominal, "borrowing_limit": borrowing_limit, "lending_limit": lending_limit, "weight": weight}
+    _check(values)
+    before = Quota.objects.select_for_update(no_key=True).filter(team=team, pool=pool).first()
+    if version is not None and version != (before.version if before else 0):
+        now = f"its version is {before.version}, not {version}" if before else "there is none now"
+        message = f"The quota of {team} in {pool} was changed meanwhile: {now}. Read it again."
+        raise Refused(412, "VersionMismatch", "version", message)
+    if before is None:
+        quota = Quota.objects.create(team=team, pool=pool, **values)
+    else:
+        Quota.objects.filter(pk=before.pk).update(version=F("version") + 1, **values)
+        quota = Quota.objects.get(pk=before.pk)
+    was = {name: getattr(before, name) for name in values} if before else {}
+    if was != values:
+        changed = {name: [was.get(name), value] for name, value in values.items() if was.get(name) != value}
+        events.record(kind="QuotaChanged", actor=actor, team=team.name, name=pool.name, data=changed)
+        _touch()
+    return quota, warnings(pool=pool)
+
+
+@transaction.atomic
+def remove(*, quota: Quota, actor: str) -> None:
+    """Take a team's quota in a pool away; what it runs there goes on until others claim the room."""
+    events.record(kind="QuotaRemoved", actor=actor, team=quota.team.name, name=quota.pool.name)
+    quota.delete()
+    _touch()
+
+
+def warnings(*, pool: NodePool) -> tuple[str, ...]:
+    """What is odd about a pool's quotas, as sentences."""
+    capacity = (Node.objects.filter(pool=pool).aggregate(n=Sum("gpu_count"))["n"] or 0) * WHOLE
+    parents = dict(Team.objects.values_list("pk", "parent_id"))
+    owned = owned_together(parents, dict(Quota.objects.filter(pool=pool).values_list("team_id", "nominal")))
+    if owned <= capacity:
+        return ()
+    return (
+        f"The quotas of the teams in {pool} add up to {owned / WHOLE:g} GPUs, but it has {capacity / WHOLE:g}. "
+        "Not all of them can be used at once.",
+    )
+
+
+def _check(values: Mapping[str, int | None]) -> None:
+    for name, value in values.items():
+        if value is None and name in ("borrowing_limit", "lending_limit"):
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_MILLI:
+            raise Refused(422, "BadQuota", name, f"{name} is {value}. Give a whole number from 0 to {MOST_MILLI}.")
+    if not 1 <= (values["weight"] or 0) <= 10_000:
+        raise Refused(422, "BadQuota", "weight", f"weight is {values['weight']}. Give a whole number from 1 to 10000.")
+    lending, nominal = values["lending_limit"], values["nominal"] or 0
+    if lending is not None and lending > nominal:
+        message = f"lending_limit is {lending} but nominal is {nominal}. Set lending_limit to at most {nominal}."
+        raise Refused(422, "BadQuota", "lending_limit", message)
+
+
+# --- priority classes -------------------------------------------------------------------------
+
+
+@transaction.atomic
+def save_priority(
+    *, name: str, value: int, preemptible: bool = True, is_default: bool = False, actor: str
+) -> PriorityClass:
+    """Create or change a priority class; workloads that have not ended follow it."""
+    if not -MOST_PRIORITY <= value <= MOST_PRIORITY:
+        message = f"value is {value}. Give a whole number from {-MOST_PRIORITY} to {MOST_PRIORITY}."
+        raise Refused(422, "BadPriority", "value", message)
+    if is_default:
+        PriorityClass.objects.exclude(name=name).filter(is_default=True).update(is_default=False)
+    values = {"value": value, "preemptible": preemptible, "is_default": is_default}
+    before = PriorityClass.objects.filter(name=name).values(*values).first()
+    found, _ = PriorityClass.objects.update_or_create(name=name, defaults=values)
+    live = Workload.objects.filter(priority_class=found).exclude(phase__in=sorted(p.value for p in ENDED))
+    stale = live.exclude(priority=value, preemptible=preemptible)
+    uids = list(stale.order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True))
+    stale.update(priority=value, preemptible=preemptible, version=F("version") + 1)
+    events.record(kind="PriorityClassChanged", actor=actor, name=name, data=_difference(before, values))
+    changes.touch(uids)
+    wake("schedule")
+    return found
+
+
+# --- node pools -------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def save_pool(*, name: str, gpu_model: str = "", price_per_gpu_hour: Decimal = Decimal(0), actor: str) -> NodePool:
+    """Create a node pool, or change its model or price."""
+    if price_per_gpu_hour < 0:
+        raise Refused(422, "BadPrice", "price_per_gpu_hour", "price_per_gpu_hour is below 0. Give 0 or more.")
+    values = {"gpu_model": gpu_model, "price_per_gpu_hour": price_per_gpu_hour}
+    before = NodePool.objects.filter(name=name).values(*values).first()
+    pool, _ = NodePool.objects.update_or_create(name=name, defaults=values)
+    events.record(kind="NodePoolChanged", actor=actor, name=name, data=_difference(before, values))
+    _touch()
+    return pool
+
+
+def _difference(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """What an event keeps of a change: [before, after] of each value that is another; before is None for a new row."""
+    was = before or {}
+    return {name: [_plain(was.get(name)), _plain(value)] for name, value in after.items() if was.get(name) != value}
+
+
+def _plain(value: Any) -> Any:
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
+
+
+def _touch() -> None:
+    changes.touch(None)
+    wake("schedule")

@@ -1,0 +1,55 @@
+"""Teams. They are never deleted: their accounts stay."""
+
+from django.db import transaction
+
+from controlplane.models import PodSecurity, Team
+from controlplane.runtime.wake import wake
+from controlplane.services.accounts import endings
+from controlplane.services.audit import events
+from controlplane.services.errors import Refused
+from controlplane.services.scheduling import changes
+
+
+@transaction.atomic
+def create(*, name: str, parent: Team | None, actor: str, colour: int | None = None) -> Team:
+    """A new team; refused if there is one of this name."""
+    if Team.objects.filter(name=name).exists():
+        raise Refused(409, "NameTaken", "name", f"There is a team {name} already. Choose another name.")
+    if colour is None:
+        colour = Team.objects.count() % 8
+    team = Team.objects.create(name=name, parent=parent, colour=colour)
+    _tell("TeamCreated", team, actor, parent=parent.name if parent else None)
+    return team
+
+
+@transaction.atomic
+def move(*, team: Team, parent: Team | None, actor: str) -> None:
+    """Give a team another parent; refused if that is the team itself or below it."""
+    above = parent
+    while above is not None:
+        if above.pk == team.pk:
+            message = f"{parent} is {team} or below it. A team cannot be its own ancestor; choose another parent."
+            raise Refused(422, "TeamCycle", "parent", message)
+        above = above.parent
+    before = Team.objects.select_for_update(no_key=True).select_related(None).get(pk=team.pk)
+    if before.parent_id == (parent.pk if parent else None):
+        return
+    Team.objects.filter(pk=team.pk).update(parent=parent, version=before.version + 1)
+    _tell("TeamMoved", team, actor, parent=parent.name if parent else None)
+    endings.of_moved_team(actor=actor)
+
+
+@transaction.atomic
+def set_pod_security(*, team: Team, level: PodSecurity, actor: str) -> None:
+    """Change what the team's pods may do; its namespace follows when the namespaces are next applied."""
+    before = Team.objects.select_for_update(no_key=True).select_related(None).get(pk=team.pk)
+    if before.pod_security == level:
+        return
+    Team.objects.filter(pk=team.pk).update(pod_security=level, version=before.version + 1)
+    _tell("PodSecurityChanged", team, actor, level=str(level), before=before.pod_security)
+
+
+def _tell(kind: str, team: Team, actor: str, **data: object) -> None:
+    events.record(kind=kind, actor=actor, team=team.name, data=data)
+    changes.touch(None)
+    wake("schedule")

@@ -1,0 +1,205 @@
+"""GPU usage: placement intervals cut at full hours, in exact integers.
+
+Intervals are measured between whole seconds of the cluster's clock, so that their parts add up to the second. Each
+placement remembers how far it is accounted, in the same transaction, so that running again adds nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Count, F, Q
+
+from controlplane.cluster.port import GpuUse, ServiceUse
+from controlplane.lifecycle.state import RELEASED
+from controlplane.models import Placement, Quota, ServiceWindow, Team, TeamSample, Usage, Workload, bulk
+from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.tenancy import budgets, shares
+from scheduler.model.workload import ACTIVE, LEAVING, WAITING, Kind
+
+HOUR = 3600
+
+Key = tuple[UUID, str, int]  # workload, pool, start of the hour
+
+
+def account(
+    *,
+    to: float,
+    lease: HeldLease,
+    uses: Sequence[GpuUse] = (),
+    services: Sequence[ServiceUse] = (),
+    budget_hours: Mapping[int, float] | None = None,
+) -> int:
+    """Bring the usage rows up to `to`, cluster-clock seconds, by the duty measured of each GPU since the last time.
+
+    With it recent usage, and budgets by the GPU hours used of each. Tells how many placements that took.
+    """
+    duties = {(use.node, use.index): min(1.0, max(0.0, use.duty)) for use in uses}
+    with transaction.atomic():
+        lease.check()
+        seen = _account(int(to), duties)
+        shares.note(to=float(int(to)), held=_held(seen))
+        budgets.watch(at=to, used=budget_hours or {})
+        _sample(to, seen)
+        _windows(services)
+    return len(seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What one placement holds that is not accounted yet, as a step of `account` sees it."""
+
+    workload: UUID
+    team: int
+    pool: str
+    milli: int
+    start: int
+    end: int
+    duty: float  # 0..1, of its devices
+    is_over: bool
+
+
+def hours(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """(start of the hour, seconds in it) of the interval from start to end."""
+    while start < end:
+        hour = start - start % HOUR
+        stop = min(end, hour + HOUR)
+        yield hour, stop - start
+        start = stop
+
+
+_COLUMNS = ("id", "workload_id", "pool", "node", "gpus", "milli", "state", "bound_at", "released_at", "accounted_to")
+_OPEN = 'WHERE NOT "is_settled" AND "bound_at" IS NOT NULL ORDER BY "id"'
+
+
+def _account(to: int, duties: Mapping[tuple[str, int], float]) -> list[Interval]:
+    """Account every open interval up to `to`; tell all of them."""
+    rows = bulk.select(Placement, _COLUMNS, _OPEN)
+    whose = _whose({row[1] for row in rows})
+    held: dict[Key, int] = {}
+    computed: dict[Key, int] = {}
+    done: list[tuple[Any, ...]] = []
+    seen: list[Interval] = []
+    for pk, uid, pool, node, gpus, milli, state, bound_at, released_at, accounted_to in rows:
+        start = int(bound_at if accounted_to is None else accounted_to)
+        is_over = state == RELEASED and released_at is not None and int(released_at) <= to
+        end = int(released_at) if is_over else to
+        duty = _duty(node, gpus, duties)
+        seen.append(Interval(uid, whose[uid][0], pool, milli, start, end, duty, is_over))
+        for hour, seconds in hours(start, end):
+            key = (uid, pool, hour)
+            held[key] = held.get(key, 0) + milli * seconds
+            computed[key] = computed.get(key, 0) + int(milli * seconds * duty)
+        if is_over or end > start:
+            done.append((float(max(start, end)), is_over, pk))
+    _add({key: value for key, value in held.items() if value}, computed, whose)
+    bulk.update(Placement, ("accounted_to", "is_settled"), ("id",), done, in_order=True)
+    return seen
+
+
+def _held(intervals: Iterable[Interval]) -> shares.Held:
+    """The intervals that are new to the accounts, by team and pool."""
+    held: dict[tuple[int, str], list[tuple[int, int, int]]] = {}
+    for one in intervals:
+        if one.milli and one.end > one.start:
+            held.setdefault((one.team, one.pool), []).append((one.start, one.end, one.milli))
+    return held
+
+
+def _duty(node: str, gpus: Sequence[int], duties: Mapping[tuple[str, int], float]) -> float:
+    """The mean duty of a worker's devices; a device that does not report counts as idle."""
+    return sum(duties.get((node, index), 0.0) for index in gpus) / len(gpus) if gpus else 0.0
+
+
+def _add(held: Mapping[Key, int], computed: Mapping[Key, int], whose: Mapping[UUID, tuple[int, str, str]]) -> None:
+    """Add to the rows of these hours, creating those that are missing."""
+    names = ("team_id", "name", "user", "workload", "pool", "hour", "held", "computed")
+    rows = [
+        (*whose[uid], uid, pool, hour, value, computed[uid, pool, hour]) for (uid, pool, hour), value in held.items()
+    ]
+    table = Usage._meta.db_table
+    again = (
+        f'ON CONFLICT ("workload", "pool", "hour") DO UPDATE SET "held" = "{table}"."held" + excluded."held", '
+        f'"computed" = "{table}"."computed" + excluded."computed"'
+    )
+    bulk.insert(Usage, names, rows, again)
+
+
+_USER = '(SELECT "u"."username" FROM "controlplane_user" "u" WHERE "u"."id" = "created_by_id")'
+
+
+def _whose(uids: Iterable[UUID]) -> dict[UUID, tuple[int, str, str]]:
+    """Team, name and user of each workload."""
+    whose: dict[UUID, tuple[int, str, str]] = {}
+    for part in bulk.chunks(uids):
+        named, keys = bulk.among(Workload, "uid", part)
+        rows = bulk.select(Workload, ("uid", "team_id", "name"), f"WHERE {named}", keys, extra=(_USER,))
+        whose.update((uid, (team, name, user or "")) for uid, team, name, user in rows)
+    return whose
+
+
+# --- history of teams -------------------------------------------------------------------------
+
+_SAMPLE = ("team_id", "at", "nominal", "held", "computing", "waiting")
+_WAITING = f"""WHERE "phase" IN ({", ".join(f"'{phase.value}'" for phase in sorted(WAITING))}) GROUP BY "team_id" """
+
+
+def _sample(at: float, intervals: Iterable[Interval]) -> None:
+    """One row a team: what it owns, holds and keeps busy, and how many of its workloads wait."""
+    held: dict[int, int] = {}
+    busy: dict[int, float] = {}
+    for one in intervals:
+        if not one.is_over:
+            held[one.team] = held.get(one.team, 0) + one.milli
+            busy[one.team] = busy.get(one.team, 0.0) + one.milli * one.duty
+    nominal = dict(bulk.select(Quota, ("team_id",), 'GROUP BY "team_id"', extra=('SUM("nominal")',)))
+    waiting = dict(bulk.select(Workload, ("team_id",), _WAITING, extra=("COUNT(*)",)))
+    rows = [
+        (team, at, int(nominal.get(team, 0)), held.get(team, 0), int(busy.get(team, 0.0)), waiting.get(team, 0))
+        for (team,) in bulk.select(Team, ("id",), 'ORDER BY "id"')
+    ]
+    bulk.insert(TeamSample, _SAMPLE, rows, "ON CONFLICT DO NOTHING")
+
+
+# --- services ---------------------------------------------------------------------------------
+
+
+def serving() -> dict[str, float | None]:
+    """The services that hold capacity, the ones to ask metrics for, with the p95 seconds that each promises."""
+    phases = [phase.value for phase in (*ACTIVE, *LEAVING)]
+    serving = f'WHERE "phase" IN {bulk.marks(phases)} AND "kind" = %s ORDER BY "seq"'
+    rows = bulk.select(Workload, ("uid", "spec"), serving, (*phases, Kind.INFERENCE.value))
+    return {str(uid): (spec["normalised"].get("objective") or {}).get("p95_seconds") for uid, spec in rows}
+
+
+_WINDOW = ("workload", "start", "requests", "over", "p95_seconds", "requests_per_second", "replicas", "wanted")
+
+
+def _windows(services: Sequence[ServiceUse]) -> None:
+    """One row for each service's window; a window is written once."""
+    if not services:
+        return
+    uids = [UUID(use.workload) for use in services]
+    running = Count("placements", filter=Q(placements__pod_phase="Running") & ~Q(placements__state=RELEASED))
+    counts = {
+        str(uid): (n, wanted)
+        for uid, n, wanted in Workload.objects.filter(pk__among=uids)
+        .annotate(n=running)
+        .values_list("pk", "n", F("workers"))
+    }
+    rows = [
+        (
+            UUID(use.workload),
+            use.at - use.window_seconds,
+            use.requests,
+            use.over_objective,
+            use.p95_seconds,
+            use.requests_per_second,
+            *counts[use.workload],
+        )
+        for use in services
+        if use.workload in counts
+    ]
+    bulk.insert(ServiceWindow, _WINDOW, rows, "ON CONFLICT DO NOTHING")

@@ -1,0 +1,1 @@
+"""Workloads from submission to their end, as people and steps change them."""

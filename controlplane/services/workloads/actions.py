@@ -1,0 +1,172 @@
+"""The outbox: commands for the cluster, written with the decision, performed after it, safe to repeat."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from django.db import transaction
+
+from controlplane.cluster.port import PodSpec
+from controlplane.jobspec.podsets import role_ask
+from controlplane.lifecycle.attempts import start_refused
+from controlplane.lifecycle.ends import backoff_seconds
+from controlplane.models import Action, Placement, Workload, bulk
+from controlplane.services.scheduling import clusters
+from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.workloads.rows import TEAM_NAME
+from controlplane.services.workloads.transitions import Batch
+from gpushare.gpu import WHOLE
+from scheduler.model.workload import ACTIVE
+
+ACTOR = "loop:actuate"
+MOST_TRIES = 5  # of a start that the cluster answers with a refusal; one it does not answer is tried for ever
+_PLACE = ("workload_id", "attempt", "rank", "node", "gpus")
+_BOUND = """"state" = 'Bound'"""
+KEEP_DONE = 20_000  # performed actions that are kept for inspection
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One open action with all that performing it takes. A stale one has nothing left to do."""
+
+    id: int
+    verb: str
+    workload: str
+    attempt: int
+    ranks: tuple[int, ...]
+    tries: int
+    grace_seconds: float = 0.0
+    pods: tuple[PodSpec, ...] = ()
+    node: str = ""
+    on: bool = False
+    cpu_milli: int = 0
+    memory: int = 0
+    is_stale: bool = False
+
+
+def due(*, at: float, limit: int = 500) -> tuple[Command, ...]:
+    """Open actions to perform now, oldest first."""
+    columns = ("id", "verb", "workload", "attempt", "payload", "tries")
+    open_now = 'WHERE "done_at" IS NULL AND "not_before" <= %s ORDER BY "id" LIMIT %s'
+    commands = [
+        Command(
+            pk,
+            verb,
+            str(workload),
+            attempt,
+            tuple(payload.get("ranks", ())),
+            tries,
+            float(payload.get("grace", 0.0)),
+            node=payload.get("node", ""),
+            on=payload.get("on", False),
+            cpu_milli=payload.get("cpu_milli", 0),
+            memory=payload.get("memory", 0),
+        )
+        for pk, verb, workload, attempt, payload, tries in bulk.select(Action, columns, open_now, (at, limit))
+    ]
+    starts = {UUID(c.workload) for c in commands if c.verb == "start"}
+    return tuple(_with_pods(commands, starts)) if starts else tuple(commands)
+
+
+def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Command]:
+    """Starts get the pods that are still wanted: bound places of the current attempt."""
+    pods: dict[tuple[str, int], dict[int, PodSpec]] = {}
+    for part in bulk.chunks(starts):
+        for spec in _pods(part):
+            pods.setdefault((spec.workload, spec.attempt), {})[spec.rank] = spec
+    for command in commands:
+        if command.verb != "start":
+            yield command
+            continue
+        wanted = pods.get((command.workload, command.attempt), {})
+        mine = tuple(replace(wanted[r], size=len(command.ranks)) for r in command.ranks if r in wanted)
+        yield replace(command, pods=mine, is_stale=not mine)
+
+
+def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
+    named, keys = bulk.among(Workload, "uid", uids)
+    columns = ("uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "roles", "spec")
+    asks = {row[0]: row[1:] for row in bulk.select(Workload, columns, f"WHERE {named}", keys, extra=(TEAM_NAME,))}
+    theirs, keys = bulk.among(Placement, "workload_id", uids)
+    for uid, attempt, rank, node, gpus in bulk.select(Placement, _PLACE, f"WHERE {theirs} AND {_BOUND}", keys):
+        phase, current, guarantee, gpu_memory, cpu_milli, memory, roles, spec, team = asks[uid]
+        if current != attempt or phase not in ACTIVE:
+            continue
+        ask = role_ask(roles, rank) if roles else None
+        if ask is not None:
+            guarantee, gpu_memory = (ask.share.guarantee, ask.share.memory) if ask.share else (0, 0)
+            cpu_milli, memory = ask.cpu_milli, ask.memory
+        yield PodSpec(
+            workload=str(uid),
+            attempt=attempt,
+            rank=rank,
+            size=1,
+            node=node,
+            gpus=tuple(gpus),
+            milli=guarantee or WHOLE,
+            gpu_memory=gpu_memory if guarantee else 0,
+            cpu_milli=cpu_milli,
+            memory=memory,
+            namespace=team,
+            spec=spec,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one command; an empty error means done. is_refusal: the cluster answered, with a no."""
+
+    command: Command
+    error: str = ""
+    is_refusal: bool = False
+
+
+def settle(outcomes: Sequence[Outcome], *, at: float, lease: HeldLease) -> None:
+    """Note what was performed and what has to be tried again, in one transaction fenced by the lease."""
+    if not outcomes:
+        return
+    done = [outcome.command.id for outcome in outcomes if not outcome.error]
+    failed = [outcome for outcome in outcomes if outcome.error]
+    with transaction.atomic():
+        lease.check()
+        bulk.update(Action, ("done_at", "error"), ("id",), [(at, "", number) for number in done])
+        if failed:
+            _note_failures(failed, at)
+        if any(o.command.is_stale and o.command.verb == "start" for o in outcomes):
+            clusters.forget_cursor()  # only a full observation tells that such pods never came to be
+
+
+def prune(*, keep: int = KEEP_DONE) -> int:
+    """Drop performed actions but the newest ones; tell how many."""
+    newest = Action.objects.order_by("-id").values_list("id", flat=True).first()
+    if newest is None:
+        return 0
+    deleted, _ = Action.objects.filter(id__lte=newest - keep, done_at__isnull=False).delete()
+    return deleted
+
+
+def _note_failures(failed: Sequence[Outcome], at: float) -> None:
+    rows, given_up = [], []
+    for outcome in failed:
+        tries = outcome.command.tries + 1
+        is_over = outcome.is_refusal and outcome.command.verb == "start" and tries >= MOST_TRIES
+        if is_over:
+            given_up.append(outcome)
+        rows.append(
+            (tries, at + backoff_seconds(tries), outcome.error[:400], at if is_over else None, outcome.command.id)
+        )
+    bulk.update(Action, ("tries", "not_before", "error", "done_at"), ("id",), rows)
+    if given_up:
+        _requeue_refused(given_up, at)
+
+
+def _requeue_refused(given_up: Sequence[Outcome], at: float) -> None:
+    """What the cluster will not start goes back to the queue, and waits longer each time."""
+    batch = Batch(at, ACTOR)
+    batch.lock(UUID(outcome.command.workload) for outcome in given_up)
+    for outcome in given_up:
+        row = batch.rows.get(outcome.command.workload)
+        if row is not None and row.attempt == outcome.command.attempt:
+            start_refused(batch, row, outcome.command.ranks, outcome.error)
+    batch.write()
+    clusters.forget_cursor()

@@ -1,0 +1,52 @@
+"""What a team's pods may be: said at the submission, so that no user waits hours for a refusal by the cluster.
+
+The cluster's own fences (PodSecurity level, admission policy) are made from the same settings by `manage.py manifests`.
+"""
+
+from collections.abc import Iterable
+
+from django.conf import settings
+
+from controlplane.jobspec import members
+from controlplane.jobspec.spec import Spec
+from controlplane.models import PodSecurity, Team
+from controlplane.services.errors import Refused
+
+ROOT = 0
+
+
+def check(spec: Spec, team: Team) -> None:
+    """Raise Refused if the cluster would refuse this job's pods in the team's namespace."""
+    if spec.run_as_user == ROOT and team.pod_security == PodSecurity.RESTRICTED:
+        _refuse(
+            "run_as_user",
+            f"run_as_user is 0, which is root, but team {team} runs at PodSecurity level restricted. "
+            "Give another user id, or ask a platform admin to set the team's level to baseline.",
+        )
+    _check_image("image", spec.image)
+    _check_extra("resources.extra", spec.extra)
+    for number, role in enumerate(members.roles(spec.text)):
+        _check_image(f"roles.{number}.image", str(role.get("image") or spec.image))
+        _check_extra(f"roles.{number}.resources.extra", role["resources"].get("extra") or ())
+
+
+def _check_image(field: str, image: str) -> None:
+    registries: tuple[str, ...] = settings.REGISTRIES
+    if registries and not image.startswith(registries):
+        _refuse(field, f"{field} is {image}, which is from no allowed registry. Use one of: {_list(registries)}.")
+
+
+def _check_extra(field: str, extra: Iterable[str]) -> None:
+    allowed: tuple[str, ...] = settings.EXTRA_RESOURCES
+    for name in extra:
+        if not name.startswith(allowed):
+            fix = f"Remove it; allowed is what begins with {_list(allowed)}." if allowed else "Remove it."
+            _refuse(field, f"{field} names {name}, which this platform does not give out. {fix}")
+
+
+def _list(prefixes: tuple[str, ...]) -> str:
+    return ", ".join(prefixes)
+
+
+def _refuse(field: str, message: str) -> None:
+    raise Refused(422, "NotAllowed", field, message)

@@ -1,0 +1,96 @@
+"""What may be changed of a workload after its submission."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from controlplane.jobspec.spec import Spec, amended
+from controlplane.models import PriorityClass, Workload
+from controlplane.services.errors import Refused
+from controlplane.services.scheduling import clock
+from controlplane.services.workloads import admission, columns, dependencies, feasibility
+from controlplane.services.workloads.rows import Row
+from controlplane.services.workloads.transitions import Batch
+from scheduler.model.workload import ENDED, Phase
+
+WHILE_IT_WAITS = ("workers", "resources", "topology")
+WAITS = (Phase.QUEUED, Phase.HELD, Phase.SUSPENDED)
+
+
+@transaction.atomic
+def patch(
+    *,
+    workload: Workload,
+    changes: Mapping[str, Any],
+    version: int | None,
+    actor: str,
+    event: tuple[str, str] = ("Patched", ""),
+) -> None:
+    """Change what may be changed after submission; `changes` as in a job file (spec.amended). Raises SpecError.
+
+    `version` is the one the caller saw: Refused 412 if it is not the current one. Workers, resources and topology
+    change only while nothing of the workload runs; a service's bounds at any time, and its wanted number is kept
+    between them. Its place and age in the queue stay. `event`: the kind and message that its history keeps.
+    """
+    batch, row = locked(workload, actor, version)
+    if row.phase in ENDED:
+        refuse(row, "changed")
+    if not changes:
+        return
+    stored: Workload = Workload.objects.select_related("team").get(pk=row.uid)
+    spec = amended(stored.spec, changes)
+    for name in WHILE_IT_WAITS:
+        if name in changes and (row.phase not in WAITS or batch.live(row)):
+            message = f"{row.name} is {row.phase}; its {name} can be changed only while it waits. Suspend it first."
+            raise Refused(409, "NotWaiting", name, message)
+    new = {"spec": spec.document(), **columns.of_times(spec)}
+    if "priority_class" in changes:
+        new |= _priority(spec.priority_class)
+    if any(name in changes for name in WHILE_IT_WAITS):
+        _refuse_impossible(spec, stored)
+        new |= columns.of_ask(spec)
+    Workload.objects.filter(pk=row.uid).update(**new)
+    gang = spec.workers
+    count = min(max(row.workers, gang.min), gang.max) if row.is_service else gang.count
+    batch.bump(row, workers=count, workers_min=gang.min, workers_max=gang.max)
+    kind, message = event
+    batch.note(row, kind, message=message, data={"changes": dict(changes)})
+    batch.write()
+
+
+def locked(workload: Workload, actor: str, version: int | None) -> tuple[Batch, Row]:
+    """The workload's row, locked with what it may come to, and the batch that will write it.
+
+    Refused 412 if it is not of the version that the caller saw (None: any).
+    """
+    batch = Batch(clock.now(), actor)
+    batch.lock([workload.pk], ahead=lambda: dependencies.dependents([workload.pk]))
+    row = batch.rows[str(workload.pk)]
+    if version is not None and version != row.version:
+        message = f"{row.name} has changed: its version is {row.version}, not {version}. Read it again."
+        raise Refused(412, "VersionMismatch", "version", message)
+    return batch, row
+
+
+def refuse(row: Row, participle: str) -> None:
+    """Say that the phase does not allow it."""
+    raise Refused(409, "WrongPhase", "phase", f"{row.name} is {row.phase}; it cannot be {participle}.")
+
+
+def _refuse_impossible(spec: Spec, stored: Workload) -> None:
+    """What a submission would refuse."""
+    admission.check(spec, stored.team)
+    require, among = spec.topology.require, feasibility.machines()
+    feasibility.check(ask=spec.resources, workers=spec.workers.min, require=require, among=among)
+    for number, role in enumerate(spec.roles):
+        feasibility.check(ask=role.ask, workers=role.count, require=require, among=among, at=f"roles.{number}.")
+
+
+def _priority(name: str) -> dict[str, Any]:
+    wanted = PriorityClass.objects.filter(name=name) if name else PriorityClass.objects.filter(is_default=True)
+    found = wanted.first()
+    if found is None:
+        message = f"There is no priority class {name}. Name one that exists."
+        raise Refused(422, "UnknownPriorityClass", "priority_class", message)
+    return {"priority_class": found, "priority": found.value, "preemptible": found.preemptible}

@@ -1,0 +1,103 @@
+"""Whether the machines there are could ever run what is asked; if not, it is refused at once.
+
+Counted on empty machines, ready or not: what is broken today may run tomorrow.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controlplane.models import Node, bulk
+from controlplane.services.errors import Refused
+from scheduler.model.workload import Ask, Level
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """Nodes of one shape in one rack, and how many."""
+
+    zone: str
+    rack: str
+    model: str
+    gpus: int
+    gpu_memory: int
+    cpu_milli: int
+    memory: int
+    count: int
+
+
+def machines() -> tuple[Machines, ...]:
+    """All nodes by shape."""
+    shape = ("zone", "rack", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory")
+    return tuple(
+        Machines(*row) for row in bulk.select(Node, shape, f"GROUP BY {', '.join(shape)}", extra=("COUNT(*)",))
+    )
+
+
+def check(*, ask: Ask, workers: int, require: Level | None, among: Sequence[Machines], at: str = "") -> None:
+    """Raise Refused if `workers` of these could not run together on empty machines. No machines known: no answer.
+
+    at: what stands before the fields' names, as `roles.0.` for the members of a role.
+    """
+    if not among:
+        return
+    if ask.models and not any(m.model in ask.models for m in among):
+        have = ", ".join(sorted({m.model for m in among if m.model})) or "none"
+        _refuse(f"{at}resources.gpu_model", f"No node has a GPU of model {', '.join(ask.models)}; there are: {have}.")
+    room = [(m, _workers_on(m, ask)) for m in among if not ask.models or m.model in ask.models]
+    if not any(fits for _, fits in room):
+        misfit, message = _least_misfit(ask, [m for m, _ in room])
+        _refuse(f"{at}{misfit}", message)
+    most = _most_together(room, require)
+    if most < workers:
+        where = f"within one {require.name.lower()}" if require not in (None, Level.CLUSTER) else "in the cluster"
+        field = "topology.require" if require not in (None, Level.CLUSTER) else f"{at}count" if at else "workers"
+        _refuse(
+            field, f"{workers} workers are asked for, but at most {most} such workers fit {where} when it is empty."
+        )
+
+
+def _workers_on(m: Machines, ask: Ask) -> int:
+    """How many workers one such node holds when empty."""
+    limits = [
+        m.cpu_milli // ask.cpu_milli if ask.cpu_milli else None,
+        m.memory // ask.memory if ask.memory else None,
+    ]
+    if ask.share:
+        per_gpu = min(1000 // ask.share.guarantee, m.gpu_memory // ask.share.memory if ask.share.memory else 1000)
+        limits.append(m.gpus * per_gpu)
+    elif ask.gpus:
+        limits.append(m.gpus // ask.gpus if m.gpu_memory >= ask.gpu_memory else 0)
+    return min((limit for limit in limits if limit is not None), default=1_000_000)
+
+
+def _most_together(room: Sequence[tuple[Machines, int]], require: Level | None) -> int:
+    if require in (Level.NODE, Level.NVLINK):
+        return max(fits for _, fits in room)
+    groups: dict[tuple[str, ...], int] = {}
+    for m, fits in room:
+        key = (m.zone, m.rack) if require == Level.RACK else (m.zone,) if require == Level.ZONE else ()
+        groups[key] = groups.get(key, 0) + fits * m.count
+    return max(groups.values(), default=0)
+
+
+def _least_misfit(ask: Ask, among: Sequence[Machines]) -> tuple[str, str]:
+    """The field that no node satisfies, and what the best node has."""
+    memory_of_gpu = ask.share.memory if ask.share else ask.gpu_memory
+    gpus = ask.gpus or (1 if ask.share else 0)
+    bounds = (
+        ("resources.gpus", gpus, max(m.gpus for m in among), "GPUs"),
+        ("resources.gpu_memory", memory_of_gpu, max(m.gpu_memory for m in among), "MiB of GPU memory"),
+        ("resources.cpu", ask.cpu_milli, max(m.cpu_milli for m in among), "1/1000 cores"),
+        ("resources.memory", ask.memory, max(m.memory for m in among), "MiB of memory"),
+    )
+    for field, wanted, best, unit in bounds:
+        if wanted > best:
+            return (
+                field,
+                f"One worker asks for {wanted} {unit}, but no node has more than {best}. Ask for at most {best}.",
+            )
+    return "resources", "No single node has all that one worker asks for. Ask for less of GPUs, CPU or memory."
+
+
+def _refuse(field: str, message: str) -> None:
+    raise Refused(422, "NeverPlaceable", field, message)

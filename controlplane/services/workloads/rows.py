@@ -1,0 +1,106 @@
+"""Workloads and placements as the writing services hold them in memory: locked, changed, then written in bulk."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+from uuid import UUID
+
+from controlplane.lifecycle.state import Seat, State
+from controlplane.models import Placement, Workload, bulk
+from controlplane.models.bulk import chunks
+from scheduler.model.workload import Phase
+
+
+@dataclass(slots=True)
+class Row(State):
+    """The columns of a workload that services change or decide by. Changed only through a Batch."""
+
+    uid: UUID
+    team_id: int
+    workers_min: int
+    workers_max: int
+    priority: int
+    submitted_at: float
+    team: str = ""  # its name
+
+
+COLUMNS = tuple(one.name for one in fields(Row) if one.name not in ("id", "seen", "changed", "team"))
+TEAM_NAME = '(SELECT "t"."name" FROM "controlplane_team" "t" WHERE "t"."id" = "controlplane_workload"."team_id")'
+_PHASE, _UID = COLUMNS.index("phase"), COLUMNS.index("uid")
+
+
+class Told(NamedTuple):
+    """What a reason for waiting is written by: of those that only are told something, nothing else is read."""
+
+    uid: UUID
+    name: str
+    phase: Phase
+    version: int
+    reason: str
+    team: str
+
+    @property
+    def id(self) -> str:
+        """The uid as the cores write it."""
+        return str(self.uid)
+
+
+_TOLD = Told._fields[:-1]
+
+
+_SEAT = ("id", "workload_id", "attempt", "rank", "node", "milli", "state", "pod_phase", "bound_at")
+
+
+def lock(uids: Iterable[UUID]) -> dict[str, Row]:
+    """Read these workloads and keep others from writing them until the transaction ends; always in one order."""
+    rows: dict[str, Row] = {}
+    for part in chunks(sorted(uids)):
+        named, keys = bulk.among(Workload, "uid", part)
+        where = f'WHERE {named} ORDER BY "uid" {bulk.for_update()}'
+        for *values, team in bulk.select(Workload, COLUMNS, where, keys, extra=(TEAM_NAME,)):
+            row = Row(str(values[_UID]), *values)
+            row.phase = Phase(values[_PHASE])
+            row.seen = row.version
+            row.team = team
+            rows[row.id] = row
+    return rows
+
+
+def keep(uids: Iterable[UUID]) -> None:
+    """Keep others from writing these workloads until the transaction ends, in the same order."""
+    for part in chunks(sorted(uids)):
+        named, keys = bulk.among(Workload, "uid", part)
+        bulk.select(Workload, ("uid",), f'WHERE {named} ORDER BY "uid" {bulk.for_update()}', keys)
+
+
+def told(uids: Iterable[UUID]) -> dict[str, Told]:
+    """What these workloads were told last, by id. Locked by the caller (Batch.lock, ahead)."""
+    found: dict[str, Told] = {}
+    for part in chunks(uids):
+        named, keys = bulk.among(Workload, "uid", part)
+        for uid, name, phase, *rest in bulk.select(Workload, _TOLD, f"WHERE {named}", keys, extra=(TEAM_NAME,)):
+            found[str(uid)] = Told(uid, name, Phase(phase), *rest)
+    return found
+
+
+def seats(uids: Iterable[UUID]) -> dict[str, list[Seat]]:
+    """The live placements of these workloads, by rank."""
+    found: dict[str, list[Seat]] = {}
+    for part in chunks(uids):
+        named, keys = bulk.among(Placement, "workload_id", part)
+        live = f"""WHERE {named} AND "state" <> 'Released' ORDER BY "rank" """
+        for pk, workload, *rest in bulk.select(Placement, _SEAT, live, keys):
+            seat = Seat(pk, str(workload), *rest)
+            found.setdefault(seat.workload, []).append(seat)
+    return found
+
+
+def uuids(ids: Iterable[str]) -> list[UUID]:
+    """Ids of the cores as keys; what is no uid (a stranger's pod) is left out."""
+    found = []
+    for text in ids:
+        try:
+            found.append(UUID(text))
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,1 @@
+"""Replays of recorded or drawn work, without a database."""

@@ -1,0 +1,213 @@
+"""What the requests of a replayed service meet: which replicas serve when, and how many requests are late.
+
+Requests come one by one, as in the simulated cluster (controlplane/cluster/serving), and the same ones in each replay
+of an episode. To be quick, not every minute is looked at. One is, if
+
+- replicas came or left in it or within LOOK_SECONDS before it,
+- more requests are expected in it than in the last one looked at, by the factor MORE,
+- of that one, more than the part TROUBLE was late, or replicas were in use for more than the part FULL of it: then
+  chance decides how the next one goes, or
+- it is EVERY_SECONDS since that one.
+
+Each look begins WARM_SECONDS earlier, so that a queue stands as it would. A minute that is not looked at counts as
+the last one that was, by the requests expected in it; one in which no replica serves has all of them refused.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from autoscaler.inference import replicas
+from autoscaler.metrics import Objective, Sample, ServiceMetrics
+from autoscaler.settings import Settings
+from autoscaler.stabilize import Bounds
+from controlplane.cluster.serving.run import Run, State
+from controlplane.cluster.serving.traffic import BLOCK_SECONDS, Drawn, Floats
+from controlplane.simulator.replay.serving import Service
+
+MINUTE = 60.0
+WARM_SECONDS = BLOCK_SECONDS
+LOOK_SECONDS, EVERY_SECONDS = 600.0, 600.0
+MORE, TROUBLE, FULL = 1.03, 0.003, 0.8
+# Latencies are counted between bounds 2 % apart: an exact p95 would need all of them.
+BOUNDS = 0.001 * 1.02 ** np.arange(600)
+
+
+@dataclass(slots=True, eq=False)
+class Tally:
+    """Requests that ended. late: over the objective, failed or refused. answered: by latency, between BOUNDS."""
+
+    requests: float = 0.0
+    late: float = 0.0
+    answered: Floats = field(default_factory=lambda: np.zeros(len(BOUNDS) + 1))
+
+    def add(self, other: "Tally", times: float = 1.0) -> None:
+        """Count another's too, so many times."""
+        self.requests += times * other.requests
+        self.late += times * other.late
+        self.answered += times * other.answered
+
+    @property
+    def late_part(self) -> float:
+        """Part 0..1 of the requests; 0 of none."""
+        return self.late / self.requests if self.requests else 0.0
+
+    @property
+    def p95_seconds(self) -> float | None:
+        """Of the requests that were answered, within 2 %; None if none was."""
+        total = float(self.answered.sum())
+        if total <= 0:
+            return None
+        place = int(np.searchsorted(np.cumsum(self.answered), 0.95 * total))
+        return float(BOUNDS[min(place, len(BOUNDS) - 1)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """The last minute that was looked at."""
+
+    until: float
+    expected: float  # requests
+    tally: Tally
+    sample: Sample
+    duty: float  # part of the replicas' time in which they were in use
+
+
+class Judge:
+    """One service in a replay. is_thorough: every minute is looked at."""
+
+    def __init__(self, service: Service, at: float, *, is_thorough: bool = False) -> None:
+        self.service, self.tally = service, Tally()
+        self._is_thorough = is_thorough
+        self._at = self._known = at  # counted up to, and told of its replicas up to
+        self._starts: dict[str, float] = {}  # from when on each replica serves
+        self._serving: tuple[str, ...] = ()
+        self._changes: list[tuple[float, tuple[str, ...]]] = []  # of what serves, not yet counted
+        self._changed_at = at
+        self._begun: tuple[float, Drawn, Run] | None = None  # since when requests come
+        self._last: _Look | None = None
+        self._samples: deque[Sample] = deque()
+        self._scaled_at: float | None = None
+
+    # --- replicas -----------------------------------------------------------------------------
+
+    def place(self, at: float, names: Iterable[str], start_seconds: float) -> None:
+        """From `at` on these are its replicas. New ones serve so much later; what is gone takes nothing more."""
+        self._tell(at)
+        before = self._starts
+        self._starts = {name: before.get(name, at + start_seconds) for name in names}
+        self._note(at)
+
+    def _tell(self, at: float) -> None:
+        for start in sorted({start for start in self._starts.values() if self._known < start <= at}):
+            self._note(start)
+        self._known = at
+
+    def _note(self, at: float) -> None:
+        serving = tuple(sorted(name for name, start in self._starts.items() if start <= at))
+        if serving != self._serving:
+            self._serving = serving
+            self._changes.append((at, serving))
+
+    def wanted(self, at: float, count: int, bounds: Bounds, settings: Settings) -> int:
+        """How many replicas the autoscaler wants now, by what it was shown of the minutes so far."""
+        if not self.service.is_scaled or bounds.least == bounds.most:
+            return count
+        while self._samples and self._samples[0].at <= at - settings.learn_seconds:
+            self._samples.popleft()
+        objective = None if self.service.objective is None else Objective(self.service.objective)
+        seen = ServiceMetrics(self.service.rate.key, objective, tuple(self._samples), self._scaled_at)
+        found = replicas(count, bounds, at, seen, settings).replicas
+        if found != count:
+            self._scaled_at = at
+        return found
+
+    # --- requests -----------------------------------------------------------------------------
+
+    def to(self, until: float) -> None:
+        """Count the requests up to `until`, a minute at most from the call before."""
+        self._tell(until)
+        since, self._at = self._at, until
+        if self._begun is None and self._changes:
+            began = self._changes[0][0] if self.service.since is None else since
+            self._begun = self._begin(began)
+        if self._begun is None:
+            return
+        began, traffic, _ = self._begun
+        since = max(since, began)
+        if until <= since:
+            return
+        expected = _expected(traffic, since, until)
+        if not self._serving and not self._changes:
+            self.tally.add(Tally(expected, expected))
+            self._show(Sample(until, until - since, 0, expected / (until - since), None))
+        elif self._is_worth_a_look(since, until, expected):
+            self._look(since, until, expected)
+        else:
+            self._repeat(since, until, expected)
+
+    def _begin(self, at: float) -> tuple[float, Drawn, Run]:
+        since = self.service.since
+        traffic = self.service.traffic(at if since is None else since)
+        run = Run(traffic, self.service.setup, State.begin(at))
+        run.skip(at)
+        return at, traffic, run
+
+    def _is_worth_a_look(self, since: float, until: float, expected: float) -> bool:
+        last = self._last
+        if self._changes:
+            self._changed_at = self._changes[-1][0]
+        if self._is_thorough or last is None or self._changes or until - self._changed_at <= LOOK_SECONDS:
+            return True
+        is_more = expected / (until - since) > MORE * last.expected / last.sample.seconds
+        return is_more or last.duty > FULL or last.tally.late_part > TROUBLE or until - last.until >= EVERY_SECONDS
+
+    def _look(self, since: float, until: float, expected: float) -> None:
+        assert self._begun is not None  # noqa: S101 - `to` began it
+        began, _, run = self._begun
+        warm = max(began, since - WARM_SECONDS)
+        if run.state.at < warm:
+            run.skip(warm)
+        for at, names in self._changes:
+            run.change(at, self.service.replicas(names))
+        self._changes.clear()
+        run.to(until)
+        seconds = until - since
+        seen, ended = run.window(seconds), run.outcomes
+        mine = ended.is_answered & (ended.ended >= since)
+        places = np.searchsorted(BOUNDS, ended.latency[mine])
+        counts = np.bincount(places, ended.count[mine], len(BOUNDS) + 1).astype(np.float64)
+        tally = Tally(float(seen.requests), float(seen.over), counts)
+        sample = Sample(
+            until, seconds, len(self._serving), seen.requests / seconds, seen.p95_seconds, seen.requests, seen.over,
+            seen.queue,
+        )  # fmt: skip
+        self._last = _Look(until, expected, tally, sample, seen.duty)
+        self.tally.add(tally)
+        self._show(sample)
+
+    def _repeat(self, since: float, until: float, expected: float) -> None:
+        assert self._last is not None  # noqa: S101 - else there would have been a look
+        seconds, last = until - since, self._last
+        # By the requests themselves: minutes are looked at when more are expected than come on average.
+        times = expected / last.tally.requests if last.tally.requests else 0.0
+        self.tally.add(last.tally, times)
+        requests, over = round(times * last.tally.requests), round(times * last.tally.late)
+        rate = times * last.tally.requests / seconds
+        self._show(
+            replace(
+                last.sample, at=until, seconds=seconds, requests_per_second=rate, requests=requests, over=over, queue=0
+            )
+        )
+
+    def _show(self, sample: Sample) -> None:
+        if self.service.is_scaled:
+            self._samples.append(sample)
+
+
+def _expected(traffic: Drawn, since: float, until: float) -> float:
+    """Requests that come in this time on average, by the rates at a quarter and at three quarters of it."""
+    half = (until - since) / 2
+    return (traffic.at(since + half / 2) + traffic.at(until - half / 2)) * half

@@ -1,0 +1,1 @@
+"""Presets, traces and the demo: nodes, teams and the work that comes."""

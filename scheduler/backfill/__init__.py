@@ -1,0 +1,1 @@
+"""Planned starts of the first in the queue, and what starts beside them."""

@@ -1,0 +1,125 @@
+"""What would be free as running work ends: for the planned start of the head of the queue."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, Ints, whens
+from scheduler.model.workload import Kind, Workload, least
+from scheduler.state.free import Free, free_of
+from scheduler.state.ledger import SEQ, Floats
+from scheduler.state.session import Session
+
+
+class Ends:
+    """When each workload on a plan is expected to end: by the ledger's columns where it is still as it was."""
+
+    def __init__(self, session: Session) -> None:
+        self.plan = plan = session.plan
+        self._times, self._constraints = session.times, session.constraints
+        at, ledger = plan.snapshot.at, plan.ledger
+        self._ends = session.memo.ends.of(ledger, at, session.times)
+        changed = plan.changed()
+        self._ends[[ledger.slot[uid] for uid in changed if uid in ledger.slot]] = np.inf
+        now = (plan.workload(uid) for uid in changed)
+        self._changed = [(self._planned(w)[0], w) for w in now if w.placement and w.kind is not Kind.INFERENCE]
+        # A claimant may fit as things stand, and only quota be in the way: then the first time is now.
+        known = self._ends[np.isfinite(self._ends)]
+        self.times: list[float] = np.unique([at, *(end for end, _ in self._changed), *known]).tolist()
+        self._build_rows()
+
+    def _planned(self, workload: Workload) -> tuple[float, float]:
+        return self._times.planned_end(workload, self.plan.snapshot.at)
+
+    def _build_rows(self) -> None:
+        """Rows of what each worker holds: the ledger's, and anew for what the plan has changed."""
+        inventory, ledger = self.plan.inventory, self.plan.ledger
+        devices: list[tuple[float, int, int, int]] = []
+        hosts: list[tuple[float, int, int, int]] = []
+        offset = inventory.offset
+        for end, workload in self._changed:
+            for worker in workload.placement:
+                node = inventory.index.get(worker.node)
+                if node is not None and LATER in whens(workload, worker):
+                    ask = workload.ask_of(worker.rank)
+                    milli, memory = ask.on_device
+                    hosts.append((end, node, ask.cpu_milli, ask.memory))
+                    first, after = int(offset[node]), int(offset[node + 1])
+                    devices += [(end, first + i, milli, memory) for i in worker.gpus if first + i < after]
+        self._devices = np.concatenate([_timed(ledger.rows.devices, self._ends), np.array(devices).reshape(-1, 4)])
+        self._hosts = np.concatenate([_timed(ledger.rows.hosts, self._ends), np.array(hosts).reshape(-1, 4)])
+
+    def by(self, time: float) -> list[Workload]:
+        """Those expected to have ended by then."""
+        slots = self.plan.ledger.slots
+        unchanged = (slots[slot] for slot in np.flatnonzero(self._ends <= time).tolist())
+        return [*(w for w in unchanged if w is not None), *(w for end, w in self._changed if end <= time)]
+
+    def longest(self, nodes: set[str]) -> float:
+        """Seconds the longest of those runs, as expected or so far, that hold one of these nodes."""
+        plan, ledger = self.plan, self.plan.ledger
+        staying = ledger.on_nodes({plan.inventory.index[name] for name in nodes})
+        unchanged = {w.id: w for w in (*staying, *ledger.unsettled.values()) if plan.workload(w.id) is w}
+        held = (w for w in (*unchanged.values(), *(w for _, w in self._changed)) if w.kind is not Kind.INFERENCE)
+        there = (self._planned(w)[1] for w in held if any(a.node in nodes for a in w.placement))
+        return max(there, default=0.0)
+
+    def free_at(self, time: float) -> Free:
+        """What would be free then for one more claimant, if nothing else started."""
+        plan, inventory = self.plan, self.plan.inventory
+        gpu = inventory.gpu_capacity - plan.columns.gpu[LATER]
+        node = inventory.node_capacity - plan.columns.node[LATER]
+        rows, hosts = self._devices[self._devices[:, 0] <= time], self._hosts[self._hosts[:, 0] <= time]
+        for kind, column in ((COMPUTE, 2), (MEMORY, 3)):
+            gpu[kind] += _sums(rows, column, gpu.shape[1])
+            node[kind] += _sums(hosts, column, node.shape[1])
+        for kept in self._constraints.reservations:
+            free = kept.free(inventory)
+            gpu, node = np.minimum(gpu, free.gpu), np.minimum(node, free.node)
+        gpu = np.where(inventory.gpu_capacity > 0, gpu, 0)
+        return free_of(inventory, gpu, node)
+
+    def first_within_quota(self, workload: Workload, pool: str) -> int | None:
+        """The first of the times at which its team's quota in the pool covers the workload, None if none does."""
+        need, team = workload.need_milli(least(workload)), workload.team
+        usage = self.plan.usage.copy()
+
+        def is_covered() -> bool:
+            is_firm = not workload.preemptible
+            room = usage.available(team, pool, LATER)
+            return need <= (min(room, usage.within_nominal(team, pool, LATER, firm_only=True)) if is_firm else room)
+
+        rest = self._in_order()
+        held = next(rest, None)
+        for number, time in enumerate(self.times):
+            while held is not None and held[0] <= time:
+                usage.count(held[1], -1)
+                held = next(rest, None)
+            if is_covered():
+                return number
+        return None
+
+    def _in_order(self) -> Iterator[tuple[float, Workload]]:
+        """The expected ends, the earliest first."""
+        ledger = self.plan.ledger
+        order = np.lexsort((ledger.ints[:, SEQ], self._ends))
+        order = order[np.isfinite(self._ends[order])]
+        unchanged = ((float(self._ends[slot]), ledger.slots[slot]) for slot in order.tolist())
+        rest = sorted(self._changed, key=lambda one: (one[0], one[1].seq))
+        for end, workload in unchanged:
+            while rest and rest[0][0] < end:
+                yield rest.pop(0)
+            if workload is not None:
+                yield end, workload
+        yield from rest
+
+
+def _timed(rows: Ints, ends: Floats) -> Floats:
+    """Rows of the ledger with the expected end in the place of the slot, without rank; only those that have one."""
+    times = ends[rows[:, 0]]
+    return np.column_stack([times, rows[:, 1:4]])[np.isfinite(times)]
+
+
+def _sums(rows: NDArray[np.float64], column: int, count: int) -> NDArray[np.int64]:
+    return np.bincount(rows[:, 1].astype(np.int64), rows[:, column], count).astype(np.int64)

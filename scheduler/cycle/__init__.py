@@ -1,0 +1,1 @@
+"""A round from top to bottom, the order of claimants, and scheduling equivalence."""

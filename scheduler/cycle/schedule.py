@@ -1,0 +1,59 @@
+"""`schedule`: one round, from a frozen snapshot to decisions."""
+
+from collections.abc import Iterator
+
+from scheduler.actions.grow import grow
+from scheduler.cycle.round import Round, Turn
+from scheduler.explain.reasons import awaiting
+from scheduler.explain.refresh import is_news
+from scheduler.model.decision import Decision, Wait
+from scheduler.model.partial_cycle import Starts
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import Snapshot
+from scheduler.model.workload import Phase
+from scheduler.shortcuts import ALL, EACH_TURN, Shortcuts
+from scheduler.state.memo import Memo
+from scheduler.state.session import Session
+
+
+def schedule(snapshot: Snapshot, settings: Settings, memo: Memo | None = None) -> tuple[Decision, ...]:
+    """Decide which work runs where, which has to leave, and why the rest waits.
+
+    A function of its input: the same snapshot gives the same decisions, byte for byte, and a snapshot in which nothing
+    can change gives none. memo: what rounds before left; it saves time, and changes nothing.
+    """
+    return decide(snapshot, settings, memo)[0]
+
+
+def decide(
+    snapshot: Snapshot, settings: Settings, memo: Memo | None = None, shortcuts: Shortcuts = ALL
+) -> tuple[tuple[Decision, ...], Starts]:
+    """What `schedule` decides, and the planned starts of the heads that wait on."""
+    session = Session(snapshot, settings, memo)
+    plan = session.plan
+    reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
+    # 1. Each claimant has its turn: it gets places on the plan, or a reason (round.py).
+    turns = Round(session, shortcuts)
+    refused = [(workload, refusal) for workload, refusal in turns.run() if refusal is not None]
+    # 2. A reason is written if it is news; also of those that were told with others of their class, and of those
+    #    that were given places earlier but cannot use them yet.
+    told = [(workload, refusal) for workload, refusal in refused if is_news(workload, refusal, snapshot.at, settings)]
+    told += turns.columns.news() if turns.columns else ()
+    having = ((workload, awaiting(plan, workload)) for workload in reserved)
+    told += [(workload, refusal) for workload, refusal in having if is_news(workload, refusal, snapshot.at, settings)]
+    # 3. Room that nothing waits for lets elastic gangs grow again.
+    if not session.is_full and snapshot.scope is None:
+        grow(session, refused)
+    # A service may be refused more replicas and then have to leave: that says enough.
+    moved = {decision.workload for decision in plan.decisions}
+    starts = tuple((kept.workload.id, kept.start) for kept in session.constraints.reservations)
+    waits = (Wait(workload.id, workload.version, *refusal) for workload, refusal in told if workload.id not in moved)
+    return (*plan.decisions, *waits), starts
+
+
+def outcomes(session: Session) -> Iterator[Turn]:
+    """Try each claimant in order on the session's plan, and say of each what it is told; None = it was placed.
+
+    What comes after `most_changes` is left to the next round, which sees the same order.
+    """
+    return Round(session, EACH_TURN).run()

@@ -1,0 +1,1 @@
+"""Why a workload waits, its place in the queue, and what would start it."""

@@ -1,0 +1,226 @@
+"""What fits where: how many workers each node takes, and what could never fit on this cluster."""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gpushare.gpu import WHOLE
+from gpushare.packing import Bools, shares_that_fit
+from scheduler.model.decision import Reason
+from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, Flavor, Ints, Inventory
+from scheduler.model.workload import Ask, Role, Workload, least
+from scheduler.quota.tree import Usage
+from scheduler.state.free import Free, free_of, is_idle
+
+MAX_KEPT = 10_000  # asks of which it is remembered what the empty cluster takes
+MANY = 1 << 40  # workers a node takes that ask nothing of it
+
+
+class Refusal(NamedTuple):
+    """Why a workload cannot have what it asks: the code, the sentence, the figures in it."""
+
+    reason: Reason
+    message: str
+    numbers: tuple[tuple[str, int | str], ...] = ()
+
+
+def per_node(inventory: Inventory, ask: Ask, free: Free, allowed: Bools) -> Ints:
+    """How many workers each allowed node takes. Shape [N]."""
+    most = np.full(len(inventory.nodes), MANY, dtype=np.int64)
+    if ask.cpu_milli:
+        most = np.minimum(most, free.node[COMPUTE] // ask.cpu_milli)
+    if ask.memory:
+        most = np.minimum(most, free.node[MEMORY] // ask.memory)
+    if ask.share:
+        shares = shares_that_fit(free.gpu, ask.share)
+        most = np.minimum(most, np.bincount(inventory.node_of, shares, len(most)).astype(np.int64))
+    elif ask.gpus:
+        most = np.minimum(most, free.idle // ask.gpus)
+    return np.where(allowed, np.maximum(most, 0), 0)
+
+
+def per_link(inventory: Inventory, ask: Ask, free: Free, nodes: Ints) -> Ints:
+    """How many workers each NVLink domain takes; nodes is `per_node`. Shape [L]."""
+    links = len(inventory.node_of_link)
+    if ask.share:
+        sums = np.bincount(inventory.link_of, shares_that_fit(free.gpu, ask.share), links)
+    else:
+        sums = np.bincount(inventory.link_of, is_idle(free.gpu), links) // max(1, ask.gpus)
+    return np.minimum(sums.astype(np.int64), nodes[inventory.node_of_link])
+
+
+def allowed_nodes(inventory: Inventory, ask: Ask, flavor: Flavor | None) -> Bools:
+    """Nodes of the flavor that take new work and have devices with enough memory. Shape [N]."""
+    if flavor is None:
+        return inventory.usable
+    return inventory.usable & flavor.nodes & (inventory.gpu_memory >= ask.least_memory)
+
+
+class Flavors:
+    """Which flavors each workload may use, remembered within a round: it is asked ten times in a turn.
+
+    usage: what teams hold now on the plan of the round.
+    """
+
+    def __init__(self, inventory: Inventory, usage: Usage) -> None:
+        self._inventory, self._usage = inventory, usage
+        # By workload: the flavors that do for it, as long as it asks so.
+        self._fitting: dict[str, tuple[Ask, tuple[Role, ...], list[Flavor]]] = {}
+        # The same, best first, for a state of `usage` and what it needs.
+        self._ranked: dict[str, tuple[object, tuple[int, int], list[Flavor]]] = {}
+
+    def of(self, workload: Workload) -> list[Flavor | None]:
+        """The flavors a workload may use, best first; [None] for work without GPUs. All roles of a gang use the same.
+
+        Its own quota comes before borrowed, then its order of models, then the smallest GPU that does.
+        """
+        ask = workload.ask
+        if not workload.uses_gpus:
+            return [None]
+        known = self._fitting.get(workload.id)
+        if known is None or known[0] is not ask or known[1] is not workload.roles:
+            self._fitting[workload.id] = known = ask, workload.roles, fitting(self._inventory, workload)
+        if len(known[2]) < 2:
+            return [*known[2]]
+        need = workload.need_milli(least(workload))
+        ranked = self._ranked.get(workload.id)  # most times nothing has changed since it was asked last
+        if ranked is None or ranked[0] is not known or ranked[1] != (self._usage.state, need):
+            ranked = known, (self._usage.state, need), self._best_first(workload, known[2], need)
+            self._ranked[workload.id] = ranked
+        return [*ranked[2]]
+
+    def _best_first(self, workload: Workload, found: list[Flavor], need: int) -> list[Flavor]:
+        order: list[tuple[tuple[bool, int, int, str], Flavor]] = []
+        models = workload.ask.models
+        for flavor in found:
+            room = self._usage.within_nominal(workload.team, flavor.pool, LATER)
+            rank = models.index(flavor.model) if models else 0
+            order.append(((room < need, rank, flavor.gpu_memory, flavor.pool), flavor))
+        return [flavor for _, flavor in sorted(order, key=lambda pair: pair[0])]
+
+
+def fitting(inventory: Inventory, workload: Workload) -> list[Flavor]:
+    """The flavors whose model and memory do for a workload with GPUs, with all its roles; in the inventory's order."""
+    found = _fitting(inventory, workload.ask)
+    for role in workload.roles:
+        theirs = _fitting(inventory, role.ask)
+        found = [flavor for flavor in found if flavor in theirs]
+    return found
+
+
+def _fitting(inventory: Inventory, ask: Ask) -> list[Flavor]:
+    """The flavors whose model and memory do for an ask."""
+    needed, models = ask.least_memory, ask.models
+    return [f for f in inventory.flavors if f.gpu_memory >= needed and (not models or f.model in models)]
+
+
+class EmptyCluster:
+    """What the cluster would take if it were empty, remembered for as long as it has the same nodes (memo.py)."""
+
+    def __init__(self) -> None:
+        self._inventory: Inventory | None = None
+        self._known: dict[Hashable, tuple[int, int]] = {}
+
+    def holds(self, inventory: Inventory, key: Hashable, find: Callable[[], tuple[int, int]]) -> tuple[int, int]:
+        """How many workers it takes, with all nodes as they should be and as they are; `find` works it out."""
+        if self._inventory is not inventory or len(self._known) > MAX_KEPT:
+            self._inventory, self._known = inventory, {}
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = find()
+        return known
+
+
+def never(inventory: Inventory, known: EmptyCluster, workload: Workload) -> Refusal | None:
+    """Why the workload could not start on this cluster even if it were empty, or None."""
+    ask = workload.ask
+    if ask.milli:
+        if not inventory.flavors:
+            return Refusal(Reason.NO_MATCHING_FLAVOR, "The cluster has no GPUs.")
+        allowed = [f for f in inventory.flavors if not ask.models or f.model in ask.models]
+        if not allowed:
+            have = ", ".join(sorted({f.model for f in inventory.flavors}))
+            return Refusal(
+                Reason.NO_MATCHING_FLAVOR, f"No node has {' or '.join(ask.models)} GPUs; the cluster has {have}."
+            )
+        largest = max(f.gpu_memory for f in allowed)
+        if largest < ask.least_memory:
+            needs = ask.least_memory
+            return Refusal(
+                Reason.GPU_MEMORY_DOES_NOT_FIT,
+                f"Needs {needs} MiB of memory on a GPU; the largest allowed GPU has {largest} MiB.",
+                (("needs_mib", needs), ("largest_mib", largest)),
+            )
+    wanted = least(workload)
+    count, usable = known.holds(inventory, ask, lambda: _held_at_most(inventory, workload))
+    if count < wanted:
+        return _too_big(inventory, workload, count)
+    if usable < wanted:
+        what = "worker" if wanted == 1 else "workers"
+        return Refusal(
+            Reason.WAITING_FOR_NODES,
+            f"Needs {wanted} {what}; the ready and schedulable nodes could hold {usable}. "
+            f"Others are down, cordoned or have lost GPUs.",
+            (("needs_workers", wanted), ("fit_workers", usable)),
+        )
+    return None
+
+
+def _held_at_most(inventory: Inventory, workload: Workload) -> tuple[int, int]:
+    """Workers that the empty cluster takes: with all nodes as they should be, and as they are."""
+    return (
+        _max_workers(inventory, workload, empty(inventory, is_whole=True), also_unusable=True),
+        _max_workers(inventory, workload, empty(inventory, is_whole=False), also_unusable=False),
+    )
+
+
+def empty(inventory: Inventory, is_whole: bool) -> Free:
+    """The cluster without any work; is_whole: as if no device were lost either."""
+    gpu = inventory.gpu_capacity
+    if is_whole:
+        sizes = np.diff(inventory.offset)
+        gpu = np.stack([np.full(len(inventory.node_of), WHOLE, dtype=np.int64), np.repeat(inventory.gpu_memory, sizes)])
+        return Free(gpu, inventory.node_capacity, sizes)
+    return free_of(inventory, gpu, inventory.node_capacity)
+
+
+def _max_workers(inventory: Inventory, workload: Workload, free: Free, *, also_unusable: bool) -> int:
+    ask, out = workload.ask, 0
+    options: Sequence[Flavor | None] = fitting(inventory, workload) if workload.uses_gpus else [None]
+    for flavor in options:
+        if also_unusable:
+            allowed = np.ones(len(inventory.nodes), dtype=np.bool_) if flavor is None else flavor.nodes
+            allowed = allowed & (inventory.gpu_memory >= ask.least_memory) if flavor else allowed
+        else:
+            allowed = allowed_nodes(inventory, ask, flavor)
+        out = max(out, int(per_node(inventory, ask, free, allowed).sum()))
+    return out
+
+
+def _too_big(inventory: Inventory, workload: Workload, count: int) -> Refusal:
+    ask, wanted = workload.ask, least(workload)
+    if count:
+        return Refusal(
+            Reason.NO_MATCHING_FLAVOR,
+            f"Needs {wanted} workers of {ask_text(ask)}; the whole cluster could hold {count}.",
+            (("needs_workers", wanted), ("fit_workers", count)),
+        )
+    gpus = max((n.gpus for n in inventory.nodes if not ask.models or n.model in ask.models), default=0)
+    cpu = int(inventory.node_capacity[COMPUTE].max(initial=0))
+    memory = int(inventory.node_capacity[MEMORY].max(initial=0))
+    return Refusal(
+        Reason.NO_MATCHING_FLAVOR,
+        f"One worker needs {ask_text(ask)}; the largest nodes have {gpus} GPUs, {cpu / 1000:g} cores, {memory} MiB.",
+        (("needs_gpus", ask.gpus), ("node_gpus", gpus), ("node_cpu_milli", cpu), ("node_memory_mib", memory)),
+    )
+
+
+def ask_text(ask: Ask) -> str:
+    """One worker's ask in words: `4 GPUs`, `0.5 of a GPU with 8000 MiB`, `2 cores`."""
+    if ask.share:
+        memory = f" with {ask.share.memory} MiB" if ask.share.memory else ""
+        return f"{ask.share.guarantee / 1000:g} of a GPU{memory}"
+    if ask.gpus:
+        return f"{ask.gpus} GPU{'s' if ask.gpus > 1 else ''}"
+    return f"{ask.cpu_milli / 1000:g} cores and {ask.memory} MiB"

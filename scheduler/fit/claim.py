@@ -1,0 +1,212 @@
+"""One claimant's places under its team's quota: the step that all actions end with."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from scheduler.fit.gang import Goal, find_places
+from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, NOW, Flavor
+from scheduler.model.workload import Assignment, Kind, Phase, Workload, least
+from scheduler.placement.chooser import Chooser
+from scheduler.quota.tree import ENDLESS, Changes
+from scheduler.state.plan import Plan
+from scheduler.state.session import Session
+
+Places = tuple[Assignment, ...]
+
+
+def claim(
+    session: Session,
+    workload: Workload,
+    when: int,
+    victims: Iterable[str] = (),
+    is_owed: bool = False,
+    *,
+    is_beside: bool = False,
+) -> bool:
+    """Place the workload if enough of it fits in that state; whether it did.
+
+    is_owed: only within its team's nominal quota, as a reclaim may. is_beside: beside what reservations keep.
+    """
+    plan = session.plan
+    places = find(session, workload, when, is_owed, is_beside=is_beside)
+    if places is None:
+        return False
+    after = set(victims) | (waits_for(plan, workload, places, victims) if when == LATER else set())
+    plan.place(workload, places, after)
+    return True
+
+
+def fits(session: Session, workload: Workload, when: int, is_owed: bool = False) -> bool:
+    """Whether `find` has an answer: cheaper, as any places will do."""
+    return _find(session, workload, when, is_owed, is_beside=False, chooser=None) is not None
+
+
+def find(
+    session: Session, workload: Workload, when: int, is_owed: bool = False, *, is_beside: bool = False
+) -> Places | None:
+    """Places within quota, or None. A gang stays on one flavor; replicas of a service may use several.
+
+    is_beside: beside what reservations keep.
+    """
+    return _find(session, workload, when, is_owed, is_beside=is_beside, chooser=session.chooser)
+
+
+def _find(
+    session: Session, workload: Workload, when: int, is_owed: bool, *, is_beside: bool, chooser: Chooser | None
+) -> Places | None:
+    plan = session.plan
+    found: Places = ()
+    wanted = Goal(least(workload), workload.missing)
+    for flavor in session.flavors.of(workload):
+        room = quota_room(session, workload, flavor, when, is_owed)
+        if is_beside and flavor is not None and room >= wanted.least:
+            room = min(room, session.constraints.quota_for(workload, flavor.pool))
+        goal = Goal(wanted.least, min(wanted.most - len(found), room))
+        if goal.most < goal.least:
+            continue
+        free = session.constraints.room_for(workload, when) if is_beside else plan.free[when]
+        seen = replace(workload, placement=(*workload.placement, *found)) if found else workload
+        places = find_places(plan.inventory, seen, goal, free, flavor, chooser=chooser)
+        if places is None:
+            continue
+        if workload.kind is not Kind.INFERENCE:
+            return places
+        found += places
+        if len(found) == wanted.most:
+            break
+    return found or None
+
+
+def quota_room(session: Session, workload: Workload, flavor: Flavor | None, when: int, is_owed: bool = False) -> int:
+    """How many workers the team's quota in the flavor's pool still allows."""
+    if flavor is None or not workload.uses_gpus:
+        return workload.missing
+    is_owed = is_owed or workload.id in session.preemption_limited
+    return workload.workers_within(_milli_room(session, workload, flavor.pool, when, is_owed))
+
+
+def _milli_room(session: Session, workload: Workload, pool: str, when: int, is_owed: bool) -> int:
+    """What quota allows, remembered until what is held changes: each step that tries a claimant asks."""
+    plan = session.plan
+    usage, team = plan.usage, workload.team
+    amount = workload.need_milli(workload.missing) if when == NOW else 0
+
+    def find_room() -> int:
+        states = (NOW, LATER) if when == NOW else (LATER,)
+        room = min(usage.available(team, pool, state) for state in states)
+        if when == NOW:
+            room = min(room, _room_once_started(plan, team, pool, amount))
+        if is_owed:
+            room = min(room, usage.within_nominal(team, pool, LATER))
+        if not workload.preemptible:
+            room = min(room, *(usage.within_nominal(team, pool, state, firm_only=True) for state in states))
+        return room
+
+    return session.rooms.of((team, pool, when, is_owed, workload.preemptible, amount), find_room)
+
+
+def waits_for(plan: Plan, workload: Workload, places: Places, victims: Iterable[str]) -> set[str]:
+    """The workloads that have to leave before a claimant that was given LATER space may start there."""
+    out: set[str] = set()
+    now, index = plan.free[NOW], plan.inventory.index
+    by_node: dict[str, set[int]] = {}
+    for place in places:
+        by_node.setdefault(place.node, set()).update(place.gpus)
+    for name, devices in by_node.items():
+        asks, node = [workload.ask_of(p.rank) for p in places if p.node == name], index[name]
+        cores, memory = sum(ask.cpu_milli for ask in asks), sum(ask.memory for ask in asks)
+        is_tight = bool(now.node[COMPUTE, node] < cores or now.node[MEMORY, node] < memory)
+        for uid, leaver in plan.leaving.items():
+            hold = [a for a in leaver.placement if a.leaving and a.node == name]
+            if hold and (is_tight or any(devices.intersection(a.gpus) for a in hold)):
+                out.add(uid)
+    return out | _quota_leavers(plan, workload, places, out | set(victims))
+
+
+def _quota_leavers(plan: Plan, workload: Workload, places: Places, already: set[str]) -> set[str]:
+    """Those whose quota it takes over: the ones it waits for anyway, then its own team's, then others."""
+    need: dict[str, int] = {}
+    for place in places:
+        pool = plan.usage.pool_of[place.node]
+        need[pool] = need.get(pool, 0) + workload.ask_of(place.rank).milli
+    out: set[str] = set()
+    for pool, amount in ((pool, amount) for pool, amount in need.items() if amount):
+        leavers = [w for w in plan.leaving.values() if _leaving_milli(plan, w, pool)]
+        leavers.sort(key=lambda w: (w.id not in already, w.team != workload.team, w.seq, w.id))
+        count = 0
+        while count < len(leavers) and _room_without(plan, workload.team, pool, leavers, count, amount) < amount:
+            count += 1
+        out.update(w.id for w in leavers[:count])
+    return out
+
+
+def _room_without(plan: Plan, team: str, pool: str, leavers: list[Workload], count: int, amount: int) -> int:
+    """Quota left once the first `count` leavers have left, whatever the reserved ones do meanwhile."""
+    gone = [(w.team, -_leaving_milli(plan, w, pool)) for w in leavers[:count]]
+    room = plan.usage.available_beside(team, pool, NOW, gone)
+    return min(room, _room_meanwhile(plan, team, pool, leavers[count:], amount)) if room >= amount else room
+
+
+def _room_meanwhile(plan: Plan, team: str, pool: str, leavers: list[Workload], amount: int) -> int:
+    """Quota left whichever reserved workloads start first while others of these still leave.
+
+    Where every team lends all it owns, only its own root's borrowing limits can be in the way.
+    """
+    usage = plan.usage
+    if pool not in usage.tree.lends_less:
+        return _below_limits_meanwhile(plan, team, pool, leavers)
+    room = usage.available_beside(team, pool, LATER, [(w.team, _leaving_milli(plan, w, pool)) for w in leavers])
+    if room >= amount or not leavers:
+        return room  # even if all reserved ones could start beside all that leaves
+    orders = _in_all_orders(plan, pool, leavers, list(plan.reserved.values()))
+    return min(usage.available_beside(team, pool, LATER, held) for held in orders)
+
+
+def _below_limits_meanwhile(plan: Plan, team: str, pool: str, leavers: list[Workload]) -> int:
+    usage, root_of = plan.usage, plan.usage.tree.root_of
+    if usage.below_limits(team, pool, LATER, []) == ENDLESS:
+        return ENDLESS
+    theirs = [w for w in leavers if root_of[w.team] == root_of[team]]
+    reserved = [w for w in plan.reserved.values() if root_of[w.team] == root_of[team]]
+    return min(usage.below_limits(team, pool, LATER, held) for held in _in_all_orders(plan, pool, theirs, reserved))
+
+
+def _in_all_orders(plan: Plan, pool: str, leavers: list[Workload], reserved: list[Workload]) -> Iterator[Changes]:
+    """How what is held differs from LATER while some of these still leave, in each order they may leave in."""
+    leaving = [(w, _leaving_milli(plan, w, pool)) for w in leavers]
+    waiting = [(w, _reserved_milli(plan, w, pool)) for w in reserved]
+    for after in sorted({(), *(w.after for w in reserved)}):
+        yield _while_still([(w, milli) for w, milli in leaving if w.id not in after], waiting)
+
+
+def _room_once_started(plan: Plan, team: str, pool: str, amount: int) -> int:
+    """Quota left whichever reserved workload starts first while others still leave."""
+    if not plan.reserved or not plan.leaving:
+        return ENDLESS
+    return _room_meanwhile(plan, team, pool, list(plan.leaving.values()), amount)
+
+
+def _while_still(leaving: list[tuple[Workload, int]], waiting: list[tuple[Workload, int]]) -> Changes:
+    """How what is held differs from LATER while these still leave: theirs is held, what waits for them is not.
+
+    Summed by team: quota sees the sums only, and counts each step of the path for each change.
+    """
+    names = {w.id for w, _ in leaving}
+    sums: dict[str, int] = {}
+    for workload, milli in leaving:
+        sums[workload.team] = sums.get(workload.team, 0) + milli
+    for workload, milli in waiting:
+        if not names.isdisjoint(workload.after):
+            sums[workload.team] = sums.get(workload.team, 0) - milli
+    return [(team, milli) for team, milli in sums.items() if milli]
+
+
+def _leaving_milli(plan: Plan, workload: Workload, pool: str) -> int:
+    where = plan.usage.pool_of
+    return sum(workload.ask_of(a.rank).milli for a in workload.placement if a.leaving and where.get(a.node) == pool)
+
+
+def _reserved_milli(plan: Plan, workload: Workload, pool: str) -> int:
+    where, is_all = plan.usage.pool_of, workload.phase is Phase.RESERVED
+    there = (a for a in workload.placement if (is_all or a.reserved) and where.get(a.node) == pool)
+    return sum(workload.ask_of(a.rank).milli for a in there)

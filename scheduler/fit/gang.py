@@ -1,0 +1,212 @@
+"""Places for the workers of one workload on free capacity: all that must start, or none.
+
+A gang takes the lowest topology level that holds it and, there, the fewest nodes. Replicas of a
+service are independent: each takes the node that it leaves fullest.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from gpushare.gpu import WHOLE, Share
+from gpushare.packing import Bools, best_device, take_whole
+from scheduler.fit.capacity import MANY, allowed_nodes, per_link, per_node
+from scheduler.fit.locality import capacity, levels, nodes_of, tightest
+from scheduler.fit.roles import find_all
+from scheduler.model.snapshot import COMPUTE, MEMORY, Flavor, Ints, Inventory
+from scheduler.model.workload import ACTIVE, Ask, Assignment, Kind, Level, Topology, Workload
+from scheduler.placement.chooser import Chooser
+from scheduler.state.free import Free
+
+
+class Goal(NamedTuple):
+    """How many workers to place: at least, and at most."""
+
+    least: int
+    most: int
+
+
+def find_places(
+    inventory: Inventory,
+    workload: Workload,
+    goal: Goal,
+    free: Free,
+    flavor: Flavor | None,
+    within: Bools | None = None,
+    chooser: Chooser | None = None,
+) -> tuple[Assignment, ...] | None:
+    """Places for goal.least to goal.most more workers, as many as fit, or None. Changes nothing.
+
+    within restricts the nodes further; shape [N]. chooser says where single workers and replicas go; None: best fit.
+    Exact for one role: None means that no placement of goal.least exists. Companions that have no place yet get
+    theirs as well (see `scheduler.fit.roles`).
+    """
+    if workload.roles and not workload.placement:
+        return find_all(_of_one_role, inventory, workload, goal.least, goal.most, free, flavor, within)
+    ask = workload.ask
+    allowed = allowed_nodes(inventory, ask, flavor)
+    if within is not None:
+        allowed = allowed & within
+    is_loose = workload.kind is Kind.INFERENCE or goal.most == 1
+    if chooser is not None and is_loose and not (workload.topology.require == Level.NVLINK and ask.gpus > 1):
+        if workload.kind is not Kind.INFERENCE:
+            allowed = _linked(inventory, ask, free, allowed)
+        found = chooser.spots(ask, free, allowed, goal.most)
+        return _ranked(inventory, workload, found) if len(found) >= goal.least else None
+    if ask.share and is_loose:
+        return _loose_shares(inventory, workload, ask.share, goal, free, allowed)
+    split = (_independent if workload.kind is Kind.INFERENCE else _together)(inventory, workload, goal, free, allowed)
+    if split is None:
+        return None
+    nodes, link = split
+    count = sum(take for _, take in nodes)
+    if ask.share:
+        spots = _share_spots(inventory, ask.share, free, nodes, count, link)
+    else:
+        needs_link = workload.topology.require == Level.NVLINK
+        spots = [s for node, take in nodes for s in _whole_spots(inventory, ask, free, node, take, link, needs_link)]
+    return _ranked(inventory, workload, spots)
+
+
+def _of_one_role(
+    inventory: Inventory, workload: Workload, count: int, free: Free, flavor: Flavor | None, within: Bools
+) -> tuple[Assignment, ...] | None:
+    return find_places(inventory, workload, Goal(count, count), free, flavor, within)
+
+
+def _linked(inventory: Inventory, ask: Ask, free: Free, allowed: Bools) -> Bools:
+    """The nodes where one NVLink domain takes a worker with several GPUs, if there are such nodes. Shape [N]."""
+    if ask.gpus < 2:
+        return allowed
+    links = per_link(inventory, ask, free, per_node(inventory, ask, free, allowed))
+    nodes: Bools = np.bincount(inventory.node_of_link, links, len(inventory.nodes)) > 0
+    return nodes if nodes.any() else allowed
+
+
+def _together(
+    inventory: Inventory, workload: Workload, goal: Goal, free: Free, allowed: Bools
+) -> tuple[list[tuple[int, int]], int | None] | None:
+    """Nodes and how many workers of a gang each takes, and the one NVLink domain if it is within one."""
+    ask, topology = workload.ask, workload.topology
+    nodes = per_node(inventory, ask, free, allowed)
+    order = levels(topology)
+    count = min(goal.most, int(capacity(inventory, ask, free, nodes, order[-1]).max(initial=0)))
+    if count < goal.least:
+        return None
+    if topology == Topology() and count * max(ask.gpus, 1) == 1:
+        order = [Level.NODE]  # one worker on one device: nothing to keep together
+    if not ask.milli and topology == Topology():
+        return _fill(nodes, free.idle, count), None
+    found = tightest(inventory, ask, free, nodes, count, order)
+    if found is None:
+        return None
+    level, domain = found
+    inside = np.where(nodes_of(inventory, level, domain), nodes, 0)
+    return _fewest(inside, free.idle, count), domain if level == Level.NVLINK else None
+
+
+def _independent(
+    inventory: Inventory, workload: Workload, goal: Goal, free: Free, allowed: Bools
+) -> tuple[list[tuple[int, int]], int | None] | None:
+    ask = workload.ask
+    nodes = per_node(inventory, ask, free, allowed)
+    if workload.topology.require == Level.NVLINK and ask.gpus > 1:
+        links = per_link(inventory, ask, free, nodes)
+        nodes = np.minimum(nodes, np.bincount(inventory.node_of_link, links, len(nodes)).astype(np.int64))
+    count = min(goal.most, int(np.minimum(nodes, MANY).sum()))
+    return (_fill(nodes, free.idle, count), None) if count >= goal.least else None
+
+
+def _fill(room: Ints, idle: Ints, count: int) -> list[tuple[int, int]]:
+    """Fill nodes up, those with the fewest idle GPUs first, then those with the least room."""
+    fits = np.flatnonzero(room)
+    out: list[tuple[int, int]] = []
+    for node in fits[np.lexsort((room[fits], idle[fits]))].tolist():
+        take = min(count, int(room[node]))
+        out.append((node, take))
+        count -= take
+        if not count:
+            break
+    return out
+
+
+def _fewest(room: Ints, idle: Ints, count: int) -> list[tuple[int, int]]:
+    """The fewest nodes: the roomiest first, and for the rest the tightest node that takes all of it."""
+    fits = np.flatnonzero(room)
+    order = fits[np.lexsort((idle[fits], -room[fits]))].tolist()
+    out: list[tuple[int, int]] = []
+    while count:
+        enough = [node for node in order if room[node] >= count]
+        node = min(enough, key=lambda n: (int(idle[n]), int(room[n]), n)) if enough else order[0]
+        take = min(count, int(room[node]))
+        order.remove(node)
+        out.append((node, take))
+        count -= take
+    return sorted(out)
+
+
+def _ranked(
+    inventory: Inventory, workload: Workload, spots: list[tuple[int, tuple[int, ...]]]
+) -> tuple[Assignment, ...]:
+    """Number them from the first rank that no worker of this attempt ever had: a pod's name is used once."""
+    ended = workload.next_rank if workload.phase in ACTIVE else 0
+    first = max([ended, *(a.rank + 1 for a in workload.placement)])
+    return tuple(
+        Assignment(rank, inventory.nodes[node].name, devices) for rank, (node, devices) in enumerate(spots, first)
+    )
+
+
+def _loose_shares(
+    inventory: Inventory, workload: Workload, share: Share, goal: Goal, free: Free, allowed: Bools
+) -> tuple[Assignment, ...] | None:
+    """Shares that need not be together: each on the device that fits best, wherever it is."""
+    nodes = per_node(inventory, workload.ask, free, allowed)
+    count = min(goal.most, int(nodes.sum()))
+    if count < goal.least:
+        return None
+    room = [(int(node), int(nodes[node])) for node in np.flatnonzero(nodes)]
+    return _ranked(inventory, workload, _share_spots(inventory, share, free, room, count, None))
+
+
+def _whole_spots(
+    inventory: Inventory, ask: Ask, free: Free, node: int, take: int, link: int | None, needs_link: bool
+) -> list[tuple[int, tuple[int, ...]]]:
+    first, end = int(inventory.offset[node]), int(inventory.offset[node + 1])
+    links = inventory.link_of[first:end].tolist()
+    idle = np.flatnonzero(free.gpu[COMPUTE, first:end] == WHOLE).tolist()
+    if link is not None:
+        idle = [device for device in idle if links[device] == link]
+    spots: list[tuple[int, tuple[int, ...]]] = []
+    for _ in range(take):
+        pool = idle
+        if needs_link and ask.gpus > 1:  # only domains that hold this worker whole
+            sizes = Counter(links[device] for device in idle)
+            pool = [device for device in idle if sizes[links[device]] >= ask.gpus]
+        devices = take_whole(pool, [links[device] for device in pool], ask.gpus) if ask.gpus else ()
+        spots.append((node, devices))
+        idle = [device for device in idle if device not in devices]
+    return spots
+
+
+def _share_spots(
+    inventory: Inventory, share: Share, free: Free, nodes: list[tuple[int, int]], count: int, link: int | None
+) -> list[tuple[int, tuple[int, ...]]]:
+    """A device for each of `count` shares, on the given nodes with the room they have."""
+    left = free.gpu.copy()
+    room = np.zeros(len(inventory.nodes), dtype=np.int64)
+    room[[node for node, _ in nodes]] = [take for _, take in nodes]
+    spots: list[tuple[int, tuple[int, ...]]] = []
+    for _ in range(count):
+        allowed = (room > 0)[inventory.node_of]
+        if link is not None:
+            allowed = allowed & (inventory.link_of == link)
+        device = best_device(left, share, allowed, free.idle[inventory.node_of])
+        if device is None:
+            raise RuntimeError("per_node counted a share that no device takes")
+        node = int(inventory.node_of[device])
+        left[COMPUTE, device] -= share.guarantee
+        left[MEMORY, device] -= share.memory
+        room[node] -= 1
+        spots.append((node, (device - int(inventory.offset[node]),)))
+    return spots

@@ -1,0 +1,1 @@
+"""What a round is about, as frozen values: nodes, teams, quotas, workloads, decisions, settings."""

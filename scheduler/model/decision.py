@@ -1,0 +1,97 @@
+"""What a scheduling round can decide. Decisions are values; services and the simulator interpret them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scheduler.model.workload import Assignment
+
+
+class Reason(StrEnum):
+    """Why a workload waits: the first of these that holds is given (docs/explanations.md#reasons)."""
+
+    MISCONFIGURED = "Misconfigured"
+    SUSPENDED = "Suspended"
+    ADMISSION_GATED = "AdmissionGated"
+    BACKOFF_AFTER_FAILURE = "BackoffAfterFailure"
+    BUDGET_EXHAUSTED = "BudgetExhausted"
+    NO_MATCHING_FLAVOR = "NoMatchingFlavor"
+    GPU_MEMORY_DOES_NOT_FIT = "GpuMemoryDoesNotFit"
+    WAITING_FOR_NODES = "WaitingForNodes"
+    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+    BEHIND_HIGHER_PRIORITY = "BehindHigherPriority"
+    WAITING_FOR_PREEMPTED_WORKLOADS = "WaitingForPreemptedWorkloads"
+    NON_PREEMPTIBLE_OVER_QUOTA = "NonPreemptibleOverQuota"
+    WAITING_FOR_QUOTA = "WaitingForQuota"
+    FAIR_SHARE_EXCEEDED = "FairShareExceeded"
+    OVER_LIMIT = "OverLimit"
+    RESERVED_FOR_LARGER_JOB = "ReservedForLargerJob"
+    TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
+    GANG_INCOMPLETE = "GangIncomplete"
+    FRAGMENTED = "Fragmented"
+    WAITING_FOR_CAPACITY = "WaitingForCapacity"
+    WAITING_FOR_PODS_READY = "WaitingForPodsReady"
+    PENDING_EVALUATION = "PendingEvaluation"
+
+
+class EvictReason(StrEnum):
+    """Why a running workload has to leave."""
+
+    PREEMPTED = "Preempted"  # by a higher priority of its own team, or one that it overtook long ago
+    RECLAIMED = "Reclaimed"  # by a team that takes its nominal GPUs back
+    CONSOLIDATED = "Consolidated"  # moved: a place elsewhere is kept for it, so that room comes in one piece
+    FAIR_SHARE = "FairShare"  # by a team further below its entitlement: both borrow
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Give workers their places at once; with `after`, as soon as those workloads have left."""
+
+    workload: str
+    version: int  # the row version this decision saw
+    workers: tuple[Assignment, ...]
+    after: tuple[str, ...] = ()
+    terms: tuple[tuple[str, int | str], ...] = ()  # scheduler/model/terms.py
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Stop a workload with its grace and queue it again. `by` is the workload that gets the room.
+
+    `keeps`: the places that this round keeps for one that is only moved; every round keeps them anew.
+    """
+
+    workload: str
+    version: int
+    reason: EvictReason
+    by: str
+    message: str = ""
+    terms: tuple[tuple[str, int | str], ...] = ()  # scheduler/model/terms.py
+    keeps: tuple[Assignment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """Stop these ranks and keep the rest: a service scaled in, or an elastic gang that makes room.
+
+    `by` is the workload that gets the room, empty for a service.
+    """
+
+    workload: str
+    version: int
+    ranks: tuple[int, ...]
+    message: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why a workload was not given what it wants; decided only when that changes."""
+
+    workload: str
+    version: int
+    reason: Reason
+    message: str
+    numbers: tuple[tuple[str, int | str], ...] = ()
+
+
+Decision = Place | Evict | Shrink | Wait

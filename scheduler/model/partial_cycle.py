@@ -1,0 +1,103 @@
+"""A round of only some claimants: what a new job costs while nothing became free.
+
+Whoever was refused in the last whole round is refused again as long as nothing was freed and no number changed, so
+only those with something new need a turn. Others of a new claimant's team keep their place in line before it, with the
+reason that they were told. Planned starts are taken over as the last whole round made them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scheduler.model.workload import Assignment, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A planned start: when, where, in which pool; bound: when the longest run on these places is over."""
+
+    at: float
+    bound: float
+    pool: str  # "" for work without GPUs
+    places: "tuple[Assignment, ...]"
+
+
+Starts = tuple[tuple[str, Start], ...]  # with the head's id, in the order in which they were made
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whom a round tries, and the planned starts that hold in it."""
+
+    teams: tuple[str, ...] = ()  # all their claimants, ascending
+    starts: Starts = ()
+    asked: tuple[str, ...] = ()  # single claimants of other teams, by id, ascending
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nobody to try."""
+        return not self.teams and not self.asked
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Who is to be tried anew: all claimants of these teams, and single ones by id."""
+
+    teams: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()
+
+    def __or__(self, other: "News") -> "News":
+        """Both."""
+        return News(self.teams | other.teams, self.asked | other.asked)
+
+    def scope(self, starts: Starts) -> Scope:
+        """The scope of a round about it."""
+        return Scope(tuple(sorted(self.teams)), starts, tuple(sorted(self.asked)))
+
+
+def news(before: "Mapping[str, Workload]", changed: "Iterable[Workload]", gone: Iterable[str]) -> News | None:
+    """Who is to be tried anew after these changes; None where everybody is.
+
+    A claimant that came up is tried alone. Where one that waited changed or went, those behind it are tried as well.
+
+    Everybody's: something was freed, or work that runs may now be asked to leave, moved or shrunk on other terms.
+    """
+    teams: set[str] = set()
+    asked: set[str] = set()
+    for uid in gone:
+        if (old := before.get(uid)) is not None:
+            if old.placement:
+                return None
+            teams.add(old.team)
+    for workload in changed:
+        known = before.get(workload.id)
+        if _is_for_all(known, workload):
+            return None
+        if known is not None and (known.is_waiting or workload.is_waiting):
+            teams.add(workload.team)
+        elif workload.is_waiting:
+            asked.add(workload.id)
+    return News(frozenset(teams), frozenset(asked))
+
+
+def _is_for_all(known: "Workload | None", workload: "Workload") -> bool:
+    """Whether others may find room by this change, or be asked otherwise."""
+    if known is None:
+        return workload.moving or bool(workload.placement)
+    return workload.moving or _frees(known, workload) or _terms(known) != _terms(workload)
+
+
+def _frees(old: "Workload", new: "Workload") -> bool:
+    """Whether a place it had is given up, or will be."""
+    if old.team != new.team or (old.placement and (old.ask, old.roles) != (new.ask, new.roles)):
+        return True
+    kept = {(a.rank, a.node, a.gpus, a.leaving) for a in new.placement}
+    return any((a.rank, a.node, a.gpus, a.leaving) not in kept for a in old.placement)
+
+
+def _terms(workload: "Workload") -> tuple[object, ...]:
+    """What others may ask of it while it holds something."""
+    if not workload.placement:
+        return (workload.moving,)
+    return (workload.moving, workload.priority, workload.preemptible, workload.gang, workload.checkpoint_interval)

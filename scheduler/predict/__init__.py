@@ -1,0 +1,1 @@
+"""How long work runs and when what waits will start."""

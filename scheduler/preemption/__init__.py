@@ -1,0 +1,1 @@
+"""Which work leaves for other work: candidates, what each costs, the smallest set, elastic gangs."""

@@ -1,0 +1,118 @@
+"""Elastic gangs: trainings that run with fewer workers than they want, down to their minimum.
+
+To shrink is no preemption: the gang goes on with its other workers, loses no attempt and may be asked at any time,
+also if it may not be preempted; what it holds beyond its minimum is room that it was lent. Its lowest rank stays
+always, for the gang meets there. Source: DRAGON's scale-down (docs/algorithms.md#making-room).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from scheduler.fit.capacity import allowed_nodes
+from scheduler.fit.claim import fits
+from scheduler.model.decision import Shrink
+from scheduler.model.mention import mention
+from scheduler.model.snapshot import LATER, Ints, applied
+from scheduler.model.workload import Workload, can_shrink, least, staying
+from scheduler.state.session import Session
+
+Ranks = dict[str, set[int]]  # ranks that leave, by workload
+MayShrink = Callable[[Workload], bool]  # asked again before each worker, of the gang as it would be
+
+
+def may_shrink_for(claimant: Workload) -> MayShrink:
+    """Which elastic gangs give workers to a claimant of their own team: those of no higher priority."""
+    return lambda gang: gang.team == claimant.team and gang.priority <= claimant.priority
+
+
+class Lent:
+    """Workers beyond their gangs' minimum, given to one claimant on a plan; nothing of it is decided yet."""
+
+    def __init__(self, session: Session, claimant: Workload, gangs: Iterable[Workload], is_owed: bool) -> None:
+        self.session, self.plan, self.claimant, self.is_owed = session, session.plan, claimant, is_owed
+        self.gangs = {gang.id: gang for gang in gangs}
+        self.given: Ranks = {}
+        self._order: list[tuple[str, int]] = []
+
+    def fits(self) -> bool:
+        """Whether the claimant fits once all that was given has left."""
+        return fits(self.session, self.claimant, LATER, self.is_owed)
+
+    def give(self, may: MayShrink) -> bool:
+        """Take worker after worker, the nodes that lack least first; whether the claimant fits then.
+
+        One worker must find its room on one node, so what a node gave in vain is put back before the next one. If
+        it fits nowhere, all are given: it may be quota that is missing, or others may have to leave as well.
+        """
+        is_single = least(self.claimant) == 1 and not self.claimant.roles
+        for node in (nodes := self._nodes()):
+            mark = len(self._order)
+            if self._give_on(node, may) and self.fits():
+                return True
+            if is_single:
+                self._take_back(mark)
+        for node in nodes if is_single else []:
+            self._give_on(node, may)
+        return bool(self._order) and self.fits()
+
+    def prune(self, but: Iterable[str] = ()) -> None:
+        """Give back every worker without which the claimant fits as well, those taken last first."""
+        spared = set(but)
+        for uid, rank in reversed(self._order):
+            if uid not in spared:
+                self._set(uid, self.given[uid] - {rank})
+                if not self.fits():
+                    self._set(uid, self.given[uid] | {rank})
+
+    def decide(self, but: Iterable[str] = ()) -> list[str]:
+        """Decide what is still given, on a plan that was rolled back; the gangs that shrink."""
+        spared, name = set(but), mention(self.claimant.id)
+        shrunk = [uid for uid, ranks in self.given.items() if ranks and uid not in spared]
+        for uid in shrunk:
+            gang, ranks = self.gangs[uid], self.given[uid]
+            left, gives = len(staying(gang)) - len(ranks), "1 worker" if len(ranks) == 1 else f"{len(ranks)} workers"
+            message = f"Gives {gives} to {name} and goes on with {left}; its minimum is {gang.gang.min}."
+            self.plan.shrink(gang, ranks, self.claimant.id, message)
+        return shrunk
+
+    def _nodes(self) -> list[int]:
+        """Nodes where spare workers run and the claimant may, those first where fewest whole GPUs are missing."""
+        plan, ask, index = self.plan, self.claimant.ask, self.plan.inventory.index
+        options = self.session.flavors.of(self.claimant)
+        if not options:
+            return []
+        allowed = np.logical_or.reduce([allowed_nodes(plan.inventory, ask, flavor) for flavor in options])
+        names = {a.node for gang in self.gangs.values() for a in gang.placement if a.node in index}
+        idle: Ints = plan.free[LATER].idle
+        found = [index[name] for name in names if allowed[index[name]]]
+        elsewhere = [index[name] for name in names if not allowed[index[name]]]  # frees quota only
+        return [*sorted(found, key=lambda node: (max(0, ask.gpus - int(idle[node])), node)), *sorted(elsewhere)]
+
+    def _give_on(self, node: int, may: MayShrink) -> bool:
+        before = len(self._order)
+        for uid, rank in self._workers_on(self.plan.inventory.nodes[node].name):
+            now = self.plan.workload(uid)
+            if can_shrink(now) and may(now):
+                self._set(uid, self.given.get(uid, set()) | {rank})
+                self._order.append((uid, rank))
+        return len(self._order) > before
+
+    def _workers_on(self, node: str) -> Iterator[tuple[str, int]]:
+        """Workers there that may leave: gangs of the lowest priority and the latest first, highest ranks first."""
+        for gang in sorted(self.gangs.values(), key=lambda g: (g.priority, -g.seq)):
+            here = {a.rank for a in gang.placement if a.node == node and not a.leaving}
+            for rank in reversed(staying(gang)[1:]):
+                if rank in here:
+                    yield gang.id, rank
+
+    def _take_back(self, mark: int) -> None:
+        while len(self._order) > mark:
+            uid, rank = self._order.pop()
+            self._set(uid, self.given[uid] - {rank})
+
+    def _set(self, uid: str, ranks: set[int]) -> None:
+        gang = self.gangs[uid]
+        self.given[uid] = ranks
+        decision = Shrink(uid, gang.version, tuple(sorted(ranks)), by=self.claimant.id)
+        self.plan.put(applied(gang, decision, self.plan.snapshot.at) if ranks else gang)

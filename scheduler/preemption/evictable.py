@@ -1,0 +1,212 @@
+"""The running workloads that may be made to leave, as columns: what each would lose and would free.
+
+Numbers of candidates ascend with cost, so that a sorted array of them is in the order in which to ask.
+"""
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpushare.gpu import WHOLE
+from scheduler.fit.capacity import per_node
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, Bools, Ints
+from scheduler.model.workload import Workload
+from scheduler.state.free import Free, free_of
+from scheduler.state.ledger import (
+    MAY_LEAVE,
+    MILLI,
+    MOVABLE,
+    POOL,
+    PRIORITY,
+    QUEUED,
+    SAVED,
+    SEQ,
+    SERVICE,
+    SEVERAL,
+    STARTED,
+    TEAM,
+    WORKERS,
+    Ledger,
+)
+from scheduler.state.plan import Plan
+
+Floats = NDArray[np.float64]
+
+
+class Evictable:
+    """Candidates of one snapshot under one setting; what a plan decides meanwhile is asked for at each use."""
+
+    def __init__(self, plan: Plan, settings: Settings) -> None:
+        ledger = plan.ledger
+        slots = _may_leave(plan, settings)
+        costs = _costs(ledger, slots, plan.snapshot.at, settings)
+        ints = ledger.ints[slots]
+        order = np.lexsort((-ints[:, SEQ], ints[:, PRIORITY], costs))
+        slots, ints = slots[order], ints[order]
+        self._slots, self._whose = slots, ledger.slots
+        self.elastic = sorted(ledger.elastic.values(), key=lambda w: w.seq)
+        self.costs: Floats = costs[order]
+        self.priority, self.milli, self.team, self.pool = (ints[:, i] for i in (PRIORITY, MILLI, TEAM, POOL))
+        self.started: Floats = ledger.times[slots, STARTED]
+        self.queued: Floats = ledger.times[slots, QUEUED]
+        self.movable = np.flatnonzero(ledger.flags[slots, MOVABLE])
+        self.moves_tried = 0  # sets of moves that consolidation looked at in this round
+        self.tried = 0  # searches of this round in which quota would have been enough without all candidates
+        self.team_number = ledger.team_number  # in the column `team`
+        self._pools = plan.usage.tree.pools
+        self._of_team: dict[str, Ints] = {}
+        self._since: dict[tuple[str, float], Ints] = {}
+        self._stays_at = plan, -1  # a plan after so many swaps, and the workloads that it has not moved
+        self._stays: Bools = np.zeros(0, dtype=np.bool_)
+        self._slot = ledger.slot
+        self._at = np.full(len(ledger.ints), -1, dtype=np.int64)  # the number of the candidate in each slot, -1: none
+        self._at[slots] = np.arange(len(slots))
+        self._devices, self._hosts = (self._numbered(rows) for rows in ledger.rows)
+
+    def _numbered(self, rows: Ints) -> Ints:
+        """Those rows of the ledger that candidates have, with their numbers in the place of slots."""
+        numbers = self._at[rows[:, 0]]
+        out: Ints = rows[numbers >= 0]
+        out[:, 0] = numbers[numbers >= 0]
+        return out
+
+    @cached_property
+    def workloads(self) -> list[Workload]:
+        """The candidates, the cheapest first."""
+        return [w for slot in self._slots.tolist() if (w := self._whose[slot]) is not None]
+
+    def of_team(self, team: str) -> Ints:
+        """A team's own candidates, the cheapest first."""
+        known = self._of_team.get(team)
+        if known is None:
+            known = self._of_team[team] = np.flatnonzero(self.team == self.team_number.get(team, -1))
+        return known
+
+    def since(self, pool: str, latest: float) -> Ints:
+        """Candidates that have run in this pool alone since then or longer, the cheapest first."""
+        known = self._since.get((pool, latest))
+        if known is None:
+            is_here = self.pool == self._pools.index(pool)
+            known = self._since[pool, latest] = np.flatnonzero(is_here & (self.started <= latest))
+        return known
+
+    def held_by_team(self, numbers: Ints, pool: str) -> list[tuple[str, int]]:
+        """The most that these free in a pool: milli-GPU by their own teams, one that spans pools counted whole."""
+        where = self.pool[numbers]
+        here = numbers[(where == self._pools.index(pool)) | (where == SEVERAL)]
+        milli = np.bincount(self.team[here], self.milli[here], len(self.team_number)).astype(np.int64)
+        return [(team, int(milli[number])) for team, number in self.team_number.items() if milli[number]]
+
+    def _number(self, uid: str) -> int:
+        slot = self._slot.get(uid)
+        return -1 if slot is None else int(self._at[slot])
+
+    def present(self, plan: Plan, numbers: Ints, spared: set[str]) -> Ints:
+        """Those that the plan has not moved and that are not spared."""
+        if not numbers.size:
+            return numbers
+        of, swaps = self._stays_at
+        if of is not plan or swaps != plan.swaps:
+            self._stays_at, self._stays = (plan, plan.swaps), self._without(plan.changed())
+        kept = numbers[self._stays[numbers]]
+        return kept[self._without(spared)[kept]] if spared else kept
+
+    def _without(self, uids: Iterable[str]) -> Bools:
+        """All candidates but these. Shape [candidates]."""
+        stays = np.ones(len(self._slots), dtype=np.bool_)
+        stays[[number for uid in uids if (number := self._number(uid)) >= 0]] = False
+        return stays
+
+    def free_without(self, plan: Plan, numbers: Ints) -> Free:
+        """What would be free, later, if these had left as well."""
+        inventory, later = plan.inventory, plan.free[LATER]
+        gone = np.zeros(len(self._slots), dtype=np.bool_)
+        gone[numbers] = True
+        rows, hosts = self._held(plan, self._devices, gone), self._held(plan, self._hosts, gone)
+        gpu, host = later.gpu.copy(), later.node.copy()
+        for kind, column in ((COMPUTE, 2), (MEMORY, 3)):
+            gpu[kind] += np.bincount(rows[:, 1], rows[:, column], gpu.shape[1]).astype(np.int64)
+            host[kind] += np.bincount(hosts[:, 1], hosts[:, column], host.shape[1]).astype(np.int64)
+        gpu = np.where(inventory.gpu_capacity > 0, gpu, 0)
+        return free_of(inventory, gpu, host)
+
+    def _held(self, plan: Plan, rows: Ints, chosen: Bools) -> Ints:
+        """The rows of the chosen, without the workers that an elastic gang of theirs gives up on the plan."""
+        mask: Bools = chosen[rows[:, 0]]
+        for gang in self.elastic:
+            number, now = self._number(gang.id), plan.workload(gang.id)
+            if number >= 0 and chosen[number] and now is not gang:
+                given = [a.rank for a in now.placement if a.leaving]
+                mask &= ~((rows[:, 0] == number) & np.isin(rows[:, -1], given))
+        return rows[mask]
+
+    def on_nodes(self, numbers: Ints, nodes: Bools) -> Ints:
+        """Those of the candidates that have a worker on one of these nodes. nodes: shape [N]."""
+        return numbers[np.isin(numbers, self._hosts[nodes[self._hosts[:, 1]], 0])]
+
+    def prices(
+        self, plan: Plan, claimant: Workload, numbers: Ints, free: Free, allowed: Bools, costs: Floats | None = None
+    ) -> Floats:
+        """About what room for one worker costs on each node; inf where none can be made. Shape [N].
+
+        costs: of each candidate, by default what it loses; with ones it is how many have to leave.
+
+        The cheapest candidates of a node are counted until they hold what the worker lacks there.
+        """
+        inventory, ask, later = plan.inventory, claimant.ask, plan.free[LATER]
+        could = per_node(inventory, ask, free, allowed) > 0
+        has_room = per_node(inventory, ask, later, allowed) > 0
+        missing = np.maximum(1, ask.milli - (later.idle * WHOLE if ask.gpus else 0))
+        missing = np.where(has_room | ~could, 0, missing)
+        chosen = np.zeros(len(self._slots), dtype=np.bool_)
+        chosen[numbers] = True
+        rows = self._held(plan, self._hosts, chosen)
+        rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
+        number, node, held = rows[:, 0], rows[:, 1], rows[:, 4]
+        total = np.cumsum(held)
+        first = np.searchsorted(node, node)  # first row of the same node
+        before = total - held - (total[first] - held[first])
+        is_first = np.ones(len(rows), dtype=np.bool_)  # a candidate counts once a node
+        is_first[1:] = (number[1:] != number[:-1]) | (node[1:] != node[:-1])
+        counted = is_first & (before < missing[node])
+        each = self.costs if costs is None else costs
+        price = np.bincount(node[counted], each[number[counted]], len(could))
+        return np.where(could, price, np.inf)
+
+
+def _may_leave(plan: Plan, settings: Settings) -> Ints:
+    """Slots of those that may be made to leave now: preemptible, not just started, not preempted too often."""
+    ledger, at = plan.ledger, plan.snapshot.at
+    may: Bools = ledger.flags[:, MAY_LEAVE] & (at - ledger.times[:, STARTED] >= settings.min_runtime_seconds)
+    for uid, workload in ledger.preempted.items():
+        if len(recent_preemptors(workload, at, settings)) >= settings.max_preemptions:
+            may[ledger.slot[uid]] = False
+    return np.flatnonzero(may)
+
+
+def _costs(ledger: Ledger, slots: Ints, at: float, settings: Settings) -> Floats:
+    """What `cost` says, of many."""
+    lost = np.maximum(0.0, at - ledger.times[slots, SAVED])
+    lost = np.where(ledger.flags[slots, SERVICE], settings.outage_seconds, lost)
+    breakage = settings.rejoin_seconds * np.maximum(0, ledger.ints[slots, WORKERS] - 1)
+    out: Floats = (lost + settings.restart_seconds + breakage) * np.maximum(1, ledger.ints[slots, MILLI])
+    return out
+
+
+def recent_preemptors(workload: Workload, at: float, settings: Settings) -> list[str]:
+    """The claimants that preempted it within the window, once for each time."""
+    since = at - settings.preemption_window_seconds
+    pairs = zip(workload.preempted_at, workload.preempted_by, strict=False)
+    return [by for when, by in pairs if when > since]
+
+
+def preemption_limited(plan: Plan, settings: Settings) -> frozenset[str]:
+    """Those that wait and were preempted so often that they may not be preempted again: they start within nominal only.
+
+    So what may not be taken back from a team never adds up to more than it owns.
+    """
+    at, most = plan.snapshot.at, settings.max_preemptions
+    return frozenset(uid for uid, w in plan.ledger.again.items() if len(recent_preemptors(w, at, settings)) >= most)

@@ -1,0 +1,1 @@
+"""How much each team may hold: the tree of quotas, and entitlement between teams."""

@@ -1,0 +1,342 @@
+"""What each team may hold in each node pool, and what it holds: the tree of quotas, in milli-GPU.
+
+Root teams hang under one invisible root, the cluster, which owns what no team owns. A team
+keeps back its nominal quota less its lending limit; the rest can be borrowed by others.
+Source: Kueue's resource node (pkg/cache/scheduler/resource_node.go), with one difference: a
+parent's nominal quota includes its children's (Run:ai's department), it does not come on top.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpushare.gpu import WHOLE
+from scheduler.model.decision import Reason
+from scheduler.model.snapshot import LATER, NOW, Snapshot
+from scheduler.model.team import Quota
+from scheduler.model.workload import Phase, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Pot:
+    """One team in one pool: what its subtree owns, what of it the children do not keep, and what is never lent."""
+
+    quota: Quota | None
+    owned: int
+    shared: int
+    kept: int
+    own: int  # what no child owns: that is for the team's own work
+
+    @property
+    def nominal(self) -> int:
+        """milli-GPU the team's own quota row names, and no less than its children own; 0 without a row.
+
+        A parent whose row says less than its children's together must not keep them from what they own.
+        """
+        return self.owned if self.quota else 0
+
+    @property
+    def most(self) -> int | None:
+        """The most the subtree may hold, None without a limit."""
+        return None if self.quota is None or self.quota.borrowing is None else self.owned + self.quota.borrowing
+
+
+class Limit(NamedTuple):
+    """What stops a team from holding more in a pool: which team's number, and the figures, in milli-GPU."""
+
+    reason: Reason
+    pool: str
+    team: str
+    held: int
+    most: int
+
+
+CLUSTER = ""  # the name of the invisible root
+ENDLESS = 1 << 60  # milli-GPU
+
+
+Changes = list[tuple[str, int]]  # (team, milli-GPU) that is held as well; negative: no longer held
+
+
+class Tree:
+    """The quotas of one snapshot, which do not change within a round."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        parent_of = {team.name: team.parent for team in snapshot.teams}
+        self.paths = {name: _path(name, parent_of) for name in parent_of}
+        self.root_of = {name: path[-2] for name, path in self.paths.items()}
+        self.roots = frozenset(self.root_of.values())
+        self.paths[CLUSTER] = (CLUSTER,)
+        capacity: dict[str, int] = {}
+        for node in snapshot.inventory.nodes:
+            capacity[node.pool] = capacity.get(node.pool, 0) + node.gpus * WHOLE
+        rows = {(q.team, q.pool): q for q in snapshot.quotas}
+        self.pools = tuple(sorted(capacity.keys() | {pool for _, pool in rows}))
+        self.lends_less = {q.pool for q in snapshot.quotas if q.lending is not None}
+        children: dict[str, list[str]] = {}
+        for name, path in self.paths.items():
+            if name != CLUSTER:
+                children.setdefault(path[1], []).append(name)
+        self.children = {name: tuple(sorted(below)) for name, below in children.items()}
+        self.pots: dict[tuple[str, str], Pot] = {}
+        for pool in self.pools:
+            for name in sorted(self.paths, key=lambda n: (-len(self.paths[n]), n)):  # children before parents
+                quota = rows.get((name, pool))
+                below = [self.pots[child, pool] for child in children.get(name, ())]
+                said = capacity.get(pool, 0) if name == CLUSTER else quota.nominal if quota else 0
+                theirs = sum(pot.owned for pot in below)
+                owned = max(said, theirs)
+                shared = owned - sum(pot.owned - pot.shared + pot.kept for pot in below)
+                kept = 0 if quota is None or quota.lending is None else max(0, shared - quota.lending)
+                self.pots[name, pool] = Pot(quota, owned, shared, kept, owned - theirs)
+        self._ways: dict[tuple[str, str], tuple[tuple[tuple[str, str], Pot], ...]] = {}  # from the cluster down
+        self._ceilings: dict[tuple[str, str], int] = {}
+
+    def path(self, team: str) -> tuple[str, ...]:
+        """The team, its parent, ... and the cluster."""
+        return self.paths[team]
+
+    def available(self, team: str, pool: str, stored: Mapping[tuple[str, str], int]) -> int:
+        """How much more the team may hold, borrowing included; 0 when it is over."""
+        way = self._ways.get((team, pool)) or self._way(team, pool)
+        key, pot = way[0]
+        free = max(0, pot.shared - stored.get(key, 0))
+        for key, pot in way[1:]:
+            used = stored.get(key, 0)
+            if pot.quota is not None and pot.quota.borrowing is not None:
+                free = min(free, max(0, pot.shared - pot.kept - max(0, used - pot.kept) + pot.quota.borrowing))
+            free += max(0, pot.kept - used)
+        return free
+
+    def _way(self, team: str, pool: str) -> tuple[tuple[tuple[str, str], Pot], ...]:
+        """What `available` meets: thousands of times in a round, so it is put together once."""
+        way = tuple(((name, pool), self.pots[name, pool]) for name in reversed(self.paths[team]))
+        self._ways[team, pool] = way
+        return way
+
+    def ceiling(self, team: str, pool: str) -> int:
+        """The most the team could ever hold, in an empty cluster."""
+        most = self._ceilings.get((team, pool))
+        if most is None:
+            most = self._ceilings[team, pool] = self.available(team, pool, {})
+        return most
+
+
+class Usage:
+    """What is held, by team, pool and state (NOW: bound; LATER: bound or reserved, without what leaves)."""
+
+    def __init__(self, tree: Tree, pool_of: dict[str, str]) -> None:
+        self.tree = tree
+        self.pool_of = pool_of
+        keys = tree.pots.keys()
+        self.total = ({k: 0 for k in keys}, {k: 0 for k in keys})  # of the whole subtree
+        self._stored = (
+            {k: 0 for k in keys},
+            {k: 0 for k in keys},
+        )  # Kueue's usage: children count beyond what they keep
+        self.firm = ({k: 0 for k in keys}, {k: 0 for k in keys})  # the part that may not be preempted
+
+        self.state = 0  # a number that no other state of this usage has
+        self._states = 0
+        self._borrowers: dict[str, tuple[int, list[str]]] = {}  # by pool, as of that state
+
+    def copy(self) -> "Usage":
+        """The same counts, to be changed apart."""
+        other = copy(self)
+        other.total, other._stored, other.firm = (  # noqa: SLF001  (its own class)
+            (dict(now), dict(later)) for now, later in (self.total, self._stored, self.firm)
+        )
+        other._borrowers = {}  # noqa: SLF001
+        return other
+
+    def count_all(self, workloads: Iterable[Workload], sign: int = 1) -> None:
+        """Count many placements (sign -1: no longer): what `count` does for each, summed before it is charged."""
+        sums: dict[tuple[str, bool, str, int], int] = {}
+        for workload in workloads:
+            if workload.uses_gpus:
+                for (pool, when), milli in held(workload, self.pool_of).items():
+                    key = (workload.team, workload.preemptible, pool, when)
+                    sums[key] = sums.get(key, 0) + milli
+        for (team, is_preemptible, pool, when), milli in sums.items():
+            self._add(team, is_preemptible, pool, when, sign * milli)
+
+    def count(self, workload: Workload, sign: int = 1) -> None:
+        """Count a workload's placement (sign -1: no longer)."""
+        if not workload.placement or not workload.uses_gpus:
+            return
+        for (pool, when), milli in held(workload, self.pool_of).items():
+            self._add(workload.team, workload.preemptible, pool, when, sign * milli)
+
+    def _add(self, team: str, is_preemptible: bool, pool: str, when: int, milli: int) -> None:
+        self.charge(team, pool, when, milli)
+        if not is_preemptible:
+            for name in self.tree.path(team):
+                self.firm[when][name, pool] += milli
+
+    def charge(self, team: str, pool: str, when: int, milli: int) -> None:
+        """Add milli-GPU along the path of a team; negative takes away."""
+        total, stored, excess = self.total[when], self._stored[when], milli
+        self._states += 1
+        self.state = self._states
+        for name in self.tree.path(team):
+            key = (name, pool)
+            total[key] += milli
+            kept = self.tree.pots[key].kept
+            before = max(0, stored[key] - kept)
+            stored[key] += excess
+            excess = max(0, stored[key] - kept) - before
+
+    def available(self, team: str, pool: str, when: int) -> int:
+        """How much more the team may hold in that state, borrowing included; 0 when it is over."""
+        return self.tree.available(team, pool, self._stored[when])
+
+    def available_beside(self, team: str, pool: str, when: int, others: Changes) -> int:
+        """`available` once these are held as well."""
+        with self.beside(pool, when, others):
+            return self.tree.available(team, pool, self._stored[when])
+
+    @contextmanager
+    def beside(self, pool: str, when: int, others: Changes) -> Iterator[None]:
+        """Meanwhile these are held as well; afterwards all is, and is called, as it was."""
+        state = self.state
+        for other, milli in others:
+            self.charge(other, pool, when, milli)
+        yield
+        for other, milli in others:
+            self.charge(other, pool, when, -milli)
+        self.state = state
+
+    def below_limits(self, team: str, pool: str, when: int, others: Changes) -> int:
+        """How much more the team may hold by the borrowing limits on its path once these are held as well."""
+        paths, pots, total = self.tree.paths, self.tree.pots, self.total[when]
+        room = ENDLESS
+        for name in self.tree.path(team)[:-1]:
+            most = pots[name, pool].most
+            if most is not None:
+                further = sum(milli for other, milli in others if name in paths[other])
+                room = min(room, max(0, most - total[name, pool] - further))
+        return room
+
+    def within_nominal(self, team: str, pool: str, when: int, firm_only: bool = False) -> int:
+        """How much more the team may hold without borrowing; for work that may not be preempted, beside such work."""
+        used = self.firm[when] if firm_only else self.total[when]
+        owners = [n for n in self.tree.path(team)[:-1] if self.tree.pots[n, pool].quota is not None]
+        return max(0, min((self.tree.pots[n, pool].nominal - used[n, pool] for n in owners), default=0))
+
+    def owed(self, team: str, pool: str) -> int:
+        """What is left of the nearest quota on the team's path, as far as its owner alone goes."""
+        name = next((n for n in self.tree.path(team) if self.tree.pots[n, pool].quota is not None), None)
+        return 0 if name is None else max(0, self.tree.pots[name, pool].nominal - self.total[LATER][name, pool])
+
+    def by_pool(self, workload: Workload) -> dict[str, int]:
+        """Milli-GPU a workload holds and means to keep, by pool."""
+        return {pool: milli for (pool, when), milli in held(workload, self.pool_of).items() if when == LATER}
+
+    def borrowers(self, pool: str) -> list[str]:
+        """Teams that hold more than their quota in the pool, the largest borrower first.
+
+        What a subtree holds over its nominal quota is borrowed; so is a parent's own work on what its children own.
+        """
+        known = self._borrowers.get(pool)
+        if known is None or known[0] != self.state:
+            total, pots = self.total[LATER], self.tree.pots
+            over = [(pots[t, pool].nominal - total[t, pool], t) for t in self.tree.paths if t != CLUSTER]
+            over += [(-self.from_children(t, pool), t) for t in self.tree.children if t != CLUSTER]
+            known = (self.state, list(dict.fromkeys(team for less, team in sorted(over) if less < 0)))
+            self._borrowers[pool] = known
+        return known[1]
+
+    def from_children(self, team: str, pool: str) -> int:
+        """How much of what its children own a team's own work holds; below 0 where it leaves some of its own."""
+        total = self.total[LATER]
+        below = sum(total[child, pool] for child in self.tree.children.get(team, ()))
+        return total[team, pool] - below - self.tree.pots[team, pool].own
+
+    def spare(self, team: str, other: str, pool: str, need: int) -> int:
+        """How much the other team may be made to give so that this team holds `need` more of its nominal quota.
+
+        Compared below the teams' lowest common ancestor: on the claimant's side every quota covers what
+        is held and needed; on the other side none falls below its nominal. Where the other is above the team, its
+        own work gives what it holds of its children's. 0 if nothing.
+        """
+        mine, theirs = self.tree.path(team), self.tree.path(other)
+        pots, total = self.tree.pots, self.total[LATER]
+        owners = [n for n in mine if n not in theirs and pots[n, pool].quota is not None]
+        if not owners or any(total[n, pool] + need > pots[n, pool].nominal for n in owners):
+            return 0
+        if other in mine:
+            return max(0, self.from_children(other, pool))
+        over = [total[n, pool] - pots[n, pool].nominal for n in theirs if n not in mine and pots[n, pool].quota]
+        return max(0, min(over, default=total[other, pool]))
+
+    def limit(self, workload: Workload, pool: str, milli: int) -> Limit | None:
+        """Which number forbids the workload `milli` more in the pool, now that nothing else does; None if none."""
+        team, path = workload.team, self.tree.path(workload.team)
+        total = self.total[LATER]
+        if not workload.preemptible and milli > self.within_nominal(team, pool, LATER, firm_only=True):
+            owner = next((n for n in path[:-1] if self.tree.pots[n, pool].quota), team)
+            firm, nominal = self.firm[LATER][owner, pool], self.tree.pots[owner, pool].nominal
+            return Limit(Reason.NON_PREEMPTIBLE_OVER_QUOTA, pool, owner, firm, nominal)
+        if milli <= max(self.available(team, pool, LATER), self.within_nominal(team, pool, LATER)):
+            return None
+        for name in path[:-1]:
+            most = self.tree.pots[name, pool].most
+            if most is not None and total[name, pool] + milli > most:
+                reason = Reason.WAITING_FOR_QUOTA if name == team else Reason.OVER_LIMIT
+                return Limit(reason, pool, name, total[name, pool], most)
+        owned = self.tree.pots[team, pool].nominal
+        return Limit(Reason.FAIR_SHARE_EXCEEDED, pool, team, total[team, pool], owned)
+
+
+class RoomMemo:
+    """What quota allows, remembered until what is held changes: each step that tries a claimant asks."""
+
+    def __init__(self, usage: Usage) -> None:
+        self._usage = usage
+        self._known: dict[Hashable, int] = {}
+        self._state = -1
+
+    def of(self, asked: Hashable, find: Callable[[], int]) -> int:
+        """The answer to what is asked, milli-GPU; `find` works it out."""
+        if self._state != self._usage.state:
+            self._known, self._state = {}, self._usage.state
+        room = self._known.get(asked)
+        if room is None:
+            room = self._known[asked] = find()
+        return room
+
+
+def held(workload: Workload, pool_of: dict[str, str]) -> dict[tuple[str, int], int]:
+    """Milli-GPU a workload holds by (pool, state). A worker on a node that is gone holds nothing."""
+    milli, all_reserved = workload.ask.milli, workload.phase is Phase.RESERVED
+    out: dict[tuple[str, int], int] = {}
+    for worker in workload.placement:
+        pool = pool_of.get(worker.node)
+        if pool is None:
+            continue
+        if workload.roles:
+            milli = workload.ask_of(worker.rank).milli
+        if not (all_reserved or worker.reserved):
+            out[pool, NOW] = out.get((pool, NOW), 0) + milli
+        if not worker.leaving or all_reserved or worker.reserved:
+            out[pool, LATER] = out.get((pool, LATER), 0) + milli
+    return out
+
+
+def _path(name: str, parent_of: dict[str, str | None]) -> tuple[str, ...]:
+    path = [name]
+    while (parent := parent_of.get(path[-1])) is not None and parent not in path:
+        path.append(parent)
+    return (*path, CLUSTER)
+
+
+def gpus_text(milli: int) -> str:
+    """Milli-GPU as people say it: 2, 0.5."""
+    return f"{milli / WHOLE:g}"
+
+
+def gpus_counted(milli: int) -> str:
+    """Milli-GPU with the noun: 1 GPU, 0.5 GPUs."""
+    return f"{gpus_text(milli)} GPU{'' if milli == WHOLE else 's'}"

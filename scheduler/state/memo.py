@@ -1,0 +1,40 @@
+"""What rounds leave for the next ones, to save time. Nothing here decides: without it a round decides the same.
+
+A caller that decides round after round keeps one `Memo` and hands it to each; it is not for several threads at once.
+Each field belongs to one module, which alone reads and writes it.
+"""
+
+from dataclasses import dataclass, field
+
+from scheduler.fit.capacity import EmptyCluster
+from scheduler.model.history import History
+from scheduler.model.settings import Settings
+from scheduler.placement.chooser import Choosers
+from scheduler.predict.run_times import RunTimes
+from scheduler.state.known_ends import ExpectedEnds
+from scheduler.state.ledger import Ledgers
+from scheduler.state.pending import TimesLeft
+
+
+@dataclass
+class Memo:
+    """One owner per field."""
+
+    ledgers: Ledgers = field(default_factory=Ledgers)  # scheduler/state/ledger.py: who holds what and who waits
+    choosers: Choosers = field(default_factory=Choosers)  # placement/chooser.py: what places were scored with
+    empty: EmptyCluster = field(default_factory=EmptyCluster)  # fit.py: what the empty cluster takes
+    ends: ExpectedEnds = field(default_factory=ExpectedEnds)  # expected_ends.py: when running work is expected to end
+    left: TimesLeft = field(default_factory=TimesLeft)  # line.py: for how long waiting work would run
+    # actions/backfill.py: when a head's room was last found to be free, by head and pool: where to look first.
+    hints: dict[tuple[str, str], float] = field(default_factory=dict)
+    _times: RunTimes | None = None  # forecast.py
+
+    def times(self, history: History, settings: Settings) -> RunTimes:
+        """What this history says of running times."""
+        if self._times is None or not self._times.holds_for(history, settings):
+            self._times = RunTimes(history, settings)
+        return self._times
+
+    def fork(self) -> "Memo":
+        """One for other worlds beside this one: what is learnt of places, times and nodes is shared, no ledger is."""
+        return Memo(Ledgers(self.ledgers), self.choosers, self.empty, ExpectedEnds(), TimesLeft(), {}, self._times)

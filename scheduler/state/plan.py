@@ -1,0 +1,211 @@
+"""A tentative list of decisions over a snapshot: place, evict, mark, rollback.
+
+The plan means by a decision exactly what `Snapshot.after` means by it: it changes workloads with
+`applied` and the columns with `Columns.add`, and keeps beside them what searches read.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from gpushare.gpu import WHOLE
+from scheduler.model.decision import Evict, EvictReason, Place, Shrink
+from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Snapshot, applied
+from scheduler.model.terms import of_evict, of_place
+from scheduler.model.workload import Assignment, Phase, Workload
+from scheduler.state.free import Free, free_of, is_idle
+from scheduler.state.ledger import Ledger
+
+Change = Place | Evict | Shrink
+
+
+class Follower(Protocol):
+    """What counts along with a plan: it is told of each workload that the plan changes, tentatively or for good."""
+
+    def changed(self, old: Workload, new: Workload) -> None:
+        """A workload is now like this instead of like that."""
+
+
+class Plan:
+    """The world as it would be; `free[NOW]` may be used at once, `free[LATER]` once all that leaves has left.
+
+    ledger: the snapshot's; counted here if none is given.
+    """
+
+    def __init__(self, snapshot: Snapshot, ledger: Ledger | None = None) -> None:
+        self.snapshot = snapshot
+        self.inventory = snapshot.inventory
+        self.columns: Columns = snapshot.columns.copy()
+        self.ledger = Ledger(snapshot) if ledger is None else ledger
+        self.usage = self.ledger.usage.copy()
+        self.reserved: dict[str, Workload] = {}  # hold places that are not free yet
+        self.leaving: dict[str, Workload] = {}  # have workers that are being stopped
+        self.followers: list[Follower] = []
+        self.view: dict[str, Workload] = {}  # those that the plan has changed, as they would be
+        self.swaps = 0  # changes of a workload, tried ones included: what a search costs
+        self.log: list[tuple[Workload, Change | None]] = []  # what was before, and the decision
+        for workload in sorted(self.ledger.unsettled.values(), key=lambda w: w.seq):
+            self._sort_in(workload)
+        self.free = self._all_free()
+
+    @cached_property
+    def waiting(self) -> list[Workload]:
+        """Those that wanted something when the round began, by submission."""
+        return sorted(self.ledger.waiting.values(), key=lambda w: w.seq)
+
+    @cached_property
+    def holding(self) -> list[Workload]:
+        """Those with a placement when the round began, by submission."""
+        return sorted(self.ledger.holding.values(), key=lambda w: w.seq)
+
+    # what is so now
+
+    def workload(self, uid: str) -> Workload:
+        """The workload as it would be."""
+        return self.view.get(uid) or self.snapshot.workloads[uid]
+
+    @property
+    def decisions(self) -> tuple[Change, ...]:
+        """What is decided so far, in order."""
+        return tuple(decision for _, decision in self.log if decision is not None)
+
+    def changed(self) -> list[str]:
+        """Workloads that are not as the snapshot has them."""
+        known = self.snapshot.workloads
+        return [uid for uid, workload in self.view.items() if known.get(uid) is not workload]
+
+    def mark(self) -> int:
+        """A point to roll back to."""
+        return len(self.log)
+
+    # changes
+
+    def place(self, workload: Workload, workers: tuple[Assignment, ...], after: Iterable[str] = ()) -> None:
+        """Give workers their places, at once or after others have left."""
+        place = Place(workload.id, workload.version, workers, tuple(sorted(after)))
+        self._apply(place)
+        terms = of_place(self.inventory, workers, self.free[LATER].idle)
+        self.log[-1] = (self.log[-1][0], replace(place, terms=terms))
+
+    def evict(self, victim: Workload, reason: EvictReason, by: str, message: str = "") -> None:
+        """Make a workload leave."""
+        self._apply(Evict(victim.id, victim.version, reason, by, message, of_evict(victim, self.snapshot.at)))
+
+    def shrink(self, gang: Workload, ranks: Iterable[int], by: str, message: str = "") -> None:
+        """Make some workers of an elastic gang leave."""
+        self._apply(Shrink(gang.id, gang.version, tuple(sorted(ranks)), message, by))
+
+    def repeat(self, decision: Change) -> None:
+        """Decide what a plan of the same world decided."""
+        self._apply(decision)
+
+    def put(self, workload: Workload) -> None:
+        """Have a workload otherwise without deciding it: a place kept, or a tentative eviction taken back.
+
+        A decision that it takes back goes with the next rollback.
+        """
+        self.log.append((self.workload(workload.id), None))
+        self._swap(workload)
+
+    def keep(self, leaver: Workload, places: tuple[Assignment, ...]) -> None:
+        """Have places kept for a workload that leaves its own; if this plan made it leave, the decision says so."""
+        kept = tuple(replace(place, reserved=True) for place in places)
+        self.put(replace(leaver, placement=(*leaver.placement, *kept)))
+        for at, (before, decision) in enumerate(self.log):
+            if isinstance(decision, Evict) and decision.workload == leaver.id:
+                self.log[at] = (before, replace(decision, keeps=places))
+
+    def rollback(self, mark: int) -> None:
+        """Undo everything since the mark."""
+        while len(self.log) > mark:
+            before, _ = self.log.pop()
+            self._swap(before)
+
+    def _apply(self, decision: Change) -> None:
+        before = self.workload(decision.workload)
+        self.log.append((before, decision))
+        self._swap(applied(before, decision, self.snapshot.at))
+
+    def _swap(self, new: Workload) -> None:
+        self.swaps += 1
+        old = self.workload(new.id)
+        self.columns.add(self.inventory, old, -1)
+        self.columns.add(self.inventory, new)
+        self.usage.count(old, -1)
+        self.usage.count(new)
+        for follower in self.followers:
+            follower.changed(old, new)
+        self.view[new.id] = new
+        self.reserved.pop(new.id, None)
+        self.leaving.pop(new.id, None)
+        self._sort_in(new)
+        index = self.inventory.index
+        names = {a.node for a in old.placement} | {a.node for a in new.placement}
+        for node in sorted(index[name] for name in names if name in index):
+            self._refresh(node)
+
+    def _sort_in(self, workload: Workload) -> None:
+        for worker in workload.placement:
+            if worker.reserved:
+                self.reserved[workload.id] = workload
+            if worker.leaving:
+                self.leaving[workload.id] = workload
+        if workload.phase is Phase.RESERVED:
+            self.reserved[workload.id] = workload
+
+    # free columns
+
+    def _all_free(self) -> tuple[Free, Free]:
+        inventory, columns = self.inventory, self.columns
+        used, hosts = columns.gpu, columns.node
+        now = free_of(inventory, inventory.gpu_capacity - used.max(axis=0), inventory.node_capacity - hosts.max(axis=0))
+        later = free_of(inventory, inventory.gpu_capacity - used[LATER], inventory.node_capacity - hosts[LATER])
+        self.free = (now, later)
+        for node in self._contested():
+            self._refresh(node)
+        return self.free
+
+    def _refresh(self, node: int) -> None:
+        inventory, columns = self.inventory, self.columns
+        first, end = int(inventory.offset[node]), int(inventory.offset[node + 1])
+        gpu, host = columns.gpu[:, :, first:end], columns.node[:, :, node]
+        extra_gpu, extra_host = self._not_awaited(node)
+        used = {NOW: np.maximum(gpu[NOW], gpu[LATER] + extra_gpu), LATER: gpu[LATER]}
+        host_used = {NOW: np.maximum(host[NOW], host[LATER] + extra_host), LATER: host[LATER]}
+        for when in (NOW, LATER):
+            free = self.free[when]
+            free.gpu[:, first:end] = inventory.gpu_capacity[:, first:end] - used[when]
+            free.node[:, node] = inventory.node_capacity[:, node] - host_used[when]
+            free.idle[node] = np.count_nonzero(is_idle(free.gpu[:, first:end]))
+
+    def _contested(self) -> list[int]:
+        """Nodes where some wait for a place and others leave."""
+        index = self.inventory.index
+        wanted = {a.node for w in self.reserved.values() for a in w.placement}
+        left = {a.node for w in self.leaving.values() for a in w.placement}
+        return sorted(index[name] for name in wanted & left if name in index)
+
+    def _not_awaited(self, node: int) -> tuple[Ints | int, Ints | int]:
+        """What on a node leaves without a reserved worker there waiting for it.
+
+        That worker may start first, so new work must fit beside both. Shapes [2, devices] and [2].
+        """
+        if not self.reserved or not self.leaving:
+            return 0, 0
+        name = self.inventory.nodes[node].name
+        waiters = [w for w in self.reserved.values() if any(a.node == name for a in w.placement)]
+        leavers = [w for w in self.leaving.values() if any(w.id not in r.after for r in waiters)]
+        gpu = np.zeros((2, self.inventory.nodes[node].gpus), dtype=np.int64)
+        host = np.zeros(2, dtype=np.int64)
+        for leaver in leavers:
+            for worker in leaver.placement:
+                if worker.leaving and worker.node == name:
+                    ask = leaver.ask_of(worker.rank)
+                    host += (ask.cpu_milli, ask.memory)
+                    at = [index for index in worker.gpus if index < gpu.shape[1]]
+                    gpu[COMPUTE, at] += ask.share.guarantee if ask.share else WHOLE
+                    gpu[MEMORY, at] += ask.share.memory if ask.share else 0
+        return gpu, host

@@ -1,0 +1,65 @@
+"""The Python SDK's part about the cluster, its teams and what they used."""
+
+from collections.abc import Iterator
+
+from weft.answers import Budget, Json, Node, NodePool, PriorityClass, Quota, Team, TeamShare
+from weft.connection import Connection, part, the_object
+
+
+class ClusterClient(Connection):
+    """What a user may know of the cluster and its teams."""
+
+    def nodes(self, *, pool: str = "", rack: str = "") -> Iterator[Node]:
+        """Yield the machines."""
+        return self._pages("/nodes", {"pool": pool, "rack": rack}, Node)
+
+    def node(self, name: str) -> Node:
+        """Return one machine."""
+        return Node.of(self._transport.get(f"/nodes/{part(name)}"))
+
+    def node_pools(self) -> Iterator[NodePool]:
+        """Yield the node pools."""
+        return self._pages("/node-pools", {}, NodePool)
+
+    def priority_classes(self) -> Iterator[PriorityClass]:
+        """Yield the priority classes."""
+        return self._pages("/priority-classes", {}, PriorityClass)
+
+    def teams(self) -> Iterator[Team]:
+        """Yield the teams this user sees."""
+        return self._pages("/teams", {}, Team)
+
+    def team(self, name: str) -> Team:
+        """Return one team; its document has quotas and members."""
+        return Team.of(self._transport.get(f"/teams/{part(name)}"))
+
+    def quotas(self, *, team: str = "", pool: str = "") -> Iterator[Quota]:
+        """Yield the quotas this user sees."""
+        return self._pages("/quotas", {"team": team, "pool": pool}, Quota)
+
+    def shares(self, *, team: str = "") -> Iterator[TeamShare]:
+        """Yield quota, entitlement, allocation and recent usage of each team this user sees, by pool."""
+        return self._pages("/shares", {"team": team}, TeamShare)
+
+    def budgets(self, team: str) -> Iterator[Budget]:
+        """Yield a team's budgets of GPU hours."""
+        return self._pages(f"/teams/{part(team)}/budgets", {}, Budget)
+
+    def save_budget(
+        self, team: str, period: str, *, gpu_hours: int, is_hard: bool = False, accept_used_up: bool = False
+    ) -> Budget:
+        """Set a team's budget for each day, week or month.
+
+        Raises WeftError with code UsedUpAlready if as much is used already and that is not accepted.
+        """
+        body = {"gpu_hours": gpu_hours, "is_hard": is_hard, "accept_used_up": accept_used_up}
+        return Budget.of(self._transport.send("PUT", f"/teams/{part(team)}/budgets/{part(period)}", body=body))
+
+    def usage(self, *, group_by: str = "team", granularity: str = "all", start: str = "", end: str = "") -> Json:
+        """Return GPU hours held and computed, grouped by any of team, user, pool, workload."""
+        params = {"group_by": group_by, "granularity": granularity, "from": start, "to": end}
+        return the_object(self._transport.get("/usage", params))
+
+    def cluster(self) -> Json:
+        """Return the cluster's clock, and whether it is simulated."""
+        return the_object(self._transport.get("/cluster"))

@@ -1,0 +1,201 @@
+"""The tables of the CLI, one for each kind of thing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.answers import Json, Node, Workload
+from weft.output import Column, clock, gpus, measured, since
+
+Table = tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """One row of the usage report."""
+
+    document: Json
+
+    @property
+    def name(self) -> str:
+        """What the row is about."""
+        return str(self.document.get("team") or self.document.get("user") or "")
+
+
+def workloads(now: str | None) -> Table:
+    """Columns of workloads; `now` is the cluster's clock."""
+    return (
+        Column("TEAM", lambda w: w.team),
+        Column("NAME", lambda w: w.name),
+        Column("TYPE", lambda w: w.type),
+        Column("PHASE", lambda w: w.phase),
+        Column("WORKERS", _workers),
+        Column("GPUS", lambda w: gpus(w.resources.get("milli_gpu")), right=True),
+        Column("AGE", lambda w: since(w.submitted_at, now), right=True),
+        Column("PRIORITY", lambda w: w.priority_class, wide=True),
+        Column("USER", lambda w: w.created_by or "-", wide=True),
+        Column("ATTEMPT", lambda w: str(w.attempt), wide=True, right=True),
+        Column("UID", lambda w: w.uid, wide=True),
+        Column("REASON", lambda w: w.reason or "-"),
+        Column("MESSAGE", lambda w: w.message, wide=True),
+    )
+
+
+def queue(now: str | None) -> Table:
+    """Columns of what waits, in order."""
+    return (
+        Column("POSITION", lambda w: str(w.position or "-"), right=True),
+        Column("TEAM", lambda w: w.team),
+        Column("NAME", lambda w: w.name),
+        Column("TYPE", lambda w: w.type),
+        Column("PRIORITY", lambda w: w.priority_class),
+        Column("GPUS", lambda w: gpus(w.resources.get("milli_gpu")), right=True),
+        Column("WAIT", lambda w: since(w.document.get("queued_at"), now), right=True),
+        Column("EXPECTED START", lambda w: _start(w.document.get("expected_start")), right=True),
+        Column("UID", lambda w: w.uid, wide=True),
+        Column("REASON", lambda w: w.reason or "-"),
+        Column("MESSAGE", lambda w: w.message),
+    )
+
+
+NODES: Table = (
+    Column("NAME", lambda n: n.name),
+    Column("POOL", lambda n: n.pool),
+    Column("STATE", lambda n: _state(n)),
+    Column("GPU", lambda n: n.gpu_model or "-"),
+    Column("GPUS", lambda n: str(n.gpu_count), right=True),
+    Column("ALLOCATED", lambda n: gpus(n.held_milli), right=True),
+    Column("COMPUTING", lambda n: measured(computing(n)), right=True),
+    Column("ZONE", lambda n: n.zone or "-", wide=True),
+    Column("RACK", lambda n: n.rack or "-", wide=True),
+    Column("UNHEALTHY", lambda n: _unhealthy(n), wide=True),
+)
+POOLS: Table = (
+    Column("NAME", lambda p: p.name),
+    Column("GPU", lambda p: p.gpu_model or "-"),
+    Column("NODES", lambda p: str(p.nodes), right=True),
+    Column("GPUS", lambda p: str(p.gpus), right=True),
+)
+TEAMS: Table = (
+    Column("NAME", lambda t: t.name),
+    Column("PARENT", lambda t: t.parent or "-", wide=True),
+    Column("ROLE", lambda t: t.role or "-", wide=True),
+    Column("NOMINAL", lambda t: gpus(t.nominal_milli), right=True),
+    Column("ALLOCATED", lambda t: gpus(t.held_milli), right=True),
+    Column("BORROWED", lambda t: gpus(t.borrowed_milli), right=True),
+    Column("COMPUTING", lambda t: measured(t.computing_milli), right=True),
+    Column("RUNNING", lambda t: str(t.running), right=True),
+    Column("WAITING", lambda t: str(t.waiting), right=True),
+)
+QUOTAS: Table = (
+    Column("TEAM", lambda q: q.team),
+    Column("POOL", lambda q: q.pool),
+    Column("NOMINAL", lambda q: gpus(q.nominal_milli), right=True),
+    Column("MAY BORROW", lambda q: _limit(q.borrowing_limit_milli), right=True),
+    Column("MAY LEND", lambda q: _limit(q.lending_limit_milli), right=True),
+    Column("WEIGHT", lambda q: str(q.weight), right=True),
+)
+SHARES: Table = (
+    Column("TEAM", lambda s: s.team),
+    Column("POOL", lambda s: s.pool),
+    Column("NOMINAL", lambda s: gpus(s.nominal_milli), right=True),
+    Column("ENTITLED", lambda s: gpus(s.entitled_milli), right=True),
+    Column("ALLOCATED", lambda s: gpus(s.held_milli), right=True),
+    Column("RECENT USAGE", lambda s: gpus(s.decayed_milli), right=True),
+)
+BUDGETS: Table = (
+    Column("TEAM", lambda b: b.team),
+    Column("PERIOD", lambda b: b.period),
+    Column("GPU HOURS", lambda b: str(b.gpu_hours), right=True),
+    Column("USED", lambda b: f"{b.used_hours:.1f}", right=True),
+    Column("WHEN USED UP", lambda b: "nothing new starts" if b.is_hard else "only a notice"),
+    Column("UNTIL", lambda b: b.until, wide=True),
+)
+PRIORITIES: Table = (
+    Column("NAME", lambda p: p.name + (" (default)" if p.is_default else "")),
+    Column("VALUE", lambda p: str(p.value), right=True),
+    Column("PREEMPTIBLE", lambda p: "yes" if p.preemptible else "no"),
+)
+OWNED: Table = (
+    Column("TEAM", lambda r: r.team),
+    Column("POOL", lambda r: r.pool),
+    Column("NOMINAL", lambda r: gpus(r.owned.nominal_milli if r.owned else 0), right=True),
+    Column("ENTITLED", lambda r: gpus(r.share.entitled_milli if r.share else None), right=True),
+    Column("ALLOCATED", lambda r: gpus(r.share.held_milli if r.share else None), right=True),
+    Column("MAY BORROW", lambda r: _limit(r.owned.borrowing_limit_milli if r.owned else None), right=True),
+    Column("MAY LEND", lambda r: _limit(r.owned.lending_limit_milli if r.owned else None), right=True, wide=True),
+    Column("WEIGHT", lambda r: str(r.owned.weight if r.owned else 1), right=True, wide=True),
+)
+HOURS: Table = (
+    Column("ALLOCATED GPU-HOURS", lambda u: _hours(u.document, "held"), right=True),
+    Column("COMPUTED GPU-HOURS", lambda u: _hours(u.document, "computed"), right=True),
+    Column("UTILISATION", lambda u: _part(u.document), right=True),
+)
+USAGE: Table = (
+    Column("TEAM", lambda u: u.document.get("team") or "-"),
+    Column("USER", lambda u: u.document.get("user") or "-", wide=True),
+    Column("FROM", lambda u: clock(u.document.get("start")), wide=True),
+    *HOURS,
+)
+PLACEMENT: Table = (
+    Column("RANK", lambda w: str(w.get("rank")), right=True),
+    Column("ROLE", lambda w: f"{w.get('role', 'worker')} {w.get('index', w.get('rank'))}"),
+    Column("NODE", lambda w: str(w.get("node"))),
+    Column("GPUS", lambda w: ",".join(map(str, w.get("gpus") or [])) or "-"),
+    Column("ALLOCATED", lambda w: gpus(w.get("milli")), right=True),
+    Column("STATE", lambda w: str(w.get("state"))),
+    Column("POD", lambda w: str(w.get("pod_phase") or "-")),
+)
+EVENTS: Table = (
+    Column("TIME", lambda e: clock(e.cluster_at)),
+    Column("KIND", lambda e: e.kind),
+    Column("BY", lambda e: e.actor),
+    Column("REASON", lambda e: e.reason or "-"),
+    Column("MESSAGE", lambda e: e.message),
+)
+
+
+def usage(by: Sequence[str], *, has_start: bool) -> Table:
+    """Return the columns of a report of GPU hours, grouped by these."""
+    start = (Column("FROM", lambda u: clock(u.document.get("start"))),) if has_start else ()
+    return (*start, *(_grouped("name" if one == "workload" else one, one) for one in by), *HOURS)
+
+
+def computing(node: Node) -> int | None:
+    """Return the milli-GPU of a node that compute, as last measured; None if no device was."""
+    duties = [gpu["duty"] for gpu in node.gpus if gpu.get("duty") is not None]
+    return round(sum(duties) * 1000) if duties else None
+
+
+def _workers(workload: Workload) -> str:
+    return f"{workload.workers.get('running', 0)}/{workload.workers.get('count', 0)}"
+
+
+def _start(expected: Mapping[str, Any] | None) -> str:
+    return clock(expected["median"]) if expected else "-"
+
+
+def _state(node: Node) -> str:
+    state = "Ready" if node.ready else "NotReady"
+    return state if node.schedulable else f"{state},Cordoned"
+
+
+def _unhealthy(node: Node) -> str:
+    return ",".join(str(gpu.get("index")) for gpu in node.gpus if not gpu.get("healthy", True)) or "-"
+
+
+def _limit(milli: int | None) -> str:
+    return "no limit" if milli is None else gpus(milli)
+
+
+def _grouped(field: str, head: str) -> Column:
+    return Column(head.upper(), lambda u: str(u.document.get(field) or "-"))
+
+
+def _hours(row: Mapping[str, Any], what: str) -> str:
+    return f"{row.get(f'{what}_milli_seconds', 0) / 3_600_000:.2f}"
+
+
+def _part(row: Mapping[str, Any]) -> str:
+    held = row.get("held_milli_seconds") or 0
+    return f"{row.get('computed_milli_seconds', 0) / held:.0%}" if held else "-"

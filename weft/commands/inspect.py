@@ -1,0 +1,159 @@
+"""describe, why, logs: one workload closely."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft import jobs, output
+from weft.commands.read import Form
+from weft.output import Format
+from weft.session import Session
+
+if TYPE_CHECKING:
+    from weft.answers import Explanation, Json, Workload
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="team/name, name or uid.")]
+Team = Annotated[str, typer.Option(help="Team of the name.")]
+OK_OF = {"ok": True, "fails": False}
+EVENTS = 15  # the newest, which say how it got where it is
+
+
+def describe(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TABLE) -> None:
+    """Show all about a workload: its job file, where it runs, why it waits, and its events."""
+    from weft import columns
+
+    session: Session = ctx.obj
+    client = session.client
+    workload = client.get(name, team=team)
+    placement = client.placement(workload.uid)
+    events = list(client.events(workload.uid, newest_first=True, limit=EVENTS))[::-1]
+    if not form.is_text:
+        document = {**workload.document, "placement": placement, "events": [event.document for event in events]}
+        output.show([workload], (), form) if form == Format.NAME else output.dump(document, form)
+        return
+    now = str(client.cluster().get("now") or "")
+    output.say(output.pairs(_facts(workload, now)))
+    _section("Spec", _spec(workload.document.get("spec") or {}))
+    _section("Placement", _placement(placement))
+    _section("Events (times of the cluster's clock)", output.table(events, columns.EVENTS) if events else "none")
+
+
+def why(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TABLE) -> None:
+    """Show why a workload waits, with each check of the scheduler."""
+    session: Session = ctx.obj
+    workload = session.client.find(name, team=team)
+    explanation = session.client.explanation(workload.uid)
+    if not form.is_text:
+        output.show([workload], (), form) if form == Format.NAME else output.dump(explanation.document, form)
+        return
+    now = str(session.client.cluster().get("now") or "")
+    output.say(_headline(workload, explanation, now))
+    for check in explanation.checks:
+        name_and_why = f"{check.get('name'):<10}  {output.clean(check.get('message') or '')}"
+        output.say(f"  {output.mark(OK_OF.get(str(check.get('status'))))} {name_and_why}".rstrip())
+    if explanation.evicts:
+        output.say(f"  Evicts {', '.join(map(output.leaver, explanation.evicts))}.")
+    if explanation.expected_start and not explanation.will_start:
+        output.say(f"  {output.expected(explanation.expected_start)}")
+    if explanation.will_start:
+        output.say("  Starts in the next round, if nothing else changes.")
+    output.say_remedies(explanation.remedies, explanation.no_remedies, workload.path)
+
+
+def logs(
+    ctx: typer.Context,
+    name: Name,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until the workload ends.")] = False,
+    tail: Annotated[int, typer.Option(help="How many of the last lines, at most 10000.")] = 100,
+    since: Annotated[str, typer.Option(help="Only lines newer than this, such as 10m (cluster's clock).")] = "",
+    rank: Annotated[int | None, typer.Option(help="Only this worker.")] = None,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Print the time of each line.")] = False,
+    team: Team = "",
+) -> None:
+    """Print a workload's log."""
+    from weft.follow import log_lines
+
+    session: Session = ctx.obj
+    client = session.client
+    workload = client.find(name, team=team)
+    start = float(client.cluster()["seconds"]) - jobs.seconds(since) if since else None
+    if follow:
+        lines = log_lines(client, workload.uid, tail=tail, since=start, rank=rank, notice=output.note)
+    else:
+        lines = iter(client.logs(workload.uid, tail=tail, since=start, rank=rank).lines)
+    shows_rank = rank is None and int(workload.workers.get("count", 1)) > 1
+    for line in lines:
+        text = f"[{line.rank}] {line.text}" if shows_rank else line.text
+        output.say(output.log_text(f"{output.clock(line.at)} {text}" if timestamps else text))
+
+
+def _section(title: str, body: str) -> None:
+    output.say(f"\n{title}:\n" + "\n".join(f"  {line}" for line in body.splitlines()))
+
+
+def _headline(workload: "Workload", explanation: "Explanation", now: str) -> str:
+    state = workload.phase + (f" ({explanation.reason})" if explanation.reason else "")
+    for_long = f", for {output.since(explanation.since, now)}" if explanation.since and now else ""
+    place = f", position {explanation.position} of {explanation.in_queue} in the queue" if explanation.position else ""
+    line = f"{workload.path} is {state}{for_long}{place}."
+    return f"{line}\n  {output.clean(explanation.message)}" if explanation.message else line
+
+
+def _facts(workload: "Workload", now: str) -> list[tuple[str, str]]:
+    workers, code = workload.workers, workload.exit_code
+    document = workload.document
+    return [
+        ("Name", workload.path),
+        ("UID", workload.uid),
+        ("Type", workload.type),
+        ("Phase", workload.phase),
+        ("Reason", f"{workload.reason}: {workload.message}" if workload.reason else workload.message),
+        ("Position in the queue", str(workload.position or "")),
+        ("Expected start", _expected(document.get("expected_start"))),
+        ("Priority", f"{workload.priority_class} ({document.get('priority')})"),
+        ("Preemptible", "yes" if document.get("preemptible") else "no"),
+        ("Workers", f"{workers.get('running')}/{workers.get('count')} running (min {workers.get('min')}, "
+         f"max {workers.get('max')})"),
+        *((role["name"].capitalize(), f"{role['running']}/{role['count']} running") for role in workload.roles),
+        ("GPUs", output.gpus(workload.resources.get("milli_gpu"))),
+        ("Starts after", _starts_after(workload)),
+        ("Progress", f"{workload.progress:.0%} is saved" if workload.progress is not None else ""),
+        ("Attempt", str(workload.attempt)),
+        ("Exit code", "" if code is None else str(code)),
+        ("Address", workload.address or ""),
+        ("Submitted by", workload.created_by),
+        ("Submitted", _moment(workload.submitted_at, now)),
+        ("Started", _moment(workload.started_at, now)),
+        ("Ended", _moment(workload.ended_at, now)),
+    ]  # fmt: skip
+
+
+def _starts_after(workload: "Workload") -> str:
+    rules = {one["name"]: one["when"] for one in workload.starts_after}
+    named = (f"{name} ({rules[name]})" if rules.get(name) else name for name in workload.after)
+    return ", ".join(named) + (f" (not met: {', '.join(workload.unmet)})" if workload.unmet else "")
+
+
+def _expected(start: "Json | None") -> str:
+    if not start:
+        return ""
+    return "{} (80 % interval: {} to {})".format(*(output.clock(start[name]) for name in ("median", "low", "high")))
+
+
+def _moment(iso: str | None, now: str) -> str:
+    return f"{output.clock(iso)} ({output.since(iso, now)} ago)" if iso else ""
+
+
+def _spec(spec: "Json") -> str:
+    import yaml
+
+    return str(yaml.safe_dump(dict(spec), sort_keys=False, allow_unicode=True)).rstrip()
+
+
+def _placement(placement: "Json") -> str:
+    workers: list[dict[str, Any]] = list(placement.get("workers") or [])
+    if not workers:
+        return "none"
+    from weft import columns
+
+    return output.table(workers, columns.PLACEMENT)
