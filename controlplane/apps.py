@@ -17,6 +17,7 @@ class ControlplaneConfig(AppConfig):
 
     def ready(self) -> None:
         """Load the Celery app, so that `celery -A controlplane.celery` and `send_task` share one; connect the logs."""
+        from controlplane import celery  # noqa: F401
         from controlplane.runtime import logs
         from controlplane.security import checks  # noqa: F401
 

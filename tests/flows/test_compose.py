@@ -53,6 +53,13 @@ def test_a_submitted_job_succeeds(installation: compose.Installation) -> None:
         eventually(http, f"/api/v1/workloads/{answer.json()['uid']}", 120, phase="Succeeded")
 
 
+def test_what_a_web_process_hints_goes_to_the_broker(installation: compose.Installation) -> None:
+    with signed_in(installation.url, installation.secret("admin_password")) as http:
+        assert http.post("/api/v1/workloads", json=JOB | {"name": "hinted"}).status_code == 201
+    # A hint is sent before the answer; a send that fails holds the request up for seconds and leaves this line.
+    assert "wake failed" not in installation.log("web").read_text()
+
+
 @pytest.mark.parametrize("part", ["web", "worker-1", "worker-2", "beat-1", "beat-2"])
 def test_the_stated_health_check_passes(installation: compose.Installation, part: str) -> None:
     wait_until(lambda: healthy(installation, part), part, 60)
