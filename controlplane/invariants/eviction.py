@@ -6,11 +6,11 @@ from dataclasses import replace
 from itertools import combinations
 
 from controlplane.invariants.footprint import Footprints
-from controlplane.invariants.quota import Standing, standings
+from controlplane.invariants.quota import QuotaUse, quota_uses
 from controlplane.invariants.state import Claim, Round, Schedule, State, Violation
 from scheduler.model.decision import Decision, Evict, EvictReason, Place, Shrink
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, Snapshot
+from scheduler.model.snapshot import FUTURE_IDLE, Snapshot
 from scheduler.model.workload import ACTIVE, LEAVING, Assignment, Kind, Phase, Workload
 from scheduler.preemption.moving import keep_places
 from scheduler.state.ledger import is_movable
@@ -141,13 +141,13 @@ def _not_owed(world: Snapshot, by: Workload, victim: Workload) -> str:
 
 def _is_on_childrens(world: Snapshot, team: str, pool: str) -> bool:
     """Whether the team's own work holds more than what no child of it owns."""
-    now = {s.team: s for s in standings(world, Footprints())[LATER] if s.pool == pool}
+    now = {s.team: s for s in quota_uses(world, Footprints())[FUTURE_IDLE] if s.pool == pool}
     children = [now[t.name] for t in world.teams if t.parent == team]
     own = (now[team].owned or 0) - sum(_owned(world, now, child.team) for child in children)
     return now[team].held - sum(child.held for child in children) > max(0, own)
 
 
-def _owned(world: Snapshot, now: Mapping[str, Standing], team: str) -> int:
+def _owned(world: Snapshot, now: Mapping[str, QuotaUse], team: str) -> int:
     """What a team owns: by its quota row, or, without one, what its children own."""
     owned = now[team].owned
     return sum(_owned(world, now, t.name) for t in world.teams if t.parent == team) if owned is None else owned
@@ -188,7 +188,7 @@ def _is_enough(made: Round, world: Snapshot, by: Workload, reason: EvictReason) 
 
 def _owned_and_held(world: Snapshot) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]]:
     """By team and pool: what those with a quota own, and what all hold once what leaves has left."""
-    now = standings(world, Footprints())[LATER]
+    now = quota_uses(world, Footprints())[FUTURE_IDLE]
     owned = {(s.team, s.pool): s.owned for s in now if s.owned is not None and s.team}
     return owned, {(s.team, s.pool): s.held for s in now}
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from controlplane.cluster.port import PodSeen
 from gpushare.gpu import WHOLE
-from scheduler.model.snapshot import COMPUTE, MEMORY, NOW, Columns, Inventory, whens
+from scheduler.model.snapshot import COMPUTE, IDLE, MEMORY, Columns, Inventory, states_counted
 from scheduler.model.workload import Ask, Assignment, Workload
 
 Ints = NDArray[np.int64]
@@ -50,7 +50,7 @@ class Footprints:
                 continue
             known = self.workloads.get(uid)
             if known is None or known[0] is not workload:
-                held = [(w, when) for w in workload.placement for when in whens(workload, w)]
+                held = [(w, when) for w in workload.placement for when in states_counted(workload, w)]
                 known = self.workloads[uid] = (workload, _rows(inventory, _asks(workload), held))
             out.append(known)
         self.last = (workloads, out)
@@ -68,7 +68,7 @@ class Footprints:
                 continue
             known = self.pods.get(uid)
             if known is None or known[0] is not seen:
-                held = [(Assignment(p.rank, p.node, p.gpus), NOW) for p in seen]
+                held = [(Assignment(p.rank, p.node, p.gpus), IDLE) for p in seen]
                 known = self.pods[uid] = (seen, _rows(inventory, _asks(workload), held))
             out.append(known[1])
         return out

@@ -12,7 +12,7 @@ from controlplane.loops.lease import Report
 from controlplane.loops.pace import Pace
 from controlplane.loops.wiring import Wiring
 from controlplane.queries.audit import audit
-from controlplane.queries.scheduling import standing
+from controlplane.queries.scheduling import atrest
 from controlplane.services.audit import audits
 from controlplane.services.scheduling.leases import HeldLease
 
@@ -34,7 +34,7 @@ def look(cluster: Cluster, *, last_rounds: int, most_ms: float | None = None) ->
 
     No transaction is open while the cluster is asked, which reads long lists in pages.
     """
-    before = standing.standing()
+    before = atrest.live_rows()
     try:
         pods = cluster.observe(None).pods
     except ClusterUnreachable:

@@ -31,7 +31,7 @@ class Wiring:
     metrics: Metrics
     holder: str  # this process in the Lease table
     kept: dict[str, Any] = field(default_factory=dict)  # leases and snapshot keepers, by loop
-    sweep_seconds: float = 5.0  # of the cluster's clock: the period of full cycles
+    full_cycle_seconds: float = 5.0  # of the cluster's clock: the period of full cycles
     news_first: bool = True  # new arrivals get a partial cycle before the next full one
     full_seconds: float = 60.0  # how often everything is observed, by the cluster's clock too
 
@@ -81,7 +81,7 @@ def simulated(preset: Preset | None = None, *, in_memory: bool = False) -> Wirin
         cluster,
         measured(cluster, cluster),
         holder(),
-        sweep_seconds=pace.net,
+        full_cycle_seconds=pace.net,
         full_seconds=FULL_SLOTS * pace.slot,
         news_first=preset is None,  # only the clock of the embedded driver waits for its rounds
     )

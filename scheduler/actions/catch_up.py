@@ -8,7 +8,7 @@ or priority, and so stood behind it in line: it gives back a turn that it had ea
 import numpy as np
 
 from scheduler.backfill.reservation import length_text
-from scheduler.cycle.precedence import classes, standing_of
+from scheduler.cycle.precedence import classes, order_keys
 from scheduler.model.decision import EvictReason
 from scheduler.model.mention import mention
 from scheduler.model.workload import Workload
@@ -48,7 +48,7 @@ def catch_up(session: Session, claimant: Workload) -> bool:
     def may_take(victim: Workload) -> bool:
         if recent_preemptors(victim, at, settings):
             return False  # it may leave so often within a day; that is for teams that take back what they own
-        mine, its = classes(standing_of([claimant, victim]), at, settings).tolist()
+        mine, its = classes(order_keys([claimant, victim]), at, settings).tolist()
         return bool(mine <= its)
 
     def message(_victim: Workload) -> str:

@@ -2,7 +2,7 @@
 
 It starts *now* if the very next round decides its `Place`: on free room, or as soon as that work has left which the
 round makes leave for it, which leaves already, or which the change stops. A change is applied alone, to a copy; nothing
-else happens meanwhile. docs/explanations.md#remedies lists the changes.
+else happens meanwhile. docs/explanations.md#suggestions lists the changes.
 
 A ladder (scheduler.explain.candidates) that is short for its cost is tested rung by rung, the smallest change first. Of
 a long one, the search tests what probes well on the plan of the unchanged round, then the smaller changes, the nearest

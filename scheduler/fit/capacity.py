@@ -8,7 +8,7 @@ import numpy as np
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools, shares_that_fit
 from scheduler.model.decision import Reason
-from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, Flavor, Ints, Inventory
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Flavor, Ints, Inventory
 from scheduler.model.workload import Ask, Role, Workload, least
 from scheduler.quota.tree import Usage
 from scheduler.state.free import Free, free_of, is_idle
@@ -94,7 +94,7 @@ class Flavors:
         order: list[tuple[tuple[bool, int, int, str], Flavor]] = []
         models = workload.ask.models
         for flavor in found:
-            room = self._usage.within_nominal(workload.team, flavor.pool, LATER)
+            room = self._usage.within_nominal(workload.team, flavor.pool, FUTURE_IDLE)
             rank = models.index(flavor.model) if models else 0
             order.append(((room < need, rank, flavor.gpu_memory, flavor.pool), flavor))
         return [flavor for _, flavor in sorted(order, key=lambda pair: pair[0])]

@@ -112,6 +112,6 @@ def _scorer(placement: Placement, snapshot: Snapshot, fleet: Fleet, kinds: Seque
         from scheduler.placement.fgd import Fragmentation
 
         return Fragmentation(snapshot.demand, kinds)
-    from scheduler.placement.worth import Worth
+    from scheduler.placement.packable import PackableCapacity
 
-    return Worth(snapshot.demand, kinds, fleet, np.diff(snapshot.inventory.offset))
+    return PackableCapacity(snapshot.demand, kinds, fleet, np.diff(snapshot.inventory.offset))

@@ -13,7 +13,7 @@ from scheduler.fit.capacity import allowed_nodes
 from scheduler.fit.claim import claim, fits, quota_room
 from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import EvictReason
-from scheduler.model.snapshot import LATER, Flavor, Ints
+from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Ints
 from scheduler.model.workload import Workload, least
 from scheduler.preemption.elastic import Lent
 from scheduler.preemption.evictable import Evictable, recent_preemptors
@@ -60,7 +60,7 @@ class Search:
 
     def fits(self) -> bool:
         """Whether the claimant fits once all that leaves has left."""
-        return fits(self.session, self.claimant, LATER, self.terms.is_owed)
+        return fits(self.session, self.claimant, FUTURE_IDLE, self.terms.is_owed)
 
 
 def search(session: Session, claimant: Workload, numbers: Ints, terms: Terms, max_tries: int | None = None) -> Search:
@@ -126,7 +126,7 @@ def _decide(task: Search, start: int, lent: Lent | None, victims: list[Workload]
         after += lent.decide(but=after)
     for victim in victims:
         plan.evict(victim, terms.reason, claimant.id, terms.message(victim))
-    if not claim(task.session, claimant, LATER, after, terms.is_owed):
+    if not claim(task.session, claimant, FUTURE_IDLE, after, terms.is_owed):
         raise RuntimeError(f"{claimant.id} fitted and does not fit any more")
     return terms.settle(victims)
 
@@ -146,8 +146,8 @@ def _could_hold(task: Search, flavor: Flavor | None) -> bool:
         return True
     usage, pool = task.plan.usage, flavor.pool
     leaving = task.evictable.held_by_team(task.found, pool) if task.terms.is_for_quota else []
-    with usage.beside(pool, LATER, [(team, -milli) for team, milli in leaving]):
-        return quota_room(task.session, task.claimant, flavor, LATER, task.terms.is_owed) >= least(task.claimant)
+    with usage.beside(pool, FUTURE_IDLE, [(team, -milli) for team, milli in leaving]):
+        return quota_room(task.session, task.claimant, flavor, FUTURE_IDLE, task.terms.is_owed) >= least(task.claimant)
 
 
 def _scenarios(task: Search, free: Free) -> Iterator[list[Workload]]:

@@ -77,7 +77,7 @@ def measure(data: Path, progress: Progress, most: int | None = None) -> Coverage
 def trace(data: Path) -> list[PhillyRow]:
     """The shared file. Raises BenchmarkError if it is absent."""
     try:
-        return [row for row in traces.read(data / TRACE) if isinstance(row, PhillyRow)]
+        return [row for row in traces.read_rows(data / TRACE) if isinstance(row, PhillyRow)]
     except PresetError as error:
         raise BenchmarkError(str(error)) from None
 

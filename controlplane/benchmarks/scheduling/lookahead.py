@@ -19,8 +19,8 @@ from scheduler.model.workload import Ask
 from scheduler.placement import loops
 from scheduler.placement.fits import FirstFit
 from scheduler.placement.fleet import Kind, devices_of, take, want_of
+from scheduler.placement.packable import PackableCapacity
 from scheduler.placement.rows import Fleet, Want
-from scheduler.placement.worth import Worth
 
 SEEDS = 2  # of the list: each decision looks at all that waits
 WAITING = 50  # pods that wait at most
@@ -38,7 +38,7 @@ class Waited:
 
 
 class Learning:
-    """Our own scorer, which knows of the pods only what it has seen: first fit at first, then by worth."""
+    """Our own scorer, which knows of the pods only what it has seen: first fit at first, then by packable capacity."""
 
     def __init__(self, fleet: Fleet, kinds: Sequence[Kind], nodes: Sequence[Node]) -> None:
         self._fleet, self._kinds = fleet, kinds
@@ -52,7 +52,7 @@ class Learning:
         if self._seen.total() >= self._next:
             self._next = self._seen.total() * LEARN_AGAIN
             demand = self.demand()
-            self._scorer = Worth(demand, self._kinds, self._fleet, self._sizes)
+            self._scorer = PackableCapacity(demand, self._kinds, self._fleet, self._sizes)
         self._seen[ask] += 1
 
     def demand(self) -> Demand:
@@ -67,7 +67,7 @@ class Learning:
 
     def score(self, want: Want, allowed: Bools) -> float | None:
         """What `choose` goes by; 0 before the first forecast, None if the pod fits nowhere."""
-        if isinstance(self._scorer, Worth):
+        if isinstance(self._scorer, PackableCapacity):
             found = self._scorer.offer(self._fleet, want, allowed)
             return None if found is None else found[2]
         return 0.0
@@ -102,7 +102,7 @@ class Queue:
             self._place(came, at, ask)
 
     def _losses(self) -> list[float]:
-        """For each pod that waits: the worth lost for each milli-GPU placed. What fits nowhere goes, and is dropped."""
+        """For each pod that waits: packable capacity lost by milli-GPU placed. What fits nowhere is dropped."""
         known: dict[Ask, float] = {}
         for _, ask in self._waiting:
             if ask not in known:

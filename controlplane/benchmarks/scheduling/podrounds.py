@@ -20,7 +20,7 @@ from controlplane.simulator.worlds.presets import quotas_by_weight
 from controlplane.simulator.worlds.traces import NodeRow
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Decision, Place, Wait
-from scheduler.model.partial_cycle import News, news
+from scheduler.model.partial_cycle import DirtySet, dirty_after
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Team
@@ -75,10 +75,10 @@ class Rounds:
         self._withdrawn = [workload.id for workload in came if workload.id not in placed]
         return [workload.id in placed for workload in came]
 
-    def _take(self, at: float, came: Sequence[Workload]) -> News:
+    def _take(self, at: float, came: Sequence[Workload]) -> DirtySet:
         """The next snapshot, and which workloads are to be tried on it (`SnapshotKeeper.take`)."""
         before, changed = self.snapshot, [*self._started, *came]
-        told = news(before.workloads, changed, self._withdrawn)
+        told = dirty_after(before.workloads, changed, self._withdrawn)
         self.snapshot = before.replace(at=at, changed=changed, gone=self._withdrawn)
         if self._came >= self._count_at:
             demand = demand_of_these(self._asked, self.snapshot)

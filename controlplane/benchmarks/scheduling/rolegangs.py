@@ -16,7 +16,7 @@ from controlplane.benchmarks.scheduling.arrivals import World
 from gpushare.gpu import WHOLE
 from scheduler.fit.claim import Places, find
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import NOW, Snapshot
+from scheduler.model.snapshot import IDLE, Snapshot
 from scheduler.model.team import Team
 from scheduler.model.workload import Ask, Gang, Kind, Level, Role, Topology, Workload
 from scheduler.state.session import Session
@@ -81,7 +81,7 @@ def _fill(session: Session, pods: Sequence[Workload], capacity: int) -> float:
     for pod in pods:
         if held >= TAKEN * capacity:
             break
-        if (places := find(session, pod, NOW)) is not None:
+        if (places := find(session, pod, IDLE)) is not None:
             session.plan.place(pod, places, set())
             held += pod.ask.milli
     return held / capacity
@@ -100,7 +100,7 @@ def _workload(uid: str, ask: Ask, gang: Gang, topology: Topology) -> Workload:
 
 def _timed(session: Session, gang: Workload) -> tuple[Places | None, float]:
     before = time.process_time()
-    places = find(session, gang, NOW)
+    places = find(session, gang, IDLE)
     return places, time.process_time() - before
 
 

@@ -85,7 +85,8 @@ class Command(BaseCommand):
             speed = options["speed"] or preset.pace.speed
             if preset.name == "demo":
                 tuning.collect_less_often()  # there are two million values in a second or two, and none is garbage
-                week.open_demo(preset, pastfile.read(pastfile.DEMO.read_bytes()), password=home.password(), speed=speed)
+                past = pastfile.read_past(pastfile.DEMO.read_bytes())
+                week.open_demo(preset, past, password=home.password(), speed=speed)
             else:
                 presets.load(preset=preset, password=home.password(), speed=speed)
             return preset

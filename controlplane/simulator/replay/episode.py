@@ -96,7 +96,7 @@ def _documents(preset: Preset, end: float) -> Iterator[tuple[float, Mapping[str,
 def _job(spec: Spec, at: float, seq: int, seed: int) -> Job:
     uid = f"{spec.team}/{spec.name}#{seq}"
     priority = PRIORITIES.get(spec.priority_class, DEFAULT_PRIORITY)
-    work = works.read(uid, spec.document(), PROFILES, seed)
+    work = works.read_work(uid, spec.document(), PROFILES, seed)
     workload = Workload(
         id=uid,
         name=spec.name,

@@ -32,7 +32,7 @@ TWO_HOLES = """
 """
 
 
-def test_a_share_goes_where_worth_says_once_demand_is_known():
+def test_a_share_goes_where_packable_capacity_says_once_demand_is_known():
     counts = {share(800): 60, share(300): 40}
     assert moves(schedule(known(TWO_HOLES, counts), WORTH)) == [place("n1", "b")]
 

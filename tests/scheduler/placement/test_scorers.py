@@ -8,8 +8,8 @@ from scheduler.placement import fgd, fits, loops
 from scheduler.placement.fgd import Fragmentation
 from scheduler.placement.fits import BestFit, FirstFit
 from scheduler.placement.fleet import devices_of, take, want_of
+from scheduler.placement.prices import Prices
 from scheduler.placement.rows import BITS
-from scheduler.placement.stocks import Prices
 from tests.scheduler.placement.fleets import cluster, demand, everywhere, node, share, sizes
 
 
