@@ -107,7 +107,7 @@ def read_work(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) 
     if isinstance(profile, ServiceProfile):
         objective = _part(spec, "objective")
         work["objective"] = seconds(objective.get("p95_latency", objective.get("p95_seconds")))
-        most = int(_part(spec, "replicas").get("max") or 1) * profile.most_per_second
+        most = int(_part(spec, "replicas").get("max") or 1) * profile.max_per_second
         work["rate"] = Rate.of_spec(uid, seed, profile.load * most, _part(truth, "rate"))
     return Work(**work)
 

@@ -20,7 +20,7 @@ from scheduler.model.history import UNKNOWN, History
 from scheduler.model.partial_cycle import PartialCycle, Start
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Budget, Quota, Team, Use
-from scheduler.model.workload import Ask, Assignment, Gang, Kind, Level, Phase, Role, Topology, Workload
+from scheduler.model.workload import Assignment, Gang, Kind, Level, Phase, ResourceRequest, Role, Topology, Workload
 
 LAYOUT = 1  # raise it when rows are written otherwise with the same fields
 _MODULUS = 1 << 128
@@ -151,7 +151,7 @@ def is_of_this_form(digest: str) -> bool:
 
 def _form() -> str:
     """The form of the rows and decisions, by the names of all fields in their order: a new field makes another form."""
-    rows = (Workload, Ask, Role, Share, Gang, Topology, Assignment, Node, Team, Quota, Use, Budget, History)
+    rows = (Workload, ResourceRequest, Role, Share, Gang, Topology, Assignment, Node, Team, Quota, Use, Budget, History)
     named = _encode([LAYOUT, *([f.name for f in fields(part)] for part in (*rows, *get_args(Decision)))])
     return f"{row_hash(named) >> 96:08x}-"
 

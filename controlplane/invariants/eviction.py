@@ -19,7 +19,7 @@ from scheduler.state.session import Session
 MOST_VICTIMS = 12  # more subsets than 2**12 are not tried
 
 
-def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violation, ...]:
+def s8_legality(state: State, max_left_out: int = MOST_VICTIMS) -> tuple[Violation, ...]:
     """Every victim may be asked by its claimant, and every victim is needed.
 
     By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota
@@ -28,7 +28,7 @@ def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violat
     saves checkpoints and is no service. The victim is preemptible and has run for the least time (how often it may be
     asked is S10's). Needed: with any proper subset of the victims out of the way, the scheduler itself, asked about the
     claimant alone, finds no place for it. Tried on all subsets of up to 12 victims, or on those that leave at most
-    `most_left_out` of them out; leaving out one is enough wherever room helps monotonously.
+    `max_left_out` of them out; leaving out one is enough wherever room helps monotonously.
     """
     if state.round is None:
         return ()
@@ -43,7 +43,7 @@ def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violat
             if why := _illegal(world, by, victim, evict.reason, state.round.settings):
                 found.append(Violation("S8", victim.id, f"It has to leave for {claimant}, but {why}."))
             world = world.after([evict])
-        found += _spared(state.round, by, victims, most_left_out)
+        found += _spared(state.round, by, victims, max_left_out)
     return tuple(found)
 
 
@@ -162,13 +162,13 @@ def _line(world: Snapshot, team: str) -> list[str]:
     return line
 
 
-def _spared(made: Round, by: Workload, victims: Sequence[Evict], most_left_out: int) -> Iterator[Violation]:
+def _spared(made: Round, by: Workload, victims: Sequence[Evict], max_left_out: int) -> Iterator[Violation]:
     """A proper subset that would have been enough, if there is one."""
     if made.schedule is None or len(victims) > MOST_VICTIMS:
         return
     before = made.decisions[: made.decisions.index(victims[0])]
     world = _so_far(made, [d for d in before if not _is_about(d, by.id)])
-    for left_out in range(1, min(len(victims), most_left_out) + 1):
+    for left_out in range(1, min(len(victims), max_left_out) + 1):
         for subset in combinations(victims, len(victims) - left_out):
             if _is_enough(made, world.after(subset), by, victims[0].reason):
                 named = ", ".join(v.workload for v in subset) or "nothing"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from controlplane.cluster.port import PodSeen
 from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import COMPUTE, IDLE, MEMORY, Columns, Inventory, states_counted
-from scheduler.model.workload import Ask, Assignment, Workload
+from scheduler.model.workload import Assignment, ResourceRequest, Workload
 
 Ints = NDArray[np.int64]
 
@@ -81,12 +81,12 @@ class Footprints:
             self.pods.clear()
 
 
-def _asks(workload: Workload) -> list[Ask]:
+def _asks(workload: Workload) -> list[ResourceRequest]:
     """What each member asks by rank, companions first; the last holds for all further ranks. Counted for itself."""
     return [role.ask for role in workload.roles for _ in range(role.count)] + [workload.ask]
 
 
-def _rows(inventory: Inventory, asks: Sequence[Ask], held: Sequence[tuple[Assignment, int]]) -> Rows:
+def _rows(inventory: Inventory, asks: Sequence[ResourceRequest], held: Sequence[tuple[Assignment, int]]) -> Rows:
     """One worker at a time, by the definition of Columns; a node that is gone holds nothing."""
     gpu, node, pools = [], [], Counter[tuple[str, int]]()
     for worker, when in held:

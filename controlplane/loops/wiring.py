@@ -15,7 +15,7 @@ from controlplane.cluster.port import Cluster, Metrics
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.cluster.store import ClusterStore
 from controlplane.cluster.unmeasured import Unmeasured
-from controlplane.runtime.wake import ASIDE
+from controlplane.runtime.wake import WITHOUT_CLUSTER
 from controlplane.services.workloads.presets import loaded
 from controlplane.simulator.worlds.presets import START, Pace, Preset
 from controlplane.simulator.worlds.profiles import PROFILES
@@ -52,11 +52,11 @@ def get() -> Wiring:
 
 def of(loop: str) -> Wiring:
     """The wiring of this thread for a loop: get(), but one that asks no cluster has none, and needs no rights to it."""
-    if loop not in ASIDE:
+    if loop not in WITHOUT_CLUSTER:
         return get()
-    found: Wiring | None = getattr(_of_thread, "aside", None)
+    found: Wiring | None = getattr(_of_thread, "without_cluster", None)
     if found is None:
-        found = _of_thread.aside = simulated(in_memory=True)
+        found = _of_thread.without_cluster = simulated(in_memory=True)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Ladders: the changes of one kind that a workload could do with, the smallest first; and which rungs are likely.
+"""Candidates: the changes of one kind that a workload could do with, the smallest first; and which rungs are likely.
 
 Steps: workers, GPUs of a worker, topology levels and GPU models one by one; shares 1/100 GPU; cores halves; host memory
 GiB; GPU memory 256 MiB; quota whole GPUs, 1/10 for a share.
@@ -15,7 +15,7 @@ from scheduler.explain.reasons import over_quota
 from scheduler.fit.capacity import MANY, allowed_nodes, per_node
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import FUTURE_IDLE, Bools, Ints, Inventory, Snapshot
-from scheduler.model.workload import ACTIVE, Ask, Kind, Level, Phase, Topology, Workload, least
+from scheduler.model.workload import ACTIVE, Kind, Level, Phase, ResourceRequest, Topology, Workload, least
 from scheduler.preemption.cost import cost
 from scheduler.state.free import is_idle
 from scheduler.state.plan import Plan
@@ -29,7 +29,7 @@ QUOTA_STEP = 100  # milli-GPU, for shares
 
 
 def of_ask(inventory: Inventory, workload: Workload) -> dict[ChangeKind, list[Change]]:
-    """The ladders of a smaller ask, for work that has no place yet; kinds without a rung are left out."""
+    """The candidates of a smaller request, for work that has no place yet; kinds without a rung are left out."""
     ask, gang = workload.ask, workload.gang
     rungs = {ChangeKind.GPUS: range(ask.gpus - 1, 0, -1), ChangeKind.CPU: _down(ask.cpu_milli, CPU_STEP)}
     rungs[ChangeKind.MEMORY] = _down(ask.memory, MEMORY_STEP)
@@ -107,7 +107,7 @@ def gains(session: Session, workload: Workload) -> Callable[[Workload], bool]:
     """Tells of which others the stop could help: they hold quota in its way, or room on a node that then takes more."""
     plan = session.plan
     inventory, later, options = plan.inventory, plan.free[FUTURE_IDLE], session.flavors.of(workload)
-    takes: list[tuple[Ask, Bools, Ints]] = []
+    takes: list[tuple[ResourceRequest, Bools, Ints]] = []
     for ask in dict.fromkeys((workload.ask, *(role.ask for role in workload.roles))):
         masks = [allowed_nodes(inventory, ask, flavor if ask.milli else None) for flavor in options]
         allowed = np.logical_or.reduce(masks)
@@ -127,7 +127,7 @@ def gains(session: Session, workload: Workload) -> Callable[[Workload], bool]:
     return helps
 
 
-def _takes_more(plan: Plan, ask: Ask, other: Workload, node: int, before: int) -> bool:
+def _takes_more(plan: Plan, ask: ResourceRequest, other: Workload, node: int, before: int) -> bool:
     """Whether a node takes more workers of an ask once another's workers have left it."""
     inventory, later = plan.inventory, plan.free[FUTURE_IDLE]
     first, end = int(inventory.offset[node]), int(inventory.offset[node + 1])

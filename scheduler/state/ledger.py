@@ -42,10 +42,10 @@ class Want(NamedTuple):
 def want_of(workload: Workload) -> Want:
     """What the demand of a workload is counted under."""
     if not workload.roles:
-        return Want(workload.team, workload.ask.models, workload.ask.least_memory)
+        return Want(workload.team, workload.ask.models, workload.ask.min_memory)
     asks = [workload.ask, *(role.ask for role in workload.roles)]
     models = next((ask.models for ask in asks if ask.milli and ask.models), ())
-    return Want(workload.team, models, max(ask.least_memory for ask in asks))
+    return Want(workload.team, models, max(ask.min_memory for ask in asks))
 
 
 class Rows(NamedTuple):

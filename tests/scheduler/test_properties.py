@@ -209,7 +209,7 @@ def _shrinks_legally(before: Snapshot, decision: Shrink, held: Usage, tree: Tree
 
 
 @some
-@given(worlds(most_workloads=7))
+@given(worlds(max_workloads=7))
 def test_no_set_of_victims_could_be_smaller(world: Snapshot) -> None:
     """Brute force: on the plan as it was at the claimant's turn, no proper subset of its victims suffices."""
     decisions = schedule(world, RULES)

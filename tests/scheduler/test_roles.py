@@ -11,7 +11,7 @@ from scheduler.explain.explanation import explain
 from scheduler.model.decision import Place, Reason, Shrink
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import FUTURE_IDLE, Snapshot
-from scheduler.model.workload import Ask, Role
+from scheduler.model.workload import ResourceRequest, Role
 from scheduler.state.pending import shape_of
 from scheduler.state.plan import Plan
 from tests.worlds import facts, messages, moves, parse, place, reasons
@@ -239,9 +239,9 @@ def test_work_without_roles_keeps_its_shape_and_is_not_compared_with_gangs_that_
 @pytest.mark.parametrize(
     ("roles", "said"),
     [
-        ((Role("ps", Ask(cpu_milli=1), 0),), "has 0 members"),
-        ((Role("ps", Ask()), Role("ps", Ask())), "the name ps is used twice"),
-        ((Role("worker", Ask()),), "the name worker is used twice"),
+        ((Role("ps", ResourceRequest(cpu_milli=1), 0),), "has 0 members"),
+        ((Role("ps", ResourceRequest()), Role("ps", ResourceRequest())), "the name ps is used twice"),
+        ((Role("worker", ResourceRequest()),), "the name worker is used twice"),
     ],
 )
 def test_roles_that_cannot_be_are_named(roles: tuple[Role, ...], said: str) -> None:

@@ -88,5 +88,5 @@ def _note(outcome: Outcome) -> str:
     made = ", ".join(f"{count} {reason}" for reason, count in sorted(outcome.evictions.items()))
     return (
         f"{outcome.ended} jobs ended, {outcome.rounds} rounds; preempted: {made or 'none'}, a job at most "
-        f"{outcome.most_preempted} times in 24 h; {outcome.worn_starts} starts of jobs preempted three times"
+        f"{outcome.max_preempted} times in 24 h; {outcome.worn_starts} starts of jobs preempted three times"
     )

@@ -15,7 +15,7 @@ from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
 from scheduler.model.demand import Demand, demand_of
 from scheduler.model.snapshot import Node
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.placement import loops
 from scheduler.placement.fits import FirstFit
 from scheduler.placement.fleet import Kind, devices_of, take, want_of
@@ -43,11 +43,11 @@ class Learning:
     def __init__(self, fleet: Fleet, kinds: Sequence[Kind], nodes: Sequence[Node]) -> None:
         self._fleet, self._kinds = fleet, kinds
         self._sizes = np.array([node.gpus for node in nodes], dtype=np.int64)
-        self._seen: Counter[Ask] = Counter()
+        self._seen: Counter[ResourceRequest] = Counter()
         self._next = float(LEARN_FROM)
         self._scorer: Scorer = FirstFit()
 
-    def before(self, ask: Ask) -> None:
+    def before(self, ask: ResourceRequest) -> None:
         """A pod arrives: forecast anew if enough have come since the last time."""
         if self._seen.total() >= self._next:
             self._next = self._seen.total() * LEARN_AGAIN
@@ -82,10 +82,10 @@ class Queue:
         self._wants = {ask: want_of(ask, self._kinds) for ask in world.asks}
         self._everywhere = np.ones(len(world.nodes), dtype=np.bool_)
         self._most = most
-        self._waiting: list[tuple[int, Ask]] = []  # when it came, what it asks
+        self._waiting: list[tuple[int, ResourceRequest]] = []  # when it came, what it asks
         self.taken, self.waited = 0, Waited()
 
-    def add(self, at: int, ask: Ask) -> None:
+    def add(self, at: int, ask: ResourceRequest) -> None:
         """A pod arrives. One without GPUs waits for nothing."""
         self.scorer.before(ask)
         if ask.milli:
@@ -103,14 +103,14 @@ class Queue:
 
     def _losses(self) -> list[float]:
         """For each pod that waits: packable capacity lost by milli-GPU placed. What fits nowhere is dropped."""
-        known: dict[Ask, float] = {}
+        known: dict[ResourceRequest, float] = {}
         for _, ask in self._waiting:
             if ask not in known:
                 score = self.scorer.score(self._wants[ask], self._everywhere)
                 known[ask] = -np.inf if score is None else -score / ask.milli
         return [known[ask] for _, ask in self._waiting]
 
-    def _place(self, came: int, at: int, ask: Ask) -> None:
+    def _place(self, came: int, at: int, ask: ResourceRequest) -> None:
         want = self._wants[ask]
         place = self.scorer.choose(self.fleet, want, self._everywhere)
         if place is None:

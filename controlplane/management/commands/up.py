@@ -16,7 +16,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
-from controlplane.loops import aside, week
+from controlplane.loops import embedded_notify, week
 from controlplane.loops.embedded import run
 from controlplane.management import home
 from controlplane.runtime import tuning, wake
@@ -105,7 +105,7 @@ class Command(BaseCommand):
         def ready() -> None:
             self._say(greeting)
             loops.start()
-            aside.start(stop)
+            embedded_notify.start(stop)
 
         server = Server(
             uvicorn.Config(
@@ -123,7 +123,7 @@ class Command(BaseCommand):
         server.run(sockets=[listener])
         stop.set()
         wake.bell.ring()
-        aside.ring()
+        embedded_notify.ring()
         loops.join(LAST_ROUND)
         self._say("Weft: stopped. `make up` goes on from here.")
         if loops.is_alive():
