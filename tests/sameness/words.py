@@ -332,7 +332,7 @@ TABLE: Sequence[Word] = (
     Word(r"Something is not answering; see Retry-After\.", "A component does not answer; see Retry-After."),
     Word(r"the GPUs with who holds them and their", "the GPUs with the workloads on them and their"),
     Word(r"(machines?) with (its|their) GPUs and who holds them", r"\1 with \2 GPUs and the workloads on them"),
-    Word(r"Of the remedy, as in the explanation\.", "Of the suggestion, as in the explanation."),
+    Word(r"([Oo])f the remedy, as in the explanation\.", r"\1f the suggestion, as in the explanation."),
     Word(
         r"Of one that waits and has no remedies: why there are none; else empty\.",
         "Why a workload that waits has no suggestions; else empty.",
