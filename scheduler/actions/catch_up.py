@@ -14,7 +14,7 @@ from scheduler.model.mention import mention
 from scheduler.model.workload import Workload
 from scheduler.preemption.elastic import may_shrink_for
 from scheduler.preemption.evictable import recent_preemptors
-from scheduler.preemption.victims import Terms, make_room, search
+from scheduler.preemption.victims import Conditions, make_room, search
 from scheduler.state.ledger import QUEUED, RUNS, STARTED, TEAM
 from scheduler.state.session import Session
 
@@ -55,5 +55,5 @@ def catch_up(session: Session, claimant: Workload) -> bool:
         waited = length_text(at - claimant.queued_at)
         return f"Makes room for {mention(claimant.id)}, which was queued before it and waits for {waited}."
 
-    terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant))
-    return make_room(search(session, claimant, numbers, terms))
+    conditions = Conditions(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant))
+    return make_room(search(session, claimant, numbers, conditions))

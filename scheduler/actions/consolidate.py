@@ -10,7 +10,7 @@ from scheduler.model.mention import mention
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, Ints
 from scheduler.model.workload import Workload, least
 from scheduler.preemption.moving import keep
-from scheduler.preemption.victims import Terms, make_room, search
+from scheduler.preemption.victims import Conditions, make_room, search
 from scheduler.state.free import is_idle
 from scheduler.state.session import Session
 
@@ -43,7 +43,7 @@ def consolidate(session: Session, claimant: Workload) -> bool:
     def may_all(victims: list[Workload]) -> bool:
         return len(victims) <= most and sum(victim.held_milli for victim in victims) <= need
 
-    terms = Terms(
+    conditions = Conditions(
         EvictReason.CONSOLIDATED,
         False,
         lambda victim: True,
@@ -52,7 +52,7 @@ def consolidate(session: Session, claimant: Workload) -> bool:
         settle=settle,
         is_for_quota=False,
     )
-    task = search(session, claimant, small, terms, tries)
+    task = search(session, claimant, small, conditions, tries)
     has_room = bool(small.size) and make_room(task)
     evictable.moves_tried += task.tried
     return has_room

@@ -6,7 +6,7 @@ from scheduler.model.decision import EvictReason
 from scheduler.model.mention import mention
 from scheduler.model.snapshot import FUTURE_IDLE, Ints
 from scheduler.model.workload import Workload, least
-from scheduler.preemption.victims import Terms, make_room, search
+from scheduler.preemption.victims import Conditions, make_room, search
 from scheduler.quota.tree import gpus_counted, gpus_text
 from scheduler.state.session import Session
 
@@ -48,8 +48,8 @@ def fair_reclaim(session: Session, claimant: Workload, may_evict: bool = True) -
             f"team {victim.team} holds {gpus_text(held)} in {pool} and is entitled to {gpus_text(share)}."
         )
 
-    terms = Terms(EvictReason.FAIR_SHARE, False, may_take, message, may_shrink, may_evict)
-    return make_room(search(session, claimant, numbers, terms))
+    conditions = Conditions(EvictReason.FAIR_SHARE, False, may_take, message, may_shrink, may_evict)
+    return make_room(search(session, claimant, numbers, conditions))
 
 
 def _of_pool(session: Session, claimant: Workload, pool: str) -> Ints:

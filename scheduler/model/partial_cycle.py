@@ -87,7 +87,7 @@ def _is_for_all(known: "Workload | None", workload: "Workload") -> bool:
     """Whether others may find room by this change, or be asked otherwise."""
     if known is None:
         return workload.moving or bool(workload.placement)
-    return workload.moving or _frees(known, workload) or _terms(known) != _terms(workload)
+    return workload.moving or _frees(known, workload) or _conditions(known) != _conditions(workload)
 
 
 def _frees(old: "Workload", new: "Workload") -> bool:
@@ -98,7 +98,7 @@ def _frees(old: "Workload", new: "Workload") -> bool:
     return any((a.rank, a.node, a.gpus, a.leaving) not in kept for a in old.placement)
 
 
-def _terms(workload: "Workload") -> tuple[object, ...]:
+def _conditions(workload: "Workload") -> tuple[object, ...]:
     """What others may ask of it while it holds something."""
     if not workload.placement:
         return (workload.moving,)
