@@ -26,7 +26,7 @@ def gpus_over_time(moments: Sequence[Moment], colours: Mapping[str, int], capaci
     go = _plotly()
     at = [words.iso(m.at) for m in moments]
     figure = go.Figure()
-    shown, others = most_held(moments)
+    shown, others = largest_held(moments)
     lines = [(name, f"--team-{colours[name] % 8}", [m.held.get(name, 0) for m in moments]) for name in shown]
     if others:
         rest = [sum(held for name, held in m.held.items() if name in others) for m in moments]
@@ -48,7 +48,7 @@ def gpus_over_time(moments: Sequence[Moment], colours: Mapping[str, int], capaci
     return answer
 
 
-def most_held(moments: Sequence[Moment], most: int = MOST_TEAMS) -> tuple[list[str], frozenset[str]]:
+def largest_held(moments: Sequence[Moment], most: int = MOST_TEAMS) -> tuple[list[str], frozenset[str]]:
     """The teams that a chart or table names, by name: those that held most; and the others, which stand together."""
     totals: dict[str, float] = {}
     for moment in moments:

@@ -65,7 +65,7 @@ PRODUCT = Set(
         ),
         "pods": (
             "controlplane/cluster/kubernetes/pods.py",
-            "controlplane/cluster/kubernetes/seen.py",
+            "controlplane/cluster/kubernetes/podstatus.py",
             "controlplane/cluster/kubernetes/distributed.py",
         ),
         "manifests": ("controlplane/manifests/*.py",),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gpushare.gpu import WHOLE, Share
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Quota, Team, Use
-from scheduler.model.workload import Ask, Assignment, Gang, Kind, Level, Phase, Role, Topology, Workload
+from scheduler.model.workload import Assignment, Gang, Kind, Level, Phase, ResourceRequest, Role, Topology, Workload
 
 AT = 100_000.0
 SMALL_NODE_CORES, NODE_MEMORY = 16_000, 64_000
@@ -24,19 +24,19 @@ _nodes = st.builds(
 
 _asks = st.one_of(
     st.builds(
-        lambda gpus, cpu, memory, models: Ask(gpus=gpus, cpu_milli=cpu, memory=memory, models=models),
+        lambda gpus, cpu, memory, models: ResourceRequest(gpus=gpus, cpu_milli=cpu, memory=memory, models=models),
         gpus=st.sampled_from([1, 1, 1, 2, 2, 4]),
         cpu=st.sampled_from([0, 0, 1000, 5000]),
         memory=st.sampled_from([0, 20_000]),
         models=st.sampled_from([(), (), (), ("h100", "t4"), ("h100",)]),
     ),
     st.builds(
-        lambda milli, memory, cpu: Ask(share=Share(milli, WHOLE, memory), cpu_milli=cpu),
+        lambda milli, memory, cpu: ResourceRequest(share=Share(milli, WHOLE, memory), cpu_milli=cpu),
         milli=st.sampled_from([100, 300, 500, 700]),
         memory=st.sampled_from([0, 4000, 9000]),
         cpu=st.sampled_from([0, 1000]),
     ),
-    st.builds(lambda cpu: Ask(cpu_milli=cpu, memory=1000), cpu=st.sampled_from([1000, 9000])),
+    st.builds(lambda cpu: ResourceRequest(cpu_milli=cpu, memory=1000), cpu=st.sampled_from([1000, 9000])),
 )
 
 _gangs = st.builds(
@@ -52,7 +52,7 @@ class _Draft:
 
     team: int
     kind: Kind
-    ask: Ask
+    ask: ResourceRequest
     gang: Gang
     require: Level | None
     priority: int
@@ -74,7 +74,12 @@ _roles = st.lists(
     st.builds(
         lambda ask, count: (ask, count),
         ask=st.sampled_from(
-            [Ask(cpu_milli=1000, memory=1000), Ask(cpu_milli=9000), Ask(gpus=1), Ask(share=Share(300, WHOLE, 4000))]
+            [
+                ResourceRequest(cpu_milli=1000, memory=1000),
+                ResourceRequest(cpu_milli=9000),
+                ResourceRequest(gpus=1),
+                ResourceRequest(share=Share(300, WHOLE, 4000)),
+            ]
         ),
         count=st.sampled_from([1, 1, 2]),
     ),
@@ -113,7 +118,7 @@ _quotas = st.tuples(
 
 
 @st.composite
-def worlds(draw: st.DrawFn, most_workloads: int = 12) -> Snapshot:
+def worlds(draw: st.DrawFn, max_workloads: int = 12) -> Snapshot:
     """A cluster of at most 3 nodes and 12 GPUs, a tree of teams with quotas, and work in every state.
 
     What runs was placed first-fit, without regard to quota: teams may hold more than they may.
@@ -150,7 +155,7 @@ def worlds(draw: st.DrawFn, most_workloads: int = 12) -> Snapshot:
     lately = draw(st.lists(st.sampled_from([0, 1, 4]), min_size=4, max_size=4))
     use = [Use(t.name, pool, n * WHOLE) for pool in pools for t, n in zip(teams, lately, strict=True) if n]
     floor = _Floor({n.name: n for n in nodes})
-    drafts = draw(st.lists(_drafts, min_size=min(7, most_workloads), max_size=most_workloads))
+    drafts = draw(st.lists(_drafts, min_size=min(7, max_workloads), max_size=max_workloads))
     return Snapshot.build(AT, nodes, teams, quotas, [_workload(floor, i, d) for i, d in enumerate(drafts)], use)
 
 
@@ -164,7 +169,7 @@ class _Floor:
     cores: dict[str, int] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
 
-    def take(self, ask: Ask, models: frozenset[str] = frozenset()) -> tuple[str, tuple[int, ...]] | None:
+    def take(self, ask: ResourceRequest, models: frozenset[str] = frozenset()) -> tuple[str, tuple[int, ...]] | None:
         """A place for one worker, taken, or None."""
         for name, node in self.nodes.items():
             if self.cores.get(name, 0) + ask.cpu_milli > node.cpu_milli:
@@ -185,7 +190,7 @@ class _Floor:
                 return name, devices
         return None
 
-    def _devices(self, node: Node, ask: Ask) -> tuple[int, ...] | None:
+    def _devices(self, node: Node, ask: ResourceRequest) -> tuple[int, ...] | None:
         count = ask.gpus or (1 if ask.share else 0)
         milli, mib = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
         fits = [

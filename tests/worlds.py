@@ -53,12 +53,12 @@ from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Budget, Quota, Team, Use
 from scheduler.model.workload import (
     LEAVING,
-    Ask,
     Assignment,
     Gang,
     Kind,
     Level,
     Phase,
+    ResourceRequest,
     Role,
     Topology,
     Workload,
@@ -269,12 +269,12 @@ def _gang(text: str) -> Gang:
     return Gang(count, least, numbers[2] if len(numbers) > 2 else count)
 
 
-def _ask(gpus: int, o: dict[str, Any]) -> Ask:
+def _ask(gpus: int, o: dict[str, Any]) -> ResourceRequest:
     share = None
     if "share" in o:
         guarantee = _milli(o["share"]) or 0
         share = Share(guarantee, max(guarantee, _milli(o.get("limit", "1")) or 0), int(o.get("smem", 0)))
-    return Ask(
+    return ResourceRequest(
         gpus=gpus,
         share=share,
         gpu_memory=int(o.get("gpumem", 0)),
@@ -346,7 +346,7 @@ def _placement(world: _World, workload: Workload, places: list[str], leaves: set
     return tuple(out)
 
 
-def _lowest(world: _World, uid: str, ask: Ask, node: str) -> tuple[int, ...]:
+def _lowest(world: _World, uid: str, ask: ResourceRequest, node: str) -> tuple[int, ...]:
     spec = next((n for n in world.nodes if n.name == node), None)
     if spec is None:
         return tuple(range(ask.gpus or bool(ask.share)))

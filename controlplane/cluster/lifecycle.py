@@ -171,7 +171,7 @@ class Lifecycle:
         key = (spec.workload, spec.attempt)
         attempt = self.world.attempts.get(key)
         if attempt is None:
-            work = self.world.read(spec.workload, spec.spec)
+            work = self.world.work_of(spec.workload, spec.spec)
             cores = spec.cpu_milli / 1000 / max(1, len(spec.gpus))
             asked = spec.spec.get("normalised")
             if isinstance(asked, Mapping) and spec.rank < companions(spec.spec):  # it is made for a companion

@@ -106,7 +106,7 @@ class ServiceProfile:
         return 1 if self.growth is None else self.parallel
 
     @property
-    def most_per_second(self) -> float:
+    def max_per_second(self) -> float:
         """Requests that one replica can answer, whose sizes are all the mean."""
         longer = 0.0 if self.growth is None else self.growth * (self.parallel - 1)
         return self.parallel / (self.service_seconds * (1 + longer))

@@ -64,7 +64,7 @@ class Work:
     @property
     def training(self) -> TrainingProfile:
         """The profile of a training."""
-        assert isinstance(self.profile, TrainingProfile)  # noqa: S101 - read() pairs kinds and profiles
+        assert isinstance(self.profile, TrainingProfile)  # noqa: S101 - read_work() pairs kinds and profiles
         return self.profile
 
     @property
@@ -80,7 +80,7 @@ class Work:
         return self.profile
 
 
-def read(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) -> Work:
+def read_work(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) -> Work:
     """The work of a workload with this job file."""
     kind = Kind(spec.get("type", Kind.TRAINING))
     truth = _part(spec, "simulated")
@@ -107,8 +107,8 @@ def read(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) -> Wo
     if isinstance(profile, ServiceProfile):
         objective = _part(spec, "objective")
         work["objective"] = seconds(objective.get("p95_latency", objective.get("p95_seconds")))
-        most = int(_part(spec, "replicas").get("max") or 1) * profile.most_per_second
-        work["rate"] = Rate.read(uid, seed, profile.load * most, _part(truth, "rate"))
+        most = int(_part(spec, "replicas").get("max") or 1) * profile.max_per_second
+        work["rate"] = Rate.of_spec(uid, seed, profile.load * most, _part(truth, "rate"))
     return Work(**work)
 
 

@@ -8,7 +8,7 @@ from controlplane.cluster import draws
 from controlplane.cluster.entities import Attempt, Entity, Machine, Pod, Service, Volume
 from controlplane.cluster.port import PodPhase, PodSpec
 from controlplane.cluster.serving.history import Followed
-from controlplane.cluster.work import Profiles, Work, read
+from controlplane.cluster.work import Profiles, Work, read_work
 from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Node
 
@@ -103,13 +103,13 @@ class World:
             case Pod():
                 self.pods[row.key] = row
             case Attempt():
-                row.work = self.read(row.workload, row.spec)
+                row.work = self.work_of(row.workload, row.spec)
                 row.pods = {}
                 self.attempts[row.workload, row.attempt] = row
             case Volume():
                 self.volumes[row.key] = row
             case Service():
-                row.work = self.read(row.workload, row.spec)
+                row.work = self.work_of(row.workload, row.spec)
                 self.services[row.key] = row
         self.schedule(row)
 
@@ -126,9 +126,9 @@ class World:
         self.changes = {(row.TABLE, row.key): row for row in sorted(seen, key=lambda row: row.revision)}
         self.note_models()
 
-    def read(self, uid: str, spec: dict[str, object]) -> Work:
+    def work_of(self, uid: str, spec: dict[str, object]) -> Work:
         """The work of a workload."""
-        return read(uid, spec, self.profiles, self.conditions.seed)
+        return read_work(uid, spec, self.profiles, self.conditions.seed)
 
     # --- writing -----------------------------------------------------------------------------
 

@@ -17,10 +17,10 @@ from gpushare.gpu import Share
 from scheduler.model.decision import Decision
 from scheduler.model.demand import NO_DEMAND, Demand, Shape
 from scheduler.model.history import UNKNOWN, History
-from scheduler.model.partial_cycle import Scope, Start
+from scheduler.model.partial_cycle import PartialCycle, Start
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Budget, Quota, Team, Use
-from scheduler.model.workload import Ask, Assignment, Gang, Kind, Level, Phase, Role, Topology, Workload
+from scheduler.model.workload import Assignment, Gang, Kind, Level, Phase, ResourceRequest, Role, Topology, Workload
 
 LAYOUT = 1  # raise it when rows are written otherwise with the same fields
 _MODULUS = 1 << 128
@@ -151,7 +151,7 @@ def is_of_this_form(digest: str) -> bool:
 
 def _form() -> str:
     """The form of the rows and decisions, by the names of all fields in their order: a new field makes another form."""
-    rows = (Workload, Ask, Role, Share, Gang, Topology, Assignment, Node, Team, Quota, Use, Budget, History)
+    rows = (Workload, ResourceRequest, Role, Share, Gang, Topology, Assignment, Node, Team, Quota, Use, Budget, History)
     named = _encode([LAYOUT, *([f.name for f in fields(part)] for part in (*rows, *get_args(Decision)))])
     return f"{row_hash(named) >> 96:08x}-"
 
@@ -172,7 +172,7 @@ class Difference:
     gone: tuple[str, ...] = ()
     frame: str | None = None
     demand: str | None = None
-    scope: Scope | None = None
+    scope: PartialCycle | None = None
 
     def pack(self) -> bytes:
         """Compressed bytes for the Cycle row."""
@@ -181,7 +181,7 @@ class Difference:
         return zlib.compress(whole.encode(), level=1)
 
 
-def _scope_values(scope: Scope) -> list[Any]:
+def _scope_values(scope: PartialCycle) -> list[Any]:
     starts = [
         (uid, start.at, start.bound, start.pool, [(a.rank, a.node, a.gpus) for a in start.places])
         for uid, start in scope.starts
@@ -189,12 +189,12 @@ def _scope_values(scope: Scope) -> list[Any]:
     return [scope.teams, starts, scope.asked]
 
 
-def _scope_of(teams: list[str], starts: list[list[Any]], asked: Iterable[str] = ()) -> Scope:
+def _scope_of(teams: list[str], starts: list[list[Any]], asked: Iterable[str] = ()) -> PartialCycle:
     kept = [
         (uid, Start(at, bound, pool, tuple(Assignment(rank, node, tuple(gpus)) for rank, node, gpus in places)))
         for uid, at, bound, pool, places in starts
     ]
-    return Scope(tuple(teams), tuple(kept), tuple(asked))
+    return PartialCycle(tuple(teams), tuple(kept), tuple(asked))
 
 
 class Input(NamedTuple):
@@ -205,7 +205,7 @@ class Input(NamedTuple):
     gone: list[str]
     frame: Frame | None
     demand: Demand | None
-    scope: Scope | None
+    scope: PartialCycle | None
 
 
 def unpack(packed: bytes) -> Input:

@@ -14,7 +14,7 @@ from django.http.response import HttpResponseBase
 
 from controlplane.services.audit import auditlog, context, strangerrows
 from controlplane.services.audit.auditlog import Asked
-from controlplane.services.audit.context import Trail
+from controlplane.services.audit.context import AuditContext
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 DENIED = frozenset({401, 403})
@@ -61,7 +61,7 @@ class AuditLog:
         return response
 
 
-def is_recorded(request: HttpRequest, status: int, done: Trail) -> bool:
+def is_recorded(request: HttpRequest, status: int, done: AuditContext) -> bool:
     """Whether this request leaves a row."""
     if done.events or done.parts:
         return True

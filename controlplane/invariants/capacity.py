@@ -7,7 +7,7 @@ import numpy as np
 from controlplane.invariants.footprint import Ints, recount
 from controlplane.invariants.state import State, Violation
 from gpushare.gpu import WHOLE
-from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Inventory
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, MEMORY, Columns, Inventory
 from scheduler.model.workload import WAITING, Phase
 
 _UNITS = {COMPUTE: "milli-GPU", MEMORY: "MiB"}
@@ -24,11 +24,11 @@ def s1_capacity(state: State) -> tuple[Violation, ...]:
     Capacity is that of the hardware: a device that is lost under its worker is S6's matter, not over-commit.
     """
     inventory, columns = state.snapshot.inventory, state.snapshot.columns
-    found = list(_over(inventory, columns, NOW, "bound or leaving"))
-    found += _over(inventory, columns, LATER, "bound or reserved")
+    found = list(_over(inventory, columns, IDLE, "bound or leaving"))
+    found += _over(inventory, columns, FUTURE_IDLE, "bound or reserved")
     if state.pods is not None:
         rows = state.footprints.of_pods(inventory, state.snapshot.workloads, state.pods)
-        found += _over(inventory, recount(inventory, rows), NOW, "in pods of the cluster")
+        found += _over(inventory, recount(inventory, rows), IDLE, "in pods of the cluster")
     return tuple(found)
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from itertools import combinations
 
 from controlplane.invariants.footprint import Footprints
-from controlplane.invariants.quota import Standing, standings
+from controlplane.invariants.quota import QuotaUse, quota_uses
 from controlplane.invariants.state import Claim, Round, Schedule, State, Violation
 from scheduler.model.decision import Decision, Evict, EvictReason, Place, Shrink
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, Snapshot
+from scheduler.model.snapshot import FUTURE_IDLE, Snapshot
 from scheduler.model.workload import ACTIVE, LEAVING, Assignment, Kind, Phase, Workload
 from scheduler.preemption.moving import keep_places
 from scheduler.state.ledger import is_movable
@@ -19,7 +19,7 @@ from scheduler.state.session import Session
 MOST_VICTIMS = 12  # more subsets than 2**12 are not tried
 
 
-def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violation, ...]:
+def s8_legality(state: State, max_left_out: int = MOST_VICTIMS) -> tuple[Violation, ...]:
     """Every victim may be asked by its claimant, and every victim is needed.
 
     By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota
@@ -28,7 +28,7 @@ def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violat
     saves checkpoints and is no service. The victim is preemptible and has run for the least time (how often it may be
     asked is S10's). Needed: with any proper subset of the victims out of the way, the scheduler itself, asked about the
     claimant alone, finds no place for it. Tried on all subsets of up to 12 victims, or on those that leave at most
-    `most_left_out` of them out; leaving out one is enough wherever room helps monotonously.
+    `max_left_out` of them out; leaving out one is enough wherever room helps monotonously.
     """
     if state.round is None:
         return ()
@@ -43,7 +43,7 @@ def s8_legality(state: State, most_left_out: int = MOST_VICTIMS) -> tuple[Violat
             if why := _illegal(world, by, victim, evict.reason, state.round.settings):
                 found.append(Violation("S8", victim.id, f"It has to leave for {claimant}, but {why}."))
             world = world.after([evict])
-        found += _spared(state.round, by, victims, most_left_out)
+        found += _spared(state.round, by, victims, max_left_out)
     return tuple(found)
 
 
@@ -141,13 +141,13 @@ def _not_owed(world: Snapshot, by: Workload, victim: Workload) -> str:
 
 def _is_on_childrens(world: Snapshot, team: str, pool: str) -> bool:
     """Whether the team's own work holds more than what no child of it owns."""
-    now = {s.team: s for s in standings(world, Footprints())[LATER] if s.pool == pool}
+    now = {s.team: s for s in quota_uses(world, Footprints())[FUTURE_IDLE] if s.pool == pool}
     children = [now[t.name] for t in world.teams if t.parent == team]
     own = (now[team].owned or 0) - sum(_owned(world, now, child.team) for child in children)
     return now[team].held - sum(child.held for child in children) > max(0, own)
 
 
-def _owned(world: Snapshot, now: Mapping[str, Standing], team: str) -> int:
+def _owned(world: Snapshot, now: Mapping[str, QuotaUse], team: str) -> int:
     """What a team owns: by its quota row, or, without one, what its children own."""
     owned = now[team].owned
     return sum(_owned(world, now, t.name) for t in world.teams if t.parent == team) if owned is None else owned
@@ -162,13 +162,13 @@ def _line(world: Snapshot, team: str) -> list[str]:
     return line
 
 
-def _spared(made: Round, by: Workload, victims: Sequence[Evict], most_left_out: int) -> Iterator[Violation]:
+def _spared(made: Round, by: Workload, victims: Sequence[Evict], max_left_out: int) -> Iterator[Violation]:
     """A proper subset that would have been enough, if there is one."""
     if made.schedule is None or len(victims) > MOST_VICTIMS:
         return
     before = made.decisions[: made.decisions.index(victims[0])]
     world = _so_far(made, [d for d in before if not _is_about(d, by.id)])
-    for left_out in range(1, min(len(victims), most_left_out) + 1):
+    for left_out in range(1, min(len(victims), max_left_out) + 1):
         for subset in combinations(victims, len(victims) - left_out):
             if _is_enough(made, world.after(subset), by, victims[0].reason):
                 named = ", ".join(v.workload for v in subset) or "nothing"
@@ -188,7 +188,7 @@ def _is_enough(made: Round, world: Snapshot, by: Workload, reason: EvictReason) 
 
 def _owned_and_held(world: Snapshot) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]]:
     """By team and pool: what those with a quota own, and what all hold once what leaves has left."""
-    now = standings(world, Footprints())[LATER]
+    now = quota_uses(world, Footprints())[FUTURE_IDLE]
     owned = {(s.team, s.pool): s.owned for s in now if s.owned is not None and s.team}
     return owned, {(s.team, s.pool): s.held for s in now}
 

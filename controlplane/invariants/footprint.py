@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from controlplane.cluster.port import PodSeen
 from gpushare.gpu import WHOLE
-from scheduler.model.snapshot import COMPUTE, MEMORY, NOW, Columns, Inventory, whens
-from scheduler.model.workload import Ask, Assignment, Workload
+from scheduler.model.snapshot import COMPUTE, IDLE, MEMORY, Columns, Inventory, states_counted
+from scheduler.model.workload import Assignment, ResourceRequest, Workload
 
 Ints = NDArray[np.int64]
 
@@ -50,7 +50,7 @@ class Footprints:
                 continue
             known = self.workloads.get(uid)
             if known is None or known[0] is not workload:
-                held = [(w, when) for w in workload.placement for when in whens(workload, w)]
+                held = [(w, when) for w in workload.placement for when in states_counted(workload, w)]
                 known = self.workloads[uid] = (workload, _rows(inventory, _asks(workload), held))
             out.append(known)
         self.last = (workloads, out)
@@ -68,7 +68,7 @@ class Footprints:
                 continue
             known = self.pods.get(uid)
             if known is None or known[0] is not seen:
-                held = [(Assignment(p.rank, p.node, p.gpus), NOW) for p in seen]
+                held = [(Assignment(p.rank, p.node, p.gpus), IDLE) for p in seen]
                 known = self.pods[uid] = (seen, _rows(inventory, _asks(workload), held))
             out.append(known[1])
         return out
@@ -81,12 +81,12 @@ class Footprints:
             self.pods.clear()
 
 
-def _asks(workload: Workload) -> list[Ask]:
+def _asks(workload: Workload) -> list[ResourceRequest]:
     """What each member asks by rank, companions first; the last holds for all further ranks. Counted for itself."""
     return [role.ask for role in workload.roles for _ in range(role.count)] + [workload.ask]
 
 
-def _rows(inventory: Inventory, asks: Sequence[Ask], held: Sequence[tuple[Assignment, int]]) -> Rows:
+def _rows(inventory: Inventory, asks: Sequence[ResourceRequest], held: Sequence[tuple[Assignment, int]]) -> Rows:
     """One worker at a time, by the definition of Columns; a node that is gone holds nothing."""
     gpu, node, pools = [], [], Counter[tuple[str, int]]()
     for worker, when in held:

@@ -45,7 +45,7 @@ def _too_often(state: State, workload: Workload) -> Iterator[str]:
         window, most = settings.preemption_window_seconds, settings.max_preemptions
         times = sum(at - window < one <= at for one in workload.preempted_at)
         if times > most:
-            yield f"It was made to leave {times} times within {window:.0f} s, the most is {most}."
+            yield f"It was preempted {times} times within {window:.0f} s, the most is {most}."
         other = state.snapshot.workloads.get(by)
         if other is not None and any(
             pusher == workload.id and at - window < one <= at

@@ -15,11 +15,11 @@ from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.team import Quota
 
-_MOMENTS = ("bound or leaving", "bound or reserved")  # NOW, LATER
+_MOMENTS = ("bound or leaving", "bound or reserved")  # IDLE, FUTURE_IDLE
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class QuotaUse:
     """One team in one pool, in milli-GPU: what its subtree holds, holds or keeps back, may hold (None: any) and owns.
 
     The cluster as a whole is the team without a name.
@@ -41,7 +41,7 @@ def s3_quota(state: State) -> tuple[Violation, ...]:
     team over its limit (OverQuota): then it must not grow, which the state before tells.
     """
     found = []
-    for what, now in zip(_MOMENTS, standings(state.snapshot, state.footprints), strict=True):
+    for what, now in zip(_MOMENTS, quota_uses(state.snapshot, state.footprints), strict=True):
         for one in now:
             if one.most is None or one.taken <= one.most or one.taken <= _before(state, one):
                 continue
@@ -52,16 +52,16 @@ def s3_quota(state: State) -> tuple[Violation, ...]:
     return tuple(found)
 
 
-def _before(state: State, now: Standing) -> int:
+def _before(state: State, now: QuotaUse) -> int:
     """What the team had taken in the state before, promised or held, by today's quotas: it may keep that while over."""
     if state.before is None:
         return 0
     then = replace(state.snapshot, workloads=state.before.workloads)
-    old = [standing for moment in standings(then, Footprints()) for standing in moment]
+    old = [use for moment in quota_uses(then, Footprints()) for use in moment]
     return max((s.taken for s in old if (s.team, s.pool) == (now.team, now.pool)), default=0)
 
 
-def standings(snapshot: Snapshot, footprints: Footprints) -> tuple[list[Standing], list[Standing]]:
+def quota_uses(snapshot: Snapshot, footprints: Footprints) -> tuple[list[QuotaUse], list[QuotaUse]]:
     """How every team and the cluster stand in every pool, now and later; children before their parents."""
     holds = used(footprints.of_workloads(snapshot.inventory, snapshot.workloads))
     capacity = Counter[str]()
@@ -69,7 +69,7 @@ def standings(snapshot: Snapshot, footprints: Footprints) -> tuple[list[Standing
         capacity[node.pool] += node.gpus * WHOLE
     parents = {team.name: team.parent for team in snapshot.teams}
     order = sorted(parents, key=lambda name: (-_depth(name, parents), name))
-    out: tuple[list[Standing], list[Standing]] = ([], [])
+    out: tuple[list[QuotaUse], list[QuotaUse]] = ([], [])
     for pool in sorted(capacity.keys() | {quota.pool for quota in snapshot.quotas}):
         quotas = {q.team: q for q in snapshot.quotas if q.pool == pool}
         for moment, hold in zip(out, holds, strict=True):
@@ -89,7 +89,7 @@ def _stand(
     quotas: Mapping[str, Quota],
     hold: Mapping[tuple[str, str], int],
     capacity: int,
-) -> Iterator[Standing]:
+) -> Iterator[QuotaUse]:
     """One pool at one moment. Sums over children are collected at their parent; the roots' parent is the cluster."""
     owned, held, taken = Counter[str | None](), Counter[str | None](), Counter[str | None]()
     for name in order:
@@ -97,11 +97,11 @@ def _stand(
         own = max(quota.nominal if quota else 0, owned[name])
         mine = hold.get((name, pool), 0)
         most = own + quota.borrowing if quota and quota.borrowing is not None else None
-        yield Standing(name, pool, held[name] + mine, taken[name] + mine, most, own if quota else None)
+        yield QuotaUse(name, pool, held[name] + mine, taken[name] + mine, most, own if quota else None)
         kept = max(0, own - quota.lending) if quota and quota.lending is not None else 0
         owned[parents[name]] += own
         held[parents[name]] += held[name] + mine
         taken[parents[name]] += max(taken[name] + mine, kept)
     # Quotas may promise more than there is: then what is kept back cannot all be kept, and only holds count.
     is_promised_twice = owned[None] > capacity
-    yield Standing("", pool, held[None], held[None] if is_promised_twice else taken[None], capacity, capacity)
+    yield QuotaUse("", pool, held[None], held[None] if is_promised_twice else taken[None], capacity, capacity)

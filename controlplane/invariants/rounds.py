@@ -7,7 +7,7 @@ from math import inf
 from controlplane.invariants.state import Round, State, Violation
 from scheduler.model.decision import Decision, Place, Reason, Wait
 from scheduler.model.snapshot import Snapshot
-from scheduler.model.workload import Ask, Phase, Workload
+from scheduler.model.workload import Phase, ResourceRequest, Workload
 
 # What one is told that a reservation keeps out, and those of its shape behind it.
 KEPT_OUT = frozenset({Reason.RESERVED_FOR_LARGER_JOB.value, Reason.BEHIND_HIGHER_PRIORITY.value})
@@ -64,7 +64,7 @@ def _asks_no_more(i: Workload, j: Workload) -> bool:
     return i.gang.min <= j.gang.min and i.gang.count <= j.gang.count and _component_wise(i.ask, j.ask)
 
 
-def _component_wise(i: Ask, j: Ask) -> bool:
+def _component_wise(i: ResourceRequest, j: ResourceRequest) -> bool:
     if (i.share is None) != (j.share is None):
         return False
     if i.share and j.share and (i.share.guarantee > j.share.guarantee or i.share.memory > j.share.memory):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from controlplane.invariants.state import Round, State, Violation
 from scheduler.model.decision import Place
 from scheduler.model.snapshot import Inventory, Node
-from scheduler.model.workload import ACTIVE, ENDED, Ask, Assignment, Kind, Level, Phase, Workload
+from scheduler.model.workload import ACTIVE, ENDED, Assignment, Kind, Level, Phase, ResourceRequest, Workload
 
 _STARTS = frozenset({Phase.RESERVED, Phase.ADMITTED})
 
@@ -124,7 +124,7 @@ def _misplaced(inventory: Inventory, workload: Workload, workers: tuple[Assignme
         yield Violation("S6", workload.id, f"It must stay within one {level.name} but is in {len(domains)}.")
 
 
-def _ask_of(workload: Workload, rank: int) -> Ask:
+def _ask_of(workload: Workload, rank: int) -> ResourceRequest:
     """By its own count: companions have the first ranks, role by role."""
     for role in workload.roles:
         if rank in range(role.count):
@@ -146,7 +146,7 @@ def _started_unfit(state: State, workload: Workload) -> Iterator[Violation]:
             yield Violation("S6", workload.id, f"Rank {worker.rank} starts on {worker.node}: {why}.")
 
 
-def _refused(node: Node, ask: Ask, worker: Assignment) -> str:
+def _refused(node: Node, ask: ResourceRequest, worker: Assignment) -> str:
     """Why the worker may not be there, or nothing."""
     wanted = 1 if ask.share else ask.gpus
     if len(set(worker.gpus)) != wanted or len(worker.gpus) != wanted:

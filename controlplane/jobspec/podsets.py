@@ -4,19 +4,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpushare.gpu import Share
-from scheduler.model.workload import MAIN_ROLE, Ask, Role
+from scheduler.model.workload import MAIN_ROLE, ResourceRequest, Role
 
 
-def ask_values(ask: Ask) -> tuple[Any, ...]:
+def ask_values(ask: ResourceRequest) -> tuple[Any, ...]:
     """[GPUs, share or null, MiB of a GPU, 1/1000 cores, MiB, models]; a share is [guarantee, limit, MiB]."""
     share = ask.share and (ask.share.guarantee, ask.share.limit, ask.share.memory)
     return (ask.gpus, share, ask.gpu_memory, ask.cpu_milli, ask.memory, ask.models)
 
 
-def ask_of(values: Any) -> Ask:
+def ask_of(values: Any) -> ResourceRequest:
     """The ask that `ask_values` wrote."""
     devices, share, gpu_memory, cpu_milli, memory, models = values
-    return Ask(devices, Share(*share) if share else None, gpu_memory, cpu_milli, memory, tuple(models))
+    return ResourceRequest(devices, Share(*share) if share else None, gpu_memory, cpu_milli, memory, tuple(models))
 
 
 def roles_values(roles: Iterable[Role]) -> list[list[Any]]:
@@ -24,7 +24,7 @@ def roles_values(roles: Iterable[Role]) -> list[list[Any]]:
     return [[role.name, role.count, ask_values(role.ask)] for role in roles]
 
 
-def role_ask(values: Iterable[Any], rank: int) -> Ask | None:
+def role_ask(values: Iterable[Any], rank: int) -> ResourceRequest | None:
     """What the companion with this rank asks; None for a worker."""
     for _, count, ask in values:
         if rank < count:

@@ -2,6 +2,11 @@
 
 `read` returns what the value means (numbers with one unit); `filled` returns it as given, with defaults. A fault says
 which field, what is wrong and what to do; reading goes on after one, so that all are named at once.
+
+Why not DRF's serializers: job files are also read where there is no request and no Django (the simulator, presets, the
+replay of traces); one table gives the reader, the REST schema, the help and docs/job-file.md; no value is coerced
+("1" is not 1), an unknown field is a fault with the nearest name, and what was given is kept beside what it means.
+DRF's serializers describe answers only (controlplane/api/serializers).
 """
 
 import re

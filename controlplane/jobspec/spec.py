@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from controlplane.jobspec import jobfile, jobrules, quantities
 from controlplane.jobspec.shapes import Faults, FieldError, Schema, below, shown
 from gpushare.gpu import Share
-from scheduler.model.workload import Ask, Gang, Kind, Level, Role, Topology
+from scheduler.model.workload import Gang, Kind, Level, ResourceRequest, Role, Topology
 
 __all__ = [
     "Checkpoint", "FieldError", "Needed", "Objective", "Spec", "SpecError", "amended", "is_amendable", "parse",
@@ -83,7 +83,7 @@ class Spec:
     priority_class: str
     image: str
     workers: Gang  # a service: count and min are replicas.min, max is replicas.max
-    resources: Ask
+    resources: ResourceRequest
     roles: tuple[Role, ...] = ()  # companions of the workers
     topology: Topology = Topology()
     command: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ class Spec:
         }
 
 
-def _normalised(ask: Ask, shared_memory: int) -> dict[str, Any]:
+def _normalised(ask: ResourceRequest, shared_memory: int) -> dict[str, Any]:
     share = ask.share
     return {
         "gpus": ask.gpus,
@@ -326,9 +326,9 @@ def _workers(kind: Kind, values: Mapping[str, Any]) -> Gang:
     return Gang(count, values["workers"]["min"] or count, values["workers"]["max"] or count)
 
 
-def _ask(asked: Mapping[str, Any]) -> Ask:
+def _ask(asked: Mapping[str, Any]) -> ResourceRequest:
     share = asked["gpu_share"]
-    return Ask(
+    return ResourceRequest(
         gpus=asked["gpus"] or 0,
         share=share and Share(share["guarantee"], share["limit"] or share["guarantee"], share["memory"]),
         gpu_memory=asked["gpu_memory"] or 0,

@@ -12,7 +12,7 @@ from controlplane.loops.lease import Report
 from controlplane.loops.pace import Pace
 from controlplane.loops.wiring import Wiring
 from controlplane.queries.audit import audit
-from controlplane.queries.scheduling import standing
+from controlplane.queries.scheduling import atrest
 from controlplane.services.audit import audits
 from controlplane.services.scheduling.leases import HeldLease
 
@@ -29,17 +29,17 @@ def run_once(wiring: Wiring) -> Report:
     return rounds.run("audit", wiring, _audit)
 
 
-def look(cluster: Cluster, *, last_rounds: int, most_ms: float | None = None) -> tuple[tuple[Violation, ...], bool]:
+def look(cluster: Cluster, *, last_rounds: int, max_ms: float | None = None) -> tuple[tuple[Violation, ...], bool]:
     """Every broken invariant, and whether pods were compared: not if the cluster does not answer.
 
     No transaction is open while the cluster is asked, which reads long lists in pages.
     """
-    before = standing.standing()
+    before = atrest.live_rows()
     try:
         pods = cluster.observe(None).pods
     except ClusterUnreachable:
         pods = None
-    broken = audit.violations(last_rounds=last_rounds, pods=pods, before=before, most_ms=most_ms)
+    broken = audit.violations(last_rounds=last_rounds, pods=pods, before=before, max_ms=max_ms)
     return broken, pods is not None
 
 
@@ -49,7 +49,7 @@ def _audit(wiring: Wiring, lease: HeldLease) -> int:
         return 0
     started = time.monotonic()
     try:
-        broken, _ = look(wiring.cluster, last_rounds=1, most_ms=MOST_DECIDING_MS)
+        broken, _ = look(wiring.cluster, last_rounds=1, max_ms=MOST_DECIDING_MS)
         found: dict[str, list[Violation]] = {name: [] for name in INVARIANTS}
         for violation in broken:
             found[violation.name].append(violation)

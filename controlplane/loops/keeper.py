@@ -13,7 +13,7 @@ from controlplane.queries.tenancy import shares
 from controlplane.services.scheduling import changes
 from scheduler.model.decision import Decision
 from scheduler.model.demand import Demand
-from scheduler.model.partial_cycle import News, news
+from scheduler.model.partial_cycle import DirtySet, dirty_after
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Workload
 from scheduler.placement.forecast import next_count
@@ -43,7 +43,7 @@ class Taken:
     changed: Difference
     is_base: bool  # nothing was taken before: `changed` is everything
     digest: str
-    news: News | None = None  # the claimants to try; None: all (a full cycle)
+    dirty: DirtySet | None = None  # the claimants to try; None: all (a full cycle)
 
 
 class SnapshotKeeper:
@@ -75,7 +75,7 @@ class SnapshotKeeper:
             at = self._snapshot.at if at is None else at
             self._snapshot = self._snapshot.replace(at=at)
             followed, self._followed = self._followed, {}
-            return Taken(self._snapshot, Difference(at, followed), False, digest_text(self._sum), News())
+            return Taken(self._snapshot, Difference(at, followed), False, digest_text(self._sum), DirtySet())
         with transaction.atomic():
             lease.check()
             hints = changes.hints()
@@ -160,7 +160,7 @@ class SnapshotKeeper:
             self._followed.pop(uid, None)
         texts = {**self._followed, **self._exchange(changed)}
         self._followed = {}
-        new = None if frame is not None else news(self._snapshot.workloads, changed, gone)
+        new = None if frame is not None else dirty_after(self._snapshot.workloads, changed, gone)
         self._snapshot = self._snapshot.replace(at=at, changed=changed, gone=gone)
         if frame is not None:
             self._sum += row_hash(frame.text) - row_hash(self._frame)

@@ -20,7 +20,7 @@ from controlplane.models import Matter
 from controlplane.outgoing import configured, mail, provider, signature
 from controlplane.outgoing.courier import Courier
 from controlplane.outgoing.https import Outcome, Sender
-from controlplane.outgoing.provider import Standing
+from controlplane.outgoing.provider import Account
 from controlplane.queries.audit import eventlog, naming
 from controlplane.queries.audit.eventlog import Place
 from controlplane.queries.notifications import event_types, subscriptions
@@ -38,7 +38,7 @@ from controlplane.services.scheduling.leases import HeldLease
 STANDING_SECONDS, REST = 15.0, 20  # how something stands is looked at so often, and for a twentieth of the time
 PRUNE_SECONDS = 3600.0
 ASK_SECONDS, ASKED_AT_ONCE = 60.0, 20  # people that the identity provider is asked about
-NOTHING_TO_ASK_WITH = provider.Answer(Standing.NO_ANSWER)
+NOTHING_TO_ASK_WITH = provider.Answer(Account.NO_ANSWER)
 
 log = structlog.get_logger(__name__)
 
@@ -188,9 +188,9 @@ def _ask_provider(wiring: Wiring, lease: HeldLease) -> None:
         for one in people.due(ASKED_AT_ONCE):
             answer = provider.ask(one.token) if one.token else NOTHING_TO_ASK_WITH
             lease.check()
-            if answer.standing == Standing.KNOWN:
+            if answer.account == Account.KNOWN:
                 people.known(one=one, token=answer.token)
-            elif answer.standing == Standing.DROPPED:
+            elif answer.account == Account.DROPPED:
                 people.dropped(one=one)
                 log.warning("the identity provider dropped an account", user=one.user, error=answer.error)
             elif not people.not_heard_of(one=one) and one.token:

@@ -8,7 +8,7 @@ from controlplane.loops.wiring import Wiring
 from controlplane.services.scheduling import clusters, observations, policy, timeouts
 from controlplane.services.scheduling.leases import HeldLease
 
-SWEEP_SECONDS = 30.0  # cluster clock; what time alone brings about is seen this late at most
+TIMEOUTS_SECONDS = 30.0  # cluster clock; what time alone brings about is seen this late at most
 TICK_SECONDS = 5.0  # cluster clock; how far the stored clock may lag while nothing happens
 
 
@@ -22,18 +22,18 @@ def _observe(wiring: Wiring, lease: HeldLease) -> int:
     seen = clusters.seen()
     now = wiring.cluster.now()
     observation = wiring.cluster.observe(seen.cursor if seen.cursor and not _is_full_due(wiring, now) else None)
-    is_sweep = now - kept.get("sweep_at", 0.0) >= SWEEP_SECONDS
-    gang_timeout = policy.current()[0].scheduling.gang_timeout_seconds if is_sweep else 0.0
+    is_due = now - kept.get("timeouts_at", 0.0) >= TIMEOUTS_SECONDS
+    gang_timeout = policy.current()[0].scheduling.gang_timeout_seconds if is_due else 0.0
     is_quiet = not (observation.pods or observation.nodes or observation.gone_nodes or observation.is_full)
     if is_quiet and not (
-        is_sweep and timeouts.is_due(at=max(observation.at, seen.now), gang_timeout_seconds=gang_timeout)
+        is_due and timeouts.is_due(at=max(observation.at, seen.now), gang_timeout_seconds=gang_timeout)
     ):
         if observation.at - seen.now >= TICK_SECONDS or seen.is_first:
             observations.tick(observation, lease=lease)
     else:
-        observations.apply(observation, lease=lease, sweep=is_sweep, gang_timeout_seconds=gang_timeout)
-    if is_sweep:
-        kept["sweep_at"] = now
+        observations.apply(observation, lease=lease, with_timeouts=is_due, gang_timeout_seconds=gang_timeout)
+    if is_due:
+        kept["timeouts_at"] = now
     if observation.is_full:
         kept["full_at"] = now
     return len(observation.pods)

@@ -14,7 +14,7 @@ from controlplane.services.scheduling import cycles, decisions, policy
 from controlplane.services.scheduling.cycles import CycleInput
 from controlplane.services.scheduling.leases import HeldLease
 from scheduler.model.decision import Decision, Evict, Place, Shrink, Wait
-from scheduler.model.partial_cycle import News, Scope, Starts
+from scheduler.model.partial_cycle import DirtySet, PartialCycle, Starts
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Assignment
@@ -37,13 +37,13 @@ class Journal:
         self._since_base = 0
         self._needs_base = True
         self._owed: tuple[int, Difference] | None = None  # the round that is to become a base, and its whole input
-        self.news: News | None = News()  # who is to be tried, since a round decided last; None: everybody
+        self.dirty: DirtySet | None = DirtySet()  # to be tried, since a round decided last; None: all
 
     def add(self, taken: Taken) -> None:
         """Note a difference; rounds that decide nothing are not stored, so theirs belongs to the next that is."""
         if taken.is_base:
             self._needs_base = True
-        self.news = None if self.news is None or taken.news is None else self.news | taken.news
+        self.dirty = None if self.dirty is None or taken.dirty is None else self.dirty | taken.dirty
         for uid in taken.changed.gone:
             self._changed.pop(uid, None)
             self._gone[uid] = None
@@ -78,7 +78,7 @@ class Journal:
         return self._since_base >= 2 * self._base_every
 
     def settle(self) -> None:
-        """Make the round that was remembered a base. To pack a large cluster takes longer than a round of news."""
+        """Make the round that was remembered a base. To pack a large cluster takes longer than a partial cycle."""
         if self._owed is not None:
             number, whole = self._owed
             cycles.become_base(number, whole.pack())
@@ -86,39 +86,39 @@ class Journal:
 
 
 @dataclass
-class Sweep:
-    """When everybody is to be tried again, and until then: what the last whole round left behind.
+class FullCycleTimer:
+    """When a full cycle is due, and until then: what the last one left behind.
 
     Time passes for those that wait, too: others may be asked to leave after a while, back-offs end. So the first round
-    in each period (`every` seconds of the cluster's clock) tries everybody; after it only those with news are tried,
+    in each period (`every` seconds of the cluster's clock) is a full cycle; after it only the dirty set is tried,
     unless something became free.
 
-    `news_first`: what came up meanwhile does not wait for the round of everybody; it has a round before, and only one.
+    `news_first`: new arrivals get a partial cycle before the full one that is due, and only one.
     """
 
     every: float
     news_first: bool = False
-    is_owed: bool = False  # a round of everybody is due, and let the news go first
+    is_owed: bool = False  # a full cycle is due, and let new arrivals go first
     whole_at: float | None = None  # the cluster's clock; None: the next one
     starts: Starts = ()
     policy: int | None = None
 
-    def scope(self, news: News | None, at: float, settings: Settings, version: int | None) -> Scope | None:
-        """Whom the round tries: those with news, or None for everybody."""
-        if self.whole_at is None or news is None or version != self.policy or settings.policy != WEFT:
+    def scope(self, dirty: DirtySet | None, at: float, settings: Settings, version: int | None) -> PartialCycle | None:
+        """What the round tries: the dirty set, or None in a full cycle."""
+        if self.whole_at is None or dirty is None or version != self.policy or settings.policy != WEFT:
             return None
-        found = news.scope(self.starts)
+        found = dirty.scope(self.starts)
         if at // self.every == self.whole_at // self.every:
             return found
         self.is_owed = self.news_first and not self.is_owed and not found.is_empty
         return found if self.is_owed else None
 
     def tried_all(self, at: float, starts: Starts, version: int | None) -> None:
-        """A whole round was decided."""
+        """A full cycle was decided."""
         self.whole_at, self.starts, self.policy, self.is_owed = at, starts, version, False
 
     def unsettled(self) -> None:
-        """Something leaves, was left over or was not applied: the next round tries everybody."""
+        """Something leaves, was left over or was not applied: the next round is a full cycle."""
         self.whole_at = None
 
 
@@ -131,28 +131,30 @@ def _schedule(wiring: Wiring, lease: HeldLease) -> int:
     # Taken out and put back: a round that breaks off anywhere leaves nothing half followed behind.
     keeper: SnapshotKeeper = wiring.kept.pop("keeper", None) or SnapshotKeeper()
     journal: Journal = wiring.kept.pop("journal", None) or Journal()
-    sweep: Sweep = wiring.kept.pop("sweep", None) or Sweep(wiring.sweep_seconds, wiring.news_first)
-    applied = _round(wiring, lease, keeper, journal, sweep)
-    wiring.kept.update(keeper=keeper, journal=journal, sweep=sweep)
+    timer: FullCycleTimer = wiring.kept.pop("timer", None) or FullCycleTimer(
+        wiring.full_cycle_seconds, wiring.news_first
+    )
+    applied = _round(wiring, lease, keeper, journal, timer)
+    wiring.kept.update(keeper=keeper, journal=journal, timer=timer)
     return applied
 
 
-def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Journal, sweep: Sweep) -> int:
+def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Journal, timer: FullCycleTimer) -> int:
     started = time.monotonic()
     settings, version = policy.current()
     taken = keeper.take(lease, wiring.cluster.now())
     journal.add(taken)
-    scope = sweep.scope(journal.news, taken.snapshot.at, settings.scheduling, version)
+    scope = timer.scope(journal.dirty, taken.snapshot.at, settings.scheduling, version)
     if scope is not None and scope.is_empty:
         journal.settle()
         return 0
-    if sweep.is_owed:
+    if timer.is_owed:
         wake.bells["schedule"].set()
     snapshot = replace(taken.snapshot, scope=scope)
     decided, starts = decide_round(snapshot, settings.scheduling, keeper.memo)
-    journal.news = News()
+    journal.dirty = DirtySet()
     if scope is None:
-        sweep.tried_all(snapshot.at, starts, version)
+        timer.tried_all(snapshot.at, starts, version)
     if not decided:
         journal.settle()
         return 0
@@ -175,7 +177,7 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
         journal.settle()
     is_full = sum(not isinstance(decision, Wait) for decision in decided) >= settings.scheduling.most_changes
     if is_full or committed.stale or any(isinstance(decision, Evict | Shrink) for decision in decided):
-        sweep.unsettled()
+        timer.unsettled()
     if is_full:
         wake.bells["schedule"].set()  # there may be more: come again at once instead of after a period
     return len(committed.applied)

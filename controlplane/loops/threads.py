@@ -18,13 +18,13 @@ from controlplane.loops import (
     account,
     actuate,
     audit,
-    following,
     foresee,
     notify,
     observe,
     prune,
     scale,
     schedule,
+    simulated_clock,
     tell,
     wiring,
 )
@@ -57,7 +57,7 @@ log = structlog.get_logger(__name__)
 
 
 def _observe(wired: Wiring) -> Report:
-    following.follow(wired)
+    simulated_clock.follow(wired)
     return observe.run_once(wired)
 
 

@@ -15,7 +15,7 @@ from controlplane.cluster.port import Cluster, Metrics
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.cluster.store import ClusterStore
 from controlplane.cluster.unmeasured import Unmeasured
-from controlplane.runtime.wake import ASIDE
+from controlplane.runtime.wake import WITHOUT_CLUSTER
 from controlplane.services.workloads.presets import loaded
 from controlplane.simulator.worlds.presets import START, Pace, Preset
 from controlplane.simulator.worlds.profiles import PROFILES
@@ -31,7 +31,7 @@ class Wiring:
     metrics: Metrics
     holder: str  # this process in the Lease table
     kept: dict[str, Any] = field(default_factory=dict)  # leases and snapshot keepers, by loop
-    sweep_seconds: float = 5.0  # of the cluster's clock: the period of full cycles
+    full_cycle_seconds: float = 5.0  # of the cluster's clock: the period of full cycles
     news_first: bool = True  # new arrivals get a partial cycle before the next full one
     full_seconds: float = 60.0  # how often everything is observed, by the cluster's clock too
 
@@ -52,11 +52,11 @@ def get() -> Wiring:
 
 def of(loop: str) -> Wiring:
     """The wiring of this thread for a loop: get(), but one that asks no cluster has none, and needs no rights to it."""
-    if loop not in ASIDE:
+    if loop not in WITHOUT_CLUSTER:
         return get()
-    found: Wiring | None = getattr(_of_thread, "aside", None)
+    found: Wiring | None = getattr(_of_thread, "without_cluster", None)
     if found is None:
-        found = _of_thread.aside = simulated(in_memory=True)
+        found = _of_thread.without_cluster = simulated(in_memory=True)
     return found
 
 
@@ -81,7 +81,7 @@ def simulated(preset: Preset | None = None, *, in_memory: bool = False) -> Wirin
         cluster,
         measured(cluster, cluster),
         holder(),
-        sweep_seconds=pace.net,
+        full_cycle_seconds=pace.net,
         full_seconds=FULL_SLOTS * pace.slot,
         news_first=preset is None,  # only the clock of the embedded driver waits for its rounds
     )

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 MOST_BYTES = 5_000_000
 
 
-def read(path: Path) -> Any:
+def read_document(path: Path) -> Any:
     """The document of a JSON or YAML file. Raises CommandError that names the file, the place and the fix."""
     try:
         raw = path.read_bytes()

@@ -27,7 +27,7 @@ class Site:
     egress: tuple[str, ...] = ()  # private networks that pods may reach, such as a file server's
     no_egress: tuple[str, ...] = ()  # public ones that they may not, such as a managed API server's address
     fence_gpus: bool = False  # see teams._quota
-    most_pods: int = 20_000  # of one team, waiting ones too
+    max_pods: int = 20_000  # of one team, waiting ones too
 
     def user(self, account: str) -> str:
         """The name by which the API server knows one of our accounts."""

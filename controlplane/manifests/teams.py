@@ -31,7 +31,7 @@ def _quota(site: Site, namespace: str, space: TeamSpace) -> Json:
     what the pods of waiting workloads ask for has no bound.
     """
     hard: dict[str, object] = {
-        "count/pods": str(site.most_pods),
+        "count/pods": str(site.max_pods),
         "services.loadbalancers": "0",
         "services.nodeports": "0",
     }

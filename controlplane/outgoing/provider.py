@@ -16,7 +16,7 @@ MOST_BYTES = 64 * 1024
 OVER = frozenset({"invalid_grant", "access_denied", "account_disabled"})
 
 
-class Standing(StrEnum):
+class Account(StrEnum):
     """What the provider says of a person."""
 
     KNOWN = "known"
@@ -26,9 +26,9 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The standing; `token` is the refresh token to ask with next time, empty where it is the same."""
+    """What is said of the account; `token` is the refresh token to ask with next time, empty where it is the same."""
 
-    standing: Standing
+    account: Account
     token: str = ""
     error: str = ""
 
@@ -41,12 +41,12 @@ def ask(token: str) -> Answer:
         known = _document("GET", f"{settings.OIDC_ISSUER}/.well-known/openid-configuration")[1]
         status, body = _document("POST", str(known["token_endpoint"]), _form(token, known))
     except (requests.RequestException, ValueError, KeyError) as error:
-        return Answer(Standing.NO_ANSWER, error=type(error).__name__)
+        return Answer(Account.NO_ANSWER, error=type(error).__name__)
     if status == 200 and body.get("access_token"):
-        return Answer(Standing.KNOWN, str(body.get("refresh_token") or ""))
+        return Answer(Account.KNOWN, str(body.get("refresh_token") or ""))
     said = str(body.get("error", status))[:40]
     is_over = status in (400, 401, 403) and said in OVER
-    return Answer(Standing.DROPPED if is_over else Standing.NO_ANSWER, error=said)
+    return Answer(Account.DROPPED if is_over else Account.NO_ANSWER, error=said)
 
 
 def _form(token: str, known: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ def connect(reader: Reader) -> None:
     _reader = reader
 
 
-def read(workload: str, attempt: int, rank: int | None, tail: int, since: float | None) -> tuple[LogLine, ...]:
+def read_lines(workload: str, attempt: int, rank: int | None, tail: int, since: float | None) -> tuple[LogLine, ...]:
     """The last `tail` lines of one worker, or of all by time. Raises ClusterUnreachable."""
     if _reader is None:
         raise ClusterUnreachable("This process has no connection to a cluster.")

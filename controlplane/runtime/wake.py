@@ -55,7 +55,7 @@ bell = Bell()
 # runs stays, so the loop runs once more: a hint is never older than what the next round reads.
 bells: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 # Loops that ask no cluster. In the embedded mode they have a thread of their own as well: they decide nothing.
-ASIDE = frozenset({"notify", "prune"})
+WITHOUT_CLUSTER = frozenset({"notify", "prune"})
 # Set when this process is asked to stop: an endless stream ends then.
 stopping = threading.Event()
 _silent_until = 0.0  # monotonic seconds of this process
@@ -63,7 +63,7 @@ _silent_until = 0.0  # monotonic seconds of this process
 
 def wake(loop: str) -> None:
     """Wake the loop (`schedule`, `actuate`, ...) once the current transaction is committed."""
-    is_driven = settings.EMBEDDED and loop not in ASIDE
+    is_driven = settings.EMBEDDED and loop not in WITHOUT_CLUSTER
     transaction.on_commit(bell.ring if is_driven else lambda: broadcast(loop), robust=True)
 
 

@@ -7,7 +7,7 @@ from prometheus_client import Counter, Histogram, start_http_server
 from controlplane.loops.threads import LOOPS, Loops
 from controlplane.runtime import liveness, wake
 
-# Rounds of this process; what is in the database is told by the web's /metrics (queries/metrics.py).
+# Rounds of this process; what is in the database is told by the web's /metrics (controlplane/api/metrics.py).
 ROUNDS = Counter("weft_loop_rounds", "Rounds of this process by what came of them", ["loop", "result"])
 SECONDS = Histogram(
     "weft_loop_round_seconds",

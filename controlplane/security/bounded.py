@@ -132,7 +132,7 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
         """Begin with the request, unless it is known already that it is too large."""
         if self._refused or self._parts > bounds.MOST_HEAD:
             return
-        self._most = bounds.most_body(self.url)
+        self._most = bounds.max_body(self.url)
         if next((int(value) for name, value in self.headers if name == b"content-length"), 0) > self._most:
             self._refuse_body()
             return

@@ -26,7 +26,7 @@ class Patience:
     end: float = 2.0  # in which a client that was refused may read the answer
 
 
-def most_body(path: bytes) -> int:
+def max_body(path: bytes) -> int:
     """The most bytes of a body that is sent to this address, as the request line has it: escaped, or with a host."""
     plain = unquote_to_bytes(path)
     if not plain.startswith(b"/"):

@@ -43,7 +43,7 @@ def index(request: HttpRequest) -> HttpResponse:
     if errors:
         return _page(request, values, errors, 400)
     try:
-        lab.read(asked)
+        lab.read_question(asked)
         row = services.start(asked=asked, author=request.user.get_username())
     except lab.CannotBeAnsweredError as wrong:
         return _page(request, values, wrong.errors, 400)

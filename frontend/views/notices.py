@@ -63,7 +63,7 @@ def bell(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_POST
-def read(request: HttpRequest) -> HttpResponse:
+def mark_read(request: HttpRequest) -> HttpResponse:
     """Mark one notice as read, or all of them."""
     one = request.POST.get("notice", "")
     pks = [number(one, 0, most=2**31)] if one else None

@@ -239,7 +239,7 @@ def _history(request: HttpRequest) -> dict[str, Any]:
     has_any = bool(moments) or dashboard.has_history(now, RANGES[chosen])
     context: dict[str, Any] = {"range": chosen, "ranges": list(RANGES), "view": view, "moments": has_any}
     if is_table:
-        names, others = charts.most_held(moments)
+        names, others = charts.largest_held(moments)
         table = [
             {
                 "at": m.at,

@@ -49,7 +49,7 @@ COLUMNS = (
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Workloads, newest first unless the address says otherwise, narrowed down by it."""
-    filters = worklist.read({name: request.GET.get(name, "") for name in savedviews.PARAMETERS})
+    filters = worklist.read_filters({name: request.GET.get(name, "") for name in savedviews.PARAMETERS})
     found = worklist.page(request.user, filters, request.GET.get("cursor", ""), PAGE)
     rows = tabs.with_seats(found.rows)
     may = _allowed(request, rows)

@@ -1,7 +1,7 @@
 """Allocate: give a claimant places on free capacity, at once or after what leaves anyway has left."""
 
 from scheduler.fit.claim import claim
-from scheduler.model.snapshot import LATER, NOW
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE
 from scheduler.model.workload import Workload
 from scheduler.state.session import Session
 
@@ -9,6 +9,6 @@ from scheduler.state.session import Session
 def allocate(session: Session, workload: Workload) -> bool:
     """Place the claimant without making anybody leave, and beside what reservations keep; whether it could."""
     plan = session.plan
-    if claim(session, workload, NOW, is_beside=True):
+    if claim(session, workload, IDLE, is_beside=True):
         return True
-    return bool(plan.leaving) and claim(session, workload, LATER, is_beside=True)
+    return bool(plan.leaving) and claim(session, workload, FUTURE_IDLE, is_beside=True)

@@ -8,13 +8,13 @@ or priority, and so stood behind it in line: it gives back a turn that it had ea
 import numpy as np
 
 from scheduler.backfill.reservation import length_text
-from scheduler.cycle.precedence import classes, standing_of
+from scheduler.cycle.precedence import classes, order_keys
 from scheduler.model.decision import EvictReason
 from scheduler.model.mention import mention
 from scheduler.model.workload import Workload
 from scheduler.preemption.elastic import may_shrink_for
 from scheduler.preemption.evictable import recent_preemptors
-from scheduler.preemption.victims import Terms, make_room, search
+from scheduler.preemption.victims import Conditions, make_room, search
 from scheduler.state.ledger import QUEUED, RUNS, STARTED, TEAM
 from scheduler.state.session import Session
 
@@ -48,12 +48,12 @@ def catch_up(session: Session, claimant: Workload) -> bool:
     def may_take(victim: Workload) -> bool:
         if recent_preemptors(victim, at, settings):
             return False  # it may leave so often within a day; that is for teams that take back what they own
-        mine, its = classes(standing_of([claimant, victim]), at, settings).tolist()
+        mine, its = classes(order_keys([claimant, victim]), at, settings).tolist()
         return bool(mine <= its)
 
     def message(_victim: Workload) -> str:
         waited = length_text(at - claimant.queued_at)
         return f"Makes room for {mention(claimant.id)}, which was queued before it and waits for {waited}."
 
-    terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant))
-    return make_room(search(session, claimant, numbers, terms))
+    conditions = Conditions(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant))
+    return make_room(search(session, claimant, numbers, conditions))

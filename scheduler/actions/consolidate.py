@@ -7,10 +7,10 @@ from scheduler.fit.capacity import allowed_nodes, per_node
 from scheduler.fit.claim import quota_room
 from scheduler.model.decision import Evict, EvictReason
 from scheduler.model.mention import mention
-from scheduler.model.snapshot import COMPUTE, LATER, Ints
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, Ints
 from scheduler.model.workload import Workload, least
 from scheduler.preemption.moving import keep
-from scheduler.preemption.victims import Terms, make_room, search
+from scheduler.preemption.victims import Conditions, make_room, search
 from scheduler.state.free import is_idle
 from scheduler.state.session import Session
 
@@ -43,7 +43,7 @@ def consolidate(session: Session, claimant: Workload) -> bool:
     def may_all(victims: list[Workload]) -> bool:
         return len(victims) <= most and sum(victim.held_milli for victim in victims) <= need
 
-    terms = Terms(
+    conditions = Conditions(
         EvictReason.CONSOLIDATED,
         False,
         lambda victim: True,
@@ -52,7 +52,7 @@ def consolidate(session: Session, claimant: Workload) -> bool:
         settle=settle,
         is_for_quota=False,
     )
-    task = search(session, claimant, small, terms, tries)
+    task = search(session, claimant, small, conditions, tries)
     has_room = bool(small.size) and make_room(task)
     evictable.moves_tried += task.tried
     return has_room
@@ -61,9 +61,9 @@ def consolidate(session: Session, claimant: Workload) -> bool:
 def _is_enough(session: Session, claimant: Workload, need: int) -> bool:
     """Whether one flavor has as much free, in pieces, as the claimant needs, and its quota is enough there."""
     plan = session.plan
-    free, inventory, ask = plan.free[LATER], plan.inventory, claimant.ask
+    free, inventory, ask = plan.free[FUTURE_IDLE], plan.inventory, claimant.ask
     for flavor in session.flavors.of(claimant):
-        if quota_room(session, claimant, flavor, LATER) < least(claimant):
+        if quota_room(session, claimant, flavor, FUTURE_IDLE) < least(claimant):
             continue
         allowed = allowed_nodes(inventory, ask, flavor)
         milli = np.maximum(free.gpu[COMPUTE], 0) if ask.share else np.where(is_idle(free.gpu), WHOLE, 0)
@@ -88,7 +88,7 @@ def _few_enough(session: Session, claimant: Workload, most: int) -> Ints:
     for flavor in session.flavors.of(claimant):
         allowed = allowed_nodes(inventory, ask, flavor)
         leave = evictable.prices(plan, claimant, small, free, allowed, ones)
-        lacking = max(1, least(claimant) - int(per_node(inventory, ask, plan.free[LATER], allowed).sum()))
+        lacking = max(1, least(claimant) - int(per_node(inventory, ask, plan.free[FUTURE_IDLE], allowed).sum()))
         if np.sort(leave[leave > 0])[:lacking].sum() <= most:
             fits |= leave <= most
     return evictable.on_nodes(small, fits)

@@ -4,9 +4,9 @@ import numpy as np
 
 from scheduler.model.decision import EvictReason
 from scheduler.model.mention import mention
-from scheduler.model.snapshot import LATER, Ints
+from scheduler.model.snapshot import FUTURE_IDLE, Ints
 from scheduler.model.workload import Workload, least
-from scheduler.preemption.victims import Terms, make_room, search
+from scheduler.preemption.victims import Conditions, make_room, search
 from scheduler.quota.tree import gpus_counted, gpus_text
 from scheduler.state.session import Session
 
@@ -23,7 +23,7 @@ def fair_reclaim(session: Session, claimant: Workload, may_evict: bool = True) -
     usage, team, need = plan.usage, claimant.team, claimant.need_milli(claimant.missing)
     known = session.entitlement.shares
     pools = [f.pool for f in session.flavors.of(claimant) if f is not None]
-    pools = [pool for pool in pools if usage.total[LATER][team, pool] < known.get((team, pool), 0)]
+    pools = [pool for pool in pools if usage.total[FUTURE_IDLE][team, pool] < known.get((team, pool), 0)]
     chosen = [np.zeros(0, dtype=np.int64)]
     if may_evict:
         chosen += [_of_pool(session, claimant, pool) for pool in pools]
@@ -42,14 +42,14 @@ def fair_reclaim(session: Session, claimant: Workload, may_evict: bool = True) -
 
     def message(victim: Workload) -> str:
         pool = next(iter(usage.by_pool(victim)), pools[0])
-        held, share = usage.total[LATER][victim.team, pool], known.get((victim.team, pool), 0)
+        held, share = usage.total[FUTURE_IDLE][victim.team, pool], known.get((victim.team, pool), 0)
         return (
             f"Gives {gpus_counted(victim.held_milli)} to team {team} for {mention(claimant.id)}: "
             f"team {victim.team} holds {gpus_text(held)} in {pool} and is entitled to {gpus_text(share)}."
         )
 
-    terms = Terms(EvictReason.FAIR_SHARE, False, may_take, message, may_shrink, may_evict)
-    return make_room(search(session, claimant, numbers, terms))
+    conditions = Conditions(EvictReason.FAIR_SHARE, False, may_take, message, may_shrink, may_evict)
+    return make_room(search(session, claimant, numbers, conditions))
 
 
 def _of_pool(session: Session, claimant: Workload, pool: str) -> Ints:
@@ -57,7 +57,7 @@ def _of_pool(session: Session, claimant: Workload, pool: str) -> Ints:
     plan, settings, evictable = session.plan, session.settings, session.evictable
     usage = plan.usage
     most = session.entitlement.spares(claimant.team, pool, claimant.need_milli(claimant.missing))
-    if int(most.sum()) + usage.available(claimant.team, pool, LATER) < claimant.need_milli(least(claimant)):
+    if int(most.sum()) + usage.available(claimant.team, pool, FUTURE_IDLE) < claimant.need_milli(least(claimant)):
         return np.zeros(0, dtype=np.int64)
     may_give = np.zeros(len(evictable.team_number) + 1, dtype=np.int64)  # the last: of teams that run nothing
     may_give[[evictable.team_number.get(other, -1) for other in session.entitlement.above(pool).names]] = most

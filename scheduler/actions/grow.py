@@ -7,7 +7,7 @@ from scheduler.fit.claim import quota_room
 from scheduler.fit.gang import Goal, find_places
 from scheduler.fit.locality import domain_of_node
 from scheduler.model.decision import Reason
-from scheduler.model.snapshot import NOW, Bools, Flavor
+from scheduler.model.snapshot import IDLE, Bools, Flavor
 from scheduler.model.workload import Assignment, Kind, Level, Phase, Workload
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
@@ -52,10 +52,10 @@ def _grow_one(session: Session, gang: Workload) -> bool:
     flavor, near = _flavor(plan, gang), _near(plan, gang)
     if near is None or (flavor is None and gang.ask.milli):
         return False
-    room = quota_room(session, gang, flavor, NOW)
+    room = quota_room(session, gang, flavor, IDLE)
     if room < 1:
         return False
-    places = find_places(plan.inventory, gang, Goal(1, min(gang.missing, room)), plan.free[NOW], flavor, near)
+    places = find_places(plan.inventory, gang, Goal(1, min(gang.missing, room)), plan.free[IDLE], flavor, near)
     if places is None:
         return False
     plan.place(gang, places)

@@ -4,7 +4,7 @@ from scheduler.model.decision import EvictReason
 from scheduler.model.mention import mention
 from scheduler.model.workload import Workload
 from scheduler.preemption.elastic import may_shrink_for
-from scheduler.preemption.victims import Terms, make_room, search
+from scheduler.preemption.victims import Conditions, make_room, search
 from scheduler.state.session import Session
 
 
@@ -26,5 +26,5 @@ def preempt(session: Session, claimant: Workload, may_evict: bool = True) -> boo
         return f"Makes room for {mention(claimant.id)} (priority {claimant.priority}, this one has {victim.priority})."
 
     lower = numbers[evictable.priority[numbers] < claimant.priority]
-    terms = Terms(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant), may_evict)
-    return make_room(search(session, claimant, lower, terms))
+    conditions = Conditions(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant), may_evict)
+    return make_room(search(session, claimant, lower, conditions))

@@ -5,7 +5,7 @@ import numpy as np
 from scheduler.model.decision import EvictReason
 from scheduler.model.mention import mention
 from scheduler.model.workload import Workload, least
-from scheduler.preemption.victims import Terms, make_room, search
+from scheduler.preemption.victims import Conditions, make_room, search
 from scheduler.quota.tree import gpus_counted
 from scheduler.state.session import Session
 
@@ -39,5 +39,5 @@ def reclaim(session: Session, claimant: Workload, may_evict: bool = True) -> boo
         worker, held = gang.ask.milli, usage.by_pool(gang)
         return worker > 0 and all(p in pools and usage.spare(team, gang.team, p, need) >= worker for p in held)
 
-    terms = Terms(EvictReason.RECLAIMED, True, may_take, message, may_shrink, may_evict)
-    return make_room(search(session, claimant, np.concatenate(chosen), terms))
+    conditions = Conditions(EvictReason.RECLAIMED, True, may_take, message, may_shrink, may_evict)
+    return make_room(search(session, claimant, np.concatenate(chosen), conditions))

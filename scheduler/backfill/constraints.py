@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.backfill.reservation import Reservation
 from scheduler.fit.capacity import Flavors
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, Flavor, Inventory
+from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Inventory
 from scheduler.model.workload import Workload, least
 from scheduler.state.free import Free, free_of
 from scheduler.state.plan import Plan
@@ -66,7 +66,7 @@ class BackfillConstraints:
 
     def _owns(self, workload: Workload, pool: str) -> bool:
         """Whether what its team owns covers the claimant's least beside all that the team holds."""
-        return workload.need_milli(least(workload)) <= self._plan.usage.within_nominal(workload.team, pool, LATER)
+        return workload.need_milli(least(workload)) <= self._plan.usage.within_nominal(workload.team, pool, FUTURE_IDLE)
 
     def binding(self, workload: Workload) -> Iterator[Reservation]:
         """The reservations that this claimant must not delay."""
@@ -93,7 +93,7 @@ class BackfillConstraints:
         """How many workers its team's quota in a pool still allows without delaying a reservation."""
         room = workload.missing
         for kept in self.binding(workload) if workload.uses_gpus else ():
-            room = min(room, workload.workers_within(kept.usage.available(workload.team, pool, LATER)))
+            room = min(room, workload.workers_within(kept.usage.available(workload.team, pool, FUTURE_IDLE)))
         return room
 
     def keeping_out(self, workload: Workload, options: list[Flavor | None]) -> Reservation | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, Ints, whens
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Ints, states_counted
 from scheduler.model.workload import Kind, Workload, least
 from scheduler.state.free import Free, free_of
 from scheduler.state.ledger import SEQ, Floats
@@ -41,7 +41,7 @@ class Ends:
         for end, workload in self._changed:
             for worker in workload.placement:
                 node = inventory.index.get(worker.node)
-                if node is not None and LATER in whens(workload, worker):
+                if node is not None and FUTURE_IDLE in states_counted(workload, worker):
                     ask = workload.ask_of(worker.rank)
                     milli, memory = ask.on_device
                     hosts.append((end, node, ask.cpu_milli, ask.memory))
@@ -68,8 +68,8 @@ class Ends:
     def free_at(self, time: float) -> Free:
         """What would be free then for one more claimant, if nothing else started."""
         plan, inventory = self.plan, self.plan.inventory
-        gpu = inventory.gpu_capacity - plan.columns.gpu[LATER]
-        node = inventory.node_capacity - plan.columns.node[LATER]
+        gpu = inventory.gpu_capacity - plan.columns.gpu[FUTURE_IDLE]
+        node = inventory.node_capacity - plan.columns.node[FUTURE_IDLE]
         rows, hosts = self._devices[self._devices[:, 0] <= time], self._hosts[self._hosts[:, 0] <= time]
         for kind, column in ((COMPUTE, 2), (MEMORY, 3)):
             gpu[kind] += _sums(rows, column, gpu.shape[1])
@@ -87,8 +87,10 @@ class Ends:
 
         def is_covered() -> bool:
             is_firm = not workload.preemptible
-            room = usage.available(team, pool, LATER)
-            return need <= (min(room, usage.within_nominal(team, pool, LATER, firm_only=True)) if is_firm else room)
+            room = usage.available(team, pool, FUTURE_IDLE)
+            return need <= (
+                min(room, usage.within_nominal(team, pool, FUTURE_IDLE, firm_only=True)) if is_firm else room
+            )
 
         rest = self._in_order()
         held = next(rest, None)

@@ -11,7 +11,7 @@ from math import ceil
 import numpy as np
 
 from scheduler.model.partial_cycle import Start
-from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, Columns, Inventory, Snapshot, whens
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Columns, Inventory, Snapshot, states_counted
 from scheduler.model.workload import Phase, Workload
 from scheduler.predict.run_times import RunTimes, expected_end
 from scheduler.quota.tree import Usage
@@ -38,7 +38,7 @@ class Reservation:
         self._known = {*plan.ledger.holding, *(w.id for w in changed if w.placement)}
         self._free: Free | None = None
         self._missing: int | None = None
-        self._columns: Columns = plan.columns.copy()  # LATER only is kept up to date
+        self._columns: Columns = plan.columns.copy()  # FUTURE_IDLE only is kept up to date
         self.usage: Usage = plan.usage.copy()
         self.usage.count_all(ended, -1)
         self._take_away(plan, ended)
@@ -53,7 +53,7 @@ class Reservation:
         return high <= self.soonest and most <= self.latest
 
     def left(self, workload: Workload) -> tuple[float, float]:
-        """`forecast.left` of it, remembered for what waits."""
+        """`RunTimes.left` of it, remembered for what waits."""
         return self.times.left(workload, self._snapshot.at)
 
     def binds(self, workload: Workload) -> bool:
@@ -90,8 +90,8 @@ class Reservation:
         return self._missing
 
     def _free_now(self, inventory: Inventory) -> Free:
-        gpu = inventory.gpu_capacity - self._columns.gpu[LATER]
-        return free_of(inventory, gpu, inventory.node_capacity - self._columns.node[LATER])
+        gpu = inventory.gpu_capacity - self._columns.gpu[FUTURE_IDLE]
+        return free_of(inventory, gpu, inventory.node_capacity - self._columns.node[FUTURE_IDLE])
 
     def _add(self, workload: Workload, sign: int = 1) -> None:
         self._free, self._missing = None, None
@@ -100,8 +100,8 @@ class Reservation:
 
     def _add_columns(self, workload: Workload, sign: int) -> None:
         for worker in workload.placement:
-            if LATER in whens(workload, worker):
-                self._columns.add_worker(self._snapshot.inventory, workload, worker, LATER, sign)
+            if FUTURE_IDLE in states_counted(workload, worker):
+                self._columns.add_worker(self._snapshot.inventory, workload, worker, FUTURE_IDLE, sign)
 
     def _take_away(self, plan: Plan, ended: list[Workload]) -> None:
         """Those that will have ended hold nothing: by the ledger's rows where they are still as they were."""
@@ -116,7 +116,7 @@ class Reservation:
             theirs = rows[gone[rows[:, 0]]]
             for kind in (COMPUTE, MEMORY):
                 held = np.bincount(theirs[:, 1], theirs[:, 2 + kind], columns.shape[2])
-                columns[LATER, kind] -= held.astype(np.int64)
+                columns[FUTURE_IDLE, kind] -= held.astype(np.int64)
 
 
 def clock_text(at: float) -> str:

@@ -1,6 +1,6 @@
 """Scheduling equivalence: a claimant waits behind one of its class that was refused before it in the same round.
 
-A class is all claimants of one team that ask the same in every way placement and quota look at (`line.shape_of`).
+A class is all claimants of one team that ask the same in every way placement and quota look at (`pending.shape_of`).
 What refuses one refuses all of them with no higher priority, except a planned start that it would delay: that holds
 only for those that the same reservations bind. So weak first-come-first-served order holds (docs/promises.md, S14).
 """

@@ -6,11 +6,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from scheduler.cycle.precedence import precedence, standing_of
+from scheduler.cycle.precedence import order_keys, precedence
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER
+from scheduler.model.snapshot import FUTURE_IDLE
 from scheduler.model.workload import Kind, Workload
-from scheduler.state.pending import NEED, Line
+from scheduler.state.pending import NEED, PendingQueue
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
 
@@ -26,9 +26,9 @@ class Next(NamedTuple):
     need: int
 
     @staticmethod
-    def of(line: Line, slot: int) -> "Next":
-        """The one in this row of the line."""
-        return Next(line.workload(slot), line.shape(slot), int(line.ints[slot, NEED]))
+    def of(pending: PendingQueue, slot: int) -> "Next":
+        """The one in this row of the pending queue."""
+        return Next(pending.workload(slot), pending.shape(slot), int(pending.ints[slot, NEED]))
 
 
 def in_order(session: Session, queues: "Mapping[str, Queue] | None" = None) -> Iterator[tuple[Workload, str]]:
@@ -39,7 +39,7 @@ def in_order(session: Session, queues: "Mapping[str, Queue] | None" = None) -> I
     Teams whose next claimant stays within what they own come before those that would borrow (Kueue's rule), then
     those furthest below their entitlement. Within a team the fixed comparison of `scheduler/cycle/precedence.py` holds:
     class, priority with ageing, attained service, failures, submission. One that was placed or made to leave before
-    its turn is passed over.
+    its turn is left out.
     """
     plan = session.plan
     queues, log, view = _queues(plan, session.settings) if queues is None else queues, plan.log, plan.view
@@ -56,7 +56,7 @@ def in_order(session: Session, queues: "Mapping[str, Queue] | None" = None) -> I
             if (need > own) is not borrows:
                 heapq.heappush(turns, (not borrows, claim_of(plan, shares, team), team))
                 break
-            queue.pop()
+            queue.advance()
             if workload.id in view and view[workload.id] is not workload:
                 continue
             yield workload, shape
@@ -71,7 +71,7 @@ def _owed(plan: Plan, team: str) -> int:
     usage = plan.usage
     if team not in usage.tree.paths:
         return 0
-    return max((usage.within_nominal(team, pool, LATER) for pool in usage.tree.pools), default=0)
+    return max((usage.within_nominal(team, pool, FUTURE_IDLE) for pool in usage.tree.pools), default=0)
 
 
 def claim_of(plan: Plan, shares: Mapping[str, int], team: str) -> Claim:
@@ -83,7 +83,7 @@ def claim_of(plan: Plan, shares: Mapping[str, int], team: str) -> Claim:
     out: list[tuple[float, int, int]] = []
     for name in tree.paths.get(team, ())[-2::-1]:
         share = shares[name]
-        total = sum(usage.total[LATER][name, pool] for pool in tree.pools)
+        total = sum(usage.total[FUTURE_IDLE][name, pool] for pool in tree.pools)
         out.append((total / share if share else float("inf"), total, -share))
     return tuple(out)
 
@@ -92,7 +92,7 @@ def within_team(workloads: list[Workload], at: float, settings: Settings) -> lis
     """Sort the claimants of a team, or of several, first one first: by the values of `precedence`."""
     if not workloads:
         return []
-    order = np.lexsort(precedence(standing_of(workloads), at, settings)[::-1])
+    order = np.lexsort(precedence(order_keys(workloads), at, settings)[::-1])
     return [workloads[i] for i in order.tolist()]
 
 
@@ -118,26 +118,26 @@ class Queue(Protocol):
     """The claimants of one team, first one first."""
 
     def peek(self, own: int, borrows: bool) -> Next | None:
-        """The next one that has a turn; None after the last. own, borrows: see `passed`."""
+        """The next one that has a turn; None after the last. own, borrows: see `Columns.peek`."""
 
-    def pop(self) -> None:
+    def advance(self) -> None:
         """Go on behind the one that `peek` told."""
 
 
 class Listed:
     """A queue in which everybody has a turn."""
 
-    def __init__(self, waiting: list[Workload], line: Line) -> None:
+    def __init__(self, waiting: list[Workload], pending: PendingQueue) -> None:
         self._rest = waiting[::-1]
-        self._line = line
+        self._pending = pending
 
     def peek(self, own: int, borrows: bool) -> Next | None:  # noqa: ARG002 - everybody has a turn
         """The next one; None after the last."""
         if not self._rest:
             return None
-        return Next.of(self._line, self._line.slot[self._rest[-1].id])
+        return Next.of(self._pending, self._pending.slot[self._rest[-1].id])
 
-    def pop(self) -> None:
+    def advance(self) -> None:
         """Go on behind it."""
         self._rest.pop()
 
@@ -151,4 +151,4 @@ def _queues(plan: Plan, settings: Settings) -> dict[str, Listed]:
     by_team: dict[str, list[Workload]] = {}
     for workload in within_team(waiting, plan.snapshot.at, settings):
         by_team.setdefault(workload.team, []).append(workload)
-    return {team: Listed(queue, plan.ledger.line) for team, queue in by_team.items()}
+    return {team: Listed(queue, plan.ledger.pending) for team, queue in by_team.items()}

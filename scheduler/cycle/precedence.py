@@ -29,7 +29,7 @@ CLASS = {Kind.INFERENCE: SERVING, Kind.NOTEBOOK: INTERACTIVE, Kind.TRAINING: TRA
 BUCKET = 4  # each bucket holds so many times the service of all before it
 
 
-class Standing(NamedTuple):
+class OrderKeys(NamedTuple):
     """What the comparison looks at, one entry a workload; `deadline` is inf where there is none."""
 
     kinds: Ints  # of CLASS
@@ -41,9 +41,9 @@ class Standing(NamedTuple):
     deadline: Floats
 
 
-def standing_of(workloads: Sequence[Workload]) -> Standing:
+def order_keys(workloads: Sequence[Workload]) -> OrderKeys:
     """These workloads' columns."""
-    return Standing(
+    return OrderKeys(
         np.array([CLASS[w.kind] for w in workloads], dtype=np.int64),
         np.array([w.priority for w in workloads], dtype=np.int64),
         np.array([w.attained for w in workloads], dtype=np.int64),
@@ -54,29 +54,29 @@ def standing_of(workloads: Sequence[Workload]) -> Standing:
     )
 
 
-def precedence(standing: Standing, at: float, settings: Settings) -> Ints:
+def precedence(keys: OrderKeys, at: float, settings: Settings) -> Ints:
     """The five values of each workload, the lower first. Shape [5, workloads]."""
-    waited = np.maximum(at - standing.queued_at, 0.0)
+    waited = np.maximum(at - keys.queued_at, 0.0)
     age = np.minimum((waited / settings.ageing_seconds).astype(np.int64), settings.ageing_most)
     return np.array(
         [
-            classes(standing, at, settings),
-            -(standing.priority + age),
-            buckets(standing.attained, settings),
-            standing.failures,
-            standing.seq,
+            classes(keys, at, settings),
+            -(keys.priority + age),
+            buckets(keys.attained, settings),
+            keys.failures,
+            keys.seq,
         ],
         dtype=np.int64,
     )
 
 
-def classes(standing: Standing, at: float, settings: Settings) -> Ints:
+def classes(keys: OrderKeys, at: float, settings: Settings) -> Ints:
     """The class of each; the lower goes first.
 
     A deadline counts only when it is near: otherwise any far one would be a way past the others.
     """
-    is_near = (standing.kinds == TRAINING) & (standing.deadline - at <= settings.deadline_near_seconds)
-    return np.where(is_near, DEADLINE, standing.kinds)
+    is_near = (keys.kinds == TRAINING) & (keys.deadline - at <= settings.deadline_near_seconds)
+    return np.where(is_near, DEADLINE, keys.kinds)
 
 
 def buckets(attained: Ints, settings: Settings) -> Ints:

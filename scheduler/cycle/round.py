@@ -24,7 +24,7 @@ from scheduler.preemption.evictable import preemption_limited
 from scheduler.preemption.moving import keep_places
 from scheduler.shortcuts import ALL, Shortcuts
 from scheduler.shortcuts.columns import Columns
-from scheduler.shortcuts.partial_cycle import PartialCycle
+from scheduler.shortcuts.partial_cycle import Untried
 from scheduler.shortcuts.quota_shortage import QuotaShortage
 from scheduler.state.session import Session
 
@@ -49,7 +49,7 @@ class Round:
         self.refusals = Refusals(session)
         self._backfill = Backfill(session)
         self._shortcuts = shortcuts
-        self._partial = PartialCycle(session, self.refusals)
+        self._untried = Untried(session, self.refusals)
         self.quota = QuotaShortage(session) if shortcuts.quota else None
         self.columns: Columns | None = None
         session.chooser = session.memo.choosers.of(session.snapshot, session.settings)
@@ -74,7 +74,7 @@ class Round:
 
     def decide(self, workload: Workload, shape: str) -> Refusal | None:
         """The turn of one claimant: place it, or say why not and remember that for those behind it."""
-        told = self.refusals.told(workload, shape) or self._partial.told_before(workload, shape)
+        told = self.refusals.told(workload, shape) or self._untried.told_before(workload, shape)
         return told or self.remember(workload, self.answer(workload, shape))
 
     def answer(self, workload: Workload, shape: str) -> Answer:
@@ -89,11 +89,11 @@ class Round:
         # 3. A place: one that is free, or one that others leave for it.
         mark = plan.mark()
         refusal = self._place(workload)
-        # 4. Overtaken for too long, the first in line of its team takes the places of what came after it.
+        # 4. Overtaken for too long, the first in the queue of its team takes the places of what came after it.
         if refusal is not None and self._catches_up(workload, refusal):
             refusal = None
         # 5. Undo what would overtake another of its team that asks no more: the room that an eviction set free
-        #    beyond its need goes to the first in line, in the next round.
+        #    beyond its need goes to the first in the queue, in the next round.
         is_kept_out = refusal is not None and refusals.is_kept_out(refusal)
         if (refusal is None or is_kept_out) and (overtaken := refusals.before(workload)) is not None:
             plan.rollback(mark)
@@ -146,7 +146,7 @@ class Round:
         return consolidate(self.session, workload)
 
     def _catches_up(self, workload: Workload, refusal: Refusal) -> bool:
-        """Whether the first in line of its team, long overtaken, gets room from what came after it."""
+        """Whether the first in the queue of its team, long overtaken, gets room from what came after it."""
         session, plan, constraints = self.session, self.session.plan, self.session.constraints
         if refusal.reason in PERMANENT or refusal.reason is Reason.RESERVED_FOR_LARGER_JOB:
             return False

@@ -1,4 +1,4 @@
-"""Ladders: the changes of one kind that a workload could do with, the smallest first; and which rungs are likely.
+"""Candidates: the changes of one kind that a workload could do with, the smallest first; and which rungs are likely.
 
 Steps: workers, GPUs of a worker, topology levels and GPU models one by one; shares 1/100 GPU; cores halves; host memory
 GiB; GPU memory 256 MiB; quota whole GPUs, 1/10 for a share.
@@ -14,8 +14,8 @@ from scheduler.explain.change import ANY, Change, ChangeKind, PriorityOffer
 from scheduler.explain.reasons import over_quota
 from scheduler.fit.capacity import MANY, allowed_nodes, per_node
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, Bools, Ints, Inventory, Snapshot
-from scheduler.model.workload import ACTIVE, Ask, Kind, Level, Phase, Topology, Workload, least
+from scheduler.model.snapshot import FUTURE_IDLE, Bools, Ints, Inventory, Snapshot
+from scheduler.model.workload import ACTIVE, Kind, Level, Phase, ResourceRequest, Topology, Workload, least
 from scheduler.preemption.cost import cost
 from scheduler.state.free import is_idle
 from scheduler.state.plan import Plan
@@ -29,7 +29,7 @@ QUOTA_STEP = 100  # milli-GPU, for shares
 
 
 def of_ask(inventory: Inventory, workload: Workload) -> dict[ChangeKind, list[Change]]:
-    """The ladders of a smaller ask, for work that has no place yet; kinds without a rung are left out."""
+    """The candidates of a smaller request, for work that has no place yet; kinds without a rung are left out."""
     ask, gang = workload.ask, workload.gang
     rungs = {ChangeKind.GPUS: range(ask.gpus - 1, 0, -1), ChangeKind.CPU: _down(ask.cpu_milli, CPU_STEP)}
     rungs[ChangeKind.MEMORY] = _down(ask.memory, MEMORY_STEP)
@@ -69,7 +69,7 @@ def of_quota(plan: Plan, workload: Workload, kind: ChangeKind, pools: Sequence[s
     out: list[tuple[int, int, str, Change]] = []
     for depth, name in enumerate(tree.path(workload.team)[:-1]):
         for pool in pools if workload.uses_gpus else ():
-            quota = tree.pots[name, pool].quota
+            quota = tree.quota_nodes[name, pool].quota
             if quota is None and (depth or kind is ChangeKind.BORROWING):
                 continue
             start = 0 if quota is None else quota.nominal if kind is ChangeKind.NOMINAL else quota.borrowing
@@ -94,20 +94,20 @@ def lacks(plan: Plan, workload: Workload, kind: ChangeKind) -> set[tuple[int, st
     out: set[tuple[int, str, str]] = set()
     for name in tree.path(workload.team)[:-1]:
         for pool in tree.pools:
-            pot, held = tree.pots[name, pool], usage.total[LATER][name, pool]
-            if pot.most is not None:
-                out.add((held + need - pot.most, name, pool))
+            node, held = tree.quota_nodes[name, pool], usage.total[FUTURE_IDLE][name, pool]
+            if node.most is not None:
+                out.add((held + need - node.most, name, pool))
             if kind is ChangeKind.NOMINAL:
-                out.add((held + need - pot.nominal, name, pool))
-                out.add((usage.firm[LATER][name, pool] + need - pot.nominal, name, pool))
+                out.add((held + need - node.nominal, name, pool))
+                out.add((usage.firm[FUTURE_IDLE][name, pool] + need - node.nominal, name, pool))
     return {lack for lack in out if lack[0] > 0}
 
 
 def gains(session: Session, workload: Workload) -> Callable[[Workload], bool]:
     """Tells of which others the stop could help: they hold quota in its way, or room on a node that then takes more."""
     plan = session.plan
-    inventory, later, options = plan.inventory, plan.free[LATER], session.flavors.of(workload)
-    takes: list[tuple[Ask, Bools, Ints]] = []
+    inventory, later, options = plan.inventory, plan.free[FUTURE_IDLE], session.flavors.of(workload)
+    takes: list[tuple[ResourceRequest, Bools, Ints]] = []
     for ask in dict.fromkeys((workload.ask, *(role.ask for role in workload.roles))):
         masks = [allowed_nodes(inventory, ask, flavor if ask.milli else None) for flavor in options]
         allowed = np.logical_or.reduce(masks)
@@ -127,9 +127,9 @@ def gains(session: Session, workload: Workload) -> Callable[[Workload], bool]:
     return helps
 
 
-def _takes_more(plan: Plan, ask: Ask, other: Workload, node: int, before: int) -> bool:
+def _takes_more(plan: Plan, ask: ResourceRequest, other: Workload, node: int, before: int) -> bool:
     """Whether a node takes more workers of an ask once another's workers have left it."""
-    inventory, later = plan.inventory, plan.free[LATER]
+    inventory, later = plan.inventory, plan.free[FUTURE_IDLE]
     first, end = int(inventory.offset[node]), int(inventory.offset[node + 1])
     gpu, host = later.gpu[:, first:end].copy(), later.node[:, node].copy()
     for worker in (a for a in other.placement if inventory.index.get(a.node) == node):

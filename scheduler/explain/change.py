@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.team import Quota
-from scheduler.model.workload import Ask, Gang, Level, Phase, Topology, Workload
+from scheduler.model.workload import Gang, Level, Phase, ResourceRequest, Topology, Workload
 
 ANY = "any"  # GPU model, or place of the workers
 
@@ -37,7 +37,7 @@ MONOTONE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference. Units of before and after are those of `Ask`, `Quota` and `Level`; a stop's after is its loss.
+    """One difference, in the units of `ResourceRequest`, `Quota` and `Level`; the `after` of a stop is its loss.
 
     target is the team of a quota, the name of a priority class, or the id of the workload to stop.
     """
@@ -101,7 +101,7 @@ def asking(workload: Workload, change: Change) -> Workload:
             return replace(workload, ask=_ask(workload.ask, change))
 
 
-def _ask(ask: Ask, change: Change) -> Ask:
+def _ask(ask: ResourceRequest, change: Change) -> ResourceRequest:
     if change.kind is ChangeKind.MODEL:
         return replace(ask, models=() if change.after == ANY else (*ask.models, str(change.after)))
     to = int(change.after)

@@ -1,10 +1,10 @@
-"""Trial rounds: would the next round place this workload if something were different?
+"""Dry runs: would the next round place this workload if something were different?
 
-The round of the unchanged world is gone through once, up to the workload's turn. A trial of another ask repeats what
-that round decided for as long as the same claimants come in the same order, since a decision depends on nothing but
+The round of the unchanged world is gone through once, up to the workload's turn. A dry run of another request repeats
+what that round decided for as long as the same claimants come in the same order, as a decision depends on nothing but
 the plan, what was refused before, what teams are entitled to, and the claimant; from the first difference on it decides
-anew. A trial of another world (quotas, a stop) decides all anew. So each trial's answer is that of `schedule` on the
-changed snapshot.
+anew. A dry run of another world (quotas, a stop) decides all anew. So each answer is that of `schedule` on the changed
+snapshot.
 """
 
 from collections.abc import Callable
@@ -35,8 +35,8 @@ class _Turn(NamedTuple):
     moves_tried: int  # by consolidation, of which a round has a budget
 
 
-class Trials:
-    """All trials for one workload. `steps` counts what they cost, about 0.1 ms each; a core has no clock."""
+class DryRuns:
+    """All dry runs for one workload. `steps` counts what they cost, about 0.1 ms each; a core has no clock."""
 
     def __init__(self, snapshot: Snapshot, uid: str, settings: Settings, memo: Memo | None = None) -> None:
         self.snapshot = snapshot
@@ -51,7 +51,7 @@ class Trials:
         self._past: list[_Turn] = []
         self.refusal: Refusal | None = None  # what the next round tells it; None also if its turn does not come
         self._look()
-        # steps of a trial of another world
+        # steps of a dry run of another world
         self.dear = self._beginning + (len(self._past) + 1) * self._deciding + self.plan.swaps
 
     def _look(self) -> None:
@@ -107,7 +107,7 @@ class Trials:
         return self._starts(world, [], None)
 
     def _starts_beside(self, world: Snapshot, past: list[_Turn]) -> bool:
-        """A trial in which the others hold what they hold: the candidates to leave are the same."""
+        """A dry run in which the others hold what they hold: the candidates to leave are the same."""
         evictable = self.session.evictable
         budget, evictable.moves_tried = evictable.moves_tried, 0
         starts = self._starts(world, past, lambda: evictable)

@@ -9,7 +9,7 @@ from scheduler.fit.capacity import Refusal
 from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import Evict, Place, Reason, Shrink
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, NOW, Snapshot
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Snapshot
 from scheduler.model.workload import Phase, Workload, least
 from scheduler.policies import outcomes
 from scheduler.quota.tree import gpus_text
@@ -148,8 +148,8 @@ def _quota(session: Session, workload: Workload, refused: Refusal) -> Check:
     if over is not None:
         return Check("Quota", Status.FAILS, over.message)
     pools = sorted({f.pool for f in session.flavors.of(workload) if f is not None})
-    total, tree, team = plan.usage.total[LATER], plan.usage.tree, workload.team
-    parts = [f"{gpus_text(total[team, p])} of {gpus_text(tree.pots[team, p].nominal)} in {p}" for p in pools]
+    total, tree, team = plan.usage.total[FUTURE_IDLE], plan.usage.tree, workload.team
+    parts = [f"{gpus_text(total[team, p])} of {gpus_text(tree.quota_nodes[team, p].nominal)} in {p}" for p in pools]
     text = f"Team {team} has {', '.join(parts)} allocated; it may use more." if parts else "It needs no GPU quota."
     return Check("Quota", Status.OK, text)
 
@@ -158,7 +158,7 @@ def _placement(session: Session, workload: Workload) -> Check:
     plan = session.plan
     goal = Goal(least(workload), least(workload))
     for flavor in session.flavors.of(workload):
-        places = find_places(plan.inventory, workload, goal, plan.free[NOW], flavor)
+        places = find_places(plan.inventory, workload, goal, plan.free[IDLE], flavor)
         if places is not None:
             where = ", ".join(sorted({a.node for a in places}))
             return Check("Placement", Status.OK, f"There is room on {where}.")

@@ -15,7 +15,7 @@ from scheduler.fit.claim import fits
 from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import Reason
 from scheduler.model.mention import mention
-from scheduler.model.snapshot import COMPUTE, LATER, NOW, Flavor
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, Flavor
 from scheduler.model.team import Budget
 from scheduler.model.workload import Topology, Workload, least
 from scheduler.quota.tree import Limit, gpus_counted, gpus_text
@@ -140,10 +140,10 @@ def _too_often_preempted(session: Session, workload: Workload) -> Refusal | None
         return None
     need = workload.need_milli(least(workload))
     pools = [f.pool for f in session.flavors.of(workload) if f is not None]
-    if not pools or any(plan.usage.within_nominal(workload.team, pool, LATER) >= need for pool in pools):
+    if not pools or any(plan.usage.within_nominal(workload.team, pool, FUTURE_IDLE) >= need for pool in pools):
         return None
     team, pool, times = workload.team, pools[0], len(workload.preempted_by)
-    total, owned = plan.usage.total[LATER][team, pool], plan.usage.tree.pots[team, pool].nominal
+    total, owned = plan.usage.total[FUTURE_IDLE][team, pool], plan.usage.tree.quota_nodes[team, pool].nominal
     text = (
         f"Preempted {times} times, so it starts only within the quota of its team; it needs {gpus_counted(need)}, "
         f"and team {team} has {gpus_text(total)} of its quota of {gpus_text(owned)} in {pool} allocated."
@@ -156,7 +156,7 @@ def kept_out(session: Session, workload: Workload) -> Refusal | None:
     """It would fit, but could then delay the planned start of a larger workload that has waited longer; or None."""
     plan = session.plan
     kept = session.constraints.keeping_out(workload, session.flavors.of(workload))
-    states = (NOW, LATER) if plan.leaving else (NOW,)
+    states = (IDLE, FUTURE_IDLE) if plan.leaving else (IDLE,)
     if kept is None or not any(fits(session, workload, when) for when in states):
         return None
     return _kept_for(plan, workload, kept, "Would fit, but the room is reserved")
@@ -254,8 +254,8 @@ def _kept_for_others(plan: Plan, workload: Workload, options: list[Flavor | None
     if not plan.reserved:
         return None
     inventory = plan.inventory
-    gpu = inventory.gpu_capacity - plan.columns.gpu[NOW]
-    free = free_of(inventory, gpu, inventory.node_capacity - plan.columns.node[NOW])
+    gpu = inventory.gpu_capacity - plan.columns.gpu[IDLE]
+    free = free_of(inventory, gpu, inventory.node_capacity - plan.columns.node[IDLE])
     if not _fits(plan, workload, free, options):
         return None
     names = mention(*(w.id for w in sorted(plan.reserved.values(), key=lambda w: w.seq)))
@@ -270,7 +270,7 @@ def _too_far_apart(plan: Plan, workload: Workload, options: list[Flavor | None])
     if level is None:
         return None
     anywhere = replace(workload, topology=Topology())
-    if not _fits(plan, anywhere, plan.free[LATER], options):
+    if not _fits(plan, anywhere, plan.free[FUTURE_IDLE], options):
         return None
     name = {0: "NVLink domain", 1: "node", 2: "rack", 3: "zone"}.get(int(level), "cluster")
     return Refusal(
@@ -283,7 +283,7 @@ def _too_far_apart(plan: Plan, workload: Workload, options: list[Flavor | None])
 def _no_room(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal:
     if workload.roles:
         return role_reasons.no_room(plan, workload, options, _lent(plan, workload, options))
-    ask, wanted, free = workload.ask, least(workload), plan.free[NOW]
+    ask, wanted, free = workload.ask, least(workload), plan.free[IDLE]
     masks = [(flavor, allowed_nodes(plan.inventory, ask, flavor)) for flavor in options]
     fit = max(int(per_node(plan.inventory, ask, free, mask).sum()) for _, mask in masks)
     lent, lent_text = _lent(plan, workload, options)
@@ -313,7 +313,7 @@ def _no_room(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Re
 
 
 def _no_share(plan: Plan, workload: Workload, share: Share, mask: Bools, lent: Lent) -> Refusal:
-    free = plan.free[NOW]
+    free = plan.free[IDLE]
     compute = np.maximum(free.gpu[COMPUTE][mask[plan.inventory.node_of]], 0)
     best, total = int(compute.max(initial=0)), int(compute.sum())
     numbers = (("needs_milli", share.guarantee), ("best_gpu_free_milli", best), ("free_milli", total), *lent[0])
@@ -332,10 +332,10 @@ def _lent(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Lent:
     for flavor in options:
         if flavor is None:
             continue
-        own = usage.within_nominal(workload.team, flavor.pool, LATER)
+        own = usage.within_nominal(workload.team, flavor.pool, FUTURE_IDLE)
         name = next((n for n in usage.borrowers(flavor.pool) if n not in tree.path(workload.team)), "") if own else ""
         if name:
-            over = usage.total[LATER][name, flavor.pool] - tree.pots[name, flavor.pool].nominal
+            over = usage.total[FUTURE_IDLE][name, flavor.pool] - tree.quota_nodes[name, flavor.pool].nominal
             best = max(best, (min(own, over), name))
     if best[0] <= 0:
         return (), ""

@@ -7,7 +7,7 @@ from scheduler.fit.capacity import EmptyCluster, Refusal, allowed_nodes, ask_tex
 from scheduler.fit.gang import Goal, find_places
 from scheduler.fit.roles import Member, alone, members
 from scheduler.model.decision import Reason
-from scheduler.model.snapshot import NOW, Flavor, Inventory
+from scheduler.model.snapshot import IDLE, Flavor, Inventory
 from scheduler.model.workload import MAIN_ROLE, Topology, Workload, least
 from scheduler.state.plan import Plan
 
@@ -70,7 +70,7 @@ def no_room(
     text, numbers = f"Needs {gang_text(workload)} at once", lent[0]
     for name, member in named(workload):
         masks = [allowed_nodes(plan.inventory, member.ask, f if member.ask.milli else None) for f in options]
-        fit = max(int(per_node(plan.inventory, member.ask, plan.free[NOW], mask).sum()) for mask in masks)
+        fit = max(int(per_node(plan.inventory, member.ask, plan.free[IDLE], mask).sum()) for mask in masks)
         if fit < member.count:
             text += f"; {fit} of the {member.count} x {name} would fit now{lent[1]}."
             counts = (("role", name), ("needs_workers", member.count), ("fit_workers", fit))

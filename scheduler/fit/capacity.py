@@ -8,8 +8,8 @@ import numpy as np
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools, shares_that_fit
 from scheduler.model.decision import Reason
-from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, Flavor, Ints, Inventory
-from scheduler.model.workload import Ask, Role, Workload, least
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Flavor, Ints, Inventory
+from scheduler.model.workload import ResourceRequest, Role, Workload, least
 from scheduler.quota.tree import Usage
 from scheduler.state.free import Free, free_of, is_idle
 
@@ -25,7 +25,7 @@ class Refusal(NamedTuple):
     numbers: tuple[tuple[str, int | str], ...] = ()
 
 
-def per_node(inventory: Inventory, ask: Ask, free: Free, allowed: Bools) -> Ints:
+def per_node(inventory: Inventory, ask: ResourceRequest, free: Free, allowed: Bools) -> Ints:
     """How many workers each allowed node takes. Shape [N]."""
     most = np.full(len(inventory.nodes), MANY, dtype=np.int64)
     if ask.cpu_milli:
@@ -40,7 +40,7 @@ def per_node(inventory: Inventory, ask: Ask, free: Free, allowed: Bools) -> Ints
     return np.where(allowed, np.maximum(most, 0), 0)
 
 
-def per_link(inventory: Inventory, ask: Ask, free: Free, nodes: Ints) -> Ints:
+def per_link(inventory: Inventory, ask: ResourceRequest, free: Free, nodes: Ints) -> Ints:
     """How many workers each NVLink domain takes; nodes is `per_node`. Shape [L]."""
     links = len(inventory.node_of_link)
     if ask.share:
@@ -50,11 +50,11 @@ def per_link(inventory: Inventory, ask: Ask, free: Free, nodes: Ints) -> Ints:
     return np.minimum(sums.astype(np.int64), nodes[inventory.node_of_link])
 
 
-def allowed_nodes(inventory: Inventory, ask: Ask, flavor: Flavor | None) -> Bools:
+def allowed_nodes(inventory: Inventory, ask: ResourceRequest, flavor: Flavor | None) -> Bools:
     """Nodes of the flavor that take new work and have devices with enough memory. Shape [N]."""
     if flavor is None:
         return inventory.usable
-    return inventory.usable & flavor.nodes & (inventory.gpu_memory >= ask.least_memory)
+    return inventory.usable & flavor.nodes & (inventory.gpu_memory >= ask.min_memory)
 
 
 class Flavors:
@@ -66,7 +66,7 @@ class Flavors:
     def __init__(self, inventory: Inventory, usage: Usage) -> None:
         self._inventory, self._usage = inventory, usage
         # By workload: the flavors that do for it, as long as it asks so.
-        self._fitting: dict[str, tuple[Ask, tuple[Role, ...], list[Flavor]]] = {}
+        self._fitting: dict[str, tuple[ResourceRequest, tuple[Role, ...], list[Flavor]]] = {}
         # The same, best first, for a state of `usage` and what it needs.
         self._ranked: dict[str, tuple[object, tuple[int, int], list[Flavor]]] = {}
 
@@ -94,7 +94,7 @@ class Flavors:
         order: list[tuple[tuple[bool, int, int, str], Flavor]] = []
         models = workload.ask.models
         for flavor in found:
-            room = self._usage.within_nominal(workload.team, flavor.pool, LATER)
+            room = self._usage.within_nominal(workload.team, flavor.pool, FUTURE_IDLE)
             rank = models.index(flavor.model) if models else 0
             order.append(((room < need, rank, flavor.gpu_memory, flavor.pool), flavor))
         return [flavor for _, flavor in sorted(order, key=lambda pair: pair[0])]
@@ -109,9 +109,9 @@ def fitting(inventory: Inventory, workload: Workload) -> list[Flavor]:
     return found
 
 
-def _fitting(inventory: Inventory, ask: Ask) -> list[Flavor]:
+def _fitting(inventory: Inventory, ask: ResourceRequest) -> list[Flavor]:
     """The flavors whose model and memory do for an ask."""
-    needed, models = ask.least_memory, ask.models
+    needed, models = ask.min_memory, ask.models
     return [f for f in inventory.flavors if f.gpu_memory >= needed and (not models or f.model in models)]
 
 
@@ -145,8 +145,8 @@ def never(inventory: Inventory, known: EmptyCluster, workload: Workload) -> Refu
                 Reason.NO_MATCHING_FLAVOR, f"No node has {' or '.join(ask.models)} GPUs; the cluster has {have}."
             )
         largest = max(f.gpu_memory for f in allowed)
-        if largest < ask.least_memory:
-            needs = ask.least_memory
+        if largest < ask.min_memory:
+            needs = ask.min_memory
             return Refusal(
                 Reason.GPU_MEMORY_DOES_NOT_FIT,
                 f"Needs {needs} MiB of memory on a GPU; the largest allowed GPU has {largest} MiB.",
@@ -191,7 +191,7 @@ def _max_workers(inventory: Inventory, workload: Workload, free: Free, *, also_u
     for flavor in options:
         if also_unusable:
             allowed = np.ones(len(inventory.nodes), dtype=np.bool_) if flavor is None else flavor.nodes
-            allowed = allowed & (inventory.gpu_memory >= ask.least_memory) if flavor else allowed
+            allowed = allowed & (inventory.gpu_memory >= ask.min_memory) if flavor else allowed
         else:
             allowed = allowed_nodes(inventory, ask, flavor)
         out = max(out, int(per_node(inventory, ask, free, allowed).sum()))
@@ -216,7 +216,7 @@ def _too_big(inventory: Inventory, workload: Workload, count: int) -> Refusal:
     )
 
 
-def ask_text(ask: Ask) -> str:
+def ask_text(ask: ResourceRequest) -> str:
     """One worker's ask in words: `4 GPUs`, `0.5 of a GPU with 8000 MiB`, `2 cores`."""
     if ask.share:
         memory = f" with {ask.share.memory} MiB" if ask.share.memory else ""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from scheduler.fit.gang import Goal, find_places
-from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, NOW, Flavor
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, MEMORY, Flavor
 from scheduler.model.workload import Assignment, Kind, Phase, Workload, least
 from scheduler.placement.chooser import Chooser
 from scheduler.quota.tree import ENDLESS, Changes
@@ -31,7 +31,7 @@ def claim(
     places = find(session, workload, when, is_owed, is_beside=is_beside)
     if places is None:
         return False
-    after = set(victims) | (waits_for(plan, workload, places, victims) if when == LATER else set())
+    after = set(victims) | (waits_for(plan, workload, places, victims) if when == FUTURE_IDLE else set())
     plan.place(workload, places, after)
     return True
 
@@ -89,15 +89,15 @@ def _milli_room(session: Session, workload: Workload, pool: str, when: int, is_o
     """What quota allows, remembered until what is held changes: each step that tries a claimant asks."""
     plan = session.plan
     usage, team = plan.usage, workload.team
-    amount = workload.need_milli(workload.missing) if when == NOW else 0
+    amount = workload.need_milli(workload.missing) if when == IDLE else 0
 
     def find_room() -> int:
-        states = (NOW, LATER) if when == NOW else (LATER,)
+        states = (IDLE, FUTURE_IDLE) if when == IDLE else (FUTURE_IDLE,)
         room = min(usage.available(team, pool, state) for state in states)
-        if when == NOW:
+        if when == IDLE:
             room = min(room, _room_once_started(plan, team, pool, amount))
         if is_owed:
-            room = min(room, usage.within_nominal(team, pool, LATER))
+            room = min(room, usage.within_nominal(team, pool, FUTURE_IDLE))
         if not workload.preemptible:
             room = min(room, *(usage.within_nominal(team, pool, state, firm_only=True) for state in states))
         return room
@@ -106,9 +106,9 @@ def _milli_room(session: Session, workload: Workload, pool: str, when: int, is_o
 
 
 def waits_for(plan: Plan, workload: Workload, places: Places, victims: Iterable[str]) -> set[str]:
-    """The workloads that have to leave before a claimant that was given LATER space may start there."""
+    """The workloads that have to leave before a claimant that was given FUTURE_IDLE space may start there."""
     out: set[str] = set()
-    now, index = plan.free[NOW], plan.inventory.index
+    now, index = plan.free[IDLE], plan.inventory.index
     by_node: dict[str, set[int]] = {}
     for place in places:
         by_node.setdefault(place.node, set()).update(place.gpus)
@@ -143,7 +143,7 @@ def _quota_leavers(plan: Plan, workload: Workload, places: Places, already: set[
 def _room_without(plan: Plan, team: str, pool: str, leavers: list[Workload], count: int, amount: int) -> int:
     """Quota left once the first `count` leavers have left, whatever the reserved ones do meanwhile."""
     gone = [(w.team, -_leaving_milli(plan, w, pool)) for w in leavers[:count]]
-    room = plan.usage.available_beside(team, pool, NOW, gone)
+    room = plan.usage.available_beside(team, pool, IDLE, gone)
     return min(room, _room_meanwhile(plan, team, pool, leavers[count:], amount)) if room >= amount else room
 
 
@@ -155,24 +155,26 @@ def _room_meanwhile(plan: Plan, team: str, pool: str, leavers: list[Workload], a
     usage = plan.usage
     if pool not in usage.tree.lends_less:
         return _below_limits_meanwhile(plan, team, pool, leavers)
-    room = usage.available_beside(team, pool, LATER, [(w.team, _leaving_milli(plan, w, pool)) for w in leavers])
+    room = usage.available_beside(team, pool, FUTURE_IDLE, [(w.team, _leaving_milli(plan, w, pool)) for w in leavers])
     if room >= amount or not leavers:
         return room  # even if all reserved ones could start beside all that leaves
     orders = _in_all_orders(plan, pool, leavers, list(plan.reserved.values()))
-    return min(usage.available_beside(team, pool, LATER, held) for held in orders)
+    return min(usage.available_beside(team, pool, FUTURE_IDLE, held) for held in orders)
 
 
 def _below_limits_meanwhile(plan: Plan, team: str, pool: str, leavers: list[Workload]) -> int:
     usage, root_of = plan.usage, plan.usage.tree.root_of
-    if usage.below_limits(team, pool, LATER, []) == ENDLESS:
+    if usage.below_limits(team, pool, FUTURE_IDLE, []) == ENDLESS:
         return ENDLESS
     theirs = [w for w in leavers if root_of[w.team] == root_of[team]]
     reserved = [w for w in plan.reserved.values() if root_of[w.team] == root_of[team]]
-    return min(usage.below_limits(team, pool, LATER, held) for held in _in_all_orders(plan, pool, theirs, reserved))
+    return min(
+        usage.below_limits(team, pool, FUTURE_IDLE, held) for held in _in_all_orders(plan, pool, theirs, reserved)
+    )
 
 
 def _in_all_orders(plan: Plan, pool: str, leavers: list[Workload], reserved: list[Workload]) -> Iterator[Changes]:
-    """How what is held differs from LATER while some of these still leave, in each order they may leave in."""
+    """How what is held differs from FUTURE_IDLE while some of these still leave, in each order they may leave in."""
     leaving = [(w, _leaving_milli(plan, w, pool)) for w in leavers]
     waiting = [(w, _reserved_milli(plan, w, pool)) for w in reserved]
     for after in sorted({(), *(w.after for w in reserved)}):
@@ -187,7 +189,7 @@ def _room_once_started(plan: Plan, team: str, pool: str, amount: int) -> int:
 
 
 def _while_still(leaving: list[tuple[Workload, int]], waiting: list[tuple[Workload, int]]) -> Changes:
-    """How what is held differs from LATER while these still leave: theirs is held, what waits for them is not.
+    """How what is held differs from FUTURE_IDLE while these still leave: theirs is held, what waits for them is not.
 
     Summed by team: quota sees the sums only, and counts each step of the path for each change.
     """

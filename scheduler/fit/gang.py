@@ -15,7 +15,7 @@ from scheduler.fit.capacity import MANY, allowed_nodes, per_link, per_node
 from scheduler.fit.locality import capacity, levels, nodes_of, tightest
 from scheduler.fit.roles import find_all
 from scheduler.model.snapshot import COMPUTE, MEMORY, Flavor, Ints, Inventory
-from scheduler.model.workload import ACTIVE, Ask, Assignment, Kind, Level, Topology, Workload
+from scheduler.model.workload import ACTIVE, Assignment, Kind, Level, ResourceRequest, Topology, Workload
 from scheduler.placement.chooser import Chooser
 from scheduler.state.free import Free
 
@@ -75,7 +75,7 @@ def _of_one_role(
     return find_places(inventory, workload, Goal(count, count), free, flavor, within)
 
 
-def _linked(inventory: Inventory, ask: Ask, free: Free, allowed: Bools) -> Bools:
+def _linked(inventory: Inventory, ask: ResourceRequest, free: Free, allowed: Bools) -> Bools:
     """The nodes where one NVLink domain takes a worker with several GPUs, if there are such nodes. Shape [N]."""
     if ask.gpus < 2:
         return allowed
@@ -170,7 +170,7 @@ def _loose_shares(
 
 
 def _whole_spots(
-    inventory: Inventory, ask: Ask, free: Free, node: int, take: int, link: int | None, needs_link: bool
+    inventory: Inventory, ask: ResourceRequest, free: Free, node: int, take: int, link: int | None, needs_link: bool
 ) -> list[tuple[int, tuple[int, ...]]]:
     first, end = int(inventory.offset[node]), int(inventory.offset[node + 1])
     links = inventory.link_of[first:end].tolist()

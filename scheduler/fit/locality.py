@@ -5,7 +5,7 @@ import numpy as np
 from gpushare.packing import Bools
 from scheduler.fit.capacity import per_link
 from scheduler.model.snapshot import Ints, Inventory
-from scheduler.model.workload import Ask, Level, Topology
+from scheduler.model.workload import Level, ResourceRequest, Topology
 from scheduler.state.free import Free, is_idle
 
 # Below this many domains a key is exact: idle devices of a domain never reach it.
@@ -30,7 +30,7 @@ def domain_of_node(inventory: Inventory, level: Level) -> Ints:
     return np.zeros(len(inventory.nodes), dtype=np.int64)
 
 
-def capacity(inventory: Inventory, ask: Ask, free: Free, nodes: Ints, level: Level) -> Ints:
+def capacity(inventory: Inventory, ask: ResourceRequest, free: Free, nodes: Ints, level: Level) -> Ints:
     """How many workers each domain of a level takes; nodes is `fit.per_node`. Shape [domains]."""
     if level == Level.NVLINK:
         return per_link(inventory, ask, free, nodes)
@@ -40,7 +40,7 @@ def capacity(inventory: Inventory, ask: Ask, free: Free, nodes: Ints, level: Lev
 
 
 def tightest(
-    inventory: Inventory, ask: Ask, free: Free, nodes: Ints, count: int, order: list[Level]
+    inventory: Inventory, ask: ResourceRequest, free: Free, nodes: Ints, count: int, order: list[Level]
 ) -> tuple[Level, int] | None:
     """The first level with a domain that takes `count` workers, and that domain: the one with the least to spare.
 

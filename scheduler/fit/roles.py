@@ -17,7 +17,7 @@ from gpushare.packing import Bools
 from scheduler.fit.capacity import allowed_nodes, per_link, per_node
 from scheduler.fit.locality import domain_of_node, levels, nodes_of
 from scheduler.model.snapshot import COMPUTE, MEMORY, Flavor, Ints, Inventory
-from scheduler.model.workload import Ask, Assignment, Gang, Level, Phase, Topology, Workload
+from scheduler.model.workload import Assignment, Gang, Level, Phase, ResourceRequest, Topology, Workload
 from scheduler.state.free import Free, free_of, is_idle
 
 Places = tuple[Assignment, ...]
@@ -32,7 +32,7 @@ Placer = Callable[[Inventory, Workload, int, Free, Flavor | None, Bools], Places
 class Member:
     """Those of one role: what each asks, how many, and the rank of the first."""
 
-    ask: Ask
+    ask: ResourceRequest
     count: int
     first: int
 
@@ -45,7 +45,7 @@ def members(workload: Workload, workers: int) -> list[Member]:
     return [*out, Member(workload.ask, workers, workload.companions)]
 
 
-def alone(workload: Workload, ask: Ask, count: int) -> Workload:
+def alone(workload: Workload, ask: ResourceRequest, count: int) -> Workload:
     """The gang as if it had only these members and no wish how close they are."""
     return replace(
         workload,
@@ -177,7 +177,7 @@ class _Task(NamedTuple):
         return fits, np.bincount(of_device, is_idle(free.gpu), count).astype(np.int64)
 
 
-def taken(inventory: Inventory, free: Free, ask: Ask, workers: Sequence[Assignment]) -> Free:
+def taken(inventory: Inventory, free: Free, ask: ResourceRequest, workers: Sequence[Assignment]) -> Free:
     """What is free once these workers have their places."""
     gpu, node, idle = free.gpu.copy(), free.node.copy(), free.idle.copy()
     milli, memory = ask.on_device

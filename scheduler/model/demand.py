@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpushare.gpu import Share
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """One kind of worker: what it asks, how many were asked for, and on how many places one of it fitted then."""
 
-    ask: Ask
+    ask: ResourceRequest
     count: int
     slots: int = 0
 
@@ -34,19 +34,19 @@ class Demand:
 NO_DEMAND = Demand()
 
 
-def demand_of(counts: Mapping[Ask, int], slots: Mapping[Ask, int]) -> Demand:
+def demand_of(counts: Mapping[ResourceRequest, int], slots: Mapping[ResourceRequest, int]) -> Demand:
     """The demand of these counts, in an order that depends on nothing but the shapes."""
     asks = sorted(counts, key=sort_key)
     return Demand(tuple(Shape(ask, counts[ask], slots.get(ask, 0)) for ask in asks))
 
 
-def as_counted(ask: Ask) -> Ask:
+def as_counted(ask: ResourceRequest) -> ResourceRequest:
     """The ask without a share's limit, by which no place differs."""
     share = ask.share
     return replace(ask, share=Share(share.guarantee, share.guarantee, share.memory), gpu_memory=0) if share else ask
 
 
-def sort_key(ask: Ask) -> tuple[object, ...]:
+def sort_key(ask: ResourceRequest) -> tuple[object, ...]:
     """A total order of shapes."""
     share = (ask.share.guarantee, ask.share.limit, ask.share.memory) if ask.share else (0, 0, 0)
     return (ask.gpus, *share, ask.gpu_memory, ask.cpu_milli, ask.memory, ask.models)

@@ -1,8 +1,8 @@
-"""A round of only some claimants: what a new job costs while nothing became free.
+"""A partial cycle: a round of only some claimants, which is what a new job costs while nothing became free.
 
-Whoever was refused in the last whole round is refused again as long as nothing was freed and no number changed, so
-only those with something new need a turn. Others of a new claimant's team keep their place in line before it, with the
-reason that they were told. Planned starts are taken over as the last whole round made them.
+A claimant that was refused in the last full cycle is refused again as long as nothing was freed and no number changed,
+so only those in the dirty set need a turn. Others of a new claimant's team keep their position in the queue before it,
+with the reason that they were told. Planned starts are taken over as the last full cycle made them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,8 +27,8 @@ Starts = tuple[tuple[str, Start], ...]  # with the head's id, in the order in wh
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """Whom a round tries, and the planned starts that hold in it."""
+class PartialCycle:
+    """The claimants that a round tries, and the planned starts that hold in it."""
 
     teams: tuple[str, ...] = ()  # all their claimants, ascending
     starts: Starts = ()
@@ -36,32 +36,34 @@ class Scope:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nobody to try."""
+        """Whether there is no claimant to try."""
         return not self.teams and not self.asked
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """Who is to be tried anew: all claimants of these teams, and single ones by id."""
+class DirtySet:
+    """The claimants to be tried anew: all of these teams, and single ones by id."""
 
     teams: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()
 
-    def __or__(self, other: "News") -> "News":
+    def __or__(self, other: "DirtySet") -> "DirtySet":
         """Both."""
-        return News(self.teams | other.teams, self.asked | other.asked)
+        return DirtySet(self.teams | other.teams, self.asked | other.asked)
 
-    def scope(self, starts: Starts) -> Scope:
-        """The scope of a round about it."""
-        return Scope(tuple(sorted(self.teams)), starts, tuple(sorted(self.asked)))
+    def scope(self, starts: Starts) -> PartialCycle:
+        """The partial cycle that tries them."""
+        return PartialCycle(tuple(sorted(self.teams)), starts, tuple(sorted(self.asked)))
 
 
-def news(before: "Mapping[str, Workload]", changed: "Iterable[Workload]", gone: Iterable[str]) -> News | None:
-    """Who is to be tried anew after these changes; None where everybody is.
+def dirty_after(
+    before: "Mapping[str, Workload]", changed: "Iterable[Workload]", gone: Iterable[str]
+) -> DirtySet | None:
+    """The claimants to be tried anew after these changes; None: all, which is a full cycle.
 
     A claimant that came up is tried alone. Where one that waited changed or went, those behind it are tried as well.
 
-    Everybody's: something was freed, or work that runs may now be asked to leave, moved or shrunk on other terms.
+    All: something was freed, or work that runs may now be asked to leave, moved or shrunk on other terms.
     """
     teams: set[str] = set()
     asked: set[str] = set()
@@ -78,14 +80,14 @@ def news(before: "Mapping[str, Workload]", changed: "Iterable[Workload]", gone: 
             teams.add(workload.team)
         elif workload.is_waiting:
             asked.add(workload.id)
-    return News(frozenset(teams), frozenset(asked))
+    return DirtySet(frozenset(teams), frozenset(asked))
 
 
 def _is_for_all(known: "Workload | None", workload: "Workload") -> bool:
     """Whether others may find room by this change, or be asked otherwise."""
     if known is None:
         return workload.moving or bool(workload.placement)
-    return workload.moving or _frees(known, workload) or _terms(known) != _terms(workload)
+    return workload.moving or _frees(known, workload) or _conditions(known) != _conditions(workload)
 
 
 def _frees(old: "Workload", new: "Workload") -> bool:
@@ -96,7 +98,7 @@ def _frees(old: "Workload", new: "Workload") -> bool:
     return any((a.rank, a.node, a.gpus, a.leaving) not in kept for a in old.placement)
 
 
-def _terms(workload: "Workload") -> tuple[object, ...]:
+def _conditions(workload: "Workload") -> tuple[object, ...]:
     """What others may ask of it while it holds something."""
     if not workload.placement:
         return (workload.moving,)

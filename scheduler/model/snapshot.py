@@ -16,14 +16,14 @@ from scheduler.model.applied import becomes, leaves
 from scheduler.model.decision import Decision, Evict, Place, Shrink, Wait
 from scheduler.model.demand import NO_DEMAND, Demand
 from scheduler.model.history import UNKNOWN, History
-from scheduler.model.partial_cycle import Scope
+from scheduler.model.partial_cycle import PartialCycle
 from scheduler.model.team import Budget, Quota, Team, Use
 from scheduler.model.workload import Assignment, Phase, Workload
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-NOW, LATER = 0, 1  # first axis of Columns: as things stand; once all that leaves has left
+IDLE, FUTURE_IDLE = 0, 1  # first axis of Columns: what is idle now; once all that leaves has left (as in Volcano)
 COMPUTE, MEMORY = 0, 1  # second axis: milli-GPU or 1/1000 core; MiB
 
 
@@ -152,10 +152,10 @@ def numbered(keys: Iterable[Hashable]) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What is taken. gpu: [2 (NOW, LATER), 2 (COMPUTE, MEMORY), G]; node: [2, 2, N].
+    """What is taken. gpu: [2 (IDLE, FUTURE_IDLE), 2 (COMPUTE, MEMORY), G]; node: [2, 2, N].
 
-    NOW counts what is bound, leaving workers included; LATER what is bound or reserved, leaving ones not.
-    Something new must fit beside both, or, when it waits for what leaves, beside LATER.
+    Not idle is what is bound, leaving workers included; not idle in the future is what is bound or reserved, leaving
+    ones not. New work must fit into both, or, when it waits for what leaves, into what is idle in the future.
     """
 
     gpu: Ints
@@ -168,7 +168,7 @@ class Columns:
     def add(self, inventory: Inventory, workload: Workload, sign: int = 1) -> None:
         """Add (or take away, sign -1) a workload's placement, in place."""
         for worker in workload.placement:
-            for when in whens(workload, worker):
+            for when in states_counted(workload, worker):
                 self.add_worker(inventory, workload, worker, when, sign)
 
     def add_worker(self, inventory: Inventory, workload: Workload, worker: Assignment, when: int, sign: int) -> None:
@@ -192,11 +192,11 @@ class Columns:
                     self.gpu[when, MEMORY, first + index] += sign * memory
 
 
-def whens(workload: Workload, worker: Assignment) -> tuple[int, ...]:
+def states_counted(workload: Workload, worker: Assignment) -> tuple[int, ...]:
     """In which of the two states a worker counts."""
     if worker.reserved or workload.phase == Phase.RESERVED:
-        return (LATER,)
-    return (NOW,) if worker.leaving else (NOW, LATER)
+        return (FUTURE_IDLE,)
+    return (IDLE,) if worker.leaving else (IDLE, FUTURE_IDLE)
 
 
 @dataclass(frozen=True)
@@ -209,11 +209,11 @@ class Snapshot:
     quotas: tuple[Quota, ...]
     workloads: Mapping[str, Workload]
     columns: Columns
-    use: tuple[Use, ...] = ()  # decayed use by team and pool; who has no row used nothing
+    use: tuple[Use, ...] = ()  # recent usage by team and pool; a team without a row used nothing
     budgets: tuple[Budget, ...] = ()  # hard ones that are used up
     demand: Demand = NO_DEMAND
     history: History = UNKNOWN  # what ended work teaches about how long work runs
-    scope: Scope | None = None  # whose claimants the round tries; None: everybody's
+    scope: PartialCycle | None = None  # the claimants that a partial cycle tries; None: a full cycle
 
     @staticmethod
     def build(

@@ -80,7 +80,7 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ResourceRequest:
     """What one worker needs: whole GPUs, or a share of one, or neither (CPU-only).
 
     cpu_milli is 1/1000 core, memory and gpu_memory (least memory of each whole device) are MiB.
@@ -105,7 +105,7 @@ class Ask:
         return (self.share.guarantee, self.share.memory) if self.share else (WHOLE, 0)
 
     @property
-    def least_memory(self) -> int:
+    def min_memory(self) -> int:
         """MiB a device must have for one worker."""
         return max(self.gpu_memory, self.share.memory if self.share else 0)
 
@@ -128,7 +128,7 @@ class Role:
     """
 
     name: str
-    ask: Ask
+    ask: ResourceRequest
     count: int = 1
 
 
@@ -169,7 +169,7 @@ class Workload:
     name: str
     team: str
     kind: Kind
-    ask: Ask
+    ask: ResourceRequest
     gang: Gang = Gang()
     topology: Topology = Topology()
     priority: int = 0
@@ -228,7 +228,7 @@ class Workload:
         """How many companions its workers have: the rank of the first worker."""
         return sum(role.count for role in self.roles) if self.roles else 0
 
-    def ask_of(self, rank: int) -> Ask:
+    def ask_of(self, rank: int) -> ResourceRequest:
         """What the member with this rank asks."""
         for role in self.roles:
             if rank < role.count:

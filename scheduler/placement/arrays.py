@@ -29,15 +29,15 @@ from scheduler.placement.rows import (
 )
 
 
-class Worths:
-    """Worths by state, remembered up to a number of states."""
+class Packables:
+    """Packable capacities by state, remembered up to a number of states."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: dict[bytes, int] = {}
 
     def of(self, rows: Ints, stream: Stream) -> Ints:
-        """The worth of each state. rows: [S, 3 + D] kind, cpu, ram, devices ascending; shape [S]."""
+        """The packable capacity of each state. rows: [S, 3 + D] kind, cpu, ram, devices ascending; shape [S]."""
         keys = [row.tobytes() for row in rows]
         missing = {key: at for at, key in enumerate(keys) if key not in self._known}
         if missing:
@@ -64,8 +64,8 @@ def roll_out(rows: Ints, stream: Stream) -> Ints:
         host[:, :, 0] -= np.where(done, want[:, CPU], 0)
         host[:, :, 1] -= np.where(done, want[:, RAM], 0)
         total += taken
-    worth: Ints = total.sum(axis=1)
-    return worth
+    packable: Ints = total.sum(axis=1)
+    return packable
 
 
 def _take_whole(gpu: Ints, want: Ints, may: Bools) -> Ints:
@@ -89,7 +89,9 @@ def _take_share(gpu: Ints, want: Ints, may: Bools) -> Ints:
     return np.where(fits, milli, 0)
 
 
-def refresh(fleet: Fleet, numbers: Ints, may: Bools, stream: Stream, worths: Worths, now: Now, scores: Scores) -> None:
+def refresh(
+    fleet: Fleet, numbers: Ints, may: Bools, stream: Stream, packables: Packables, now: Now, scores: Scores
+) -> None:
     """Bring one shape's scores up to date; see `loops.refresh`."""
     stale = np.flatnonzero(scores.seen != fleet.version)
     scores.seen[stale] = fleet.version[stale]
@@ -99,9 +101,9 @@ def refresh(fleet: Fleet, numbers: Ints, may: Bools, stream: Stream, worths: Wor
     if not nodes.size:
         return
     unknown = np.unique(nodes[now.seen[nodes] != fleet.version[nodes]])
-    now.worth[unknown] = _worth(_rows(fleet, unknown), stream, worths)
+    now.packable[unknown] = _packable(_rows(fleet, unknown), stream, packables)
     now.seen[unknown] = fleet.version[unknown]
-    gains = _worth(after, stream, worths) - now.worth[nodes]
+    gains = _packable(after, stream, packables) - now.packable[nodes]
     free = fleet.gpu[nodes, devices] if fleet.gpu.shape[1] else np.zeros_like(nodes)
     for at in np.lexsort((-devices, -free, gains)).tolist():  # the best comes last and stays
         scores.gain[nodes[at], columns[at]] = gains[at]
@@ -130,12 +132,12 @@ def _rows(fleet: Fleet, nodes: Ints) -> Ints:
     return np.column_stack((fleet.kind[nodes], fleet.host[nodes], fleet.gpu[nodes]))
 
 
-def _worth(rows: Ints, stream: Stream, worths: Worths) -> Ints:
+def _packable(rows: Ints, stream: Stream, packables: Packables) -> Ints:
     rows = rows.copy()
     rows[:, 3:].sort(axis=1)
     out = np.zeros(len(rows), dtype=np.int64)
     some = np.flatnonzero((rows[:, 3:] >> BITS).any(axis=1))
-    out[some] = worths.of(rows[some], stream)
+    out[some] = packables.of(rows[some], stream)
     return out
 
 

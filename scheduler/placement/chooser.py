@@ -9,7 +9,7 @@ from gpushare.packing import Bools
 from scheduler.model.demand import Demand
 from scheduler.model.settings import Placement, Settings
 from scheduler.model.snapshot import COMPUTE, MEMORY, Inventory, Snapshot
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.placement.fleet import devices_of, empty_fleet, kinds_of, take, want_of
 from scheduler.placement.rows import BITS, MIB, Fleet, Want
 from scheduler.state.free import Free
@@ -36,9 +36,9 @@ class Chooser:
         self._kinds = kinds_of(inventory)
         self._node = inventory.node_of
         self._device = np.arange(len(self._node)) - inventory.offset[self._node]
-        self._wants: dict[Ask, Want] = {}
+        self._wants: dict[ResourceRequest, Want] = {}
 
-    def spots(self, ask: Ask, free: Free, allowed: Bools, most: int) -> list[Spot]:
+    def spots(self, ask: ResourceRequest, free: Free, allowed: Bools, most: int) -> list[Spot]:
         """Places for up to so many workers, each where the scorer says once those before it have theirs."""
         self._follow(free)
         want = self._wants.get(ask)
@@ -112,6 +112,6 @@ def _scorer(placement: Placement, snapshot: Snapshot, fleet: Fleet, kinds: Seque
         from scheduler.placement.fgd import Fragmentation
 
         return Fragmentation(snapshot.demand, kinds)
-    from scheduler.placement.worth import Worth
+    from scheduler.placement.packable import PackableCapacity
 
-    return Worth(snapshot.demand, kinds, fleet, np.diff(snapshot.inventory.offset))
+    return PackableCapacity(snapshot.demand, kinds, fleet, np.diff(snapshot.inventory.offset))

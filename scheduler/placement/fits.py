@@ -23,8 +23,8 @@ class BestFit:
     Source: the baseline `BestFit` of FGD (ATC'23, section 6.1).
     """
 
-    def __init__(self, most_cpu: int, most_gpus: int) -> None:
-        self._most = np.array([max(1, most_cpu), max(1, most_gpus) * WHOLE], dtype=np.float64)
+    def __init__(self, max_cpu: int, max_gpus: int) -> None:
+        self._most = np.array([max(1, max_cpu), max(1, max_gpus) * WHOLE], dtype=np.float64)
 
     def choose(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int] | None:
         """The node and device for one worker among the allowed nodes, shape [N], or None if it fits on none."""
@@ -45,7 +45,7 @@ def _first(fleet: Fleet, numbers: Ints, may: Bools, allowed: Bools) -> tuple[int
 
 @compiled
 def _tightest(
-    fleet: Fleet, numbers: Ints, may: Bools, allowed: Bools, most_cpu: float, most_milli: float
+    fleet: Fleet, numbers: Ints, may: Bools, allowed: Bools, max_cpu: float, max_milli: float
 ) -> tuple[int, int]:
     best, least = -1, np.inf
     for node in range(fleet.kind.shape[0]):
@@ -53,7 +53,7 @@ def _tightest(
             milli = 0
             for device in fleet.gpu[node]:
                 milli += device >> BITS
-            left = fleet.host[node, 0] / most_cpu + milli / most_milli
+            left = fleet.host[node, 0] / max_cpu + milli / max_milli
             if left < least:
                 best, least = node, left
     return best, _fullest(fleet, best, numbers) if best >= 0 else -1

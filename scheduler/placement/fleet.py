@@ -6,7 +6,7 @@ import numpy as np
 
 from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Ints, Inventory
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.placement.rows import BITS, CPU, GPUS, MILLI, RAM, VRAM, Fleet, Want
 
 Kind = tuple[str, int]  # GPU model, MiB of a device
@@ -30,7 +30,7 @@ def empty_fleet(inventory: Inventory, kinds: Sequence[Kind]) -> Fleet:
     )
 
 
-def want_of(ask: Ask, kinds: Sequence[Kind]) -> Want:
+def want_of(ask: ResourceRequest, kinds: Sequence[Kind]) -> Want:
     """What one worker of this ask wants, for nodes of these kinds."""
     share = ask.share
     milli, vram = (share.guarantee, share.memory) if share else (0, 0)

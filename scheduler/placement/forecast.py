@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.model.demand import NO_DEMAND, Demand, as_counted, demand_of, sort_key
 from scheduler.model.snapshot import COMPUTE, MEMORY, Bools, Snapshot
-from scheduler.model.workload import Ask, Role
+from scheduler.model.workload import ResourceRequest, Role
 
 LAST = 2000  # workloads counted
 ENOUGH = 50  # with GPUs: fewer tell nothing of what is to come
@@ -19,14 +19,14 @@ MOST_SHAPES = 200  # the most frequent; what is rarer hardly changes a forecast
 class Asked(NamedTuple):
     """What one workload asked for: its workers, and their companions."""
 
-    ask: Ask
+    ask: ResourceRequest
     workers: int = 1
     roles: tuple[Role, ...] = ()
 
 
 def demand_of_these(last: Iterable[Asked], snapshot: Snapshot) -> Demand:
     """The demand of these workloads, the last `LAST` of all or fewer; empty until `ENOUGH` of them have GPUs."""
-    counts: Counter[Ask] = Counter()
+    counts: Counter[ResourceRequest] = Counter()
     with_gpus = 0
     for ask, workers, roles in last:
         counts[as_counted(ask)] += max(1, workers)
@@ -41,7 +41,7 @@ def next_count(last: int) -> int:
     return last + max(ENOUGH, round(GROWTH * min(last, LAST)))
 
 
-def forecast(counts: Mapping[Ask, int], snapshot: Snapshot) -> Demand:
+def forecast(counts: Mapping[ResourceRequest, int], snapshot: Snapshot) -> Demand:
     """The demand of these counts of workers, on the cluster as it is now."""
     frequent = sorted(counts, key=lambda ask: (-counts[ask], sort_key(ask)))[:MOST_SHAPES]
     gpu = snapshot.inventory.gpu_capacity - snapshot.columns.gpu.max(axis=0)
@@ -59,10 +59,10 @@ def forecast(counts: Mapping[Ask, int], snapshot: Snapshot) -> Demand:
     return demand_of({ask: counts[ask] for ask in frequent}, slots)
 
 
-def _nodes(snapshot: Snapshot, ask: Ask) -> Bools:
+def _nodes(snapshot: Snapshot, ask: ResourceRequest) -> Bools:
     """The nodes that may take a worker. Shape [N]."""
     inventory = snapshot.inventory
     if not ask.milli:
         return inventory.usable
     of_model = np.array([not ask.models or n.model in ask.models for n in inventory.nodes], dtype=np.bool_)
-    return inventory.usable & of_model & (inventory.gpu_memory >= ask.least_memory)
+    return inventory.usable & of_model & (inventory.gpu_memory >= ask.min_memory)

@@ -36,7 +36,7 @@ _PRIME = 1099511628211  # of the FNV hash
 
 @compiled
 def refresh(fleet: Fleet, numbers: Ints, may: Bools, stream: Stream, memo: Memo, now: Now, scores: Scores) -> None:
-    """Bring one shape's scores up to date: by how much the worth of each node falls, in milli-GPU of all sequences."""
+    """Bring one shape's scores up to date: the packable capacity each node loses, in milli-GPU of all sequences."""
     row = np.empty(memo.keys.shape[1], dtype=np.int64)
     for node in range(fleet.kind.shape[0]):
         if scores.seen[node] == fleet.version[node]:
@@ -51,11 +51,11 @@ def refresh(fleet: Fleet, numbers: Ints, may: Bools, stream: Stream, memo: Memo,
         if now.seen[node] != fleet.version[node]:
             now.seen[node] = fleet.version[node]
             _fill(row, fleet, node)
-            now.worth[node] = _worth(row, stream, memo)
+            now.packable[node] = _packable(row, stream, memo)
         if numbers[MILLI] == 0:
             _fill(row, fleet, node)
             _take(row, numbers, -1)
-            scores.gain[node, IDLE if numbers[GPUS] > 0 else SHARED] = _worth(row, stream, memo) - now.worth[node]
+            scores.gain[node, IDLE if numbers[GPUS] > 0 else SHARED] = _packable(row, stream, memo) - now.packable[node]
             continue
         _score_devices(row, fleet, numbers, node, stream, memo, now, scores)
 
@@ -71,7 +71,7 @@ def _score_devices(
             continue
         _fill(row, fleet, node)
         _take(row, numbers, device)
-        gain = _worth(row, stream, memo) - now.worth[node]
+        gain = _packable(row, stream, memo) - now.packable[node]
         column = IDLE if gpu[device] >> BITS == WHOLE else SHARED
         best = scores.device[node, column]
         if gain > scores.gain[node, column] or (gain == scores.gain[node, column] and gpu[device] < gpu[best]):
@@ -116,8 +116,8 @@ def _sort(row: Ints) -> None:
 
 
 @compiled
-def _worth(row: Ints, stream: Stream, memo: Memo) -> int:
-    """The worth of a state, remembered. The row's devices are sorted on the way."""
+def _packable(row: Ints, stream: Stream, memo: Memo) -> int:
+    """The packable capacity of a state, remembered. The row's devices are sorted on the way."""
     if row.shape[0] > 3:
         _sort(row)
     if row.shape[0] == 3 or row[-1] >> BITS == 0:  # nothing is free on the fullest device

@@ -19,7 +19,7 @@ BITS = 32  # of a device's number are MiB
 MIB = (1 << BITS) - 1
 NEVER = -(1 << 60)  # the gain where a worker does not fit
 SHARED, IDLE = 0, 1  # columns of scores: on a device in use (or none), on idle ones
-UNKNOWN = -1  # no worth is remembered
+UNKNOWN = -1  # no packable capacity is remembered
 NOBODY = -1  # the rest of a sequence
 
 
@@ -52,7 +52,7 @@ class Stream(NamedTuple):
 
 
 class Memo(NamedTuple):
-    """Worths by state, with open addressing. keys: [2^n, 3 + D] kind, cpu, ram, devices; used: [1]."""
+    """Packable capacities by state, with open addressing. keys: [2^n, 3 + D] kind, cpu, ram, devices; used: [1]."""
 
     keys: Ints
     values: Ints
@@ -60,10 +60,10 @@ class Memo(NamedTuple):
 
 
 class Now(NamedTuple):
-    """What each node is worth. seen: [N] version of the row it was computed for; worth: [N]."""
+    """The packable capacity of each node. seen: [N] version of the row it was computed for; packable: [N]."""
 
     seen: Ints
-    worth: Ints
+    packable: Ints
 
 
 class Scores(NamedTuple):

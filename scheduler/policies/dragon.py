@@ -13,12 +13,12 @@ One round is one pass of the operator's `reconcile` (release 0.9, the one of the
 In edragon a service with room (made or there) is bound, and nothing else happens in that pass; one without room keeps
 new trainings from starting.
 
-Where we differ: our gangs have no parameter server, so worker 0 stands for it and is never removed. What leaves is
-counted as room, so that nothing shrinks twice for one request. A service that has no room holds the trainings back for
-`dragon_hold_seconds` at most, and never if it could not start at all. When the last action was is read from the
-snapshot: the newest start, shrink or growth of an attempt, or now while workers start or leave. A gang that must be
-within one NVLink domain does not grow. In dragon, services and notebooks are bound when they fit, as kube-scheduler
-does; in both, notebooks and shares go where they fit best, as in KubeShare.
+Where we differ: worker 0 stands for the parameter server, also where a gang has one as a role, and is never removed.
+What leaves is counted as room, so that nothing shrinks twice for one request. A service that has no room holds the
+trainings back for `dragon_hold_seconds` at most, and never if it could not start at all. When the last action was is
+read from the snapshot: the newest start, shrink or growth of an attempt, or now while workers start or leave. A gang
+that must be within one NVLink domain does not grow. In dragon, services and notebooks are bound when they fit, as
+kube-scheduler does; in both, notebooks and shares go where they fit best, as in KubeShare.
 Source: Lin, Yeh, Chou: DRAGON, CLOSER'19; Chiang, Chou: DynamoML, CLOSER'21; the released operator's rules.
 """
 
@@ -32,7 +32,7 @@ from scheduler.fit.gang import Goal, find_places
 from scheduler.fit.locality import domain_of_node
 from scheduler.model.decision import Reason
 from scheduler.model.mention import mention
-from scheduler.model.snapshot import LATER, NOW, Bools
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Bools
 from scheduler.model.workload import ACTIVE, Kind, Level, Phase, Workload
 from scheduler.policies.line import looked_at, no_room
 from scheduler.state.plan import Plan
@@ -70,7 +70,7 @@ def _pass(session: Session, serves_first: bool) -> Iterator[Outcome]:
     urgent = _urgent(session, others, jobs) if not services else None
     has_room = urgent is None or shrink_for(session, urgent)
     for workload in others:
-        yield workload, None if claim(session, workload, NOW) else no_room(session, workload)
+        yield workload, None if claim(session, workload, IDLE) else no_room(session, workload)
     if not has_room and urgent is not None:
         yield from ((job, no_room(session, job) if job is urgent else _held_for(urgent)) for job in jobs)
         return
@@ -85,7 +85,7 @@ def _serve(session: Session, services: list[Workload]) -> tuple[list[Outcome], b
     outcomes: list[Outcome] = []
     for service in services:
         if shrink_for(session, service):
-            is_bound = claim(session, service, NOW)
+            is_bound = claim(session, service, IDLE)
             return [*outcomes, (service, None if is_bound else no_room(session, service))], True
         outcomes.append((service, no_room(session, service)))
         if plan.snapshot.at - service.queued_at < settings.dragon_hold_seconds and service.phase is Phase.QUEUED:
@@ -105,7 +105,7 @@ def _urgent(session: Session, others: list[Workload], jobs: list[Workload]) -> W
 
 def _start_one(session: Session, jobs: list[Workload]) -> Iterator[Outcome]:
     for job in jobs:
-        if claim(session, job, NOW):
+        if claim(session, job, IDLE):
             yield job, None
             return
         yield job, no_room(session, job)
@@ -129,7 +129,7 @@ def shrink_for(session: Session, claimant: Workload) -> bool:
     The plan is as it was if it does not. Nothing is taken if the room is there or about to be.
     """
     plan = session.plan
-    if fits(session, claimant, LATER):
+    if fits(session, claimant, FUTURE_IDLE):
         return True
     mark = plan.mark()
     for victim in _running(plan):
@@ -137,7 +137,7 @@ def shrink_for(session: Session, claimant: Workload) -> bool:
         for count in range(1, len(ranks) + 1):
             before = plan.mark()
             plan.shrink(victim, ranks[:count], claimant.id, f"Gives workers to {mention(claimant.id)}.")
-            if fits(session, claimant, LATER):
+            if fits(session, claimant, FUTURE_IDLE):
                 return True
             if count < len(ranks):
                 plan.rollback(before)
@@ -180,7 +180,7 @@ def last_action(plan: Plan) -> float:
 def grow(session: Session) -> None:
     """Give idle room to running trainings, up to their maximum: node by node, in the order in which they started."""
     plan = session.plan
-    inventory, free = plan.inventory, plan.free[NOW]
+    inventory, free = plan.inventory, plan.free[IDLE]
     jobs = [w for w in _running(plan) if all(a.node in inventory.index for a in w.placement)]
     jobs = [w for w in jobs if len(w.placement) - w.companions < w.gang.max and not w.finishing]
     jobs = [w for w in jobs if w.topology.require is not Level.NVLINK]
@@ -202,8 +202,8 @@ def _add_workers(session: Session, job: Workload, most: int, within: Bools) -> N
     for flavor in session.flavors.of(job):
         if flavor is None or flavor.model != model:
             continue
-        room = quota_room(session, job, flavor, NOW)
-        places = find_places(plan.inventory, job, Goal(1, min(most, room)), plan.free[NOW], flavor, within)
+        room = quota_room(session, job, flavor, IDLE)
+        places = find_places(plan.inventory, job, Goal(1, min(most, room)), plan.free[IDLE], flavor, within)
         if room > 0 and places is not None:
             plan.place(job, places)
             return

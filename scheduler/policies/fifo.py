@@ -12,7 +12,7 @@ from scheduler.fit.capacity import Refusal
 from scheduler.fit.claim import claim
 from scheduler.model.decision import Reason
 from scheduler.model.mention import mention
-from scheduler.model.snapshot import NOW
+from scheduler.model.snapshot import IDLE
 from scheduler.model.workload import Phase, Workload
 from scheduler.policies.line import looked_at, no_room
 from scheduler.state.session import Session
@@ -30,7 +30,7 @@ def fifo(session: Session) -> Iterator[tuple[Workload, Refusal | None]]:
             yield workload, held
         elif first is not None:
             yield workload, stopped_by(first)
-        elif claim(session, workload, NOW):
+        elif claim(session, workload, IDLE):
             yield workload, None
         else:
             if workload.phase is Phase.QUEUED:
@@ -41,7 +41,7 @@ def fifo(session: Session) -> Iterator[tuple[Workload, Refusal | None]]:
 def best_fit(session: Session) -> Iterator[tuple[Workload, Refusal | None]]:
     """Place in order what fits, each where it leaves the least."""
     for workload, held in looked_at(session):
-        if held is None and claim(session, workload, NOW):
+        if held is None and claim(session, workload, IDLE):
             yield workload, None
         else:
             yield workload, held or no_room(session, workload)

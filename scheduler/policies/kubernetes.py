@@ -24,7 +24,7 @@ from scheduler.fit.capacity import Refusal, allowed_nodes, per_node
 from scheduler.fit.claim import quota_room
 from scheduler.fit.gang import Goal, find_places
 from scheduler.fit.locality import domain_of_node
-from scheduler.model.snapshot import COMPUTE, MEMORY, NOW, Bools, Flavor
+from scheduler.model.snapshot import COMPUTE, IDLE, MEMORY, Bools, Flavor
 from scheduler.model.workload import ACTIVE, Assignment, Kind, Level, Workload, least
 from scheduler.policies.line import held_back, looked_at, no_room
 from scheduler.state.free import Free, is_idle
@@ -71,10 +71,10 @@ def bind(session: Session, workload: Workload, at_least: int, at_most: int, is_g
     """
     plan = session.plan
     for flavor in session.flavors.of(workload):
-        most = min(at_most, quota_room(session, workload, flavor, NOW))
+        most = min(at_most, quota_room(session, workload, flavor, IDLE))
         if most < at_least:
             continue
-        free, allowed = _whole_only(plan.free[NOW]), allowed_nodes(plan.inventory, workload.ask, flavor)
+        free, allowed = _whole_only(plan.free[IDLE]), allowed_nodes(plan.inventory, workload.ask, flavor)
         room = per_node(plan.inventory, workload.ask, free, allowed)
         others = len(_unplaced(workload)) if is_gang else 0  # a gang starts with its companions
         for within in _domains(plan, workload, at_most):
@@ -116,7 +116,7 @@ def _bound(plan: Plan, workload: Workload, flavor: Flavor | None, most: int, wit
 
 def _pod(plan: Plan, workload: Workload, flavor: Flavor | None, within: Bools) -> Assignment | None:
     """The place of one more worker, on the node with the highest score."""
-    inventory, free = plan.inventory, _whole_only(plan.free[NOW])
+    inventory, free = plan.inventory, _whole_only(plan.free[IDLE])
     rank = min(_unplaced(workload), default=None)
     if rank is not None:  # companions are created first
         ask = workload.ask_of(rank)
@@ -161,6 +161,6 @@ def _domains(plan: Plan, workload: Workload, at_most: int) -> Iterator[Bools]:
     if held or at_most == 1:
         yield np.equal(number, number[held[0]]) if held else everywhere
         return
-    idle = np.bincount(number, plan.free[NOW].idle)
+    idle = np.bincount(number, plan.free[IDLE].idle)
     for domain in np.argsort(-idle, kind="stable").tolist():
         yield np.equal(number, domain)

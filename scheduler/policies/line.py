@@ -6,7 +6,7 @@ from scheduler.explain.reasons import gate, no_places, over_quota, permanent
 from scheduler.fit.capacity import Refusal
 from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import Reason
-from scheduler.model.snapshot import NOW
+from scheduler.model.snapshot import IDLE
 from scheduler.model.workload import Workload, least
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
@@ -41,6 +41,6 @@ def no_room(session: Session, workload: Workload) -> Refusal:
 
 def _fits(session: Session, workload: Workload) -> bool:
     plan = session.plan
-    goal, free = Goal(least(workload), least(workload)), plan.free[NOW]
+    goal, free = Goal(least(workload), least(workload)), plan.free[IDLE]
     places = (find_places(plan.inventory, workload, goal, free, flavor) for flavor in session.flavors.of(workload))
     return any(found is not None for found in places)

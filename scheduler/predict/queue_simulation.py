@@ -17,10 +17,10 @@ import numpy as np
 from scheduler.cycle.ordering import Claim
 from scheduler.model.history import History
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import COMPUTE, LATER, Ints
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, Ints
 from scheduler.model.workload import Kind, Level, Workload, least
 from scheduler.predict.run_times import RunTime, age, planned_total, run_time
-from scheduler.quota.standings import Held, Standings
+from scheduler.quota.headroom import Headroom, Held
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
 
@@ -62,9 +62,9 @@ class Play:
         self.node_flavor = np.full(len(inventory.nodes), -1, dtype=np.int64)
         for number, flavor in enumerate(inventory.flavors):
             self.node_flavor[flavor.nodes & inventory.usable] = number
-        devices = np.maximum(inventory.gpu_capacity[COMPUTE] - plan.columns.gpu[LATER, COMPUTE], 0)
+        devices = np.maximum(inventory.gpu_capacity[COMPUTE] - plan.columns.gpu[FUTURE_IDLE, COMPUTE], 0)
         self.free: Ints = np.bincount(inventory.node_of, devices, len(inventory.nodes)).astype(np.int64)
-        self.standings = Standings(session)
+        self.headroom = Headroom(session)
         self.queue = [self._claim(w, history, settings) for w in queue]
         self.running = [
             (self._claim(w, history, settings), self._held(w))
@@ -91,7 +91,7 @@ class Play:
 
     def _scenario(self, scenario: int, last: int | None) -> tuple[list[float], int]:
         """(seconds until each of the queue starts, ends looked at) if everything lasts as drawn."""
-        free, held = self.free.copy(), dict(self.standings.held)
+        free, held = self.free.copy(), dict(self.headroom.held)
         ends: list[End] = [
             (self._end(claim, scenario, number, self.at - claim.ran), number, claim, nodes)
             for number, (claim, nodes) in enumerate(self.running)
@@ -200,7 +200,7 @@ class Play:
         _, milli, workers, *_ = self.queue[place].key
         if self.settings.policy != "weft":
             return False, (), place, team
-        return (*self.standings.claim(team, milli * workers, held), place, team)
+        return (*self.headroom.claim(team, milli * workers, held), place, team)
 
     def _end(self, claim: _Claim, scenario: int, number: int, began: float) -> float:
         level = (0.5 + _STEP[0] * scenario + _STEP[1] * number) % 1.0
@@ -212,7 +212,7 @@ class Play:
         if not milli:
             return []  # cores are not played
         for option in options:
-            if not self.standings.allow(team, self._pool(option), milli * workers, held):
+            if not self.headroom.allow(team, self._pool(option), milli * workers, held):
                 continue
             can = (self.node_flavor == option) & (free >= milli)
             can[kept] = False
@@ -223,7 +223,7 @@ class Play:
             nodes = _fill(there, room, workers, is_together, milli)
             for node, amount in nodes:
                 free[node] -= amount
-            self.standings.charge(team, self._pool(option), milli * workers, held)
+            self.headroom.charge(team, self._pool(option), milli * workers, held)
             return nodes
         return None
 
@@ -232,7 +232,7 @@ class Play:
             free[node] += amount
         if nodes:
             total = sum(amount for _, amount in nodes)
-            self.standings.charge(claim.workload.team, self._pool(int(self.node_flavor[nodes[0][0]])), -total, held)
+            self.headroom.charge(claim.workload.team, self._pool(int(self.node_flavor[nodes[0][0]])), -total, held)
 
     def _pool(self, option: int) -> str:
         return self.plan.inventory.flavors[option].pool if option >= 0 else ""

@@ -13,7 +13,7 @@ from scheduler.fit.capacity import allowed_nodes
 from scheduler.fit.claim import fits
 from scheduler.model.decision import Shrink
 from scheduler.model.mention import mention
-from scheduler.model.snapshot import LATER, Ints, applied
+from scheduler.model.snapshot import FUTURE_IDLE, Ints, applied
 from scheduler.model.workload import Workload, can_shrink, least, staying
 from scheduler.state.session import Session
 
@@ -37,7 +37,7 @@ class Lent:
 
     def fits(self) -> bool:
         """Whether the claimant fits once all that was given has left."""
-        return fits(self.session, self.claimant, LATER, self.is_owed)
+        return fits(self.session, self.claimant, FUTURE_IDLE, self.is_owed)
 
     def give(self, may: MayShrink) -> bool:
         """Take worker after worker, the nodes that lack least first; whether the claimant fits then.
@@ -84,7 +84,7 @@ class Lent:
             return []
         allowed = np.logical_or.reduce([allowed_nodes(plan.inventory, ask, flavor) for flavor in options])
         names = {a.node for gang in self.gangs.values() for a in gang.placement if a.node in index}
-        idle: Ints = plan.free[LATER].idle
+        idle: Ints = plan.free[FUTURE_IDLE].idle
         found = [index[name] for name in names if allowed[index[name]]]
         elsewhere = [index[name] for name in names if not allowed[index[name]]]  # frees quota only
         return [*sorted(found, key=lambda node: (max(0, ask.gpus - int(idle[node])), node)), *sorted(elsewhere)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gpushare.gpu import WHOLE
 from scheduler.fit.capacity import per_node
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, Bools, Ints
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Bools, Ints
 from scheduler.model.workload import Workload
 from scheduler.state.free import Free, free_of
 from scheduler.state.ledger import (
@@ -122,7 +122,7 @@ class Evictable:
 
     def free_without(self, plan: Plan, numbers: Ints) -> Free:
         """What would be free, later, if these had left as well."""
-        inventory, later = plan.inventory, plan.free[LATER]
+        inventory, later = plan.inventory, plan.free[FUTURE_IDLE]
         gone = np.zeros(len(self._slots), dtype=np.bool_)
         gone[numbers] = True
         rows, hosts = self._held(plan, self._devices, gone), self._held(plan, self._hosts, gone)
@@ -156,7 +156,7 @@ class Evictable:
 
         The cheapest candidates of a node are counted until they hold what the worker lacks there.
         """
-        inventory, ask, later = plan.inventory, claimant.ask, plan.free[LATER]
+        inventory, ask, later = plan.inventory, claimant.ask, plan.free[FUTURE_IDLE]
         could = per_node(inventory, ask, free, allowed) > 0
         has_room = per_node(inventory, ask, later, allowed) > 0
         missing = np.maximum(1, ask.milli - (later.idle * WHOLE if ask.gpus else 0))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from scheduler.fit.claim import quota_room
 from scheduler.fit.gang import Goal, find_places
-from scheduler.model.snapshot import LATER, NOW
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE
 from scheduler.model.workload import Assignment, Phase, Workload, least
 from scheduler.state.session import Session
 
@@ -39,11 +39,11 @@ def other_place(session: Session, leaver: Workload) -> tuple[Assignment, ...] | 
     plan = session.plan
     queued = replace(leaver, phase=Phase.QUEUED, placement=(), after=())
     for flavor in session.flavors.of(queued):
-        room = quota_room(session, queued, flavor, LATER)
+        room = quota_room(session, queued, flavor, FUTURE_IDLE)
         goal = Goal(least(queued), min(queued.gang.count, room))
         if goal.most < goal.least:
             continue
-        places = find_places(plan.inventory, queued, goal, plan.free[NOW], flavor)
+        places = find_places(plan.inventory, queued, goal, plan.free[IDLE], flavor)
         if places is not None:
             return places
     return None

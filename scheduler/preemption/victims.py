@@ -13,7 +13,7 @@ from scheduler.fit.capacity import allowed_nodes
 from scheduler.fit.claim import claim, fits, quota_room
 from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import EvictReason
-from scheduler.model.snapshot import LATER, Flavor, Ints
+from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Ints
 from scheduler.model.workload import Workload, least
 from scheduler.preemption.elastic import Lent
 from scheduler.preemption.evictable import Evictable, recent_preemptors
@@ -23,8 +23,8 @@ from scheduler.state.session import Session
 
 
 @dataclass(frozen=True)
-class Terms:
-    """On which terms a claimant may make others leave."""
+class Conditions:
+    """On which conditions a claimant may make others leave."""
 
     reason: EvictReason
     is_owed: bool  # only for what its team owns
@@ -44,7 +44,7 @@ class Search:
     session: Session
     claimant: Workload
     found: Ints  # candidates, the cheapest first
-    terms: Terms
+    conditions: Conditions
     max_tries: int  # sets of victims that it may look at
     tried: int = 0  # sets of victims looked at
 
@@ -60,15 +60,19 @@ class Search:
 
     def fits(self) -> bool:
         """Whether the claimant fits once all that leaves has left."""
-        return fits(self.session, self.claimant, LATER, self.terms.is_owed)
+        return fits(self.session, self.claimant, FUTURE_IDLE, self.conditions.is_owed)
 
 
-def search(session: Session, claimant: Workload, numbers: Ints, terms: Terms, max_tries: int | None = None) -> Search:
+def search(
+    session: Session, claimant: Workload, numbers: Ints, conditions: Conditions, max_tries: int | None = None
+) -> Search:
     """A search among these candidates, less those that the plan or the past forbids."""
     # No ping-pong: what made the claimant leave is not made to leave for it (S10).
     spared = set(recent_preemptors(claimant, session.snapshot.at, session.settings))
-    found = session.evictable.present(session.plan, np.sort(numbers), spared) if terms.may_evict else numbers[:0]
-    return Search(session, claimant, found, terms, session.settings.max_victims if max_tries is None else max_tries)
+    found = session.evictable.present(session.plan, np.sort(numbers), spared) if conditions.may_evict else numbers[:0]
+    return Search(
+        session, claimant, found, conditions, session.settings.max_victims if max_tries is None else max_tries
+    )
 
 
 def make_room(task: Search) -> bool:
@@ -78,7 +82,7 @@ def make_room(task: Search) -> bool:
     """
     plan, mark = task.plan, task.plan.mark()
     lent = _lend(task)
-    if lent is not None and lent.give(task.terms.may_shrink):
+    if lent is not None and lent.give(task.conditions.may_shrink):
         lent.prune()
         return _decide(task, mark, lent, [])
     if task.found.size and _evict(task, mark, lent):
@@ -89,13 +93,13 @@ def make_room(task: Search) -> bool:
 
 def _lend(task: Search) -> Lent | None:
     """The elastic gangs that this claimant may ask, if any."""
-    plan, may = task.plan, task.terms.may_shrink
+    plan, may = task.plan, task.conditions.may_shrink
     gangs = [g for g in task.evictable.elastic if plan.workload(g.id) is g and may(g)]
-    return Lent(task.session, task.claimant, gangs, task.terms.is_owed) if gangs else None
+    return Lent(task.session, task.claimant, gangs, task.conditions.is_owed) if gangs else None
 
 
 def _evict(task: Search, start: int, lent: Lent | None) -> bool:
-    plan, terms = task.plan, task.terms
+    plan, conditions = task.plan, task.conditions
     room = [flavor for flavor in task.session.flavors.of(task.claimant) if _could_hold(task, flavor)]
     task.evictable.tried += bool(room)
     free = task.evictable.free_without(plan, task.found) if room else None
@@ -107,7 +111,7 @@ def _evict(task: Search, start: int, lent: Lent | None) -> bool:
             break
         task.tried += 1
         victims = _needed(task, _evict_until_fits(task, scenario))
-        if victims and not terms.may_all(victims):
+        if victims and not conditions.may_all(victims):
             victims = []
         if victims and lent is not None:
             lent.prune(but=[v.id for v in victims])
@@ -119,16 +123,16 @@ def _evict(task: Search, start: int, lent: Lent | None) -> bool:
 
 def _decide(task: Search, start: int, lent: Lent | None, victims: list[Workload]) -> bool:
     """Decide, on the plan as it was at the start, what gives room; and place the claimant there."""
-    plan, claimant, terms = task.plan, task.claimant, task.terms
+    plan, claimant, conditions = task.plan, task.claimant, task.conditions
     plan.rollback(start)
     after = [v.id for v in victims]
     if lent is not None:
         after += lent.decide(but=after)
     for victim in victims:
-        plan.evict(victim, terms.reason, claimant.id, terms.message(victim))
-    if not claim(task.session, claimant, LATER, after, terms.is_owed):
+        plan.evict(victim, conditions.reason, claimant.id, conditions.message(victim))
+    if not claim(task.session, claimant, FUTURE_IDLE, after, conditions.is_owed):
         raise RuntimeError(f"{claimant.id} fitted and does not fit any more")
-    return terms.settle(victims)
+    return conditions.settle(victims)
 
 
 def _could_fit(task: Search, free: Free, room: Sequence[Flavor | None]) -> bool:
@@ -145,9 +149,11 @@ def _could_hold(task: Search, flavor: Flavor | None) -> bool:
     if flavor is None:
         return True
     usage, pool = task.plan.usage, flavor.pool
-    leaving = task.evictable.held_by_team(task.found, pool) if task.terms.is_for_quota else []
-    with usage.beside(pool, LATER, [(team, -milli) for team, milli in leaving]):
-        return quota_room(task.session, task.claimant, flavor, LATER, task.terms.is_owed) >= least(task.claimant)
+    leaving = task.evictable.held_by_team(task.found, pool) if task.conditions.is_for_quota else []
+    with usage.beside(pool, FUTURE_IDLE, [(team, -milli) for team, milli in leaving]):
+        return quota_room(task.session, task.claimant, flavor, FUTURE_IDLE, task.conditions.is_owed) >= least(
+            task.claimant
+        )
 
 
 def _scenarios(task: Search, free: Free) -> Iterator[list[Workload]]:
@@ -172,7 +178,7 @@ def _scenarios(task: Search, free: Free) -> Iterator[list[Workload]]:
             if there:
                 yield there
             if (
-                is_first and task.terms.is_for_quota
+                is_first and task.conditions.is_for_quota
             ):  # it may be quota, not room, that is missing: then any victim helps
                 is_first = False
                 yield there + elsewhere
@@ -204,14 +210,14 @@ def _node_sets(task: Search, free: Free, flavor: Flavor | None, order: Ints) -> 
 
 def _evict_until_fits(task: Search, scenario: list[Workload]) -> list[tuple[Workload, Workload]]:
     """Evict on the plan until the claimant fits; what left and how each was before, or nothing if it never does."""
-    plan, claimant, terms = task.plan, task.claimant, task.terms
+    plan, claimant, conditions = task.plan, task.claimant, task.conditions
     victims: list[tuple[Workload, Workload]] = []
     next_look = 1
     for workload in scenario:
-        if not terms.may_take(plan.workload(workload.id)):
+        if not conditions.may_take(plan.workload(workload.id)):
             continue
         victims.append((workload, plan.workload(workload.id)))
-        plan.evict(workload, terms.reason, claimant.id)
+        plan.evict(workload, conditions.reason, claimant.id)
         if len(victims) >= next_look:
             if task.fits():
                 return victims
@@ -221,12 +227,12 @@ def _evict_until_fits(task: Search, scenario: list[Workload]) -> list[tuple[Work
 
 def _needed(task: Search, victims: list[tuple[Workload, Workload]]) -> list[Workload]:
     """Leave out, the dearest first, each victim without which the claimant fits as well."""
-    plan, claimant, terms = task.plan, task.claimant, task.terms
+    plan, claimant, conditions = task.plan, task.claimant, task.conditions
     needed: list[Workload] = []
     for victim, before in reversed(victims):
         plan.put(before)
         if not task.fits():
-            plan.evict(victim, terms.reason, claimant.id)
+            plan.evict(victim, conditions.reason, claimant.id)
             needed.append(victim)
     return needed[::-1]
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from gpushare.gpu import WHOLE
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, Ints
+from scheduler.model.snapshot import FUTURE_IDLE, Ints
 from scheduler.model.workload import Phase, Workload
 from scheduler.quota.tree import CLUSTER
 from scheduler.state.ledger import Want, want_of
@@ -124,7 +124,9 @@ class Entitlement:
         """What each team's distance is measured by: its entitlement over all pools, in each at least what it owns."""
         tree = self._plan.usage.tree
         return {
-            name: sum(max(self.shares.get((name, pool), 0), tree.pots[name, pool].nominal) for pool in tree.pools)
+            name: sum(
+                max(self.shares.get((name, pool), 0), tree.quota_nodes[name, pool].nominal) for pool in tree.pools
+            )
             for name in tree.paths
             if name != CLUSTER
         }
@@ -134,9 +136,11 @@ class Entitlement:
         usage, share = self._plan.usage, self.shares
         known = self._above.get(pool)
         if known is None or known[0] != usage.state:
-            total, tree = usage.total[LATER], usage.tree
+            total, tree = usage.total[FUTURE_IDLE], usage.tree
             names = [t for t in usage.borrowers(pool) if total[t, pool] > share.get((t, pool), 0)]
-            columns = [(h := total[t, pool], share.get((t, pool), 0), h - tree.pots[t, pool].nominal) for t in names]
+            columns = [
+                (h := total[t, pool], share.get((t, pool), 0), h - tree.quota_nodes[t, pool].nominal) for t in names
+            ]
             held, part, over = np.array(columns, dtype=np.int64).reshape(-1, 3).T
             below = [row for row, name in enumerate(names) if name not in tree.roots]
             known = self._above[pool] = usage.state, Above(names, held, part, over, below)
@@ -145,7 +149,7 @@ class Entitlement:
     def spares(self, team: str, pool: str, need: int) -> Ints:
         """What `spare` says of each team that is `above`, in its order; milli-GPU, 0 for nothing."""
         usage = self._plan.usage
-        total, tree = usage.total[LATER], usage.tree
+        total, tree = usage.total[FUTURE_IDLE], usage.tree
         has, share = total[team, pool] + need, self.shares.get((team, pool), 0)
         others = self.above(pool)
         if team in tree.roots and total[team, pool] < share:
@@ -168,7 +172,7 @@ class Entitlement:
         0 if nothing.
         """
         usage, known = self._plan.usage, self.shares
-        tree, total = usage.tree, usage.total[LATER]
+        tree, total = usage.tree, usage.total[FUTURE_IDLE]
         mine, theirs = tree.path(team), tree.path(other)
         ours = [n for n in mine if n not in theirs]
         others = [n for n in theirs if n not in mine]
@@ -180,7 +184,7 @@ class Entitlement:
             return 0
         side, across = (ours[-1], pool), (others[-1], pool)
         least = -(-(total[side] + need) * known[across] // known[side])  # rounded up: exact in integers
-        over = [total[n, pool] - tree.pots[n, pool].nominal for n in others]
+        over = [total[n, pool] - tree.quota_nodes[n, pool].nominal for n in others]
         return max(0, min(total[across] - least, *over))
 
 
@@ -196,9 +200,9 @@ def _of_pool(plan: Plan, pool: str, own: Pool, correction: float) -> Pool:
         if not children:
             return
         sides = [_side(plan, child, pool, wanted[child], uses[child]) for child in children]
-        pot = tree.pots[name, pool]
-        weight = pot.quota.weight if pot.quota else 1
-        mine = pot.owned - sum(tree.pots[child, pool].owned for child in children) if name != CLUSTER else 0
+        node = tree.quota_nodes[name, pool]
+        weight = node.quota.weight if node.quota else 1
+        mine = node.owned - sum(tree.quota_nodes[child, pool].owned for child in children) if name != CLUSTER else 0
         sides.append(Side(own.get(name, 0), mine, weight=weight, use=used.get(name, 0)))
         for child, milli in zip(children, divide(total, sides, correction), strict=False):
             out[child] = milli
@@ -209,9 +213,9 @@ def _of_pool(plan: Plan, pool: str, own: Pool, correction: float) -> Pool:
 
 
 def _side(plan: Plan, team: str, pool: str, demand: int, use: int) -> Side:
-    pot = plan.usage.tree.pots[team, pool]
-    kept = pot.owned - pot.shared + pot.kept
-    return Side(demand, pot.owned, kept, pot.most, pot.quota.weight if pot.quota else 1, use)
+    node = plan.usage.tree.quota_nodes[team, pool]
+    kept = node.owned - node.shared + node.kept
+    return Side(demand, node.owned, kept, node.most, node.quota.weight if node.quota else 1, use)
 
 
 def _summed(plan: Plan, own: Pool) -> Pool:
@@ -235,7 +239,7 @@ def _demand(plan: Plan, over_budget: Container[str]) -> dict[str, Pool]:
     usage, tree = plan.usage, plan.usage.tree
     out: dict[str, Pool] = {}
     for pool in tree.pools:
-        total = {team: usage.total[LATER][team, pool] for team in tree.paths}
+        total = {team: usage.total[FUTURE_IDLE][team, pool] for team in tree.paths}
         out[pool] = {t: total[t] - sum(total[child] for child in tree.children.get(t, ())) for t in tree.paths}
     for want, milli in _wanted(plan, over_budget).items():
         if milli and (found := _home(plan, want)) is not None:
@@ -275,4 +279,6 @@ def _home(plan: Plan, want: Want) -> str | None:
     ]
     pools = [pool for _, _, pool in sorted(fitting)]
     tree = plan.usage.tree
-    return next((pool for pool in pools if tree.pots[tree.root_of[want.team], pool].owned), next(iter(pools), None))
+    return next(
+        (pool for pool in pools if tree.quota_nodes[tree.root_of[want.team], pool].owned), next(iter(pools), None)
+    )

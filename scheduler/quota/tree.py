@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from gpushare.gpu import WHOLE
 from scheduler.model.decision import Reason
-from scheduler.model.snapshot import LATER, NOW, Snapshot
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Snapshot
 from scheduler.model.team import Quota
 from scheduler.model.workload import Phase, Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Pot:
+class QuotaNode:
     """One team in one pool: what its subtree owns, what of it the children do not keep, and what is never lent."""
 
     quota: Quota | None
@@ -80,18 +80,18 @@ class Tree:
             if name != CLUSTER:
                 children.setdefault(path[1], []).append(name)
         self.children = {name: tuple(sorted(below)) for name, below in children.items()}
-        self.pots: dict[tuple[str, str], Pot] = {}
+        self.quota_nodes: dict[tuple[str, str], QuotaNode] = {}
         for pool in self.pools:
             for name in sorted(self.paths, key=lambda n: (-len(self.paths[n]), n)):  # children before parents
                 quota = rows.get((name, pool))
-                below = [self.pots[child, pool] for child in children.get(name, ())]
+                below = [self.quota_nodes[child, pool] for child in children.get(name, ())]
                 said = capacity.get(pool, 0) if name == CLUSTER else quota.nominal if quota else 0
-                theirs = sum(pot.owned for pot in below)
+                theirs = sum(node.owned for node in below)
                 owned = max(said, theirs)
-                shared = owned - sum(pot.owned - pot.shared + pot.kept for pot in below)
+                shared = owned - sum(node.owned - node.shared + node.kept for node in below)
                 kept = 0 if quota is None or quota.lending is None else max(0, shared - quota.lending)
-                self.pots[name, pool] = Pot(quota, owned, shared, kept, owned - theirs)
-        self._ways: dict[tuple[str, str], tuple[tuple[tuple[str, str], Pot], ...]] = {}  # from the cluster down
+                self.quota_nodes[name, pool] = QuotaNode(quota, owned, shared, kept, owned - theirs)
+        self._ways: dict[tuple[str, str], tuple[tuple[tuple[str, str], QuotaNode], ...]] = {}  # from the cluster down
         self._ceilings: dict[tuple[str, str], int] = {}
 
     def path(self, team: str) -> tuple[str, ...]:
@@ -101,18 +101,18 @@ class Tree:
     def available(self, team: str, pool: str, stored: Mapping[tuple[str, str], int]) -> int:
         """How much more the team may hold, borrowing included; 0 when it is over."""
         way = self._ways.get((team, pool)) or self._way(team, pool)
-        key, pot = way[0]
-        free = max(0, pot.shared - stored.get(key, 0))
-        for key, pot in way[1:]:
+        key, node = way[0]
+        free = max(0, node.shared - stored.get(key, 0))
+        for key, node in way[1:]:
             used = stored.get(key, 0)
-            if pot.quota is not None and pot.quota.borrowing is not None:
-                free = min(free, max(0, pot.shared - pot.kept - max(0, used - pot.kept) + pot.quota.borrowing))
-            free += max(0, pot.kept - used)
+            if node.quota is not None and node.quota.borrowing is not None:
+                free = min(free, max(0, node.shared - node.kept - max(0, used - node.kept) + node.quota.borrowing))
+            free += max(0, node.kept - used)
         return free
 
-    def _way(self, team: str, pool: str) -> tuple[tuple[tuple[str, str], Pot], ...]:
+    def _way(self, team: str, pool: str) -> tuple[tuple[tuple[str, str], QuotaNode], ...]:
         """What `available` meets: thousands of times in a round, so it is put together once."""
-        way = tuple(((name, pool), self.pots[name, pool]) for name in reversed(self.paths[team]))
+        way = tuple(((name, pool), self.quota_nodes[name, pool]) for name in reversed(self.paths[team]))
         self._ways[team, pool] = way
         return way
 
@@ -125,12 +125,12 @@ class Tree:
 
 
 class Usage:
-    """What is held, by team, pool and state (NOW: bound; LATER: bound or reserved, without what leaves)."""
+    """What is held, by team, pool and state (IDLE: bound; FUTURE_IDLE: bound or reserved, without what leaves)."""
 
     def __init__(self, tree: Tree, pool_of: dict[str, str]) -> None:
         self.tree = tree
         self.pool_of = pool_of
-        keys = tree.pots.keys()
+        keys = tree.quota_nodes.keys()
         self.total = ({k: 0 for k in keys}, {k: 0 for k in keys})  # of the whole subtree
         self._stored = (
             {k: 0 for k in keys},
@@ -183,7 +183,7 @@ class Usage:
         for name in self.tree.path(team):
             key = (name, pool)
             total[key] += milli
-            kept = self.tree.pots[key].kept
+            kept = self.tree.quota_nodes[key].kept
             before = max(0, stored[key] - kept)
             stored[key] += excess
             excess = max(0, stored[key] - kept) - before
@@ -210,10 +210,10 @@ class Usage:
 
     def below_limits(self, team: str, pool: str, when: int, others: Changes) -> int:
         """How much more the team may hold by the borrowing limits on its path once these are held as well."""
-        paths, pots, total = self.tree.paths, self.tree.pots, self.total[when]
+        paths, quota_nodes, total = self.tree.paths, self.tree.quota_nodes, self.total[when]
         room = ENDLESS
         for name in self.tree.path(team)[:-1]:
-            most = pots[name, pool].most
+            most = quota_nodes[name, pool].most
             if most is not None:
                 further = sum(milli for other, milli in others if name in paths[other])
                 room = min(room, max(0, most - total[name, pool] - further))
@@ -222,17 +222,21 @@ class Usage:
     def within_nominal(self, team: str, pool: str, when: int, firm_only: bool = False) -> int:
         """How much more the team may hold without borrowing; for work that may not be preempted, beside such work."""
         used = self.firm[when] if firm_only else self.total[when]
-        owners = [n for n in self.tree.path(team)[:-1] if self.tree.pots[n, pool].quota is not None]
-        return max(0, min((self.tree.pots[n, pool].nominal - used[n, pool] for n in owners), default=0))
+        owners = [n for n in self.tree.path(team)[:-1] if self.tree.quota_nodes[n, pool].quota is not None]
+        return max(0, min((self.tree.quota_nodes[n, pool].nominal - used[n, pool] for n in owners), default=0))
 
     def owed(self, team: str, pool: str) -> int:
         """What is left of the nearest quota on the team's path, as far as its owner alone goes."""
-        name = next((n for n in self.tree.path(team) if self.tree.pots[n, pool].quota is not None), None)
-        return 0 if name is None else max(0, self.tree.pots[name, pool].nominal - self.total[LATER][name, pool])
+        name = next((n for n in self.tree.path(team) if self.tree.quota_nodes[n, pool].quota is not None), None)
+        return (
+            0
+            if name is None
+            else max(0, self.tree.quota_nodes[name, pool].nominal - self.total[FUTURE_IDLE][name, pool])
+        )
 
     def by_pool(self, workload: Workload) -> dict[str, int]:
         """Milli-GPU a workload holds and means to keep, by pool."""
-        return {pool: milli for (pool, when), milli in held(workload, self.pool_of).items() if when == LATER}
+        return {pool: milli for (pool, when), milli in held(workload, self.pool_of).items() if when == FUTURE_IDLE}
 
     def borrowers(self, pool: str) -> list[str]:
         """Teams that hold more than their quota in the pool, the largest borrower first.
@@ -241,8 +245,8 @@ class Usage:
         """
         known = self._borrowers.get(pool)
         if known is None or known[0] != self.state:
-            total, pots = self.total[LATER], self.tree.pots
-            over = [(pots[t, pool].nominal - total[t, pool], t) for t in self.tree.paths if t != CLUSTER]
+            total, quota_nodes = self.total[FUTURE_IDLE], self.tree.quota_nodes
+            over = [(quota_nodes[t, pool].nominal - total[t, pool], t) for t in self.tree.paths if t != CLUSTER]
             over += [(-self.from_children(t, pool), t) for t in self.tree.children if t != CLUSTER]
             known = (self.state, list(dict.fromkeys(team for less, team in sorted(over) if less < 0)))
             self._borrowers[pool] = known
@@ -250,9 +254,9 @@ class Usage:
 
     def from_children(self, team: str, pool: str) -> int:
         """How much of what its children own a team's own work holds; below 0 where it leaves some of its own."""
-        total = self.total[LATER]
+        total = self.total[FUTURE_IDLE]
         below = sum(total[child, pool] for child in self.tree.children.get(team, ()))
-        return total[team, pool] - below - self.tree.pots[team, pool].own
+        return total[team, pool] - below - self.tree.quota_nodes[team, pool].own
 
     def spare(self, team: str, other: str, pool: str, need: int) -> int:
         """How much the other team may be made to give so that this team holds `need` more of its nominal quota.
@@ -262,31 +266,35 @@ class Usage:
         own work gives what it holds of its children's. 0 if nothing.
         """
         mine, theirs = self.tree.path(team), self.tree.path(other)
-        pots, total = self.tree.pots, self.total[LATER]
-        owners = [n for n in mine if n not in theirs and pots[n, pool].quota is not None]
-        if not owners or any(total[n, pool] + need > pots[n, pool].nominal for n in owners):
+        quota_nodes, total = self.tree.quota_nodes, self.total[FUTURE_IDLE]
+        owners = [n for n in mine if n not in theirs and quota_nodes[n, pool].quota is not None]
+        if not owners or any(total[n, pool] + need > quota_nodes[n, pool].nominal for n in owners):
             return 0
         if other in mine:
             return max(0, self.from_children(other, pool))
-        over = [total[n, pool] - pots[n, pool].nominal for n in theirs if n not in mine and pots[n, pool].quota]
+        over = [
+            total[n, pool] - quota_nodes[n, pool].nominal
+            for n in theirs
+            if n not in mine and quota_nodes[n, pool].quota
+        ]
         return max(0, min(over, default=total[other, pool]))
 
     def limit(self, workload: Workload, pool: str, milli: int) -> Limit | None:
         """Which number forbids the workload `milli` more in the pool, now that nothing else does; None if none."""
         team, path = workload.team, self.tree.path(workload.team)
-        total = self.total[LATER]
-        if not workload.preemptible and milli > self.within_nominal(team, pool, LATER, firm_only=True):
-            owner = next((n for n in path[:-1] if self.tree.pots[n, pool].quota), team)
-            firm, nominal = self.firm[LATER][owner, pool], self.tree.pots[owner, pool].nominal
+        total = self.total[FUTURE_IDLE]
+        if not workload.preemptible and milli > self.within_nominal(team, pool, FUTURE_IDLE, firm_only=True):
+            owner = next((n for n in path[:-1] if self.tree.quota_nodes[n, pool].quota), team)
+            firm, nominal = self.firm[FUTURE_IDLE][owner, pool], self.tree.quota_nodes[owner, pool].nominal
             return Limit(Reason.NON_PREEMPTIBLE_OVER_QUOTA, pool, owner, firm, nominal)
-        if milli <= max(self.available(team, pool, LATER), self.within_nominal(team, pool, LATER)):
+        if milli <= max(self.available(team, pool, FUTURE_IDLE), self.within_nominal(team, pool, FUTURE_IDLE)):
             return None
         for name in path[:-1]:
-            most = self.tree.pots[name, pool].most
+            most = self.tree.quota_nodes[name, pool].most
             if most is not None and total[name, pool] + milli > most:
                 reason = Reason.WAITING_FOR_QUOTA if name == team else Reason.OVER_LIMIT
                 return Limit(reason, pool, name, total[name, pool], most)
-        owned = self.tree.pots[team, pool].nominal
+        owned = self.tree.quota_nodes[team, pool].nominal
         return Limit(Reason.FAIR_SHARE_EXCEEDED, pool, team, total[team, pool], owned)
 
 
@@ -319,9 +327,9 @@ def held(workload: Workload, pool_of: dict[str, str]) -> dict[tuple[str, int], i
         if workload.roles:
             milli = workload.ask_of(worker.rank).milli
         if not (all_reserved or worker.reserved):
-            out[pool, NOW] = out.get((pool, NOW), 0) + milli
+            out[pool, IDLE] = out.get((pool, IDLE), 0) + milli
         if not worker.leaving or all_reserved or worker.reserved:
-            out[pool, LATER] = out.get((pool, LATER), 0) + milli
+            out[pool, FUTURE_IDLE] = out.get((pool, FUTURE_IDLE), 0) + milli
     return out
 
 

@@ -1,4 +1,4 @@
-"""Claimants of a class of which one was refused are passed over, and told so many at once, on the queue's columns.
+"""Claimants of a class of which one was refused have no turn, and are told so many at once, on the queue's columns.
 
 What `equivalence.Refusals` does one by one: the same claimants have turns in the same order, and are told the same.
 """
@@ -11,7 +11,7 @@ from scheduler.backfill.constraints import BINDS
 from scheduler.backfill.reservation import Reservation
 from scheduler.cycle.equivalence import First
 from scheduler.cycle.ordering import Next
-from scheduler.cycle.precedence import Standing, precedence
+from scheduler.cycle.precedence import OrderKeys, precedence
 from scheduler.explain.refresh import is_time
 from scheduler.fit.capacity import Refusal
 from scheduler.model.settings import Settings
@@ -31,7 +31,7 @@ from scheduler.state.pending import (
     SHAPE,
     TEAM,
     TEXT,
-    Line,
+    PendingQueue,
 )
 from scheduler.state.session import Session
 
@@ -44,13 +44,13 @@ class Columns:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.line: Line = session.plan.ledger.line
-        self.told: Ints = np.full(len(self.line.ints), NOT_TOLD, dtype=np.int64)
+        self.pending: PendingQueue = session.plan.ledger.pending
+        self.told: Ints = np.full(len(self.pending.ints), NOT_TOLD, dtype=np.int64)
         self.refusals: list[Refusal] = []
-        self._is_apart = self._apart()
+        self._limited_or_gated = self._find_limited_or_gated()
         self.queues = {
-            self.line.workload(int(slots[0])).team: TeamQueue(self, slots)
-            for slots in _by_team(self.line, session.snapshot.at, session.settings)
+            self.pending.workload(int(slots[0])).team: TeamQueue(self, slots)
+            for slots in _by_team(self.pending, session.snapshot.at, session.settings)
         }
 
     def tell(self, workload: Workload, signature: str, first: First) -> None:
@@ -58,10 +58,10 @@ class Columns:
 
         With a signature: of those the ones that the same reservations of those made so far bind.
         """
-        queue, ints = self.queues[workload.team], self.line.ints
+        queue, ints = self.queues[workload.team], self.pending.ints
         rest = queue.slots[queue.position :]
-        shape = ints[self.line.slot[workload.id], SHAPE]
-        alike = (ints[rest, SHAPE] == shape) & (ints[rest, PRIORITY] <= first.priority) & ~self._is_apart[rest]
+        shape = ints[self.pending.slot[workload.id], SHAPE]
+        alike = (ints[rest, SHAPE] == shape) & (ints[rest, PRIORITY] <= first.priority) & ~self._limited_or_gated[rest]
         rows = rest[alike]
         for kept, sign in zip(self._session.constraints.reservations, signature, strict=False):
             rows = rows[self._are_bound(kept, rows) == (sign == BINDS)]
@@ -69,45 +69,45 @@ class Columns:
         self.refusals.append(first.told)
 
     def news(self) -> Iterator[tuple[Workload, Refusal]]:
-        """Those that were passed over and are told something else than before, by submission."""
-        ints, line = self.line.ints, self.line
+        """Those that had no turn and are told something else than before, by submission."""
+        ints, pending = self.pending.ints, self.pending
         passed = [queue.slots[: queue.position] for queue in self.queues.values()]
         slots = np.concatenate(passed) if passed else np.zeros(0, dtype=np.int64)
         slots = slots[self.told[slots] != NOT_TOLD]
-        texts = np.array([line.known((str(r.reason), r.message)) for r in self.refusals], dtype=np.int64)
+        texts = np.array([pending.known((str(r.reason), r.message)) for r in self.refusals], dtype=np.int64)
         slots = slots[ints[slots, TEXT] != texts[self.told[slots]]] if slots.size else slots
         slots = slots[self._is_due(slots)] if slots.size else slots
         for slot in slots[np.argsort(ints[slots, SEQ])].tolist():
-            workload = line.workload(slot)
+            workload = pending.workload(slot)
             if self._session.plan.workload(workload.id) is workload:
                 yield workload, self.refusals[self.told[slot]]
 
     def _is_due(self, slots: Ints) -> Bools:
         """What `refresh.is_news` says of those that were told something else, of many."""
-        line, at = self.line, self._session.snapshot.at
-        codes = np.array([line.known(str(r.reason)) for r in self.refusals], dtype=np.int64)
-        may = is_time(line.times[slots, REASON_AT], line.times[slots, QUEUED], at, self._session.settings)
-        due: Bools = (line.ints[slots, REASON] != codes[self.told[slots]]) | may
+        pending, at = self.pending, self._session.snapshot.at
+        codes = np.array([pending.known(str(r.reason)) for r in self.refusals], dtype=np.int64)
+        may = is_time(pending.times[slots, REASON_AT], pending.times[slots, QUEUED], at, self._session.settings)
+        due: Bools = (pending.ints[slots, REASON] != codes[self.told[slots]]) | may
         return due
 
     def _are_bound(self, kept: Reservation, rows: Ints) -> Bools:
         """What `Reservation.binds` says, of many."""
-        line, head = self.line, kept.workload
-        left = self._session.memo.left.of(line, rows, self._session.snapshot.at, kept.times)
+        pending, head = self.pending, kept.workload
+        left = self._session.memo.left.of(pending, rows, self._session.snapshot.at, kept.times)
         is_in_time = (left[:, 0] <= kept.soonest) & (left[:, 1] <= kept.latest)
-        is_of_team = line.ints[rows, TEAM] == line.known(("team", head.team))
-        is_above = is_of_team & (line.ints[rows, PRIORITY] > head.priority)
-        bound: Bools = ~(is_in_time | is_above | (rows == line.slot.get(head.id, -1)))
+        is_of_team = pending.ints[rows, TEAM] == pending.known(("team", head.team))
+        is_above = is_of_team & (pending.ints[rows, PRIORITY] > head.priority)
+        bound: Bools = ~(is_in_time | is_above | (rows == pending.slot.get(head.id, -1)))
         return bound
 
-    def _apart(self) -> Bools:
+    def _find_limited_or_gated(self) -> Bools:
         """Which stand alone (`Refusals.stands_alone`): what others are told does not hold for them. By slot."""
-        session, line = self._session, self.line
-        apart = line.is_apart.copy()
-        apart[[line.slot[uid] for uid in session.preemption_limited]] = True
+        session, pending = self._session, self.pending
+        found = pending.is_gated.copy()
+        found[[pending.slot[uid] for uid in session.preemption_limited]] = True
         for team in session.over_budget:
-            apart[line.ints[:, TEAM] == line.known(("team", team))] = True
-        return apart
+            found[pending.ints[:, TEAM] == pending.known(("team", team))] = True
+        return found
 
 
 class TeamQueue:
@@ -123,30 +123,30 @@ class TeamQueue:
 
         own: what the team may still take without borrowing; borrows: whether its turn is for those who would borrow.
         """
-        line, told = self._columns.line, self._columns.told
+        pending, told = self._columns.pending, self._columns.told
         while self.position < len(self.slots):
             rows = self.slots[self.position : self.position + WINDOW]
-            stops = (told[rows] == NOT_TOLD) | ((line.ints[rows, NEED] > own) != borrows)
+            stops = (told[rows] == NOT_TOLD) | ((pending.ints[rows, NEED] > own) != borrows)
             first = int(stops.argmax())
             if stops[first]:
                 self.position += first
-                return Next.of(line, int(rows[first]))
+                return Next.of(pending, int(rows[first]))
             self.position += len(rows)
         return None
 
-    def pop(self) -> None:
+    def advance(self) -> None:
         """Go on behind the one that `peek` told."""
         self.position += 1
 
 
-def _by_team(line: Line, at: float, settings: Settings) -> list[Ints]:
+def _by_team(pending: PendingQueue, at: float, settings: Settings) -> list[Ints]:
     """The rows of each team in the order of `precedence`."""
-    slots = np.flatnonzero(line.waits)
+    slots = np.flatnonzero(pending.waits)
     if not slots.size:
         return []
-    ints, times = line.ints[slots], line.times[slots]
+    ints, times = pending.ints[slots], pending.times[slots]
     kinds, priority, attained, failures, seq = ints[:, (CLASS_OF, PRIORITY, ATTAINED, FAILURES, SEQ)].T
-    standing = Standing(kinds, priority, attained, failures, seq, times[:, QUEUED], times[:, DEADLINE])
-    values = precedence(standing, at, settings)
+    keys = OrderKeys(kinds, priority, attained, failures, seq, times[:, QUEUED], times[:, DEADLINE])
+    values = precedence(keys, at, settings)
     order = np.lexsort((*values[::-1], ints[:, TEAM]))
     return np.split(slots[order], np.flatnonzero(np.diff(ints[order, TEAM])) + 1)

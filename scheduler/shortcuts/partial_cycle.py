@@ -1,4 +1,4 @@
-"""A partial cycle: claimants that wait before one with news keep what the last full cycle told them."""
+"""A partial cycle: claimants that wait before one of the dirty set keep what the last full cycle told them."""
 
 from scheduler.cycle.equivalence import Refusals
 from scheduler.fit.capacity import Refusal
@@ -7,14 +7,14 @@ from scheduler.model.workload import Workload
 from scheduler.state.session import Session
 
 
-class PartialCycle:
+class Untried:
     """Which claimants of a partial cycle (model/partial_cycle.py) are not tried again. In a full cycle: none."""
 
     def __init__(self, session: Session, refusals: Refusals) -> None:
         self._session, self._refusals = session, refusals
 
     def told_before(self, workload: Workload, shape: str) -> Refusal | None:
-        """What the last full cycle told a claimant that has no news; None if it is to be tried."""
+        """What the last full cycle told a claimant that is not in the dirty set; None if it is to be tried."""
         scope = self._session.snapshot.scope
         if scope is None or workload.team in scope.teams or workload.id in scope.asked or not workload.reason:
             return None

@@ -1,4 +1,4 @@
-"""Who holds what and who waits: what a round would count anew each time, kept by difference between snapshots.
+"""What each workload and team holds, and what waits; kept by difference between snapshots, not counted in each round.
 
 Those that hold something have a row in a table of columns, so that candidates for leaving are found by arithmetic on
 whole columns. Everything here follows from the snapshot, independent of the order in which it was counted.
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scheduler.model.snapshot import Bools, Ints, Inventory, Snapshot
 from scheduler.model.workload import ACTIVE, Kind, Phase, Workload, can_shrink
 from scheduler.quota.tree import Tree, Usage
-from scheduler.state.pending import Line
+from scheduler.state.pending import PendingQueue
 from scheduler.state.slots import Slotted
 
 Floats = NDArray[np.float64]
@@ -42,10 +42,10 @@ class Want(NamedTuple):
 def want_of(workload: Workload) -> Want:
     """What the demand of a workload is counted under."""
     if not workload.roles:
-        return Want(workload.team, workload.ask.models, workload.ask.least_memory)
+        return Want(workload.team, workload.ask.models, workload.ask.min_memory)
     asks = [workload.ask, *(role.ask for role in workload.roles)]
     models = next((ask.models for ask in asks if ask.milli and ask.models), ())
-    return Want(workload.team, models, max(ask.least_memory for ask in asks))
+    return Want(workload.team, models, max(ask.min_memory for ask in asks))
 
 
 class Rows(NamedTuple):
@@ -76,7 +76,7 @@ class Ledger(Slotted):
         self.preempted: dict[str, Workload] = {}  # hold something, and had to leave before
         self.team_number: dict[str, int] = {}
         size = max(64, len(snapshot.workloads))
-        self.line = Line(size)  # those that wait, as columns
+        self.pending = PendingQueue(size)  # those that wait, as columns
         self.ints: Ints = np.zeros((size, 6), dtype=np.int64)
         self.times: Floats = np.zeros((size, 3))
         self.flags: Bools = np.zeros((size, 5), dtype=np.bool_)
@@ -97,11 +97,11 @@ class Ledger(Slotted):
         return other
 
     def _copied(self) -> Self:
-        """Another with rows, a line and dicts of its own; what is held is shared."""
+        """Another with rows, a pending queue and dicts of its own; what is held is shared."""
         other = super()._copied()
         for name in _DICTS:
             setattr(other, name, dict(getattr(self, name)))
-        other.line = self.line.copy()
+        other.pending = self.pending.copy()
         return other
 
     def under(self, tree: Tree) -> "Ledger":
@@ -128,7 +128,7 @@ class Ledger(Slotted):
                 added += self._note(new)
             was, waits = old is not None and is_in_line(old), new is not None and is_in_line(new)
             if was or waits:
-                self.line.exchange(old if was else None, new if waits else None)
+                self.pending.exchange(old if was else None, new if waits else None)
         # A slot may be given away again within the same change, so rows of the freed go first.
         self._exchange_rows(freed, added, inventory)
 

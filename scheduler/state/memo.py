@@ -20,14 +20,14 @@ from scheduler.state.pending import TimesLeft
 class Memo:
     """One owner per field."""
 
-    ledgers: Ledgers = field(default_factory=Ledgers)  # scheduler/state/ledger.py: who holds what and who waits
+    ledgers: Ledgers = field(default_factory=Ledgers)  # state/ledger.py: what each holds, and what waits
     choosers: Choosers = field(default_factory=Choosers)  # placement/chooser.py: what places were scored with
-    empty: EmptyCluster = field(default_factory=EmptyCluster)  # fit.py: what the empty cluster takes
-    ends: ExpectedEnds = field(default_factory=ExpectedEnds)  # expected_ends.py: when running work is expected to end
-    left: TimesLeft = field(default_factory=TimesLeft)  # line.py: for how long waiting work would run
+    empty: EmptyCluster = field(default_factory=EmptyCluster)  # fit/capacity.py: what the empty cluster takes
+    ends: ExpectedEnds = field(default_factory=ExpectedEnds)  # state/known_ends.py: when running work will end
+    left: TimesLeft = field(default_factory=TimesLeft)  # state/pending.py: for how long waiting work would run
     # actions/backfill.py: when a head's room was last found to be free, by head and pool: where to look first.
     hints: dict[tuple[str, str], float] = field(default_factory=dict)
-    _times: RunTimes | None = None  # forecast.py
+    _times: RunTimes | None = None  # predict/run_times.py: what the history says of them
 
     def times(self, history: History, settings: Settings) -> RunTimes:
         """What this history says of running times."""

@@ -1,4 +1,4 @@
-"""Those that wait, as columns: most ask what one before them was refused, and a round passes over them all at once.
+"""The pending queue as columns: most request what one before them was refused, and a round refuses all of them at once.
 
 A part of the ledger: kept by difference from one snapshot to the next, and nothing in it that does not follow from the
 snapshot. Numbers of teams, shapes and texts are given in the order of first sight and mean nothing beyond the table.
@@ -23,25 +23,25 @@ QUEUED, DEADLINE, REASON_AT = range(3)  # columns of `times`; without a deadline
 MOST_NUMBERS = 20_000  # of what no longer waits, mostly: then they are given anew
 
 
-class Line(Slotted):
-    """One row for each workload that waits. By slot: ints [S, 10], times [S, 3], is_apart [S], waits [S].
+class PendingQueue(Slotted):
+    """One row for each workload that waits. By slot: ints [S, 10], times [S, 3], is_gated [S], waits [S].
 
-    is_apart: it waits for something else or for a time, so that nothing said of others holds for it.
+    is_gated: it waits for something else or for a time, so that nothing said of others holds for it.
     """
 
-    columns = ("ints", "times", "is_apart", "waits")
+    columns = ("ints", "times", "is_gated", "waits")
 
     def __init__(self, size: int) -> None:
         super().__init__()
         size = max(64, size)
         self.ints: Ints = np.zeros((size, 10), dtype=np.int64)
         self.times: Floats = np.zeros((size, 3))
-        self.is_apart: Bools = np.zeros(size, dtype=np.bool_)
+        self.is_gated: Bools = np.zeros(size, dtype=np.bool_)
         self.waits: Bools = np.zeros(size, dtype=np.bool_)
         self._numbers: dict[Hashable, int] = {}
         self._shapes: dict[int, str] = {}
 
-    def copy(self) -> "Line":
+    def copy(self) -> "PendingQueue":
         """The same rows, to be changed apart."""
         other = self._copied()
         if len(self._numbers) > MOST_NUMBERS + 4 * len(self.slot):
@@ -86,10 +86,10 @@ class Line(Slotted):
             shape = self._number(text)
             self._shapes[shape] = text
         told = self._number(w.reason), self._number((w.reason, w.message))
-        standing = w.seq, w.priority, CLASS[w.kind], w.attained, w.failures
-        self.ints[slot] = (*standing, self._number(("team", w.team)), shape, need, *told)
+        keys = w.seq, w.priority, CLASS[w.kind], w.attained, w.failures
+        self.ints[slot] = (*keys, self._number(("team", w.team)), shape, need, *told)
         self.times[slot] = (w.queued_at, np.inf if w.deadline is None else w.deadline, w.reason_at)
-        self.is_apart[slot] = bool(w.after or w.unmet) or w.not_before is not None
+        self.is_gated[slot] = bool(w.after or w.unmet) or w.not_before is not None
 
     def _renumber(self) -> None:
         self._numbers, self._shapes = {}, {}
@@ -99,34 +99,34 @@ class Line(Slotted):
 
 
 class TimesLeft:
-    """For how long those that wait would run, as columns beside the rows of a line; kept (scheduler/state/memo.py)."""
+    """For how long those that wait would run, beside the rows of the pending queue; kept (scheduler/state/memo.py)."""
 
     def __init__(self) -> None:
         self._of: list[Workload | None] = []
         self._left: Floats = np.zeros((0, 2))
         self._by: RunTimes | None = None
 
-    def of(self, line: Line, rows: Ints, at: float, times: RunTimes) -> Floats:
-        """`forecast.left` of the workloads in these rows; shape [rows, 2]."""
-        if self._by is not times or self._of is not line.slots:
-            self._follow(line, times)
+    def of(self, pending: PendingQueue, rows: Ints, at: float, times: RunTimes) -> Floats:
+        """`RunTimes.left` of the workloads in these rows; shape [rows, 2]."""
+        if self._by is not times or self._of is not pending.slots:
+            self._follow(pending, times)
         for slot in rows[np.isnan(self._left[rows, 0])].tolist():
-            self._left[slot] = times.left(line.workload(slot), at)
+            self._left[slot] = times.left(pending.workload(slot), at)
         found: Floats = self._left[rows]
         return found
 
-    def _follow(self, line: Line, times: RunTimes) -> None:
+    def _follow(self, pending: PendingQueue, times: RunTimes) -> None:
         """Keep what holds still: NaN where a row has another workload, or the same one that runs on otherwise."""
-        left: Floats = np.full((len(line.ints), 2), np.nan)
+        left: Floats = np.full((len(pending.ints), 2), np.nan)
         if self._by is times:
-            count = min(len(self._of), len(line.slots))
+            count = min(len(self._of), len(pending.slots))
             left[:count] = self._left[:count]
-            is_same = np.fromiter(map(operator.is_, self._of, line.slots), dtype=np.bool_, count=count)
+            is_same = np.fromiter(map(operator.is_, self._of, pending.slots), dtype=np.bool_, count=count)
             for slot in np.flatnonzero(~is_same).tolist():
-                old, new = self._of[slot], line.slots[slot]
+                old, new = self._of[slot], pending.slots[slot]
                 if old is None or new is None or old.id != new.id or not runs_alike(old, new):
                     left[slot] = np.nan
-        self._of, self._left, self._by = line.slots, left, times
+        self._of, self._left, self._by = pending.slots, left, times
 
 
 def shape_of(workload: Workload) -> tuple[str, int]:

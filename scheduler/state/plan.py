@@ -13,7 +13,7 @@ import numpy as np
 
 from gpushare.gpu import WHOLE
 from scheduler.model.decision import Evict, EvictReason, Place, Shrink
-from scheduler.model.snapshot import COMPUTE, LATER, MEMORY, NOW, Columns, Ints, Snapshot, applied
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, MEMORY, Columns, Ints, Snapshot, applied
 from scheduler.model.terms import of_evict, of_place
 from scheduler.model.workload import Assignment, Phase, Workload
 from scheduler.state.free import Free, free_of, is_idle
@@ -30,7 +30,7 @@ class Follower(Protocol):
 
 
 class Plan:
-    """The world as it would be; `free[NOW]` may be used at once, `free[LATER]` once all that leaves has left.
+    """The world as it would be; `free[IDLE]` may be used at once, `free[FUTURE_IDLE]` once all that leaves has left.
 
     ledger: the snapshot's; counted here if none is given.
     """
@@ -87,7 +87,7 @@ class Plan:
         """Give workers their places, at once or after others have left."""
         place = Place(workload.id, workload.version, workers, tuple(sorted(after)))
         self._apply(place)
-        terms = of_place(self.inventory, workers, self.free[LATER].idle)
+        terms = of_place(self.inventory, workers, self.free[FUTURE_IDLE].idle)
         self.log[-1] = (self.log[-1][0], replace(place, terms=terms))
 
     def evict(self, victim: Workload, reason: EvictReason, by: str, message: str = "") -> None:
@@ -162,7 +162,9 @@ class Plan:
         inventory, columns = self.inventory, self.columns
         used, hosts = columns.gpu, columns.node
         now = free_of(inventory, inventory.gpu_capacity - used.max(axis=0), inventory.node_capacity - hosts.max(axis=0))
-        later = free_of(inventory, inventory.gpu_capacity - used[LATER], inventory.node_capacity - hosts[LATER])
+        later = free_of(
+            inventory, inventory.gpu_capacity - used[FUTURE_IDLE], inventory.node_capacity - hosts[FUTURE_IDLE]
+        )
         self.free = (now, later)
         for node in self._contested():
             self._refresh(node)
@@ -173,9 +175,9 @@ class Plan:
         first, end = int(inventory.offset[node]), int(inventory.offset[node + 1])
         gpu, host = columns.gpu[:, :, first:end], columns.node[:, :, node]
         extra_gpu, extra_host = self._not_awaited(node)
-        used = {NOW: np.maximum(gpu[NOW], gpu[LATER] + extra_gpu), LATER: gpu[LATER]}
-        host_used = {NOW: np.maximum(host[NOW], host[LATER] + extra_host), LATER: host[LATER]}
-        for when in (NOW, LATER):
+        used = {IDLE: np.maximum(gpu[IDLE], gpu[FUTURE_IDLE] + extra_gpu), FUTURE_IDLE: gpu[FUTURE_IDLE]}
+        host_used = {IDLE: np.maximum(host[IDLE], host[FUTURE_IDLE] + extra_host), FUTURE_IDLE: host[FUTURE_IDLE]}
+        for when in (IDLE, FUTURE_IDLE):
             free = self.free[when]
             free.gpu[:, first:end] = inventory.gpu_capacity[:, first:end] - used[when]
             free.node[:, node] = inventory.node_capacity[:, node] - host_used[when]

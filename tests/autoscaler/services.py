@@ -10,13 +10,19 @@ from autoscaler.scale import scale
 from autoscaler.settings import Settings
 from controlplane.cluster.serving.run import Replica, Run, Setup, State
 from scheduler.model.snapshot import Snapshot
-from scheduler.model.workload import Ask, Assignment, Gang, Kind, Phase, Workload
+from scheduler.model.workload import Assignment, Gang, Kind, Phase, ResourceRequest, Workload
 from tests.service_requests.streams import constant
 
 AT = 1_767_225_600.0 + 86_400.0
 OBJECTIVE = Objective(p95_seconds=0.25, availability=0.99)
 SERVICE = Workload(
-    id="s", name="chat", team="nlp", kind=Kind.INFERENCE, ask=Ask(gpus=1), gang=Gang(2, 1, 8), phase=Phase.RUNNING
+    id="s",
+    name="chat",
+    team="nlp",
+    kind=Kind.INFERENCE,
+    ask=ResourceRequest(gpus=1),
+    gang=Gang(2, 1, 8),
+    phase=Phase.RUNNING,
 )
 
 

@@ -115,7 +115,7 @@ def test_without_scaling_the_same_service_breaks_its_objective() -> None:
 @pytest.mark.parametrize("profile", OURS)
 def test_what_the_law_was_not_made_for_keeps_its_objective_while_load_rises_and_falls(profile: str) -> None:
     """Sizes that differ, tokens, batches: the law takes each service for M/D/c."""
-    rate = {**RISING, "base": 2.0 * named(profile).most_per_second}
+    rate = {**RISING, "base": 2.0 * named(profile).max_per_second}
     loop = Loop(rate, replicas=2, most=12, profile=profile)
     loop.run(7200.0)
     assert loop.attained(STARTED) > 0.99, loop.changes
@@ -124,7 +124,7 @@ def test_what_the_law_was_not_made_for_keeps_its_objective_while_load_rises_and_
 @pytest.mark.parametrize("profile", OURS)
 def test_a_step_to_three_times_the_load_is_late_for_minutes(profile: str) -> None:
     """Detection, a cold start and steps of half as many replicas: about one request in sixteen of two hours is late."""
-    rate = {"base": 1.3 * named(profile).most_per_second, "amplitude": 0.0, "burst": 3.0, "burst_part": 0.1}
+    rate = {"base": 1.3 * named(profile).max_per_second, "amplitude": 0.0, "burst": 3.0, "burst_part": 0.1}
     loop = Loop(rate, replicas=3, most=12, profile=profile)
     loop.run(7200.0)
     assert 0.92 < loop.attained(STARTED) < 0.99, loop.changes

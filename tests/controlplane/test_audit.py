@@ -21,7 +21,7 @@ from controlplane.models import Action, Audit, Cycle, Lease, Placement, Usage, W
 from controlplane.queries.audit import audit
 from controlplane.queries.audit.audit import decision_of
 from controlplane.queries.reports import health
-from controlplane.queries.scheduling import standing
+from controlplane.queries.scheduling import atrest
 from controlplane.services.audit import audits
 from controlplane.services.scheduling import policy
 from controlplane.services.scheduling.leases import LeaseLost
@@ -212,14 +212,14 @@ def test_the_loop_compares_pods_with_their_places(world):
 def test_pods_of_what_moves_while_the_cluster_is_asked_are_not_judged(world):
     runs = Workload.objects.get(name="runs")
     pods = [pod for pod in world.cluster.pods.values() if pod.workload == str(runs.pk)]
-    before = standing.standing()
-    assert before.still(pods, standing.standing()) == pods
+    before = atrest.live_rows()
+    assert before.still(pods, atrest.live_rows()) == pods
     Placement.objects.filter(workload=runs, rank=1).update(state="Leaving")
-    assert before.still(pods, standing.standing()) == []
-    before = standing.standing()
+    assert before.still(pods, atrest.live_rows()) == []
+    before = atrest.live_rows()
     Action.objects.create(verb="stop", workload=runs.pk, created_at=0.0)
-    assert before.still(pods, standing.standing()) == []
-    assert standing.standing().still(pods, before) == []
+    assert before.still(pods, atrest.live_rows()) == []
+    assert atrest.live_rows().still(pods, before) == []
 
 
 def test_a_pod_whose_workload_had_ended_before_is_s5(world):

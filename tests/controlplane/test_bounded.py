@@ -20,7 +20,7 @@ from controlplane.security.bounds import (
     MOST_MEDIA,
     MOST_MORE,
     Patience,
-    most_body,
+    max_body,
 )
 from tests.servers import wait_until
 
@@ -143,7 +143,7 @@ def test_what_is_within_the_bounds_is_answered_one_after_the_other(served: Serve
 
 @pytest.mark.parametrize(("path", "most"), [("/login/", MOST_BODY), ("/healthz", MOST_BODY), ("/api/v1/x", MOST_JSON)])
 def test_a_body_is_refused_by_its_stated_length_before_it_is_read(served: Server, path: str, most: int) -> None:
-    assert most_body(path.encode()) == most
+    assert max_body(path.encode()) == most
     assert statuses(served, length(most + 1, path)) == [413]
     assert statuses(served, length(10**18, path)) == [413]
     assert served.seen == []

@@ -15,7 +15,7 @@ from controlplane.queries.scheduling.snapshot import full
 from gpushare.gpu import Share
 from scheduler.model.demand import Demand, Shape
 from scheduler.model.settings import Placement
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.placement.forecast import ENOUGH
 from tests.controlplane.state import World
 
@@ -57,7 +57,7 @@ def test_the_benchmark_counts_demand_with_the_same_submissions_as_the_loop(world
     for together in (ENOUGH - 1, 1, 1, ENOUGH - 2, 1, 1):
         for number in range(together):
             world.submit(f"job-{len(counted)}-{number}", gpus=1, workers=1)
-        rounds.place([Ask(gpus=1)] * together)
+        rounds.place([ResourceRequest(gpus=1)] * together)
         counted.append((keeper.take(lease, world.cluster.at).snapshot.demand.count, rounds.snapshot.demand.count))
     assert counted == [(0, 0), (ENOUGH, ENOUGH), (ENOUGH, ENOUGH), (ENOUGH, ENOUGH)] + [(2 * ENOUGH, 2 * ENOUGH)] * 2
 
@@ -75,7 +75,12 @@ def test_slots_are_places_that_are_free(world):
 
 
 def test_a_demand_survives_as_text():
-    demand = Demand((Shape(Ask(gpus=2, models=("h100",)), 3, 4), Shape(Ask(share=Share(200, 200, 4000)), 5, 6)))
+    demand = Demand(
+        (
+            Shape(ResourceRequest(gpus=2, models=("h100",)), 3, 4),
+            Shape(ResourceRequest(share=Share(200, 200, 4000)), 5, 6),
+        )
+    )
     assert demand_of_text(demand_text(demand)) == demand
 
 

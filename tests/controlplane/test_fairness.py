@@ -44,7 +44,7 @@ def world(
 
 def test_demand_is_read_by_team_with_what_waits(tmp_path: Path) -> None:
     path = write(tmp_path / "x.csv.gz", "v,2020-05-01 00:00,16,7.5,2,3,1", "v,2020-05-01 00:10,16,8,0,3,0")
-    assert helios.read(path) == {"v": Demand(16, [9.5, 8.0], [4.0, 3.0])}
+    assert helios.read_demand(path) == {"v": Demand(16, [9.5, 8.0], [4.0, 3.0])}
 
 
 def test_a_file_that_lacks_a_column_is_named_with_it(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_file_that_lacks_a_column_is_named_with_it(tmp_path: Path) -> None:
     with gzip.open(path, "wt") as file:
         file.write("vc,time\nv,0")
     with pytest.raises(PresetError, match="has no column total_gpus"):
-        helios.read(path)
+        helios.read_demand(path)
 
 
 def test_jobs_add_up_to_the_demand_at_every_step() -> None:

@@ -89,7 +89,7 @@ def test_figures_of_a_commit_come_back_as_they_were_measured(root: Path) -> None
     assert done.not_stored == ""
     assert kept(root) == done.record
     assert done.record.figures == FIGURES
-    assert done.record.commit == tree.read(root).commit != ""
+    assert done.record.commit == tree.read_tree(root).commit != ""
 
 
 def test_measuring_one_does_not_keep_the_next_from_being_stored(root: Path) -> None:
@@ -192,18 +192,18 @@ def test_a_run_is_older_once_a_folder_that_it_names_has_changed(
 ) -> None:
     code = run(root).record.code
     commit(root)
-    assert tree.read(root).differs(CANNED, code) == ()
+    assert tree.read_tree(root).differs(CANNED, code) == ()
 
     write(root, path, "second")
-    assert tree.read(root).differs(CANNED, code) == changed
+    assert tree.read_tree(root).differs(CANNED, code) == changed
     commit(root)
-    assert tree.read(root).differs(CANNED, code) == changed
+    assert tree.read_tree(root).differs(CANNED, code) == changed
 
 
 def test_a_run_is_older_once_its_benchmark_names_another_folder(root: Path) -> None:
     code = run(root).record.code
 
-    assert tree.read(root).differs(replace(CANNED, folders=("gpushare", "scheduler")), code) == ("controlplane",)
+    assert tree.read_tree(root).differs(replace(CANNED, folders=("gpushare", "scheduler")), code) == ("controlplane",)
 
 
 def test_a_folder_with_a_star_has_the_files_directly_in_it() -> None:
@@ -221,7 +221,7 @@ def printed(root: Path, *names: str, as_json: bool = False) -> tuple[int, str]:
 
 
 def test_what_is_missing_and_what_is_older_is_told(root: Path) -> None:
-    now = tree.read(root)
+    now = tree.read_tree(root)
     current = replace(RUN, benchmark="openb", code=now.code(BENCHMARKS["openb"]))
     store.keep(current, root / "docs")
     store.keep(replace(current, benchmark="fairness", code={**current.code, "gpushare": "0"}), root / "docs")
@@ -239,7 +239,7 @@ def test_what_is_missing_and_what_is_older_is_told(root: Path) -> None:
 
 
 def test_the_printed_table_has_each_benchmark_and_its_machine(root: Path) -> None:
-    store.keep(replace(RUN, benchmark="openb", code=tree.read(root).code(BENCHMARKS["openb"])), root / "docs")
+    store.keep(replace(RUN, benchmark="openb", code=tree.read_tree(root).code(BENCHMARKS["openb"])), root / "docs")
 
     _, text = printed(root)
 

@@ -45,15 +45,15 @@ def test_what_came_up_has_its_round_before_the_one_of_everybody_that_is_due():
     world = World()
     world.observe()
     schedule.run_once(world.wiring)
-    tried_all_at = world.wiring.kept["sweep"].whole_at
+    tried_all_at = world.wiring.kept["timer"].whole_at
     rounds = []
     for name in ("one", "two"):
-        world.later(world.wiring.sweep_seconds)
+        world.later(world.wiring.full_cycle_seconds)
         job = world.submit(name)
         wake.bells["schedule"].clear()
         schedule.run_once(world.wiring)
         rounds.append(
-            (phase(job), world.wiring.kept["sweep"].whole_at == tried_all_at, wake.bells["schedule"].is_set())
+            (phase(job), world.wiring.kept["timer"].whole_at == tried_all_at, wake.bells["schedule"].is_set())
         )
 
     assert rounds == [("Admitted", True, True), ("Admitted", False, False)]

@@ -249,7 +249,7 @@ class Product(RuleBasedStateMachine):
         state = self.read(made)
         found = check_these(state, ALWAYS)
         if made is not None:
-            found += s8_legality(state, most_left_out=1) + s17_idempotence(state) + s18_determinism(state)
+            found += s8_legality(state, max_left_out=1) + s17_idempotence(state) + s18_determinism(state)
         assert not found, "\n".join(f"{v.name} {v.subject}: {v.message}" for v in found)
         self.state, self.is_as_read = state, False
         return state.snapshot

@@ -15,7 +15,7 @@ from controlplane.benchmarks.harness.figure import BenchmarkError, Options
 from controlplane.benchmarks.scheduling import lookahead, openb, openblists, podrounds, rolegangs
 from controlplane.benchmarks.scheduling.arrivals import fill, fleet_of, read_nodes, read_pods, world_of
 from gpushare.gpu import Share
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.placement.fleet import devices_of, take, want_of
 from scheduler.placement.forecast import ENOUGH, LAST, next_count
 
@@ -60,9 +60,9 @@ def parts_of(data: Path):
 
 def test_pods_are_read_as_asks(data):
     asks = read_pods(data / "openb/pods_default.csv")
-    assert Ask(gpus=8, cpu_milli=16_000, memory=65_536) in asks
-    assert Ask(share=Share(460, 460, 0), cpu_milli=4000, memory=8192, models=("M0", "M1")) in asks
-    assert Ask(cpu_milli=4000, memory=8192) in asks
+    assert ResourceRequest(gpus=8, cpu_milli=16_000, memory=65_536) in asks
+    assert ResourceRequest(share=Share(460, 460, 0), cpu_milli=4000, memory=8192, models=("M0", "M1")) in asks
+    assert ResourceRequest(cpu_milli=4000, memory=8192) in asks
 
 
 def test_arrivals_are_the_shuffled_list_and_then_draws_up_to_130_percent(data):
@@ -92,15 +92,22 @@ def test_every_policy_places_within_the_cluster_and_counts_what_failed(data, pol
 
 def test_pods_that_share_a_call_go_where_they_go_one_by_one(data):
     nodes, _ = parts_of(data)
-    sizes = [Ask(share=Share(milli, milli, 0), cpu_milli=1000, memory=1024) for milli in (90, 190, 310, 460, 810)]
+    sizes = [
+        ResourceRequest(share=Share(milli, milli, 0), cpu_milli=1000, memory=1024) for milli in (90, 190, 310, 460, 810)
+    ]
     bound = [replace(ask, models=("M0",)) for ask in sizes[1:]]
-    others = [Ask(gpus=1, cpu_milli=4000), Ask(gpus=2, cpu_milli=8000), Ask(cpu_milli=2000), Ask(gpus=8)]
+    others = [
+        ResourceRequest(gpus=1, cpu_milli=4000),
+        ResourceRequest(gpus=2, cpu_milli=8000),
+        ResourceRequest(cpu_milli=2000),
+        ResourceRequest(gpus=8),
+    ]
     found = world_of(nodes, [*sizes * 20, *bound * 8, *others], seed=43)
     places = []
     for together in (1, 20):
         rounds, came = podrounds.Rounds(nodes), 0
         while came < len(found.arrivals):
-            asks = found.arrivals[came : came + min(together, rounds.most_together())]
+            asks = found.arrivals[came : came + min(together, rounds.max_together())]
             rounds.place(asks)
             came += len(asks)
         found_places = ((uid, workload.placement) for uid, workload in rounds.snapshot.workloads.items())
@@ -112,19 +119,19 @@ def test_pods_that_share_a_call_go_where_they_go_one_by_one(data):
 
 def test_a_pod_that_finds_no_place_is_withdrawn(data):
     nodes, _ = parts_of(data)
-    rounds, large = podrounds.Rounds(nodes), Ask(gpus=8, cpu_milli=1000, memory=1024)
+    rounds, large = podrounds.Rounds(nodes), ResourceRequest(gpus=8, cpu_milli=1000, memory=1024)
     eights = sum(node.gpus == 8 for node in nodes)
     assert rounds.place([large] * (eights + 2)) == [True] * eights + [False] * 2
-    assert rounds.place([Ask(cpu_milli=1000, memory=1024)]) == [True]
+    assert rounds.place([ResourceRequest(cpu_milli=1000, memory=1024)]) == [True]
     assert len(rounds.snapshot.workloads) == eights + 1
 
 
 def test_demand_is_counted_of_productions_window_as_often_as_in_production(data):
     nodes, _ = parts_of(data)
     rounds, came, counted = podrounds.Rounds(nodes), 0, []
-    huge = Ask(gpus=64)  # fits nowhere, so that a round is quick
+    huge = ResourceRequest(gpus=64)  # fits nowhere, so that a round is quick
     while came < 2 * LAST:
-        asks = [huge] * rounds.most_together()
+        asks = [huge] * rounds.max_together()
         before = rounds.snapshot.demand
         rounds.place(asks)
         came += len(asks)
@@ -148,7 +155,7 @@ def test_machines_are_pooled_as_the_trace_has_them(data):
 
 def test_made_lists_bind_a_third_of_the_pods_with_gpus_and_are_always_the_same(data):
     nodes, pods = parts_of(data)
-    lists = {"a": pods, "b": [Ask(gpus=1), Ask(gpus=8), Ask(cpu_milli=1000)] * 20}
+    lists = {"a": pods, "b": [ResourceRequest(gpus=1), ResourceRequest(gpus=8), ResourceRequest(cpu_milli=1000)] * 20}
     made = openblists.generated(lists, nodes)
     assert made == openblists.generated(dict(reversed(lists.items())), nodes)
     assert list(made) == ["generated1-b", "generated2-b", "generated3-b", "generated4-b", "generated5-b"]

@@ -103,7 +103,7 @@ def _round(world: World, told: Told) -> None:
     world.metrics.at = world.cluster.at
     for pace in ("foresee pace", "audit pace"):
         world.wiring.kept.pop(pace, None)
-    world.wiring.kept.pop("sweep_at", None)
+    world.wiring.kept.pop("timeouts_at", None)
     for loop in (schedule, actuate, tell):
         assert not loop.run_once(world.wiring).skipped
     for workload in Workload.objects.filter(phase__in=["Admitted", "Starting"]):

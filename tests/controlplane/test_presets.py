@@ -134,7 +134,7 @@ def test_users_of_philly_do_not_know_the_running_time(tmp_path: Path) -> None:
 
 
 def test_pods_of_one_shape_become_one_gang_unless_hours_apart(tmp_path: Path) -> None:
-    rows = traces.read(a_file(tmp_path, OPENB))
+    rows = traces.read_rows(a_file(tmp_path, OPENB))
     gathered = openb.jobs([row for row in rows if isinstance(row, traces.OpenbRow)])
 
     assert [(job.row.index, job.workers) for job in gathered] == [(0, 2), (3, 1), (4, 1), (5, 1), (6, 1), (2, 1)]
@@ -186,7 +186,7 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv.gz"
     path.write_bytes(gzip.compress(PHILLY.encode()))
 
-    assert len(traces.read(path)) == 5
+    assert len(traces.read_rows(path)) == 5
 
 
 @pytest.mark.parametrize(

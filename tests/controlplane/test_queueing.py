@@ -10,14 +10,22 @@ from controlplane.simulator.replay.queueing import Job, Queueing, play
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Node
 from scheduler.model.team import Quota, Team
-from scheduler.model.workload import Ask, Kind, Workload
+from scheduler.model.workload import Kind, ResourceRequest, Workload
 
 NODE = Node("a", "pool", "gpu", 2, 80_000, 64_000, 100_000)
 
 
 def job(name: str, seq: int, at: float, seconds: float, gpus: int = 1, priority: int = 0) -> Job:
     workload = Workload(
-        name, name, "red", Kind.TRAINING, Ask(gpus=gpus), priority=priority, seq=seq, submitted_at=at, queued_at=at
+        name,
+        name,
+        "red",
+        Kind.TRAINING,
+        ResourceRequest(gpus=gpus),
+        priority=priority,
+        seq=seq,
+        submitted_at=at,
+        queued_at=at,
     )
     return Job(workload, seconds)
 

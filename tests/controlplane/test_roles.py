@@ -17,7 +17,7 @@ from gpushare.gpu import Share
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Place
 from scheduler.model.settings import Settings
-from scheduler.model.workload import Ask, Gang, Role
+from scheduler.model.workload import Gang, ResourceRequest, Role
 from tests.controlplane.state import World, held, job, phase, seen_by_scheduler
 
 pytestmark = pytest.mark.django_db
@@ -56,8 +56,8 @@ def test_the_scheduler_reads_the_roles_that_the_job_file_has(world: World) -> No
     seen = seen_by_scheduler(made)
     assert seen.gang == Gang(2, 1, 2)
     assert seen.roles == (
-        Role("ps", Ask(cpu_milli=4000, memory=1024), 2),
-        Role("chief", Ask(share=Share(500, 500, 8192), cpu_milli=1000, memory=1024)),
+        Role("ps", ResourceRequest(cpu_milli=4000, memory=1024), 2),
+        Role("chief", ResourceRequest(share=Share(500, 500, 8192), cpu_milli=1000, memory=1024)),
     )
     assert workload_of(workload_text(seen)) == seen
 

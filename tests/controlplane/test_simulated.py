@@ -202,7 +202,7 @@ def test_a_persons_own_job_does_not_end_by_bad_luck() -> None:
 
 
 def test_a_job_that_does_not_say_how_long_it_takes_is_over_within_an_hour() -> None:
-    drawn = [work.read(f"w{i}", {"type": "training"}, PROFILES, seed=0).seconds or 0.0 for i in range(2000)]
+    drawn = [work.read_work(f"w{i}", {"type": "training"}, PROFILES, seed=0).seconds or 0.0 for i in range(2000)]
     assert 800 < sorted(drawn)[1000] < 1000
     assert 3599 < max(drawn) <= 3600
 

@@ -138,7 +138,7 @@ def test_a_whole_input_is_packed_when_a_round_has_nothing_to_decide(world, tries
     for _ in a_busy_day(world, base_every=2):
         found.append(bases())
         if tries_everybody:
-            world.wiring.kept["sweep"].unsettled()
+            world.wiring.kept["timer"].unsettled()
         schedule.run_once(world.wiring)
         found.append(bases())
     assert found[-3:] == [[True, False, False], [True, False, False, False], [True, False, False, True]]

@@ -176,8 +176,8 @@ def test_what_is_drawn_has_the_statistics_that_it_was_drawn_from() -> None:
 
 def test_the_tables_say_whom_they_are_after_and_hold_no_virtual_cluster_of_the_trace() -> None:
     for name in catalogue.FILES:
-        assert tracemodels.read(name)["about"].startswith("After the published statistics of")
-    assert {stream["vc"] for stream in tracemodels.read("philly")["streams"]} == set("abcdefgh")
+        assert tracemodels.read_table(name)["about"].startswith("After the published statistics of")
+    assert {stream["vc"] for stream in tracemodels.read_table("philly")["streams"]} == set("abcdefgh")
 
 
 # --- how near the models come to the trace files ------------------------------------------------

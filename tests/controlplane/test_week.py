@@ -35,7 +35,7 @@ PAGES = (
 @pytest.fixture(scope="module")
 def past() -> Past:
     """The file in the repository."""
-    return pastfile.read(pastfile.DEMO.read_bytes())
+    return pastfile.read_past(pastfile.DEMO.read_bytes())
 
 
 def prepared() -> Preset:
@@ -86,7 +86,7 @@ def test_what_is_written_is_read_again() -> None:
     }
     past = Past("world", 1.0, 2.0, {"Some": table, "None": {"empty": []}})
 
-    assert pastfile.read(pastfile.write(past)) == past
+    assert pastfile.read_past(pastfile.write(past)) == past
     assert pastfile.write(past) == pastfile.write(past)
 
 

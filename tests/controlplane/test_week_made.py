@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 @pytest.fixture
 def past() -> Past:
     """The file in the repository."""
-    return pastfile.read(pastfile.DEMO.read_bytes())
+    return pastfile.read_past(pastfile.DEMO.read_bytes())
 
 
 def test_another_preset_is_not_given_the_demos_past(past: Past) -> None:
@@ -36,7 +36,7 @@ def test_a_week_is_made_by_the_same_loops_and_loads(tmp_path: Path, settings: An
         transaction.set_rollback(True)
     settings.SIMULATED_STORE = tmp_path / "cluster.sqlite3"
     preset = catalogue.demonstration(0.9, seed=3, start=START + HOUR / 4)
-    week.open_demo(preset, pastfile.read(pastfile.write(made)), password="demo-password", speed=60.0)
+    week.open_demo(preset, pastfile.read_past(pastfile.write(made)), password="demo-password", speed=60.0)
 
     assert Workload.objects.filter(phase="Running").count() > 10
     assert audit.violations(last_rounds=0) == ()

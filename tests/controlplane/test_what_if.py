@@ -149,7 +149,7 @@ def test_quotas_and_nodes_that_are_as_they_were_differ_in_nothing(lived: World, 
 )
 def test_a_request_s_quotas_and_nodes_are_checked_before_it_runs(lived: World, document: Any, field: str) -> None:
     with pytest.raises(lab.CannotBeAnsweredError) as wrong:
-        lab.read(document)
+        lab.read_question(document)
     assert [error.field for error in wrong.value.errors] == [field]
 
 
@@ -191,7 +191,7 @@ def test_requests_of_a_stored_service_are_those_of_its_stored_minutes(serving: W
 def test_a_service_of_the_simulated_cluster_has_the_requests_that_it_had_there(serving: Workload) -> None:
     ClusterState.objects.update_or_create(defaults={"preset": "demo load=1.2 seed=7", "seed": 7, "is_simulated": True})
     job = next(job for job in history.episode(100).jobs if job.workload.name == "chat")
-    there = works.read(str(serving.pk), serving.spec, PROFILES, 7)
+    there = works.read_work(str(serving.pk), serving.spec, PROFILES, 7)
     assert job.service is not None
     assert (job.service.rate, job.service.seconds) == (there.rate, there.service.service_seconds)
 
@@ -209,5 +209,5 @@ def test_a_service_of_the_simulated_cluster_has_the_requests_that_it_had_there(s
 )
 def test_a_request_is_read_strictly(document: Any, field: str) -> None:
     with pytest.raises(lab.CannotBeAnsweredError) as wrong:
-        lab.read(document)
+        lab.read_question(document)
     assert field in [error.field for error in wrong.value.errors]

@@ -9,8 +9,7 @@ import pytest
 
 from controlplane.benchmarks.harness import rights
 from controlplane.benchmarks.reliability.faults import Fault, Faults, Matches, proxy
-from controlplane.cluster.kubernetes import mirror as mirrors
-from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes import names, reflector
 from controlplane.cluster.kubernetes.adapter import UNWANTED_SECONDS, KubernetesCluster
 from controlplane.cluster.kubernetes.connection import Access
 from controlplane.cluster.port import ClusterUnreachable, PodPhase, PodSpec
@@ -196,7 +195,7 @@ def test_a_watch_that_is_open_and_silent_is_begun_again(rig: Rig) -> None:
     wait_until(lambda: rig.faults.watches >= 2, "both watches")
     rig.faults.half_open = rig.faults.watches
     rig.drive.cluster.start(rig.pods(1))
-    wait_until(lambda: rig.phase("w-1-0", cursor) == PodPhase.RUNNING, "the pod", mirrors.STALE_SECONDS)
+    wait_until(lambda: rig.phase("w-1-0", cursor) == PodPhase.RUNNING, "the pod", reflector.STALE_SECONDS)
 
 
 def test_commands_to_a_silent_server_end_as_unreachable_and_a_silent_watch_is_begun_again(rig: Rig) -> None:
@@ -209,7 +208,7 @@ def test_commands_to_a_silent_server_end_as_unreachable_and_a_silent_watch_is_be
     assert time.monotonic() - began < 30.0
     rig.faults.is_silent = False
     rig.drive.cluster.start(rig.pods(1))
-    wait_until(lambda: rig.phase("w-1-0", cursor) == PodPhase.RUNNING, "the pod", mirrors.STALE_SECONDS)
+    wait_until(lambda: rig.phase("w-1-0", cursor) == PodPhase.RUNNING, "the pod", reflector.STALE_SECONDS)
     assert rig.faults.watches >= watches
 
 

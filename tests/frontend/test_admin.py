@@ -169,7 +169,7 @@ def test_members_come_and_go_through_the_service(bare: World, visit: Visit) -> N
 def test_the_last_admin_of_a_team_stays_and_the_console_says_why(bare: World, visit: Visit) -> None:
     client, row = visit("admin"), Membership.objects.get(user__username="ada")
     answer = client.post(f"/admin/controlplane/membership/{row.pk}/delete/", {"post": "yes"}, follow=True)
-    assert "ada is the last admin of nlp. Make somebody else an admin first." in answer.content.decode()
+    assert "ada is the last admin of nlp. Make another user an admin first." in answer.content.decode()
     assert "the last admin" in client.post(change(row), {"role": "viewer"}).content.decode()
     row.refresh_from_db()
     assert row.role == "admin"

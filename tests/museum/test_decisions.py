@@ -8,7 +8,7 @@ import numpy as np
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import EvictReason, Place, Reason, Wait
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, NOW, Snapshot
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Snapshot
 from scheduler.model.workload import ACTIVE, Phase, Workload
 from scheduler.state.plan import Plan
 from tests.scheduler.test_liveness import obeyed
@@ -41,7 +41,7 @@ def preemptions(world: Snapshot) -> dict[str, int]:
 
 
 def is_within_devices(world: Snapshot) -> bool:
-    return all((world.columns.gpu[when] <= world.inventory.gpu_capacity).all() for when in (NOW, LATER))
+    return all((world.columns.gpu[when] <= world.inventory.gpu_capacity).all() for when in (IDLE, FUTURE_IDLE))
 
 
 # --- decided on a half-loaded cache ------------------------------------------------------------
@@ -102,7 +102,7 @@ def test_kueue_1450_a_node_that_does_not_answer_frees_nothing_and_takes_nothing(
         x red training 2 leaving a   v red training 1 running b   w red training 1 pending
     """)
     assert moves(schedule(world, RULES)) == []
-    assert Plan(world).usage.available("red", "gpu", NOW) == 0  # its quota is charged until it has left
+    assert Plan(world).usage.available("red", "gpu", IDLE) == 0  # its quota is charged until it has left
 
 
 # --- quota freed too soon or never -------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_kueue_14609_a_gang_that_starts_again_is_charged_for_all_its_workers() -
     """)
     gang = world.workloads["gang"]
     one_left = world.replace(changed=[replace(gang, placement=gang.placement[:1])], gone=("w",))
-    assert Plan(one_left).usage.available("red", "gpu", NOW) == 2000
+    assert Plan(one_left).usage.available("red", "gpu", IDLE) == 2000
     again = one_left.replace(changed=[replace(gang, phase=Phase.QUEUED, placement=(), started_at=None)])
     again = again.after(schedule(again, RULES)).replace(changed=[world.workloads["w"]])
     assert len(again.workloads["gang"].placement) == 3
@@ -296,7 +296,7 @@ def test_tensor_fusion_478_what_a_share_took_is_given_back_to_the_unit() -> None
     ended = placed.replace(gone=("w", "v"))
     assert not np.any(ended.columns.gpu)
     assert not np.any(ended.columns.node)
-    assert Plan(ended).usage.available("red", "gpu", NOW) == 2000
+    assert Plan(ended).usage.available("red", "gpu", IDLE) == 2000
 
 
 # --- lost GPUs ---------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from scheduler.model.decision import Place
 from scheduler.model.workload import Assignment
 from tests.controlplane.kubernetes.jobs import job as job_file
 from tests.controlplane.kubernetes.jobs import pod_of
-from tests.controlplane.kubernetes.test_book import book, running
-from tests.controlplane.kubernetes.test_book import pod as pod_json
+from tests.controlplane.kubernetes.test_store import pod as pod_json
+from tests.controlplane.kubernetes.test_store import running, stored
 from tests.controlplane.state import START, World, job, open_actions, phase, seen_by_scheduler
 
 pytestmark = pytest.mark.django_db
@@ -93,7 +93,7 @@ def test_volcano_1383_a_start_that_fails_for_good_gives_its_places_back(world):
 
 
 def test_k8s_102761_a_pod_made_again_under_its_name_is_another():
-    made = book(running(uid="one"))
+    made = stored(running(uid="one"))
     made.list_pods([pod_json(uid="two", version=9)], START)
     made.drop_pod(running(uid="one", version=8), START)  # what is told late of the first one
     assert made.since(None).pods[0].phase == PodPhase.PENDING

@@ -332,6 +332,32 @@ TABLE: Sequence[Word] = (
     Word(r"Something is not answering; see Retry-After\.", "A component does not answer; see Retry-After."),
     Word(r"the GPUs with who holds them and their", "the GPUs with the workloads on them and their"),
     Word(r"(machines?) with (its|their) GPUs and who holds them", r"\1 with \2 GPUs and the workloads on them"),
+    Word(r"([Oo])f the remedy, as in the explanation\.", r"\1f the suggestion, as in the explanation."),
+    Word(
+        r"Of one that waits and has no remedies: why there are none; else empty\.",
+        "Why a workload that waits has no suggestions; else empty.",
+    ),
+    Word(r"is tried in a trial round first;", "is tried in a dry run first;"),
+    Word(r"Ask one, or choose another remedy\.", "Ask one, or choose another suggestion."),
+    Word(
+        r"Be told of a matter: of your own work, or with a team of all its work\.",
+        "Subscribe to an event type, for your own work or a team's.",
+    ),
+    Word(r"Be told of it no more\.", "Unsubscribe."),
+    Word(r"One matter that the asker was told of\.", "One event that the asker was notified of."),
+    Word(r"End it for good\.", "Stop it permanently."),
+    Word(r"Let somebody into a team, or change", "Add a user to a team, or change"),
+    Word(r"Make somebody else an admin first\.", "Make another user an admin first."),
+    Word(r"Make somebody else one first\.", "Make another user one first."),
+    Word(
+        r"Say what a team owns in a pool; what is odd about it is told, not refused\.",
+        "Set a team's quota in a pool; what is odd about it is a warning, not a refusal.",
+    ),
+    Word(r"What one team owns in one pool\.", "The quota of one team in one pool."),
+    Word(
+        r"What a team owns in a pool, milli-GPU; null = no limit\.",
+        "A team's quota in a pool, milli-GPU; null = no limit.",
+    ),
 )
 NOT_HERE = r"There is no such thing here\. Check the address\."
 ADDRESSES: Sequence[tuple[str, str]] = (  # of a request, and what is not there where its answer said NOT_HERE

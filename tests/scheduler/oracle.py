@@ -13,7 +13,7 @@ from scheduler.model.decision import Decision, Evict, Place, Shrink
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Quota, Team
-from scheduler.model.workload import Ask, Assignment, Gang, Kind, Phase, Role, Workload
+from scheduler.model.workload import Assignment, Gang, Kind, Phase, ResourceRequest, Role, Workload
 
 AT = 100_000.0
 NOMINAL = 2 * WHOLE  # milli-GPU, of each team
@@ -40,9 +40,10 @@ def small(nodes: int, gpus: int, jobs: Iterable[Job]) -> Snapshot | None:
     workloads = []
     for seq, job in enumerate(jobs):
         workload = Workload(
-            f"w{seq}", f"w{seq}", job.team, Kind.TRAINING, Ask(gpus=job.gpus), job.gang, priority=job.priority,
-            seq=seq, submitted_at=AT - 9, queued_at=AT - 9, checkpoint_interval=600.0 if job.saves else None,
-            roles=(Role("chief", Ask(gpus=job.chief)),) if job.chief else (),
+            f"w{seq}", f"w{seq}", job.team, Kind.TRAINING, ResourceRequest(gpus=job.gpus), job.gang,
+            priority=job.priority, seq=seq, submitted_at=AT - 9, queued_at=AT - 9,
+            checkpoint_interval=600.0 if job.saves else None,
+            roles=(Role("chief", ResourceRequest(gpus=job.chief)),) if job.chief else (),
         )  # fmt: skip
         if job.is_running:
             asks = [*[job.chief] * bool(job.chief), *[job.gpus] * job.gang.count]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scheduler.cycle.schedule import outcomes, schedule
 from scheduler.model.decision import Place, Reason, Wait
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, Snapshot
+from scheduler.model.snapshot import FUTURE_IDLE, Snapshot
 from scheduler.model.workload import Phase
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
@@ -266,10 +266,10 @@ def takes_its_own(world: Snapshot) -> bool:
     """Whether something starts on what its team owns and another borrows: it may delay a head of the queue."""
     started = [d for d in schedule(world, RULES) if isinstance(d, Place)]
     before, usage = Plan(world).usage, Plan(world.after(schedule(world, RULES))).usage
-    pots = usage.tree.pots
+    quota_nodes = usage.tree.quota_nodes
     places = {(world.workloads[d.workload].team, usage.pool_of[a.node]) for d in started for a in d.workers}
     lent = [where for where in places if before.borrowers(where[1]) or usage.borrowers(where[1])]
-    return any(pots[where].nominal >= usage.total[LATER][where] > 0 for where in lent)
+    return any(quota_nodes[where].nominal >= usage.total[FUTURE_IDLE][where] > 0 for where in lent)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -6,7 +6,7 @@ from scheduler.cycle.schedule import schedule
 from scheduler.explain.explanation import Explanation, Status, explain, submitted
 from scheduler.model.decision import Place, Reason, Wait
 from scheduler.model.settings import Settings
-from scheduler.model.workload import Ask, Kind, Workload
+from scheduler.model.workload import Kind, ResourceRequest, Workload
 from tests.worlds import facts, parse, place
 
 
@@ -107,7 +107,7 @@ def test_a_preview_is_what_the_next_round_decides(gpus: int) -> None:
         node a 3 gpus   team red nominal 1   team blue nominal 2
         r1 red training 1 x 2 running a   b1 blue training 2 pending
     """)
-    new = Workload("new", "new", "red", Kind.TRAINING, Ask(gpus=gpus), seq=0)
+    new = Workload("new", "new", "red", Kind.TRAINING, ResourceRequest(gpus=gpus), seq=0)
     after = submitted(world, new)
     seen = explain(after, "new", Settings())
     mine = [d for d in schedule(after, Settings()) if d.workload == "new"]
@@ -119,7 +119,7 @@ def test_a_preview_is_what_the_next_round_decides(gpus: int) -> None:
 
 def test_a_preview_names_the_victims() -> None:
     world = parse("node a 1 gpus   team red nominal 1   x red training 1 running a")
-    new = Workload("n", "n", "red", Kind.TRAINING, Ask(gpus=1), priority=9)
+    new = Workload("n", "n", "red", Kind.TRAINING, ResourceRequest(gpus=1), priority=9)
     seen = explain(submitted(world, new), "n", Settings())
     assert [v.workload for v in seen.victims] == ["x"]
     assert isinstance(seen.place, Place)
@@ -127,7 +127,7 @@ def test_a_preview_names_the_victims() -> None:
 
 def test_a_preview_of_what_waits_says_why() -> None:
     world = parse("node a 1 gpus   team red nominal 1   x red training 1 running a")
-    new = Workload("n", "n", "red", Kind.TRAINING, Ask(gpus=2))
+    new = Workload("n", "n", "red", Kind.TRAINING, ResourceRequest(gpus=2))
     seen = explain(submitted(world, new), "n", Settings())
     assert seen.place is None
     assert seen.reason is Reason.NO_MATCHING_FLAVOR

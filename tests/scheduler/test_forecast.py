@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from scheduler.model.history import LEVELS, UNKNOWN, Run, at_levels, learn
 from scheduler.model.settings import Settings
-from scheduler.model.workload import Ask, Gang, Kind, Workload
+from scheduler.model.workload import Gang, Kind, ResourceRequest, Workload
 from scheduler.predict.run_times import RunTime, age, expected_end, planned_total, run_time
 
-JOB = Workload("j", "j", "red", Kind.TRAINING, Ask(gpus=2), Gang(2, 2, 2), started_at=1000.0)
+JOB = Workload("j", "j", "red", Kind.TRAINING, ResourceRequest(gpus=2), Gang(2, 2, 2), started_at=1000.0)
 RULES = Settings()
 
 
@@ -31,7 +31,7 @@ def test_what_the_user_said_is_believed_until_it_has_passed() -> None:
 
 def test_history_tells_by_how_much_users_are_off() -> None:
     history = learn(runs(*[300.0] * 30, expected_seconds=600.0))
-    told = replace(JOB, expected_seconds=1000.0, team="blue", ask=Ask(gpus=8))
+    told = replace(JOB, expected_seconds=1000.0, team="blue", ask=ResourceRequest(gpus=8))
     assert run_time(told, history, RULES).median == 300.0  # half of it would be 500, and nothing ever ran that long
     assert run_time(replace(told, kind=Kind.NOTEBOOK), history, RULES).median == 500.0
 
@@ -40,8 +40,8 @@ def test_without_an_estimate_its_team_and_size_tell_then_the_size_then_the_kind(
     small = [Run(Kind.TRAINING, "blue", 1000, 50.0) for _ in range(30)]
     history = learn([*runs(*range(100, 200)), *small])
     assert run_time(JOB, history, RULES).median == pytest.approx(149.5)
-    assert run_time(replace(JOB, ask=Ask(gpus=1), gang=Gang(), team="green"), history, RULES).median == 50.0
-    assert run_time(replace(JOB, ask=Ask(gpus=8)), history, RULES).median > 50.0
+    assert run_time(replace(JOB, ask=ResourceRequest(gpus=1), gang=Gang(), team="green"), history, RULES).median == 50.0
+    assert run_time(replace(JOB, ask=ResourceRequest(gpus=8)), history, RULES).median > 50.0
     assert run_time(replace(JOB, kind=Kind.NOTEBOOK), history, RULES).median == RULES.run_seconds
 
 

@@ -8,7 +8,7 @@ from scheduler.cycle.schedule import schedule
 from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import Place, Reason
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import NOW, Snapshot
+from scheduler.model.snapshot import IDLE, Snapshot
 from scheduler.model.workload import Assignment, Phase, Workload
 from scheduler.state.plan import Plan
 from tests.worlds import messages, moves, parse, place, reasons
@@ -132,7 +132,7 @@ def found(world: Snapshot, workload: Workload) -> tuple[Assignment, ...]:
     """The places of a whole gang by `find_places` alone, where nobody chooses for single workers."""
     plan, count = Plan(world), workload.gang.count
     flavor = plan.inventory.flavors[0] if workload.ask.milli else None
-    return find_places(plan.inventory, workload, Goal(count, count), plan.free[NOW], flavor) or ()
+    return find_places(plan.inventory, workload, Goal(count, count), plan.free[IDLE], flavor) or ()
 
 
 def spots(world: Snapshot, name: str) -> list[tuple[str, tuple[int, ...]]]:

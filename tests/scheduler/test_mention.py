@@ -122,5 +122,5 @@ def _all_that_is_said(world: Snapshot, settings: Settings) -> str:
     """Decisions with their terms and numbers, and for all that waits the explanation and what would start it."""
     decisions = decide(world, settings)
     waiting = [w.id for w in world.workloads.values() if w.is_waiting][:3]
-    asked = [(explain(world, uid, settings), remedies(world, uid, settings, most_steps=60)) for uid in waiting]
+    asked = [(explain(world, uid, settings), remedies(world, uid, settings, max_steps=60)) for uid in waiting]
     return repr((decisions, asked))

@@ -9,7 +9,7 @@ from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Decision, Evict, Place, Wait
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Node, Snapshot
-from scheduler.model.workload import Ask, Kind, Phase, Workload
+from scheduler.model.workload import Kind, Phase, ResourceRequest, Workload
 from scheduler.state.session import Session
 from tests.strategies import worlds
 from tests.worlds import moves
@@ -111,7 +111,7 @@ def _double(w: Workload) -> Workload:
     return replace(w, ask=ask, roles=roles, placement=placement)
 
 
-def _double_ask(ask: Ask) -> Ask:
+def _double_ask(ask: ResourceRequest) -> ResourceRequest:
     return replace(ask, gpus=2 * ask.gpus, cpu_milli=2 * ask.cpu_milli, memory=2 * ask.memory)
 
 
@@ -149,7 +149,7 @@ def test_what_is_on_hold_or_over_changes_nothing(world: Snapshot, data: st.DataO
 
 
 @examples
-@given(worlds(most_workloads=8), st.data())
+@given(worlds(max_workloads=8), st.data())
 def test_one_more_empty_node_keeps_no_claimant_waiting(world: Snapshot, data: st.DataObject) -> None:
     """For one claimant alone, where nobody may be made to leave; several may change places in the order of teams."""
     waiting = sorted(w.id for w in world.workloads.values() if w.phase is Phase.QUEUED)

@@ -3,14 +3,14 @@
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Evict, EvictReason, Place
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import COMPUTE, LATER, NOW
+from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE
 from scheduler.model.workload import Assignment
 from scheduler.state.plan import Plan
 from tests.worlds import moves, parse, place
 
 
 def idle(plan: Plan) -> tuple[list[int], list[int]]:
-    return plan.free[NOW].idle.tolist(), plan.free[LATER].idle.tolist()
+    return plan.free[IDLE].idle.tolist(), plan.free[FUTURE_IDLE].idle.tolist()
 
 
 def test_what_leaves_is_free_later_only() -> None:
@@ -61,7 +61,7 @@ def test_room_is_not_given_to_one_who_would_start_beside_a_leaver_that_a_reserve
         big red notebook share 0.6 reserved a:0 after v
         w red notebook share 0.2 pending
     """)
-    assert Plan(world).free[NOW].gpu[COMPUTE].tolist() == [100]
+    assert Plan(world).free[IDLE].gpu[COMPUTE].tolist() == [100]
     assert moves(schedule(world, Settings())) == [place("w", "a", after=("v", "y"))]
 
 

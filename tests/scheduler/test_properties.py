@@ -11,7 +11,7 @@ from scheduler.cycle.schedule import schedule
 from scheduler.fit.claim import find
 from scheduler.model.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, NOW, Snapshot, applied
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Snapshot, applied
 from scheduler.model.workload import ACTIVE, Kind, Level, Phase
 from scheduler.preemption.moving import keep
 from scheduler.quota.tree import Tree, Usage
@@ -66,7 +66,7 @@ def usage(world: Snapshot) -> Usage:
 
 def _no_gpu_and_no_node_is_given_out_twice(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
     inventory = after.inventory
-    for when in (NOW, LATER):
+    for when in (IDLE, FUTURE_IDLE):
         # A lost device may still be held by those that ran there; nothing is added.
         limit = np.maximum(inventory.gpu_capacity, before.columns.gpu.max(axis=0))
         assert (after.columns.gpu[when] <= limit).all()
@@ -87,7 +87,7 @@ def _whole_gpus_are_alone_and_places_are_valid(
             assert not set(worker.gpus) & set(node.lost)
             assert len(worker.gpus) == (ask.gpus or (1 if ask.share else 0))
             assert not ask.models or node.model in ask.models
-    for when in (NOW, LATER):
+    for when in (IDLE, FUTURE_IDLE):
         for at, tenants in _tenants(after, when).items():
             assert not any(tenants) or len(tenants) == 1, at
 
@@ -98,7 +98,7 @@ def _tenants(world: Snapshot, when: int) -> dict[tuple[str, int], list[bool]]:
     for workload in world.workloads.values():
         for worker in workload.placement:
             waits = worker.reserved or workload.phase == Phase.RESERVED
-            if (when == NOW and waits) or (when == LATER and worker.leaving):
+            if (when == IDLE and waits) or (when == FUTURE_IDLE and worker.leaving):
                 continue
             for index in worker.gpus:
                 out.setdefault((worker.node, index), []).append(workload.ask_of(worker.rank).share is None)
@@ -141,17 +141,17 @@ def _gangs_start_whole_close_enough_and_on_one_model(
 
 def _quota_is_respected_at_once_and_later(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
     old, new = usage(before), usage(after)
-    for (team, pool), pot in new.tree.pots.items():
-        for when in (NOW, LATER):
-            if pot.most is not None:
-                assert new.total[when][team, pool] <= max(pot.most, old.total[when][team, pool])
+    for (team, pool), node in new.tree.quota_nodes.items():
+        for when in (IDLE, FUTURE_IDLE):
+            if node.most is not None:
+                assert new.total[when][team, pool] <= max(node.most, old.total[when][team, pool])
     for decision in decisions:
         workload = before.workloads[decision.workload]
         if isinstance(decision, Place) and workload.uses_gpus and not workload.preemptible:
             for pool in {new.pool_of[worker.node] for worker in decision.workers if worker.gpus}:
-                pots = [(n, new.tree.pots[n, pool]) for n in new.tree.path(workload.team)]
-                name, pot = next((n, p) for n, p in pots if p.quota is not None)
-                assert new.firm[LATER][name, pool] <= pot.nominal
+                quota_nodes = [(n, new.tree.quota_nodes[n, pool]) for n in new.tree.path(workload.team)]
+                name, node = next((n, p) for n, p in quota_nodes if p.quota is not None)
+                assert new.firm[FUTURE_IDLE][name, pool] <= node.nominal
 
 
 def _victims_are_legal_and_waited_for(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
@@ -188,8 +188,8 @@ def _leaves_legally(before: Snapshot, decision: Evict, held: Usage, tree: Tree) 
     else:
         lenders = [n for n in tree.path(victim.team) if n not in tree.path(claimant.team)]
         for (pool, _), milli in holds(victim, held.pool_of).items():
-            for pot, name in ((tree.pots[n, pool], n) for n in lenders):
-                assert pot.quota is None or held.total[LATER][name, pool] - milli >= pot.nominal
+            for node, name in ((tree.quota_nodes[n, pool], n) for n in lenders):
+                assert node.quota is None or held.total[FUTURE_IDLE][name, pool] - milli >= node.nominal
 
 
 def _shrinks_legally(before: Snapshot, decision: Shrink, held: Usage, tree: Tree) -> None:
@@ -204,12 +204,12 @@ def _shrinks_legally(before: Snapshot, decision: Shrink, held: Usage, tree: Tree
         return
     lenders = [n for n in tree.path(gang.team) if n not in tree.path(claimant.team)]
     for pool in held.by_pool(gang):
-        pots = ((tree.pots[n, pool], n) for n in lenders)
-        assert all(p.quota is None or held.total[LATER][n, pool] >= p.nominal for p, n in pots)
+        quota_nodes = ((tree.quota_nodes[n, pool], n) for n in lenders)
+        assert all(p.quota is None or held.total[FUTURE_IDLE][n, pool] >= p.nominal for p, n in quota_nodes)
 
 
 @some
-@given(worlds(most_workloads=7))
+@given(worlds(max_workloads=7))
 def test_no_set_of_victims_could_be_smaller(world: Snapshot) -> None:
     """Brute force: on the plan as it was at the claimant's turn, no proper subset of its victims suffices."""
     decisions = schedule(world, RULES)
@@ -230,7 +230,7 @@ def test_no_set_of_victims_could_be_smaller(world: Snapshot) -> None:
             for chosen in combinations(parts, size):
                 mark = plan.mark()
                 _leave(plan, world, chosen)
-                assert find(session, claimant, LATER, is_owed) is None, (claimant.id, chosen)
+                assert find(session, claimant, FUTURE_IDLE, is_owed) is None, (claimant.id, chosen)
                 plan.rollback(mark)
         _leave(plan, world, parts)
         plan.place(claimant, decision.workers, decision.after)
@@ -298,7 +298,7 @@ def test_a_plan_rolled_back_is_the_plan_before(world: Snapshot) -> None:
         if workload.phase in ACTIVE:
             plan.evict(workload, EvictReason.PREEMPTED, "x")
     for workload in plan.waiting:
-        places = find(session, workload, LATER)
+        places = find(session, workload, FUTURE_IDLE)
         if places is not None and plan.workload(workload.id) is workload:
             plan.place(workload, places, plan.leaving)
     plan.rollback(0)

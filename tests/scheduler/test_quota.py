@@ -5,7 +5,7 @@ from dataclasses import replace
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Reason
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, NOW
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE
 from scheduler.quota.tree import ENDLESS, held
 from scheduler.state.plan import Plan
 from tests.worlds import facts, messages, moves, parse, place, reasons
@@ -181,7 +181,7 @@ def test_who_borrows_is_listed_by_how_much_until_what_is_held_changes() -> None:
     usage = Plan(parse(f"{LENT}   team white nominal 1   w1 white training 1 running a")).usage
     assert usage.borrowers("gpu") == ["crew", "guest", "red", "research"]  # 3, 2, 1; 1 of its children's
     assert usage.borrowers("gpu") is usage.borrowers("gpu")  # asked for each claimant
-    usage.charge("crew", "gpu", LATER, -3000)
+    usage.charge("crew", "gpu", FUTURE_IDLE, -3000)
     assert usage.borrowers("gpu") == ["guest", "research"]
 
 
@@ -201,7 +201,7 @@ def test_a_team_may_take_from_another_what_is_over_every_quota_up_to_their_commo
     assert usage.spare("guest", "crew", "gpu", 1000) == 0
     assert usage.spare("vision", "nlp", "gpu", 1000) == 0  # below what it owns
     assert usage.spare("nlp", "research", "gpu", 1000) == 1000  # its own work, on what is its children's
-    usage.charge("research", "gpu", LATER, -2000)
+    usage.charge("research", "gpu", FUTURE_IDLE, -2000)
     assert usage.spare("nlp", "research", "gpu", 1000) == 0
 
 
@@ -214,7 +214,9 @@ LIMITS = """
 
 def test_what_a_team_owns_keeps_and_may_hold_follows_from_the_rows_below_and_above_it() -> None:
     tree = Plan(parse(LIMITS)).usage.tree
-    figures = {team: (pot.owned, pot.own, pot.kept, pot.nominal, pot.most) for (team, _), pot in tree.pots.items()}
+    figures = {
+        team: (node.owned, node.own, node.kept, node.nominal, node.most) for (team, _), node in tree.quota_nodes.items()
+    }
     assert figures == {
         "": (16000, 4000, 0, 0, None),
         "research": (8000, 2000, 0, 8000, 10000),
@@ -231,35 +233,35 @@ def test_what_more_a_team_may_hold_ends_where_others_keep_theirs_or_a_limit_is_r
     teams = ("nlp", "vision", "red", "guest")
 
     def room() -> list[int]:
-        return [usage.available(team, "gpu", LATER) for team in teams]
+        return [usage.available(team, "gpu", FUTURE_IDLE) for team in teams]
 
     # nlp: 4 and 1 borrowed; vision: research's 10 less the 3 that nlp keeps; red: all but nlp's 3; guest: all but both.
     assert room() == [5000, 7000, 13000, 10000]
-    usage.charge("nlp", "gpu", LATER, 2000)  # of what it keeps: nobody else notices
+    usage.charge("nlp", "gpu", FUTURE_IDLE, 2000)  # of what it keeps: nobody else notices
     assert room() == [3000, 7000, 13000, 10000]
-    usage.charge("nlp", "gpu", LATER, 3000)  # 2 more than it keeps, at its limit
+    usage.charge("nlp", "gpu", FUTURE_IDLE, 3000)  # 2 more than it keeps, at its limit
     assert room() == [0, 5000, 11000, 8000]
-    usage.charge("nlp", "gpu", LATER, 1000)  # beyond it
+    usage.charge("nlp", "gpu", FUTURE_IDLE, 1000)  # beyond it
     assert room() == [0, 4000, 10000, 7000]
-    usage.charge("nlp", "gpu", LATER, -6000)
+    usage.charge("nlp", "gpu", FUTURE_IDLE, -6000)
     assert room() == [5000, 7000, 13000, 10000]
-    assert usage.available_beside("vision", "gpu", LATER, [("nlp", 5000)]) == 5000
-    assert (room(), usage.total[LATER]["nlp", "gpu"]) == ([5000, 7000, 13000, 10000], 0)
+    assert usage.available_beside("vision", "gpu", FUTURE_IDLE, [("nlp", 5000)]) == 5000
+    assert (room(), usage.total[FUTURE_IDLE]["nlp", "gpu"]) == ([5000, 7000, 13000, 10000], 0)
 
 
 def test_the_limits_on_a_teams_path_leave_the_least_of_what_each_leaves() -> None:
     usage = Plan(parse(f"{LIMITS}   n1 nlp training 1 running a   p1 research training 3 running a")).usage
-    assert usage.below_limits("nlp", "gpu", LATER, []) == 4000  # 5 less 1; research has 10 less 4
-    assert usage.below_limits("nlp", "gpu", LATER, [("nlp", 1000), ("red", 9000)]) == 3000
-    assert usage.below_limits("nlp", "gpu", LATER, [("vision", 3000)]) == 3000
-    assert usage.below_limits("nlp", "gpu", LATER, [("vision", 9000)]) == 0
-    assert usage.below_limits("red", "gpu", LATER, [("red", 9000)]) == ENDLESS
+    assert usage.below_limits("nlp", "gpu", FUTURE_IDLE, []) == 4000  # 5 less 1; research has 10 less 4
+    assert usage.below_limits("nlp", "gpu", FUTURE_IDLE, [("nlp", 1000), ("red", 9000)]) == 3000
+    assert usage.below_limits("nlp", "gpu", FUTURE_IDLE, [("vision", 3000)]) == 3000
+    assert usage.below_limits("nlp", "gpu", FUTURE_IDLE, [("vision", 9000)]) == 0
+    assert usage.below_limits("red", "gpu", FUTURE_IDLE, [("red", 9000)]) == ENDLESS
 
 
 def test_what_is_left_of_what_a_team_owns_is_never_less_than_nothing() -> None:
     usage = Plan(parse(LENT)).usage
     assert [usage.owed(team, "gpu") for team in ("nlp", "crew", "guest", "red")] == [3000, 0, 0, 0]
-    assert [usage.within_nominal(team, "gpu", LATER) for team in ("nlp", "crew", "guest")] == [3000, 0, 0]
+    assert [usage.within_nominal(team, "gpu", FUTURE_IDLE) for team in ("nlp", "crew", "guest")] == [3000, 0, 0]
 
 
 def test_a_limit_is_told_only_of_what_goes_beyond_it() -> None:
@@ -272,7 +274,7 @@ def test_a_limit_is_told_only_of_what_goes_beyond_it() -> None:
     assert usage.limit(other, "gpu", 4001) == (Reason.WAITING_FOR_QUOTA, "gpu", "nlp", 1000, 5000)
     assert usage.limit(firm, "gpu", 4000) is None  # beside what may be preempted
     assert usage.limit(firm, "gpu", 4001) == (Reason.NON_PREEMPTIBLE_OVER_QUOTA, "gpu", "nlp", 0, 4000)
-    usage.charge("research", "gpu", LATER, 6000)
+    usage.charge("research", "gpu", FUTURE_IDLE, 6000)
     assert usage.limit(other, "gpu", 4000) == (Reason.OVER_LIMIT, "gpu", "research", 7000, 10000)
 
 
@@ -281,13 +283,13 @@ def test_a_worker_counts_now_where_it_is_bound_and_later_where_it_stays() -> Non
     usage, workload = Plan(world).usage, world.workloads["r1"]
     (first, second), at = workload.placement, {"a": "gpu"}
     gone = replace(workload, placement=(replace(first, node="gone"), second))
-    assert held(gone, at) == {("gpu", NOW): 1000, ("gpu", LATER): 1000}
+    assert held(gone, at) == {("gpu", IDLE): 1000, ("gpu", FUTURE_IDLE): 1000}
     assert held(replace(workload, placement=(first, replace(second, reserved=True))), at) == {
-        ("gpu", NOW): 1000,
-        ("gpu", LATER): 2000,
+        ("gpu", IDLE): 1000,
+        ("gpu", FUTURE_IDLE): 2000,
     }
     leaving = replace(workload, placement=(first, replace(second, leaving=True)))
-    assert held(leaving, at) == {("gpu", NOW): 2000, ("gpu", LATER): 1000}
+    assert held(leaving, at) == {("gpu", IDLE): 2000, ("gpu", FUTURE_IDLE): 1000}
     assert usage.by_pool(leaving) == {"gpu": 1000}
     usage.count(replace(workload, placement=()))
-    assert usage.total[LATER]["red", "gpu"] == 2000
+    assert usage.total[FUTURE_IDLE]["red", "gpu"] == 2000

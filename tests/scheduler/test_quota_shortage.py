@@ -13,7 +13,7 @@ from scheduler.fit.capacity import Refusal
 from scheduler.model.decision import Place, Reason
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
-from scheduler.model.workload import Ask, Gang, Phase, Workload, staying
+from scheduler.model.workload import Gang, Phase, ResourceRequest, Workload, staying
 from scheduler.shortcuts import EACH_TURN
 from scheduler.shortcuts.quota_shortage import QuotaShortage
 from scheduler.state.plan import Change
@@ -60,7 +60,16 @@ def crowded(draw: st.DrawFn) -> Snapshot:
     changed = [replace(w, gang=_fixed(w)) for w in world.workloads.values()]
     for workload in changed:
         for _ in range(draw(st.integers(0, 4)) if workload.phase is Phase.QUEUED and workload.ask.milli else 0):
-            ask = draw(st.sampled_from([workload.ask, Ask(gpus=1), Ask(gpus=2), Ask(gpus=4, cpu_milli=1)]))
+            ask = draw(
+                st.sampled_from(
+                    [
+                        workload.ask,
+                        ResourceRequest(gpus=1),
+                        ResourceRequest(gpus=2),
+                        ResourceRequest(gpus=4, cpu_milli=1),
+                    ]
+                )
+            )
             number = seq + len(more)
             priority = draw(st.sampled_from([workload.priority, 0, 200]))
             name = f"more-{number}"

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, event, given, settings
 
 from scheduler.cycle.schedule import schedule
 from scheduler.explain.change import Change, ChangeKind, Choice, PriorityOffer, asking, changed
-from scheduler.explain.dry_run import Trials, may_wait
+from scheduler.explain.dry_run import DryRuns, may_wait
 from scheduler.explain.suggestions import GATES, Remedy, confirmed, remedies, untold
 from scheduler.model.decision import Place, Reason
 from scheduler.model.settings import Settings
@@ -172,9 +172,9 @@ def test_nobody_is_offered_more_quota_than_the_pool_has() -> None:
 
 def test_without_steps_left_a_change_is_not_called_the_smallest() -> None:
     text = "node a 8 gpus   team red nominal 1   w red training 8 firm pending"
-    trials = Trials(parse(text), "w", RULES)
+    dry_runs = DryRuns(parse(text), "w", RULES)
     (remedy,) = (
-        r for r in remedies(parse(text), "w", RULES, OFFERS, most_steps=trials.steps + 30) if r.kind is K.NOMINAL
+        r for r in remedies(parse(text), "w", RULES, OFFERS, max_steps=dry_runs.steps + 30) if r.kind is K.NOMINAL
     )
     assert (remedy.tested, remedy.is_smallest) == (True, False)
     assert found(parse(text))[K.NOMINAL].is_smallest
@@ -201,7 +201,7 @@ def test_every_stated_change_starts_it_in_the_next_round(world: Snapshot) -> Non
 @given(worlds())
 def test_a_trial_says_what_a_whole_round_says(world: Snapshot) -> None:
     for workload in filter(may_wait, world.workloads.values()):
-        trials = Trials(world, workload.id, RULES)
+        dry_runs = DryRuns(world, workload.id, RULES)
         for change in (
             Change(K.PRIORITY, workload.priority, 150),
             Change(K.CPU, workload.ask.cpu_milli, 500),
@@ -210,7 +210,7 @@ def test_a_trial_says_what_a_whole_round_says(world: Snapshot) -> None:
         ):
             other = asking(workload, change)
             whole = is_placed(world.replace(changed=(other,)), workload.id)
-            assert trials.starts_with(other) == trials.starts_in(world.replace(changed=(other,))) == whole
+            assert dry_runs.starts_with(other) == dry_runs.starts_in(world.replace(changed=(other,))) == whole
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))

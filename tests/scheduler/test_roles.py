@@ -10,8 +10,8 @@ from scheduler.cycle.schedule import schedule
 from scheduler.explain.explanation import explain
 from scheduler.model.decision import Place, Reason, Shrink
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, Snapshot
-from scheduler.model.workload import Ask, Role
+from scheduler.model.snapshot import FUTURE_IDLE, Snapshot
+from scheduler.model.workload import ResourceRequest, Role
 from scheduler.state.pending import shape_of
 from scheduler.state.plan import Plan
 from tests.worlds import facts, messages, moves, parse, place, reasons
@@ -147,7 +147,7 @@ def test_quota_counts_all_roles() -> None:
         j red training 1 x 2 role chief/gpus=2 running a
     """)
     assert held.workloads["j"].held_milli == 4000
-    assert Plan(held).usage.total[LATER]["red", "gpu"] == 4000
+    assert Plan(held).usage.total[FUTURE_IDLE]["red", "gpu"] == 4000
 
 
 def test_columns_count_each_member_by_its_own_ask() -> None:
@@ -160,8 +160,8 @@ def test_columns_count_each_member_by_its_own_ask() -> None:
     counted = recount(world.inventory, [rows for _, rows in held])
     assert (counted.gpu == world.columns.gpu).all()
     assert (counted.node == world.columns.node).all()
-    assert world.columns.node[LATER, :, 0].tolist() == [2 * 4000 + 2 * 2000, 2000]
-    assert world.columns.gpu[LATER, :, 0:3].tolist() == [[500, 1000, 1000], [2000, 0, 0]]
+    assert world.columns.node[FUTURE_IDLE, :, 0].tolist() == [2 * 4000 + 2 * 2000, 2000]
+    assert world.columns.gpu[FUTURE_IDLE, :, 0:3].tolist() == [[500, 1000, 1000], [2000, 0, 0]]
 
 
 def test_an_elastic_gang_starts_with_its_least_workers_and_all_companions() -> None:
@@ -239,9 +239,9 @@ def test_work_without_roles_keeps_its_shape_and_is_not_compared_with_gangs_that_
 @pytest.mark.parametrize(
     ("roles", "said"),
     [
-        ((Role("ps", Ask(cpu_milli=1), 0),), "has 0 members"),
-        ((Role("ps", Ask()), Role("ps", Ask())), "the name ps is used twice"),
-        ((Role("worker", Ask()),), "the name worker is used twice"),
+        ((Role("ps", ResourceRequest(cpu_milli=1), 0),), "has 0 members"),
+        ((Role("ps", ResourceRequest()), Role("ps", ResourceRequest())), "the name ps is used twice"),
+        ((Role("worker", ResourceRequest()),), "the name worker is used twice"),
     ],
 )
 def test_roles_that_cannot_be_are_named(roles: tuple[Role, ...], said: str) -> None:

@@ -11,7 +11,7 @@ from scheduler.backfill.expected_ends import Ends
 from scheduler.cycle.schedule import decide, schedule
 from scheduler.model.decision import Decision, Evict, Place, Shrink, Wait
 from scheduler.model.history import LEVELS, History
-from scheduler.model.partial_cycle import News, Scope, news
+from scheduler.model.partial_cycle import DirtySet, PartialCycle, dirty_after
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.team import Quota
@@ -60,17 +60,17 @@ def counted(ledger: Ledger) -> tuple[object, ...]:
         ledger.elastic,
         ledger.preempted,
     )
-    usage, line = ledger.usage, ledger.line
+    usage, pending = ledger.usage, ledger.pending
     waiting = []
-    for uid, slot in line.slot.items():
-        known = ("team", ledger.waiting[uid].team), line.shape(slot), line.workload(slot).reason
-        numbers = [line.known(value) for value in known]
-        assert numbers == line.ints[slot, [TEAM, SHAPE, REASON]].tolist()
+    for uid, slot in pending.slot.items():
+        known = ("team", ledger.waiting[uid].team), pending.shape(slot), pending.workload(slot).reason
+        numbers = [pending.known(value) for value in known]
+        assert numbers == pending.ints[slot, [TEAM, SHAPE, REASON]].tolist()
         values = (
-            line.ints[slot, [SEQ, PRIORITY, CLASS_OF, ATTAINED, FAILURES, NEED]].tolist(),
-            line.times[slot].tolist(),
+            pending.ints[slot, [SEQ, PRIORITY, CLASS_OF, ATTAINED, FAILURES, NEED]].tolist(),
+            pending.times[slot].tolist(),
         )
-        waiting.append((uid, line.shape(slot), values, bool(line.is_apart[slot]), bool(line.waits[slot])))
+        waiting.append((uid, pending.shape(slot), values, bool(pending.is_gated[slot]), bool(pending.waits[slot])))
     return (
         sorted(waiting),
         sorted(ledger.again),
@@ -147,13 +147,13 @@ def test_candidates_for_leaving_are_in_the_same_order_however_they_were_counted(
     assert np.array_equal(one.costs, other.costs)
 
 
-def at_rest(world: Snapshot) -> tuple[Snapshot, Scope] | None:
+def at_rest(world: Snapshot) -> tuple[Snapshot, PartialCycle] | None:
     """The world once whole rounds change nothing more, and what the last one left behind."""
     for _ in range(12):
         decisions, starts = decide(world, RULES)
         after = world.after(decisions)
         if all(isinstance(decision, Wait) for decision in decisions):
-            return after, Scope((), starts)
+            return after, PartialCycle((), starts)
         world = moved_on(after, 61.0)
     return None
 
@@ -169,13 +169,13 @@ def test_a_round_of_only_the_news_decides_what_a_whole_round_would(
 ) -> None:
     found = at_rest(world)
     assume(found is not None)
-    world, scope = found or (world, Scope(()))
+    world, scope = found or (world, PartialCycle(()))
     model = list(world.workloads.values())[like % len(world.workloads)] if world.workloads else None
     assume(model is not None and team in {t.name for t in world.teams})
     new = fresh(model or next(iter(world.workloads.values())), team, world)
     later = world.replace(changed=[new])
-    found = news(world.workloads, [new], ())
-    assert found == News(asked=frozenset({"new"}))
+    found = dirty_after(world.workloads, [new], ())
+    assert found == DirtySet(asked=frozenset({"new"}))
     only = found.scope(scope.starts) if alone else replace(scope, teams=(team,))
     part = tells(schedule(replace(later, scope=only), RULES))
     whole = tells(schedule(later, RULES))
@@ -200,7 +200,7 @@ def fresh(model: Workload, team: str, world: Snapshot) -> Workload:
 def test_only_teams_in_scope_are_tried() -> None:
     world = parse(FULL).replace(gone=["r1"])
     assert [d.workload for d in schedule(world, RULES) if isinstance(d, Place)] == ["b2"]
-    assert schedule(replace(world, scope=Scope(("red",))), RULES) == ()
+    assert schedule(replace(world, scope=PartialCycle(("red",))), RULES) == ()
 
 
 def test_a_planned_start_holds_in_a_round_of_only_the_news() -> None:
@@ -216,23 +216,23 @@ def test_a_planned_start_holds_in_a_round_of_only_the_news() -> None:
     new = parse("node a,b 4 gpus   team blue   s blue training 1 pending").workloads["s"]
     teams = (*world.teams, *parse("team blue").teams)
     later = replace(world.replace(changed=[replace(new, seq=9)]), teams=teams)
-    free = replace(later, scope=Scope(("blue",)))
+    free = replace(later, scope=PartialCycle(("blue",)))
     assert place(schedule(free, RULES), "s")
-    assert moves(schedule(replace(free, scope=Scope(("blue",), starts)), RULES)) == []
+    assert moves(schedule(replace(free, scope=PartialCycle(("blue",), starts)), RULES)) == []
 
 
 def test_what_frees_something_is_news_for_everybody() -> None:
     before = parse(FULL).workloads
     ended, held = before["r1"], before["b2"]
-    assert news(before, [], ["r1"]) is None
-    assert news(before, [replace(ended, placement=())], []) is None
+    assert dirty_after(before, [], ["r1"]) is None
+    assert dirty_after(before, [replace(ended, placement=())], []) is None
     leaving = tuple(replace(a, leaving=True) for a in ended.placement)
-    assert news(before, [replace(ended, placement=leaving)], []) is None
-    assert news(before, [replace(ended, preemptible=False)], []) is None
-    assert news(before, [replace(ended, checkpointed_at=5.0)], []) == News()
-    assert news(before, [], ["b2"]) == News(frozenset({"blue"}))
-    assert news(before, [replace(held, priority=100)], []) == News(frozenset({"blue"}))
-    assert news({}, [held], []) == News(asked=frozenset({"b2"}))
+    assert dirty_after(before, [replace(ended, placement=leaving)], []) is None
+    assert dirty_after(before, [replace(ended, preemptible=False)], []) is None
+    assert dirty_after(before, [replace(ended, checkpointed_at=5.0)], []) == DirtySet()
+    assert dirty_after(before, [], ["b2"]) == DirtySet(frozenset({"blue"}))
+    assert dirty_after(before, [replace(held, priority=100)], []) == DirtySet(frozenset({"blue"}))
+    assert dirty_after({}, [held], []) == DirtySet(asked=frozenset({"b2"}))
 
 
 def test_the_planned_start_of_a_service_that_lacks_a_replica_holds_in_a_round_of_the_news() -> None:
@@ -248,5 +248,5 @@ def test_the_planned_start_of_a_service_that_lacks_a_replica_holds_in_a_round_of
     decisions, starts = decide(world, RULES)
     assert [uid for uid, _ in starts] == ["s"]
     assert moves(decisions) == []
-    told = replace(world.after(decisions), scope=Scope(("red",), starts))
+    told = replace(world.after(decisions), scope=PartialCycle(("red",), starts))
     assert moves(schedule(told, RULES)) == []

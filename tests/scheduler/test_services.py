@@ -5,7 +5,7 @@ import pytest
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import EvictReason, Place, Reason
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, NOW
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE
 from tests.worlds import evict, facts, moves, parse, place, reasons
 
 
@@ -55,7 +55,7 @@ def test_a_service_grows_into_the_place_of_its_victim_without_holding_it_yet() -
     grown = after.workloads["s"]
     assert [(w.rank, w.reserved) for w in grown.placement] == [(0, False), (1, True)]
     assert grown.after == ("t",)
-    assert after.columns.gpu[NOW, 0].tolist() == after.columns.gpu[LATER, 0].tolist() == [1000, 1000]
+    assert after.columns.gpu[IDLE, 0].tolist() == after.columns.gpu[FUTURE_IDLE, 0].tolist() == [1000, 1000]
 
 
 def test_a_service_waits_for_its_victims_before_it_grows_further() -> None:

@@ -39,8 +39,8 @@ def mdc_beyond(rate: float, seconds: float, servers: int, states: int = 1000) ->
     distribution of the queue.
     """
     load = rate * seconds
-    most_come = math.ceil(load + 12 * math.sqrt(load) + 12)
-    came = np.exp([-load + j * math.log(load) - math.lgamma(j + 1) for j in range(most_come)])
+    max_come = math.ceil(load + 12 * math.sqrt(load) + 12)
+    came = np.exp([-load + j * math.log(load) - math.lgamma(j + 1) for j in range(max_come)])
     there, before = np.zeros(states), np.ones(states)
     there[0] = 1.0
     while np.abs(there - before).max() > 1e-14:

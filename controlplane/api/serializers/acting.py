@@ -32,7 +32,7 @@ class Asked:
     priority_class: str | None
 
 
-def read(body: Any) -> Asked:
+def read_action(body: Any) -> Asked:
     """The body by its table. Raises Faulty with every fault."""
     faults = Faults()
     names_class = isinstance(body, dict) and CLASS in body

@@ -9,7 +9,7 @@ _MATTERS = [value for value, _ in MATTERS]
 
 
 class Notice(Answer):
-    """One matter that the asker was told of."""
+    """One event that the asker was notified of."""
 
     id = s.IntegerField()
     matter = s.ChoiceField(list(LABELS), help_text="account: credentials of your team end; it needs no rule.")

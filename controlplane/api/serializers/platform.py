@@ -11,7 +11,7 @@ from controlplane.lifecycle.draining import Fate
 
 
 class Quota(Answer):
-    """What a team owns in a pool, milli-GPU; null = no limit."""
+    """A team's quota in a pool, milli-GPU; null = no limit."""
 
     team = s.CharField()
     pool = s.CharField()

@@ -25,7 +25,10 @@ class _Figure:
 REMEDY = Record(
     (
         Field(
-            "kind", Choice(tuple(kind.value for kind in ChangeKind)), "Of the remedy, as in the explanation.", REQUIRED
+            "kind",
+            Choice(tuple(kind.value for kind in ChangeKind)),
+            "Of the suggestion, as in the explanation.",
+            REQUIRED,
         ),
         Field("after", _Figure(), "Its `after`, a number or a name; of a stop it does not matter.", ""),
         Field(

@@ -151,7 +151,7 @@ SCALE = Record(
 MOST_IN_BATCH = 100
 
 
-def read(record: Record, body: Any) -> dict[str, Any]:
+def read_body(record: Record, body: Any) -> dict[str, Any]:
     """The body by its table. Raises Faulty with every fault."""
     faults = Faults()
     values = record.read(body, "", faults)
@@ -162,7 +162,7 @@ def read(record: Record, body: Any) -> dict[str, Any]:
 
 def read_remedy(body: Any) -> Named:
     """The change that a body names. Raises Faulty."""
-    values = read(REMEDY, body)
+    values = read_body(REMEDY, body)
     return Named(ChangeKind(values["kind"]), values["after"], values["target"], values["pool"])
 
 
@@ -197,7 +197,7 @@ def read_priority(body: Any) -> dict[str, Any]:
     """The new priority class, as a change of the job file; null is the platform's default."""
     if isinstance(body, dict) and body == {"priority_class": None}:
         return dict(body)
-    return read(PRIORITY, body)
+    return read_body(PRIORITY, body)
 
 
 class Scale(s.Serializer[object]):

@@ -270,7 +270,7 @@ class Check(Answer):
     message = s.CharField(allow_blank=True)
 
 
-NO_REMEDIES = "Of one that waits and has no remedies: why there are none; else empty."
+NO_REMEDIES = "Why a workload that waits has no suggestions; else empty."
 
 
 class Remedy(Answer):

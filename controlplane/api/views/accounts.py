@@ -34,7 +34,7 @@ class Login(View):
     )
     def post(self, request: Request) -> Response:
         """Exchange a user name and a password for a token."""
-        given = requests.read(requests.LOGIN, request.data)
+        given = requests.read_body(requests.LOGIN, request.data)
         address = request.META.get("REMOTE_ADDR", "")
         code = given["code"] or ""
         user = logins.check_both(username=given["username"], password=given["password"], code=code, address=address)
@@ -69,7 +69,7 @@ class Tokens(View):
     )
     def post(self, request: Request) -> Response:
         """Create a token; its secret is shown this once."""
-        given = requests.read(requests.TOKEN, request.data)
+        given = requests.read_body(requests.TOKEN, request.data)
         team = access.team_at(given["team"]) if given["team"] else None
         if given["team"] and (team is None or not access.can(self.caller, access.Verb.READ, team)):
             refuse("team", f"You are in no team {given['team']}. Name one of yours, or leave it out.")

@@ -104,7 +104,7 @@ class Several(WorkloadView):
 
         200 also if all were refused: each result says what came of it.
         """
-        asked = acting.read(request.data)
+        asked = acting.read_action(request.data)
         seen = {w.pk: w for w in queries.of(self.caller, map(str, asked.uids))}
         outcomes = bulkactions.act(
             verb=asked.verb,
@@ -129,7 +129,7 @@ def _told(uid: UUID, refused: Refused | None, row: dict[str, Any] | None) -> dic
 ACTIONS: dict[str, type[WorkloadView]] = {
     "suspend": _action("suspend", "Take it off the machines, keeping its checkpoint, or out of the queue."),
     "resume": _action("resume", "Queue it again."),
-    "stop": _action("stop", "End it for good."),
+    "stop": _action("stop", "Stop it permanently."),
     "requeue": _action("requeue", "End this attempt and queue it again."),
     "scale": Scale,
     "priority": Priority,

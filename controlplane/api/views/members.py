@@ -44,9 +44,9 @@ class Member(View):
         operation="save_member",
     )
     def put(self, request: Request, team: str, username: str) -> Response:
-        """Let somebody into a team, or change what they may do there. For the team's admins."""
+        """Add a user to a team, or change what they may do there. For the team's admins."""
         into = self.team(access.Verb.MANAGE, team)
-        given = requests.read(requests.MEMBER, request.data)
+        given = requests.read_body(requests.MEMBER, request.data)
         user = _person(username)
         saved = members.save(team=into, user=user, role=access.Role(given["role"]), actor=self.actor)
         return Response(queries.member_row(saved))
@@ -81,7 +81,7 @@ class ServiceAccounts(View):
     )
     def post(self, request: Request) -> Response:
         """Make a service account of a team. It has no password; make it a token."""
-        given = requests.read(requests.SERVICE_ACCOUNT, request.data)
+        given = requests.read_body(requests.SERVICE_ACCOUNT, request.data)
         team = self.team(access.Verb.MANAGE, given["team"])
         made = service_accounts.create(team=team, name=given["name"], role=access.Role(given["role"]), actor=self.actor)
         return Response(queries.service_account_row(made), status=201)
@@ -117,7 +117,7 @@ class ServiceAccount(OfAccount):
     def patch(self, request: Request, pk: int) -> Response:
         """Change what a service account may do in its team."""
         account = self.account(pk)
-        given = requests.read(requests.MEMBER, request.data)
+        given = requests.read_body(requests.MEMBER, request.data)
         assert account.service_of is not None  # noqa: S101 - service_accounts() lists no others
         members.save(team=account.service_of, user=account, role=access.Role(given["role"]), actor=self.actor)
         return Response(queries.service_account_row(self.account(pk)))
@@ -150,7 +150,7 @@ class ServiceAccountTokens(OfAccount):
     def post(self, request: Request, pk: int) -> Response:
         """Create a token of a service account; its secret is shown this once."""
         account = self.account(pk)
-        given = requests.read(requests.SERVICE_TOKEN, request.data)
+        given = requests.read_body(requests.SERVICE_TOKEN, request.data)
         lifetime = timedelta(seconds=given["expires_in"]) if "expires_in" in request.data else None
         scope = access.Scope(given["scope"])
         issued = tokens.create(user=account, name=given["name"], lifetime=lifetime, scope=scope, issuer=self.caller)
@@ -194,7 +194,7 @@ class GroupMappings(View):
     )
     def post(self, request: Request) -> Response:
         """Give a group a role in a team; its people have it from their next sign-in on."""
-        given = requests.read(requests.GROUP_MAPPING, request.data)
+        given = requests.read_body(requests.GROUP_MAPPING, request.data)
         team = self.team(access.Verb.MANAGE, given["team"])
         made = groups.save(group=given["group"], team=team, role=access.Role(given["role"]), actor=self.actor)
         return Response(queries.group_mapping_row(made), status=201)
@@ -214,7 +214,7 @@ class GroupMappingOne(View):
     def patch(self, request: Request, pk: int) -> Response:
         """Change the role that a group gives."""
         found = self._one(pk)
-        given = requests.read(requests.MEMBER, request.data)
+        given = requests.read_body(requests.MEMBER, request.data)
         role = access.Role(given["role"])
         saved = groups.save(group=found.group, team=found.team, role=role, actor=self.actor, mapping=found)
         return Response(queries.group_mapping_row(saved))

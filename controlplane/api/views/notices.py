@@ -49,7 +49,7 @@ class ReadNotices(View):
     )
     def post(self, request: Request) -> Response:
         """Mark your notices as read: these, or all."""
-        given = requests.read(telling.READ_NOTICES, request.data)
+        given = requests.read_body(telling.READ_NOTICES, request.data)
         teams = access.bound_to(self.caller)
         return Response({"marked": notices.mark_read(user=self.caller.pk, pks=given["ids"], teams=teams)})
 
@@ -71,8 +71,8 @@ class Rules(View):
         operation="save_notification_rule",
     )
     def post(self, request: Request) -> Response:
-        """Be told of a matter: of your own work, or with a team of all its work. Again: changes whether by mail."""
-        given = requests.read(telling.RULE, request.data)
+        """Subscribe to an event type, for your own work or a team's. Again: changes whether by mail."""
+        given = requests.read_body(telling.RULE, request.data)
         if given["team"] is None and access.bound_to(self.caller) is not None:
             raise PermissionDenied(
                 "This token is bound to a team, and a rule without a team covers all teams. Name the team."
@@ -87,7 +87,7 @@ class Rule(View):
 
     @endpoint(status=204, tag=TAG, operation="delete_notification_rule")
     def delete(self, request: Request, rule: int) -> Response:
-        """Be told of it no more."""
+        """Unsubscribe."""
         no_body(request)
         found = queries.rules(self.caller).filter(pk=rule).first()
         if found is None:
@@ -139,7 +139,7 @@ class Webhooks(_OfWebhook):
     )
     def post(self, request: Request) -> Response:
         """Add a webhook to a team; its secret is shown this once."""
-        given = requests.read(telling.WEBHOOK, request.data)
+        given = requests.read_body(telling.WEBHOOK, request.data)
         team = self.team(Verb.MANAGE, given["team"])
         values = {name: given[name] for name in ("name", "url", "matters", "secret")}
         issued = webhooks.create(team=team, actor=self.actor, format_=given["format"], **values)
@@ -166,7 +166,7 @@ class Webhook(_OfWebhook):
     def patch(self, request: Request, webhook: UUID) -> Response:
         """Change a webhook, or switch it off and on; what is left out stays."""
         found = self.managed(webhook)
-        given = requests.read(telling.WEBHOOK_CHANGES, request.data)
+        given = requests.read_body(telling.WEBHOOK_CHANGES, request.data)
         renamed = {"format_" if name == "format" else name: value for name, value in given.items()}
         changes = {name: value for name, value in renamed.items() if value is not None}
         webhooks.change(webhook=found, actor=self.actor, version=if_match(request), **changes)
@@ -194,7 +194,7 @@ class WebhookSecret(_OfWebhook):
     def post(self, request: Request, webhook: UUID) -> Response:
         """Sign with another secret from now on; it is shown this once."""
         found = self.managed(webhook)
-        given = requests.read(telling.SECRET, request.data)
+        given = requests.read_body(telling.SECRET, request.data)
         issued = webhooks.change_secret(webhook=found, actor=self.actor, secret=given["secret"])
         return self.answered(webhook, issued.secret)
 

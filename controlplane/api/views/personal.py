@@ -55,7 +55,7 @@ class Templates(View):
         body = request.data
         if isinstance(body, dict) and body.get("team", "") is None:  # as an answer has it
             body = {name: value for name, value in body.items() if name != "team"}
-        given = requests.read(requests.TEMPLATE, body)
+        given = requests.read_body(requests.TEMPLATE, body)
         team = None
         if given["team"] is not None:
             team = self.team(Verb.SUBMIT, given["team"])
@@ -84,7 +84,7 @@ class Template(View):
     )
     def put(self, request: Request, number: int) -> Response:
         """Replace what a template says: its author, the team's admins."""
-        given = requests.read(requests.TEMPLATE_CHANGES, request.data)
+        given = requests.read_body(requests.TEMPLATE_CHANGES, request.data)
         found = self.mine(number)
         made = templates.change(
             template=found, about=given["about"], job=given["job"], version=if_match(request), actor=self.actor
@@ -131,7 +131,7 @@ class SavedViews(View):
     )
     def post(self, request: Request) -> Response:
         """Keep a list of workloads under a name; one of the same name is replaced."""
-        given = requests.read(requests.SAVED_VIEW, request.data)
+        given = requests.read_body(requests.SAVED_VIEW, request.data)
         made = savedviews.save(user=self.caller, name=given["name"], given=_filters(given["query"]))
         return Response(personal.view_row(made), status=201)
 

@@ -39,7 +39,7 @@ class Policies(View):
     )
     def post(self, request: Request) -> Response:
         """Save a new version with some settings changed; it applies from the next round on."""
-        given = requests.read(requests.POLICY, request.data)
+        given = requests.read_body(requests.POLICY, request.data)
         changes = {part: given[part] for part in PARTS if given[part] is not None}
         number = policy.change(changes=changes, author=self.actor, comment=given["comment"] or "", seen=_seen(request))
         return _answered(number, status=201)
@@ -99,7 +99,7 @@ class Simulations(View):
         """Start a what-if in the background: replay stored rounds or a trace with what differs. Changes nothing."""
         asks: Any = request.data
         try:
-            lab.read(asks)
+            lab.read_question(asks)
         except lab.CannotBeAnsweredError as wrong:
             raise Faulty(list(wrong.errors)) from None
         row = simulations.start(asked=asks, author=self.actor)

@@ -48,7 +48,7 @@ class TeamQuotas(View):
 
 
 class Quota(View):
-    """What one team owns in one pool."""
+    """The quota of one team in one pool."""
 
     @endpoint(answer=answers.Quota, tag=TAG, operation="read_quota")
     def get(self, request: Request, team: str, pool: str) -> Response:
@@ -69,8 +69,8 @@ class Quota(View):
         operation="save_quota",
     )
     def put(self, request: Request, team: str, pool: str) -> Response:
-        """Say what a team owns in a pool; what is odd about it is told, not refused."""
-        values = requests.read(requests.QUOTA, request.data)
+        """Set a team's quota in a pool; what is odd about it is a warning, not a refusal."""
+        values = requests.read_body(requests.QUOTA, request.data)
         return self._save(team, pool, values)
 
     @endpoint(
@@ -84,7 +84,7 @@ class Quota(View):
     )
     def patch(self, request: Request, team: str, pool: str) -> Response:
         """Change parts of a quota."""
-        changes = requests.read(requests.QUOTA_PARTS, request.data)
+        changes = requests.read_body(requests.QUOTA_PARTS, request.data)
         found = queries.quota_at(team, pool)
         if found is None or found[2] is None:
             raise Http404

@@ -33,7 +33,7 @@ class Remedy(WorkloadView):
     def post(self, request: Request, uid: UUID) -> HttpResponse:
         """Make one change that starts it in the next round: of what it asks, of a quota, or the stop of another.
 
-        The change is tried in a trial round first; 409 says what would start it if this does not. Its place and age in
+        The change is tried in a dry run first; 409 says what would start it if this does not. Its place and age in
         the queue stay. It needs the right to make that change: to change the workload, to stop the other, or (quotas)
         that of a platform admin. The answer is the workload.
         """
@@ -53,7 +53,7 @@ class Remedy(WorkloadView):
         """Raise unless the user may make such a change by other means."""
         if choice.kind in IN_QUOTA:
             if not is_platform_admin(self.request.user):
-                raise PermissionDenied("Only a platform admin changes quotas. Ask one, or choose another remedy.")
+                raise PermissionDenied("Only a platform admin changes quotas. Ask one, or choose another suggestion.")
         elif choice.kind is ChangeKind.STOP:
             victim = queries.get(self.request.user, choice.target)
             if victim is None:

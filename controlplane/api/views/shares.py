@@ -88,7 +88,7 @@ class Budget(View):
     )
     def put(self, request: Request, team: str, period: str) -> Response:
         """Say how many GPU hours a team may use in each day, week or month; 422 if as many are used already."""
-        values: dict[str, Any] = requests.read(requests.BUDGET, request.data)
+        values: dict[str, Any] = requests.read_body(requests.BUDGET, request.data)
         of = self.team(Verb.ADMINISTER, team)
         used = queries.used_hours(clock.now(), of, period)
         seen = if_match(request)

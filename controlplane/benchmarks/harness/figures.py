@@ -38,12 +38,12 @@ def run(
     if unknown := [name for name in names if name not in BENCHMARKS]:
         print(f"There is no benchmark {', '.join(unknown)}. Name one of {', '.join(BENCHMARKS)}.", file=sys.stderr)
         return NOT_MEASURED
-    now = tree.read(root)
+    now = tree.read_tree(root)
     due = [name for name in BENCHMARKS if name in names]
     if is_all:
         due += [name for name, one in shown(now, root).items() if name not in due and not one.is_current]
     fresh, code = _measure(due, now, root=root, quiet=as_json) if due else ({}, 0)
-    found = shown(tree.read(root), root) | fresh
+    found = shown(tree.read_tree(root), root) | fresh
     if as_json:
         _print_objects(found, out)
     else:

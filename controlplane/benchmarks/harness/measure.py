@@ -32,7 +32,7 @@ def measure(
     `benchmark` is the registry's one of that name unless given. Raises BenchmarkError.
     """
     benchmark = benchmark or BENCHMARKS[name]
-    before, load = tree.read(root), round(os.getloadavg()[0], 2)
+    before, load = tree.read_tree(root), round(os.getloadavg()[0], 2)
     with progress_on(name, quiet=quiet) as progress:
         try:
             result = benchmark(options, progress)
@@ -41,7 +41,7 @@ def measure(
     date = datetime.now(UTC).isoformat(timespec="seconds")
     code = before.code(benchmark)
     record = Record(name, result.figures, result.notes, before.commit, code, date, machine(), load, options.seeds)
-    reason = part_of(options) or changes_in(before) or _moved(before, tree.read(root))
+    reason = part_of(options) or changes_in(before) or _moved(before, tree.read_tree(root))
     if not reason:
         store.keep(record, root / "docs")
     return Measured(record, reason)

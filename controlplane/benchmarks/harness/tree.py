@@ -49,7 +49,7 @@ def is_in(path: str, folder: str) -> bool:
     return path.startswith(f"{folder}/")
 
 
-def read(root: Path = ROOT) -> Tree:
+def read_tree(root: Path = ROOT) -> Tree:
     """Look at the checkout as it is now: about 20 ms."""
     commit = _git(root, "rev-parse", f"--short={DIGITS}", "HEAD").strip()
     if not commit:

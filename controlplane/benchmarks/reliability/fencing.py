@@ -119,12 +119,12 @@ def _worker(stack: ExitStack, found: Site, folder: Path, number: int) -> Worker:
 
 
 def _stop_and_go(
-    found: Site, workers: list[Worker], stops: int, least_in_round: int, progress: Progress
+    found: Site, workers: list[Worker], stops: int, min_in_round: int, progress: Progress
 ) -> tuple[int, int]:
     """Let go whoever stopped itself in a round; when none does, stop the holder. (in a round, holders)."""
     in_round, holders = 0, 0
     for number in itertools.count():
-        if in_round + holders >= stops and in_round >= least_in_round:
+        if in_round + holders >= stops and in_round >= min_in_round:
             return in_round, holders
         progress(min(0.99, (in_round + holders) / stops), f"{in_round} stops in a round, {holders} of the holder")
         for process, log in workers:

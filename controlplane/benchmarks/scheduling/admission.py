@@ -2,7 +2,7 @@
 
 A worker with the production loops on Postgres and Redis, and a process that submits as the generator creates, in
 batches of a tenth of a second. Every workload passes the services: submission, quota, decision, commit, outbox,
-observation, usage. The worker hears of what runs and ends as on Kubernetes, through the adapter's mirror (watched.py).
+observation, usage. The worker hears of what runs and ends as on Kubernetes, by the adapter's informer (watched.py).
 
 Settings are production's. It is one worker and no beat, since what stands for the API server is in the worker's memory;
 the other worker would stand by, and a beat repeats what the loops' periods do.

@@ -19,7 +19,7 @@ from controlplane.benchmarks.harness.figure import BenchmarkError
 from gpushare.gpu import WHOLE, Share
 from gpushare.packing import Bools
 from scheduler.model.snapshot import Inventory, Node
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.placement.fleet import Kind, devices_of, empty_fleet, kinds_of, take, want_of
 from scheduler.placement.rows import BITS, Fleet, Want
 
@@ -39,8 +39,8 @@ class World:
     """Machines in the order of one seed, all empty, and the pods that come."""
 
     nodes: tuple[Node, ...]
-    asks: tuple[Ask, ...]  # the list's own pods, by name
-    arrivals: tuple[Ask, ...]
+    asks: tuple[ResourceRequest, ...]  # the list's own pods, by name
+    arrivals: tuple[ResourceRequest, ...]
 
     @property
     def gpus(self) -> int:
@@ -64,7 +64,7 @@ class Filled:
     large: list[int] = field(default_factory=lambda: [0, 0])
     large_failed: list[int] = field(default_factory=lambda: [0, 0])
 
-    def count(self, ask: Ask, *, is_placed: bool) -> None:
+    def count(self, ask: ResourceRequest, *, is_placed: bool) -> None:
         """A pod arrived."""
         is_early = self.load < self.capacity
         self.load += ask.milli
@@ -87,13 +87,13 @@ def read_nodes(path: Path) -> tuple[Node, ...]:
     return tuple(node for node in nodes if node.gpus)
 
 
-def read_pods(path: Path) -> tuple[Ask, ...]:
+def read_pods(path: Path) -> tuple[ResourceRequest, ...]:
     """What the pods of a list ask, by name. Raises BenchmarkError."""
     rows = _rows(path, ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"))
     return tuple(_ask(row) for row in sorted(rows, key=lambda row: row["name"]))
 
 
-def world_of(nodes: Sequence[Node], asks: Sequence[Ask], seed: int) -> World:
+def world_of(nodes: Sequence[Node], asks: Sequence[ResourceRequest], seed: int) -> World:
     """One seed's machines and arrivals."""
     draw = np.random.default_rng(seed)
     arrivals = [asks[i] for i in draw.permutation(len(asks)).tolist()]
@@ -136,12 +136,12 @@ def fill(world: World, scorer_of: Callable[[World, Fleet, tuple[Kind, ...]], Sco
     return done
 
 
-def _ask(row: dict[str, str]) -> Ask:
+def _ask(row: dict[str, str]) -> ResourceRequest:
     gpus, milli = int(row["num_gpu"]), int(row["gpu_milli"] or 0)
     models = tuple(sorted(model for model in (row.get("gpu_spec") or "").split("|") if model))
     is_share = gpus == 1 and milli < WHOLE
     share = Share(milli, milli, 0) if is_share else None
-    return Ask(0 if is_share else gpus, share, 0, int(row["cpu_milli"]), int(row["memory_mib"]), models)
+    return ResourceRequest(0 if is_share else gpus, share, 0, int(row["cpu_milli"]), int(row["memory_mib"]), models)
 
 
 def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:

@@ -22,7 +22,7 @@ from scheduler.actions.backfill import waits, window
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Node
 from scheduler.model.team import Quota, Team
-from scheduler.model.workload import Ask, Gang, Kind, Workload
+from scheduler.model.workload import Gang, Kind, ResourceRequest, Workload
 from scheduler.state.plan import Plan
 
 SHORTEST, LONGEST = 60.0, 3600.0  # s: of a lognormal distribution around 10 minutes
@@ -153,8 +153,8 @@ class _Stream:
         self._number += 1
         gang = Gang(self._size.nodes, self._size.nodes, self._size.nodes)
         return Workload(
-            "gang", "gang", "red", Kind.TRAINING, Ask(gpus=self._size.gpus), gang, seq=self._number, submitted_at=at,
-            queued_at=at, expected_seconds=GANG_SECONDS,
+            "gang", "gang", "red", Kind.TRAINING, ResourceRequest(gpus=self._size.gpus), gang, seq=self._number,
+            submitted_at=at, queued_at=at, expected_seconds=GANG_SECONDS,
         )  # fmt: skip
 
     def _job(self, at: float) -> Job:
@@ -163,7 +163,7 @@ class _Stream:
         said = {"exact": seconds, "users": expected_seconds(self._number, seconds), "silent": None}[self._estimates]
         name = f"s{self._number:06}"
         workload = Workload(
-            name, name, "red", Kind.TRAINING, Ask(gpus=1), seq=self._number, submitted_at=at, queued_at=at,
+            name, name, "red", Kind.TRAINING, ResourceRequest(gpus=1), seq=self._number, submitted_at=at, queued_at=at,
             expected_seconds=said,
         )  # fmt: skip
         return Job(workload, seconds)

@@ -29,7 +29,7 @@ from controlplane.simulator.worlds.traces import PhillyRow
 from scheduler.model.history import NEWEST, Mistake
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Team
-from scheduler.model.workload import Ask, Gang, Kind, Level, Topology, Workload
+from scheduler.model.workload import Gang, Kind, Level, ResourceRequest, Topology, Workload
 from scheduler.predict.expected_start import corrected, mistakes, predicted_waits
 from scheduler.predict.run_times import Spread
 
@@ -77,7 +77,7 @@ def measure(data: Path, progress: Progress, most: int | None = None) -> Coverage
 def trace(data: Path) -> list[PhillyRow]:
     """The shared file. Raises BenchmarkError if it is absent."""
     try:
-        return [row for row in traces.read(data / TRACE) if isinstance(row, PhillyRow)]
+        return [row for row in traces.read_rows(data / TRACE) if isinstance(row, PhillyRow)]
     except PresetError as error:
         raise BenchmarkError(str(error)) from None
 
@@ -204,7 +204,7 @@ def _job(row: PhillyRow, number: int, first: float) -> Job:
         name,
         philly.team(row.vc),
         Kind.TRAINING,
-        Ask(gpus=gpus, cpu_milli=6000 * gpus, memory=48 * 1024 * gpus),
+        ResourceRequest(gpus=gpus, cpu_milli=6000 * gpus, memory=48 * 1024 * gpus),
         Gang(workers, workers, workers),
         Topology(Level.NODE) if 1 < workers <= GPUS and gpus == 1 else Topology(),
         seq=number + 1,

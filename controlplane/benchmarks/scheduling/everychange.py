@@ -1,7 +1,7 @@
 """Every change there is, by brute force: the referee of `explanations`.
 
-Written apart from the search that it judges (scheduler.explain.suggestions): it has its own ladders and its own meaning
-of each change, builds each changed world from scratch and asks a whole round of `schedule` for it.
+Written apart from the search that it judges (scheduler.explain.suggestions): it has its own candidates and its own
+meaning of each change, builds each changed world from scratch and asks a whole round of `schedule` for it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from scheduler.model.snapshot import Snapshot
 from scheduler.model.team import Quota
 from scheduler.model.workload import Assignment, Gang, Kind, Level, Phase, Topology, Workload
 
-SMALLEST = {"share": 10, "gpu_memory": 256, "cpu": 500, "memory": 1024, "quota": 100}  # the step of each ladder
+SMALLEST = {"share": 10, "gpu_memory": 256, "cpu": 500, "memory": 1024, "quota": 100}  # between two candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +129,12 @@ def _quotas(world: Snapshot, uid: str, kind: str) -> Iterator[Step]:
     ask, parents = workload.ask, {team.name: team.parent for team in world.teams}
     if not ask.milli or workload.team not in parents:
         return
-    least_memory = max(ask.gpu_memory, ask.share.memory if ask.share else 0)
+    min_memory = max(ask.gpu_memory, ask.share.memory if ask.share else 0)
     pools = sorted(
         {
             n.pool
             for n in world.inventory.nodes
-            if n.gpus and (not ask.models or n.model in ask.models) and n.gpu_memory >= least_memory
+            if n.gpus and (not ask.models or n.model in ask.models) and n.gpu_memory >= min_memory
         }
     )
     names, name = [], workload.team

@@ -1,7 +1,7 @@
 """`explanations`: whether the smallest changes that would start a waiting workload are true, and the smallest.
 
 1,000 random small worlds. Of each waiting workload every stated change is applied and must start it in the next round;
-no smaller change of the same kind may do so, which is tried one by one over the whole ladder by code that shares
+no smaller change of the same kind may do so, which is tried one by one over all candidates by code that shares
 nothing with the search (everychange). Where no change of a kind is stated, none should exist: that is tried in every
 tenth world, as it takes the longest.
 

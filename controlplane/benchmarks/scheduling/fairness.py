@@ -28,7 +28,7 @@ DAY = 86_400.0
 def run(options: Options, progress: Progress) -> Result:
     """Run the month, for each seed, and judge it. `--jobs` takes only the first ones. Raises BenchmarkError."""
     try:
-        demand = helios.read(options.data / helios.FILE)
+        demand = helios.read_demand(options.data / helios.FILE)
     except PresetError as error:
         raise BenchmarkError(str(error)) from error
     settings = Settings()
@@ -87,6 +87,6 @@ def _worst(found: list[list[float]]) -> float:
 def _note(outcome: Outcome) -> str:
     made = ", ".join(f"{count} {reason}" for reason, count in sorted(outcome.evictions.items()))
     return (
-        f"{outcome.ended} jobs ended, {outcome.rounds} rounds; made to leave: {made or 'nobody'}, a job at most "
-        f"{outcome.most_preempted} times in 24 h; {outcome.worn_starts} starts of jobs preempted three times"
+        f"{outcome.ended} jobs ended, {outcome.rounds} rounds; preempted: {made or 'none'}, a job at most "
+        f"{outcome.max_preempted} times in 24 h; {outcome.worn_starts} starts of jobs preempted three times"
     )

@@ -9,7 +9,7 @@ import numpy as np
 from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Quota, Team
-from scheduler.model.workload import Ask, Assignment, Gang, Kind, Phase, Workload
+from scheduler.model.workload import Assignment, Gang, Kind, Phase, ResourceRequest, Workload
 
 AT = 1_000_000.0
 NODES, GPUS, TEAMS, WAITING = 1250, 8, 200, 1000
@@ -63,5 +63,5 @@ def _waiting(rng: np.random.Generator, seq: int) -> Workload:
     )  # fmt: skip
 
 
-def _ask(gpus: int) -> Ask:
-    return Ask(gpus=gpus, cpu_milli=8000 * gpus, memory=65_536 * gpus)
+def _ask(gpus: int) -> ResourceRequest:
+    return ResourceRequest(gpus=gpus, cpu_milli=8000 * gpus, memory=65_536 * gpus)

@@ -15,12 +15,12 @@ from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
 from scheduler.model.demand import Demand, demand_of
 from scheduler.model.snapshot import Node
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.placement import loops
 from scheduler.placement.fits import FirstFit
 from scheduler.placement.fleet import Kind, devices_of, take, want_of
+from scheduler.placement.packable import PackableCapacity
 from scheduler.placement.rows import Fleet, Want
-from scheduler.placement.worth import Worth
 
 SEEDS = 2  # of the list: each decision looks at all that waits
 WAITING = 50  # pods that wait at most
@@ -38,21 +38,21 @@ class Waited:
 
 
 class Learning:
-    """Our own scorer, which knows of the pods only what it has seen: first fit at first, then by worth."""
+    """Our own scorer, which knows of the pods only what it has seen: first fit at first, then by packable capacity."""
 
     def __init__(self, fleet: Fleet, kinds: Sequence[Kind], nodes: Sequence[Node]) -> None:
         self._fleet, self._kinds = fleet, kinds
         self._sizes = np.array([node.gpus for node in nodes], dtype=np.int64)
-        self._seen: Counter[Ask] = Counter()
+        self._seen: Counter[ResourceRequest] = Counter()
         self._next = float(LEARN_FROM)
         self._scorer: Scorer = FirstFit()
 
-    def before(self, ask: Ask) -> None:
+    def before(self, ask: ResourceRequest) -> None:
         """A pod arrives: forecast anew if enough have come since the last time."""
         if self._seen.total() >= self._next:
             self._next = self._seen.total() * LEARN_AGAIN
             demand = self.demand()
-            self._scorer = Worth(demand, self._kinds, self._fleet, self._sizes)
+            self._scorer = PackableCapacity(demand, self._kinds, self._fleet, self._sizes)
         self._seen[ask] += 1
 
     def demand(self) -> Demand:
@@ -67,7 +67,7 @@ class Learning:
 
     def score(self, want: Want, allowed: Bools) -> float | None:
         """What `choose` goes by; 0 before the first forecast, None if the pod fits nowhere."""
-        if isinstance(self._scorer, Worth):
+        if isinstance(self._scorer, PackableCapacity):
             found = self._scorer.offer(self._fleet, want, allowed)
             return None if found is None else found[2]
         return 0.0
@@ -82,10 +82,10 @@ class Queue:
         self._wants = {ask: want_of(ask, self._kinds) for ask in world.asks}
         self._everywhere = np.ones(len(world.nodes), dtype=np.bool_)
         self._most = most
-        self._waiting: list[tuple[int, Ask]] = []  # when it came, what it asks
+        self._waiting: list[tuple[int, ResourceRequest]] = []  # when it came, what it asks
         self.taken, self.waited = 0, Waited()
 
-    def add(self, at: int, ask: Ask) -> None:
+    def add(self, at: int, ask: ResourceRequest) -> None:
         """A pod arrives. One without GPUs waits for nothing."""
         self.scorer.before(ask)
         if ask.milli:
@@ -102,15 +102,15 @@ class Queue:
             self._place(came, at, ask)
 
     def _losses(self) -> list[float]:
-        """For each pod that waits: the worth lost for each milli-GPU placed. What fits nowhere goes, and is dropped."""
-        known: dict[Ask, float] = {}
+        """For each pod that waits: packable capacity lost by milli-GPU placed. What fits nowhere is dropped."""
+        known: dict[ResourceRequest, float] = {}
         for _, ask in self._waiting:
             if ask not in known:
                 score = self.scorer.score(self._wants[ask], self._everywhere)
                 known[ask] = -np.inf if score is None else -score / ask.milli
         return [known[ask] for _, ask in self._waiting]
 
-    def _place(self, came: int, at: int, ask: Ask) -> None:
+    def _place(self, came: int, at: int, ask: ResourceRequest) -> None:
         want = self._wants[ask]
         place = self.scorer.choose(self.fleet, want, self._everywhere)
         if place is None:

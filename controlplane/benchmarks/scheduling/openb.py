@@ -23,7 +23,7 @@ from controlplane.benchmarks.scheduling.podrounds import Decided
 from gpushare.gpu import WHOLE
 from scheduler.model.demand import demand_of
 from scheduler.model.snapshot import Node
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.placement.fgd import Fragmentation
 from scheduler.placement.fits import BestFit, FirstFit
 from scheduler.placement.fleet import Kind
@@ -40,7 +40,7 @@ FEW_ARRIVALS = 2_000  # are over before other processes have started
 # Student's t, two-sided 95 %, by degrees of freedom.
 T = (math.inf, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
-Pods = tuple[Ask, ...]
+Pods = tuple[ResourceRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)

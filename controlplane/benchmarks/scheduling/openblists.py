@@ -11,17 +11,17 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.model.snapshot import Node
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 
 COUNT = 5
 BOUND = 1 / 3  # of the pods with GPUs
 SEED = 20261
 
 Models = tuple[str, ...]
-Pods = tuple[Ask, ...]
+Pods = tuple[ResourceRequest, ...]
 
 
-def generated(lists: Mapping[str, Sequence[Ask]], nodes: Sequence[Node]) -> dict[str, Pods]:
+def generated(lists: Mapping[str, Sequence[ResourceRequest]], nodes: Sequence[Node]) -> dict[str, Pods]:
     """The lists by name, from those shared; the same for the same input. Empty without any."""
     bases = [name for name, asks in sorted(lists.items()) if not any(ask.models for ask in asks)] or sorted(lists)
     if not bases:
@@ -35,7 +35,7 @@ def generated(lists: Mapping[str, Sequence[Ask]], nodes: Sequence[Node]) -> dict
     }
 
 
-def _bound(asks: Sequence[Ask], known: Mapping[int, Counter[Models]], draw: np.random.Generator) -> Pods:
+def _bound(asks: Sequence[ResourceRequest], known: Mapping[int, Counter[Models]], draw: np.random.Generator) -> Pods:
     """The pods of a list with a third of those with GPUs bound."""
     pods = [replace(ask, models=()) for ask in asks]
     with_gpus = [at for at, ask in enumerate(pods) if ask.milli and known[_devices(ask)]]
@@ -46,7 +46,7 @@ def _bound(asks: Sequence[Ask], known: Mapping[int, Counter[Models]], draw: np.r
     return tuple(pods)
 
 
-def _sets(lists: Mapping[str, Sequence[Ask]], nodes: Sequence[Node]) -> dict[int, Counter[Models]]:
+def _sets(lists: Mapping[str, Sequence[ResourceRequest]], nodes: Sequence[Node]) -> dict[int, Counter[Models]]:
     """By devices of a pod, to which models such pods are bound how often; where none is, each model by its machines.
 
     Only sets with a machine that is large enough.
@@ -71,5 +71,5 @@ def _most(models: Iterable[str], largest: Mapping[str, int]) -> int:
     return max(largest.get(model, 0) for model in models)
 
 
-def _devices(ask: Ask) -> int:
+def _devices(ask: ResourceRequest) -> int:
     return ask.gpus or 1

@@ -20,11 +20,11 @@ from controlplane.simulator.worlds.presets import quotas_by_weight
 from controlplane.simulator.worlds.traces import NodeRow
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Decision, Place, Wait
-from scheduler.model.partial_cycle import News, news
+from scheduler.model.partial_cycle import DirtySet, dirty_after
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Team
-from scheduler.model.workload import Ask, Kind, Phase, Workload
+from scheduler.model.workload import Kind, Phase, ResourceRequest, Workload
 from scheduler.placement.forecast import LAST, Asked, demand_of_these, next_count
 from scheduler.state.memo import Memo
 
@@ -55,11 +55,11 @@ class Rounds:
         self._count_at = next_count(0)
         self.seconds = self.cpu_seconds = 0.0  # of the last call of `schedule`
 
-    def most_together(self) -> int:
+    def max_together(self) -> int:
         """How many pods may share the next call: demand is counted by what came up to a pod, never by later ones."""
         return max(1, self._count_at - 1 - self._came)
 
-    def place(self, asks: Sequence[Ask]) -> list[bool]:
+    def place(self, asks: Sequence[ResourceRequest]) -> list[bool]:
         """These pods arrive, and a round decides on them; which were placed. Raises BenchmarkError."""
         at = float(self._came)
         came = [_workload(number, ask, at) for number, ask in enumerate(asks, self._came + 1)]
@@ -75,10 +75,10 @@ class Rounds:
         self._withdrawn = [workload.id for workload in came if workload.id not in placed]
         return [workload.id in placed for workload in came]
 
-    def _take(self, at: float, came: Sequence[Workload]) -> News:
+    def _take(self, at: float, came: Sequence[Workload]) -> DirtySet:
         """The next snapshot, and which workloads are to be tried on it (`SnapshotKeeper.take`)."""
         before, changed = self.snapshot, [*self._started, *came]
-        told = news(before.workloads, changed, self._withdrawn)
+        told = dirty_after(before.workloads, changed, self._withdrawn)
         self.snapshot = before.replace(at=at, changed=changed, gone=self._withdrawn)
         if self._came >= self._count_at:
             demand = demand_of_these(self._asked, self.snapshot)
@@ -93,7 +93,7 @@ def fill(world: World, together: int = TOGETHER) -> Decided:
     """Let all pods of a world arrive; up to so many share a call. Raises BenchmarkError."""
     rounds, done, first = Rounds(world.nodes), Decided(world.capacity), 0
     while first < len(world.arrivals):
-        asks = world.arrivals[first : first + min(together, rounds.most_together())]
+        asks = world.arrivals[first : first + min(together, rounds.max_together())]
         for ask, is_placed in zip(asks, rounds.place(asks), strict=True):
             done.count(ask, is_placed=is_placed)
         done.seconds.append(rounds.seconds)
@@ -109,7 +109,7 @@ def pooled(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return tuple(made[node.name] for node in nodes)
 
 
-def _workload(number: int, ask: Ask, at: float) -> Workload:
+def _workload(number: int, ask: ResourceRequest, at: float) -> Workload:
     uid = f"pod-{number:06}"
     return Workload(uid, uid, TEAM, Kind.TRAINING, ask, seq=number, submitted_at=at, queued_at=at)
 

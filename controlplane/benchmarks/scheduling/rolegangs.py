@@ -16,15 +16,15 @@ from controlplane.benchmarks.scheduling.arrivals import World
 from gpushare.gpu import WHOLE
 from scheduler.fit.claim import Places, find
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import NOW, Snapshot
+from scheduler.model.snapshot import IDLE, Snapshot
 from scheduler.model.team import Team
-from scheduler.model.workload import Ask, Gang, Kind, Level, Role, Topology, Workload
+from scheduler.model.workload import Gang, Kind, Level, ResourceRequest, Role, Topology, Workload
 from scheduler.state.session import Session
 
 TAKEN = 0.5  # of all GPUs, by the list's own pods
 GANGS = 400
 TEAM = "t"
-SERVER, LAUNCHER = Ask(cpu_milli=8000, memory=32 * 1024), Ask(cpu_milli=1000, memory=2 * 1024)
+SERVER, LAUNCHER = ResourceRequest(cpu_milli=8000, memory=32 * 1024), ResourceRequest(cpu_milli=1000, memory=2 * 1024)
 SHAPES = tuple(product((1, 2, 4, 8, 16), (1, 2, 4, 8)))  # workers, GPUs of each
 ROLES = ((Role("launcher", LAUNCHER),), (Role("ps", SERVER, 2),), (Role("ps", SERVER, 4), Role("launcher", LAUNCHER)))
 NEAR = (Topology(), Topology(prefer=Level.NODE))
@@ -81,7 +81,7 @@ def _fill(session: Session, pods: Sequence[Workload], capacity: int) -> float:
     for pod in pods:
         if held >= TAKEN * capacity:
             break
-        if (places := find(session, pod, NOW)) is not None:
+        if (places := find(session, pod, IDLE)) is not None:
             session.plan.place(pod, places, set())
             held += pod.ask.milli
     return held / capacity
@@ -90,17 +90,17 @@ def _fill(session: Session, pods: Sequence[Workload], capacity: int) -> float:
 def _gangs() -> Iterator[Workload]:
     """Every shape with every set of companions, near and anywhere, over and over."""
     for number, ((workers, gpus), roles, near) in enumerate(cycle(product(SHAPES, ROLES, NEAR))):
-        ask = Ask(gpus=gpus, cpu_milli=4000 * gpus, memory=16 * 1024 * gpus)
+        ask = ResourceRequest(gpus=gpus, cpu_milli=4000 * gpus, memory=16 * 1024 * gpus)
         yield replace(_workload(f"g{number}", ask, Gang(workers, workers, workers), near), roles=roles)
 
 
-def _workload(uid: str, ask: Ask, gang: Gang, topology: Topology) -> Workload:
+def _workload(uid: str, ask: ResourceRequest, gang: Gang, topology: Topology) -> Workload:
     return Workload(uid, uid, TEAM, Kind.TRAINING, ask, gang, topology)
 
 
 def _timed(session: Session, gang: Workload) -> tuple[Places | None, float]:
     before = time.process_time()
-    places = find(session, gang, NOW)
+    places = find(session, gang, IDLE)
     return places, time.process_time() - before
 
 

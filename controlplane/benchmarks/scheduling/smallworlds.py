@@ -12,7 +12,7 @@ import numpy as np
 from gpushare.gpu import WHOLE, Share
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Budget, Quota, Team, Use
-from scheduler.model.workload import Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
+from scheduler.model.workload import Assignment, Gang, Kind, Level, Phase, ResourceRequest, Topology, Workload
 
 AT = 100_000.0
 # How many worlds in a row have which theme.
@@ -127,21 +127,23 @@ def _milli(gpus: int | None) -> int | None:
     return None if gpus is None else gpus * WHOLE
 
 
-def _ask(draw: _Draw, theme: str) -> Ask:
+def _ask(draw: _Draw, theme: str) -> ResourceRequest:
     if theme == "shares" and draw.chance(0.8):
-        return Ask(share=Share(draw.of(200, 350, 500, 700, 900), WHOLE, draw.of(0, 1024)), cpu_milli=draw.of(0, 1000))
+        return ResourceRequest(
+            share=Share(draw.of(200, 350, 500, 700, 900), WHOLE, draw.of(0, 1024)), cpu_milli=draw.of(0, 1000)
+        )
     if theme == "share memory":
-        return Ask(share=Share(draw.of(100, 200, 300), WHOLE, draw.of(4096, 9000, 12_288, 15_000)))
+        return ResourceRequest(share=Share(draw.of(100, 200, 300), WHOLE, draw.of(4096, 9000, 12_288, 15_000)))
     if theme == "cores":
-        return Ask(gpus=draw.of(0, 1, 1), cpu_milli=draw.of(2000, 6000, 9000, 12_000))
+        return ResourceRequest(gpus=draw.of(0, 1, 1), cpu_milli=draw.of(2000, 6000, 9000, 12_000))
     if theme == "host memory":
-        return Ask(gpus=draw.of(0, 1, 1), memory=draw.of(10, 24, 40) * GIB)
+        return ResourceRequest(gpus=draw.of(0, 1, 1), memory=draw.of(10, 24, 40) * GIB)
     if theme in ("topology", "reserved"):
-        return Ask(gpus=draw.of(1, 1, 2) if theme == "reserved" else 1)
+        return ResourceRequest(gpus=draw.of(1, 1, 2) if theme == "reserved" else 1)
     gpus = draw.of(2, 3, 3) if theme == "fragments" else draw.of(1, 1, 2, 2, 4)
     models = (draw.of(*MODELS),) if theme == "models" else ()
     memory = draw.of(0, 20_000, 50_000, 90_000) if theme == "device memory" else 0
-    return Ask(gpus, None, memory, draw.of(0, 1000) * gpus, draw.of(0, 4) * GIB * gpus, models)
+    return ResourceRequest(gpus, None, memory, draw.of(0, 1000) * gpus, draw.of(0, 4) * GIB * gpus, models)
 
 
 def _running(draw: _Draw, theme: str, floor: "_Floor", number: int) -> Workload | None:
@@ -187,7 +189,7 @@ def _waiting(draw: _Draw, theme: str, number: int) -> Workload:
     kind = Kind.TRAINING if theme == "topology" else draw.of(*[Kind.TRAINING] * 3, Kind.INFERENCE)
     ask = _ask(draw, theme)
     if theme == "behind":
-        ask = Ask(gpus=2)
+        ask = ResourceRequest(gpus=2)
     if theme in ("room", "fragments", "lent") and draw.chance(0.3):
         ask = replace(ask, gpus=draw.of(4, 8))
     gate = draw.of("unmet", "backoff", "team", "") if theme == "gates" else ""
@@ -219,7 +221,7 @@ class _Floor:
         self._mib: dict[tuple[str, int], int] = {}
         self._host: dict[str, tuple[int, int]] = {}
 
-    def take(self, ask: Ask) -> tuple[str, tuple[int, ...]] | None:
+    def take(self, ask: ResourceRequest) -> tuple[str, tuple[int, ...]] | None:
         """A place for one worker, taken, or None."""
         for name, node in self.nodes.items():
             cores, memory = self._host.get(name, (0, 0))

@@ -1,8 +1,8 @@
 """The Kubernetes adapter on an API server that is only lists and watches in memory: for loads without pods.
 
-What the adapter hears, keeps, tells and answers is its own: mirror, book, `observe`, `on_news`. Lists and lines of the
+What the adapter hears, keeps and tells is its own: reflector, store, `observe`, `on_news`. Lists and lines of the
 watches come from memory, and commands change that memory. As with a server, a command answers at once and what it did
-is heard later, in the mirror's thread: one line when a pod runs, one when it has ended, several together when they
+is heard later, in the reflector's thread: one line when a pod runs, one when it has ended, several together when they
 happen together.
 """
 
@@ -151,7 +151,7 @@ def _stamp(at: float) -> str:
 
 
 class _Answer:
-    """To a GET of the mirror's: a list, or the lines of a watch."""
+    """To a GET of the informer's: a list, or the lines of a watch."""
 
     status = 200
 
@@ -174,7 +174,7 @@ class _MemoryApi(Api):
     """The event loop and thread of an Api; what it is asked for comes from memory."""
 
     def __init__(self, access: Access, memory: Memory) -> None:
-        super().__init__(access, name="kubernetes-mirror")
+        super().__init__(access, name="kubernetes-reflector")
         self._memory = memory
 
     def open(self, path: str, *, query: Any = None, **_: Any) -> Any:

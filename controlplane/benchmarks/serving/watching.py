@@ -1,6 +1,6 @@
-"""`watch` and `kubernetes-resync`: how old the mirror can get, and how long it takes to make it anew.
+"""`watch` and `kubernetes-resync`: how old the informer can get, and how long it takes to make it anew.
 
-The mirror has the scheduler's account and rights, and production's settings; the load is written by the administrator.
+The informer has the scheduler's account and rights, and production's settings; an administrator writes the load.
 The fences of the team's namespace are left out, as they would refuse pods that are bound as they are made.
 """
 

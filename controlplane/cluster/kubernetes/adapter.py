@@ -9,11 +9,11 @@ import structlog
 
 from controlplane.cluster.kubernetes import names, notes, podlog
 from controlplane.cluster.kubernetes.api import MERGE, Api, RefusedError
-from controlplane.cluster.kubernetes.book import Book
+from controlplane.cluster.kubernetes.binder import Binder
 from controlplane.cluster.kubernetes.connection import Access
-from controlplane.cluster.kubernetes.mirror import PAGE, Mirror
-from controlplane.cluster.kubernetes.placing import Placing
-from controlplane.cluster.kubernetes.seen import Worker, read
+from controlplane.cluster.kubernetes.podstatus import Worker, pod_of
+from controlplane.cluster.kubernetes.reflector import PAGE, Reflector
+from controlplane.cluster.kubernetes.store import Store
 from controlplane.cluster.port import LogLine, Note, Observation, PodSpec, pod_name
 
 LOST_SECONDS = 60.0  # a node that does not answer for so long is given up, with what runs there
@@ -47,10 +47,10 @@ class KubernetesCluster:
         self._calls = Api(access)
         self._watches: Api | None = None
         self._access = access
-        self._book = Book(lost_after)
-        self._mirror: Mirror | None = None
+        self._store = Store(lost_after)
+        self._reflector: Reflector | None = None
         self._listeners: tuple[Callable[[], None], ...] = ()
-        self._placing = Placing(self._calls, self._book.worker, prefix)
+        self._binder = Binder(self._calls, self._store.worker, prefix)
         self._unwanted: dict[str, float] = {}  # pods that were prepared: since when they are not wanted
         self._asked: dict[str, float] = {}  # ghosts that were told to leave, and unwanted pods: when, monotonic
 
@@ -69,24 +69,24 @@ class KubernetesCluster:
     # --- observe -----------------------------------------------------------------------------
 
     def observe(self, cursor: str | None) -> Observation:
-        """Changes since cursor, out of the mirror; everything, checked against the server, for None or a strange one.
+        """Changes since cursor, out of the informer; everything, checked against the server, for None or a strange one.
 
-        Raises ClusterUnreachable also when the mirror is too old to be believed.
+        Raises ClusterUnreachable also when the informer is too old to be believed.
         """
         at = self.now()
-        mirror = self._watching()
+        reflector = self._watching()
         number = self._number(cursor)
-        page = None if number is None else self._book.since(number)
+        page = None if number is None else self._store.since(number)
         if page is None or page.is_full:
-            mirror.check(at)
-            page = self._book.since(None)
+            reflector.check(at)
+            page = self._store.since(None)
         else:
-            mirror.require()
+            reflector.require()
         self._dismiss_ghosts()
         return Observation(at, f"{self._id}:{page.number}", page.is_full, page.pods, page.nodes, page.gone_nodes)
 
     def on_news(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called by the mirror's thread after each change of pods of ours on nodes, or of nodes.
+        """Have `tell` called by the reflector's thread after each change of pods of ours on nodes, or of nodes.
 
         It begins with the watching, so a process that does not observe hears nothing.
         """
@@ -101,24 +101,24 @@ class KubernetesCluster:
         who, _, number = (cursor or "").partition(":")
         return int(number) if who == self._id and number.isdigit() else None
 
-    def _watching(self) -> Mirror:
+    def _watching(self) -> Reflector:
         with self._lock:
-            if self._mirror is None:
+            if self._reflector is None:
                 self._watches = self._api_to_watch()
-                self._mirror = Mirror(
-                    self._watches, self._book, clock=self._clock, page=self._page, tell=self._tell_news
+                self._reflector = Reflector(
+                    self._watches, self._store, clock=self._clock, page=self._page, tell=self._tell_news
                 )
-                self._mirror.start()
-        self._mirror.wait(FIRST_LIST_SECONDS)
-        return self._mirror
+                self._reflector.start()
+        self._reflector.wait(FIRST_LIST_SECONDS)
+        return self._reflector
 
     def _api_to_watch(self) -> Api:
-        """For the mirror: an event loop of its own."""
-        return Api(self._access, in_flight=8, name="kubernetes-mirror")
+        """For the informer: an event loop of its own."""
+        return Api(self._access, in_flight=8, name="kubernetes-reflector")
 
     def _dismiss_ghosts(self) -> None:
         """Have the pods of lost nodes end when their node comes back: they have been given up."""
-        for worker in self._book.ghosts():
+        for worker in self._store.ghosts():
             if self._is_new(worker.name):
                 self._calls.spawn(self._delete_quietly(worker, None))
 
@@ -131,7 +131,7 @@ class KubernetesCluster:
 
     async def _delete_quietly(self, worker: Worker, grace: float | None, *, is_unchanged: bool = False) -> None:
         try:
-            await self._placing.delete(worker, grace, is_unchanged=is_unchanged)
+            await self._binder.delete(worker, grace, is_unchanged=is_unchanged)
         except Exception as error:  # it is tried again with one of the next rounds
             log.info("pod not deleted", pod=worker.name, error=str(error))
 
@@ -141,7 +141,7 @@ class KubernetesCluster:
         """Create what is missing, then bind all together; a gang that cannot be is taken away whole."""
         if pods:
             self._watching()
-            self._calls.call(self._placing.start(pods))
+            self._calls.call(self._binder.start(pods))
 
     def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
         """Let these pods exist, and in the end no others without a node but those of the workloads in `starting`.
@@ -149,14 +149,14 @@ class KubernetesCluster:
         What the server refuses is left to `start`.
         """
         self._watching()
-        refused = self._calls.call(self._placing.prepare(pods))
+        refused = self._calls.call(self._binder.prepare(pods))
         if refused:
             log.info("pods not prepared", pods=len(refused), first=str(refused[0]))
         self._dismiss_unwanted({pod.name for pod in pods}, starting)
 
     def _dismiss_unwanted(self, wanted: Collection[str], starting: Collection[str]) -> None:
         now, unwanted = self.now(), {}
-        for worker in self._book.unplaced():
+        for worker in self._store.unplaced():
             if worker.name in wanted or worker.seen.workload in starting or worker.is_leaving:
                 continue
             since = unwanted[worker.name] = self._unwanted.get(worker.name, now)
@@ -169,7 +169,7 @@ class KubernetesCluster:
         self._watching()
         bodies = []
         for note in notes_:
-            workers = self._book.workers_of(note.workload)
+            workers = self._store.workers_of(note.workload)
             if workers:
                 first = next(w for w in workers if w.seen.attempt == workers[-1].seen.attempt)
                 bodies.append(notes.event(note, first, self.now()))
@@ -182,21 +182,21 @@ class KubernetesCluster:
             self._calls.call(self._stop(workload, attempt, ranks, grace_seconds))
 
     async def _stop(self, workload: str, attempt: int, ranks: Sequence[int], grace: float) -> None:
-        found = [self._placing.find(pod_name(workload, attempt, rank)) for rank in ranks]
+        found = [self._binder.find(pod_name(workload, attempt, rank)) for rank in ranks]
         workers = [worker for worker in found if worker]
-        if len(workers) < len(ranks):  # the mirror may be a moment behind another process that made them
+        if len(workers) < len(ranks):  # the informer may be a moment behind another process that made them
             listed = await self._list(workload)
             workers = [w for w in listed if w.seen.attempt == attempt and w.seen.rank in ranks]
         for worker in workers:
             if not worker.is_over:
-                await self._placing.delete(worker, grace)
+                await self._binder.delete(worker, grace)
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         """Patch the pod's CPU and memory in place (`pods/resize`)."""
         self._watching()
-        worker = self._placing.find(pod_name(workload, attempt, rank))
+        worker = self._binder.find(pod_name(workload, attempt, rank))
         if worker is not None and worker.is_placed and not worker.is_over:
-            self._calls.call(self._placing.resize(worker, cpu_milli, memory))
+            self._calls.call(self._binder.resize(worker, cpu_milli, memory))
 
     def cordon(self, node: str, on: bool) -> None:
         """Set the node unschedulable or not."""
@@ -218,7 +218,7 @@ class KubernetesCluster:
     async def _logs(
         self, workload: str, attempt: int, rank: int | None, tail: int, since: float | None
     ) -> tuple[LogLine, ...]:
-        workers = self._book.workers_of(workload) or await self._list(workload)
+        workers = self._store.workers_of(workload) or await self._list(workload)
         chosen = [w for w in workers if w.seen.attempt == attempt and rank in (None, w.seen.rank)]
         return await podlog.lines(self._calls, chosen, tail, since)
 
@@ -226,5 +226,5 @@ class KubernetesCluster:
         """The pods of one workload as the server has them."""
         query = {"labelSelector": f"{names.WORKLOAD}={workload}"}
         answer = await self._calls.request("GET", "/api/v1/pods", query=query)
-        found = [read(item) for item in answer["items"]]
+        found = [pod_of(item) for item in answer["items"]]
         return tuple(worker for worker in found if isinstance(worker, Worker))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes.podstatus import Foreign
 from controlplane.cluster.kubernetes.quantities import mebibytes, milli, seconds, whole
-from controlplane.cluster.kubernetes.seen import Foreign
 from scheduler.model.snapshot import Node
 
 Json = Mapping[str, Any]
@@ -34,7 +34,7 @@ class Machine:
     unready_since: float | None
 
 
-def read(thing: Json) -> Machine:
+def machine_of(thing: Json) -> Machine:
     """One node."""
     meta, spec, status = thing["metadata"], thing.get("spec") or {}, thing.get("status") or {}
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}

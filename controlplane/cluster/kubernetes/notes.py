@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import structlog
 
 from controlplane.cluster.kubernetes.api import MERGE, Api, Json, RefusedError, all_of
-from controlplane.cluster.kubernetes.seen import Worker
+from controlplane.cluster.kubernetes.podstatus import Worker
 from controlplane.cluster.port import Note
 
 COMPONENT = "weft"

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.api import Api, RefusedError
+from controlplane.cluster.kubernetes.podstatus import Worker
 from controlplane.cluster.kubernetes.quantities import seconds
-from controlplane.cluster.kubernetes.seen import Worker
 from controlplane.cluster.port import LogLine, PodPhase
 
 LONGEST = 2**20  # bytes of each pod's answer

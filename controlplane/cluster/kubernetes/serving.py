@@ -10,7 +10,7 @@ import structlog
 
 from controlplane.cluster.kubernetes import names, services
 from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError
-from controlplane.cluster.kubernetes.seen import Worker
+from controlplane.cluster.kubernetes.podstatus import Worker
 from controlplane.cluster.port import ClusterUnreachable, PodSpec
 
 MOST_OWNERS = 64  # of a gang, which comes and goes as a whole

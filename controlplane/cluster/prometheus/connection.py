@@ -80,7 +80,8 @@ class Connection:
         try:
             self._client.headers = self._headers()
             params = {} if at is None else {"time": f"{at:.3f}"}
-            return read(query, in_time(lambda: self._client.custom_query(text, params=params), self._limits.most))
+            rows = in_time(lambda: self._client.custom_query(text, params=params), self._limits.most)
+            return read_answer(query, rows)
         except PrometheusApiClientException as error:
             raise Unanswered(f"{query.name}: {_first_words(error)}") from error
         except (requests.RequestException, urllib3.exceptions.HTTPError, HTTPException, OSError) as error:
@@ -115,7 +116,7 @@ def in_time(ask: Callable[[], T], seconds: float) -> T:
     return said.result(seconds)
 
 
-def read(query: Query, rows: Any) -> Answer:
+def read_answer(query: Query, rows: Any) -> Answer:
     """Rows of an instant vector as an answer. Raises an exception of Python's own for anything else."""
     if not isinstance(rows, list) or len(rows) > MOST_ROWS:
         raise ValueError("no list of rows, or too many")

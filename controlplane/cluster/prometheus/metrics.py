@@ -106,7 +106,7 @@ class PrometheusMetrics:
             good = self._ask(queries.GOOD_WITHIN, chunk, requests.at)
             queue = self._ask(queries.QUEUE, chunk, requests.at)
             for uid in chunk:
-                count = _Requests.read(uid, requests.values)
+                count = _Requests.of_values(uid, requests.values)
                 if count is not None:
                     buckets = _buckets(uid, good.values) if good is not None else None
                     waiting = queue.values.get((uid,)) if queue is not None else None
@@ -174,7 +174,7 @@ class _Requests:
     failed: float
 
     @staticmethod
-    def read(uid: str, values: Mapping[Key, float | None]) -> "_Requests | None":
+    def of_values(uid: str, values: Mapping[Key, float | None]) -> "_Requests | None":
         """None when there were none, or one of the numbers is not known."""
         mine = {code: value for (of, code), value in values.items() if of == uid}
         known = {code: value for code, value in mine.items() if value is not None}

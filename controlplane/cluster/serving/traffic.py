@@ -50,7 +50,7 @@ class Rate:
     peak: float | None = None
 
     @staticmethod
-    def read(uid: str, seed: int, base: float, given: Mapping[str, Any]) -> "Rate":
+    def of_spec(uid: str, seed: int, base: float, given: Mapping[str, Any]) -> "Rate":
         """The rate of a service: what is given, else a day's curve around the profile's base."""
         names = ("base", "amplitude", "period", "burst", "burst_part", "rollout", "noise", "peak")
         return Rate(f"{seed}:{uid}", **({"base": base} | {n: float(given[n]) for n in names if n in given}))

@@ -43,8 +43,8 @@ class Command(BaseCommand):
 
 def derived(data: Path) -> dict[str, str]:
     """The tables by name, as they are to lie in simulator/tables. Raises PresetError."""
-    jobs = cast(list[PhillyRow], traces.read(data / catalogue.PHILLY_FILE))
-    pods = cast(list[OpenbRow], traces.read(data / catalogue.OPENB_FILE))
+    jobs = cast(list[PhillyRow], traces.read_rows(data / catalogue.PHILLY_FILE))
+    pods = cast(list[OpenbRow], traces.read_rows(data / catalogue.OPENB_FILE))
     machines = traces.read_nodes(data / catalogue.OPENB_NODES)
     return {
         "philly": deriving.text(deriving.philly(jobs)),

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.domain.policy import Change
-from controlplane.management.documents import read
+from controlplane.management.documents import read_document
 from controlplane.queries.scheduling import policies
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import policy
@@ -55,7 +55,7 @@ class Command(BaseCommand):
         said = {"author": "manage.py policy", "comment": options["comment"]}
         try:
             if options["set"] is not None:
-                number = policy.change(changes=read(options["set"]), **said)
+                number = policy.change(changes=read_document(options["set"]), **said)
             else:
                 number = policy.restore(number=options["restore"], **said)
         except Refused as refused:

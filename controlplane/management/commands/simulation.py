@@ -33,7 +33,7 @@ class Command(BaseCommand):
         if row is None:
             raise CommandError(f"There is no what-if {number}.")
         try:
-            simulations.finish(number=number, result=lab.answer(lab.read(row["asked"]), _Teller(number)))
+            simulations.finish(number=number, result=lab.answer(lab.read_question(row["asked"]), _Teller(number)))
         except simulations.StoppedError:
             self.stdout.write(f"What-if {number} was deleted.")
         except lab.CannotBeAnsweredError as wrong:

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
-from controlplane.loops import aside, week
+from controlplane.loops import embedded_notify, week
 from controlplane.loops.embedded import run
 from controlplane.management import home
 from controlplane.runtime import tuning, wake
@@ -85,7 +85,8 @@ class Command(BaseCommand):
             speed = options["speed"] or preset.pace.speed
             if preset.name == "demo":
                 tuning.collect_less_often()  # there are two million values in a second or two, and none is garbage
-                week.open_demo(preset, pastfile.read(pastfile.DEMO.read_bytes()), password=home.password(), speed=speed)
+                past = pastfile.read_past(pastfile.DEMO.read_bytes())
+                week.open_demo(preset, past, password=home.password(), speed=speed)
             else:
                 presets.load(preset=preset, password=home.password(), speed=speed)
             return preset
@@ -104,7 +105,7 @@ class Command(BaseCommand):
         def ready() -> None:
             self._say(greeting)
             loops.start()
-            aside.start(stop)
+            embedded_notify.start(stop)
 
         server = Server(
             uvicorn.Config(
@@ -122,7 +123,7 @@ class Command(BaseCommand):
         server.run(sockets=[listener])
         stop.set()
         wake.bell.ring()
-        aside.ring()
+        embedded_notify.ring()
         loops.join(LAST_ROUND)
         self._say("Weft: stopped. `make up` goes on from here.")
         if loops.is_alive():

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from controlplane.management.documents import read
+from controlplane.management.documents import read_document
 from controlplane.management.table import lines
 from controlplane.queries.scheduling import lab
 from controlplane.simulator.replay.overrides import Overrides
@@ -72,6 +72,6 @@ def _overrides(options: dict[str, Any]) -> Overrides:
     policy: Any = {}
     if options["policy"] is not None:
         is_name = options["policy"] in POLICIES and not Path(options["policy"]).is_file()
-        policy = {"scheduling": {"policy": options["policy"]}} if is_name else read(Path(options["policy"]))
-    quotas = read(options["quotas"]) if options["quotas"] else ()
-    return Overrides(policy, quotas, read(options["nodes"]) if options["nodes"] else {})
+        policy = {"scheduling": {"policy": options["policy"]}} if is_name else read_document(Path(options["policy"]))
+    quotas = read_document(options["quotas"]) if options["quotas"] else ()
+    return Overrides(policy, quotas, read_document(options["nodes"]) if options["nodes"] else {})

@@ -11,7 +11,7 @@ from django.utils import timezone
 from controlplane.models import Membership, Session, Team, Token, User
 from controlplane.security.sessions import idle_since
 
-Standing = tuple[Hashable, ...]
+Rights = tuple[Hashable, ...]
 
 
 Who = tuple[int, int | None]  # a user, and the team that the token is bound to, if it is to one
@@ -24,7 +24,7 @@ class Viewer:
     user: int
     session: str | None
     token: int | None
-    standing: Standing
+    rights: Rights
     team: int | None = None  # the token's
 
 
@@ -34,7 +34,7 @@ def viewer(request: Any) -> Viewer:
     token = getattr(user, "via", None)
     key = None if token else request.session.session_key
     who = (user.pk, token.team_id if token else None)
-    return Viewer(user.pk, key, token.pk if token else None, _standings([who]).get(who, ()), who[1])
+    return Viewer(user.pk, key, token.pk if token else None, _rights([who]).get(who, ()), who[1])
 
 
 def gone(viewers: Iterable[Viewer]) -> set[Viewer]:
@@ -42,7 +42,7 @@ def gone(viewers: Iterable[Viewer]) -> set[Viewer]:
     watching = set(viewers)
     if not watching:
         return set()
-    standings = _standings({(one.user, one.team) for one in watching})
+    rights = _rights({(one.user, one.team) for one in watching})
     live = Session.objects.filter(expire_date__gt=timezone.now(), seen_at__gt=idle_since(timezone.now()))
     sessions = set(live.filter(pk__among={v.session for v in watching if v.session}).values_list("pk", flat=True))
     keys = {v.token for v in watching if v.token}
@@ -50,13 +50,13 @@ def gone(viewers: Iterable[Viewer]) -> set[Viewer]:
     return {
         one
         for one in watching
-        if standings.get((one.user, one.team)) != one.standing
+        if rights.get((one.user, one.team)) != one.rights
         or (one.session is not None and one.session not in sessions)
         or (one.token is not None and one.token not in tokens)
     }
 
 
-def _standings(whose: Iterable[Who]) -> Mapping[Who, Standing]:
+def _rights(whose: Iterable[Who]) -> Mapping[Who, Rights]:
     """What each of these may see at all, comparable; those who are switched off are missing.
 
     A role holds in the teams below its own, so what is below belongs to it: a team that moves changes it.

@@ -25,9 +25,9 @@ from controlplane.invariants.state import (
 from controlplane.models import Cycle, Event, Placement, PlacementState, PolicyVersion, Pruned, Usage
 from controlplane.models import Workload as WorkloadRow
 from controlplane.queries.scheduling import snapshot as snapshots
+from controlplane.queries.scheduling.atrest import LiveRows, live_rows
 from controlplane.queries.scheduling.cycles import replayable, snapshot_of
 from controlplane.queries.scheduling.moment import one_moment
-from controlplane.queries.scheduling.standing import Standing, standing
 from scheduler.model.decision import Decision, Evict, EvictReason, Place, Reason, Shrink, Wait
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
@@ -35,7 +35,7 @@ from scheduler.model.workload import ENDED, Assignment, Phase
 from scheduler.policies import WEFT
 from scheduler.policies import decide as by_policy
 
-# A promised place is bound by the observe loop's sweep at the latest: two of its periods, cluster clock.
+# A promised place is bound by the observe loop's look for timeouts at the latest: two of its periods, cluster clock.
 ADMISSION_SECONDS = 60.0
 _RELEASED = PlacementState.RELEASED.value
 
@@ -44,20 +44,20 @@ def violations(
     *,
     last_rounds: int = 20,
     pods: Sequence[PodSeen] | None = None,
-    before: Standing | None = None,
-    most_ms: float | None = None,
+    before: LiveRows | None = None,
+    max_ms: float | None = None,
 ) -> tuple[Violation, ...]:
     """Every broken invariant of the database as it stands, and of the newest rounds.
 
     pods: those that the cluster itself shows, if it was asked; with before, how all stood before it was asked, only
-    pods of workloads that stand still are judged. most_ms: leave out rounds whose deciding took longer, as each is
+    pods of workloads that stand still are judged. max_ms: leave out rounds whose deciding took longer, as each is
     decided again twice. Quota (S3) is judged by what rounds added: a team may stand over a quota that was lowered.
     Nothing is locked while the checks run.
     """
     with one_moment():
-        seen = state(pods=pods if pods is None or before is None else before.still(pods, standing()))
+        seen = state(pods=pods if pods is None or before is None else before.still(pods, live_rows()))
     found = check_these(seen, {name: check for name, check in ALWAYS.items() if name != "S3"})
-    for cycle in _newest(last_rounds, most_ms):
+    for cycle in _newest(last_rounds, max_ms):
         found += _of_round(cycle)
     return found
 
@@ -129,9 +129,9 @@ def _pairs(values: Mapping[str, Any], field: str) -> tuple[tuple[str, int | str]
     return tuple((name, value) for name, value in values.get(field, ()))
 
 
-def _newest(last: int, most_ms: float | None = None) -> QuerySet[Cycle]:
+def _newest(last: int, max_ms: float | None = None) -> QuerySet[Cycle]:
     found = Cycle.objects.filter(pk__in=replayable()[:last]).order_by("pk")
-    return found if most_ms is None else found.filter(took_ms__lte=most_ms)
+    return found if max_ms is None else found.filter(took_ms__lte=max_ms)
 
 
 def _round(cycle: Cycle, decide: Schedule) -> Round:

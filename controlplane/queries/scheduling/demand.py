@@ -7,7 +7,7 @@ from controlplane.models import Workload, bulk
 from gpushare.gpu import Share
 from scheduler.model.demand import Demand
 from scheduler.model.snapshot import Snapshot
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.placement.forecast import LAST, Asked, demand_of_these
 
 _COLUMNS = ("seq", "share_guarantee", "gpus", "gpu_memory", "cpu_milli", "memory", "gpu_models", "workers", "roles")
@@ -24,7 +24,7 @@ def asked_of_late(snapshot: Snapshot) -> tuple[Demand, int]:
         Workload, _COLUMNS, 'ORDER BY "seq" DESC LIMIT %s', (LAST,)
     ):
         share = Share(guarantee, guarantee, gpu_memory) if guarantee else None
-        ask = Ask(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models))
+        ask = ResourceRequest(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models))
         found.append(Asked(ask, workers, roles_of(roles) if roles else ()))
         last = max(last, seq)
     return demand_of_these(found, snapshot), last

@@ -77,7 +77,7 @@ class CannotBeAnsweredError(Exception):
         self.errors = errors
 
 
-def read(document: object) -> Asked:
+def read_question(document: object) -> Asked:
     """The request of a page or REST, checked as far as it can be without replaying. Raises CannotBeAnsweredError."""
     faults = Faults()
     given = REQUEST.read(document, "", faults)

@@ -19,7 +19,7 @@ from gpushare.gpu import Share
 from scheduler.model.history import History
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Quota, Team
-from scheduler.model.workload import ENDED, Ask, Assignment, Gang, Kind, Level, Phase, Topology, Workload
+from scheduler.model.workload import ENDED, Assignment, Gang, Kind, Level, Phase, ResourceRequest, Topology, Workload
 
 _LIVE = tuple(phase.value for phase in Phase if phase not in ENDED)
 _LEAVING = PlacementState.LEAVING.value
@@ -121,7 +121,7 @@ def _workload(values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, 
         name=name,
         team=teams[team],
         kind=Kind(kind),
-        ask=Ask(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models)),
+        ask=ResourceRequest(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models)),
         gang=Gang(count, least, most),
         topology=Topology(_level(require), _level(prefer)),
         priority=priority,

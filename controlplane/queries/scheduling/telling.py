@@ -11,7 +11,7 @@ from controlplane.jobspec.podsets import role_ask
 from controlplane.models import Action, Event, Workload
 from controlplane.queries.audit import naming
 from gpushare.gpu import WHOLE, Share
-from scheduler.model.workload import Ask, Kind, Phase
+from scheduler.model.workload import Kind, Phase, ResourceRequest
 
 # Decisions, not each step of a pod: those the cluster knows by itself.
 TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused")
@@ -28,10 +28,10 @@ class Upcoming:
     pods: dict[UUID, tuple[int, tuple[PodSpec, ...]]] = field(default_factory=dict)  # uid -> version, pods
 
 
-def waiting(at: float, limit: int, kept: Upcoming, most_pods: int = MOST_PODS) -> tuple[PodSpec, ...]:
+def waiting(at: float, limit: int, kept: Upcoming, max_pods: int = MOST_PODS) -> tuple[PodSpec, ...]:
     """The pods of the first `limit` queued workloads, by priority and age, as their next attempt will have them.
 
-    Whole gangs only, as far as `most_pods` go. Gangs whose size is decided only when they are placed are left out: a
+    Whole gangs only, as far as `max_pods` go. Gangs whose size is decided only when they are placed are left out: a
     worker knows how many it has as peers.
     """
     fixed = Workload.objects.filter(phase=Phase.QUEUED.value, intent="", workers_min=1, workers_max=1)
@@ -49,7 +49,7 @@ def waiting(at: float, limit: int, kept: Upcoming, most_pods: int = MOST_PODS) -
     for uid, _, later in heads:
         _, gang = known.get(uid, (0, ()))
         if later is None or later <= at:
-            if len(pods) + len(gang) > most_pods:
+            if len(pods) + len(gang) > max_pods:
                 break
             pods += gang
     return tuple(pods)
@@ -91,7 +91,7 @@ def _pods(row: Workload) -> tuple[PodSpec, ...]:
 
 
 def _pod(row: Workload, rank: int) -> PodSpec:
-    ask = role_ask(row.roles, rank) or Ask(
+    ask = role_ask(row.roles, rank) or ResourceRequest(
         share=Share(row.share_guarantee, row.share_limit, row.gpu_memory) if row.share_guarantee else None,
         cpu_milli=row.cpu_milli,
         memory=row.memory,

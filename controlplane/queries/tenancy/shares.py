@@ -10,7 +10,7 @@ from controlplane.models import Budget, Team, TeamUse, Usage
 from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR
 from scheduler.model import team as core
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import NOW, Snapshot
+from scheduler.model.snapshot import IDLE, Snapshot
 from scheduler.state.session import Session
 
 
@@ -73,7 +73,9 @@ def of_teams(now: Snapshot, settings: Settings) -> tuple[Share, ...]:
         for name in tree.paths.get(use.team, ()):
             lately[name, use.pool] += use.milli
     found = [
-        Share(team, pool, tree.pots[team, pool].nominal, milli, usage.total[NOW][team, pool], lately[team, pool])
+        Share(
+            team, pool, tree.quota_nodes[team, pool].nominal, milli, usage.total[IDLE][team, pool], lately[team, pool]
+        )
         for (team, pool), milli in sorted(session.entitlement.shares.items())
     ]
     return tuple(one for one in found if one.nominal or one.entitled or one.held or one.decayed)

@@ -269,7 +269,7 @@ def _nominal() -> dict[str, dict[int, int]]:
 
 
 def _own_quota(parents: Mapping[int, int | None]) -> dict[tuple[int, str], int]:
-    """What of each team's nominal quota no team below owns, by team and pool (scheduler/quota/tree.py: `Pot.own`)."""
+    """What of each team's nominal quota no team below has, by team and pool (quota/tree.py: `QuotaNode.own`)."""
     found: dict[tuple[int, str], int] = {}
     for pool, said in _nominal().items():
         all_owned = owned(parents, said)

@@ -27,7 +27,7 @@ def known(uids: Iterable[str], start: float, end: float) -> dict[str, Service]:
     found: dict[str, Service | None] = {}
     if world is not None:
         for uid, spec, since in rows:
-            found[str(uid)] = Service.of(works.read(str(uid), spec, PROFILES, world.seed), since)
+            found[str(uid)] = Service.of(works.read_work(str(uid), spec, PROFILES, world.seed), since)
     else:
         windows = _windows([uid for uid, _, _ in rows], start - LEARN_SECONDS, end)
         found = {str(uid): _measured(str(uid), spec, since, windows.get(uid, ())) for uid, spec, since in rows}

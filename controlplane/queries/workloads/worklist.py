@@ -66,7 +66,7 @@ class Page:
     previous: str
 
 
-def read(given: Mapping[str, str]) -> Filters:
+def read_filters(given: Mapping[str, str]) -> Filters:
     """The filters of an address: an odd one is no reason to fail."""
     text = {name: given.get(name, "").replace("\x00", "")[:LONGEST] for name in Filters.__slots__}
     is_kind, is_phase = text["type"] in set(Kind), text["phase"] in {*GROUPS, *(p.value for p in Phase)}

@@ -149,7 +149,7 @@ def placement(workload: Workload) -> dict[str, Any]:
 
 def logs(workload: Workload, *, tail: int = 100, since: float | None = None, rank: int | None = None) -> dict[str, Any]:
     """The last lines its pods printed; `next_since` goes on from there. Raises ClusterUnreachable."""
-    lines = cluster_logs.read(str(workload.pk), workload.attempt, rank, tail, since) if workload.attempt else ()
+    lines = cluster_logs.read_lines(str(workload.pk), workload.attempt, rank, tail, since) if workload.attempt else ()
     return {
         "attempt": workload.attempt,
         "next_since": lines[-1].at if lines else since,

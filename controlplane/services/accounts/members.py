@@ -12,7 +12,7 @@ _RANK = {Role.VIEWER: 1, Role.MEMBER: 2, Role.ADMIN: 3}
 
 @transaction.atomic
 def save(*, team: Team, user: User, role: Role, actor: str) -> Membership:
-    """Let somebody into a team, or change what they may do there; by hand, so that no group ends it.
+    """Add a user to a team, or change what they may do there; by hand, so that no group ends it.
 
     Raises Refused if the team would be left without an admin, or for another team's service account.
     """
@@ -91,5 +91,5 @@ def _require_another_admin(leaving: Membership) -> None:
         return
     admins = Membership.objects.filter(team=leaving.team, role=Role.ADMIN, user__is_active=True)
     if not admins.filter(user__service_of=None).exclude(pk=leaving.pk).exists():
-        message = f"{leaving.user.username} is the last admin of {leaving.team}. Make somebody else an admin first."
+        message = f"{leaving.user.username} is the last admin of {leaving.team}. Make another user an admin first."
         raise Refused(409, "LastAdmin", "username", message)

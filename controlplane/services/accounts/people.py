@@ -57,7 +57,7 @@ def change(*, user: User, email: str, is_active: bool, is_platform_admin: bool, 
         raise Refused(422, "NotAPerson", "password" if password else "is_superuser", message)
     others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=user.pk)
     if not (is_active and is_platform_admin) and user.is_superuser and not others.exists():
-        message = f"{user.username} is the last platform admin. Make somebody else one first."
+        message = f"{user.username} is the last platform admin. Make another user one first."
         raise Refused(409, "LastAdmin", "is_superuser", message)
     found = User.objects.select_for_update(no_key=True).get(pk=user.pk)
     was_admin, was_active = found.is_superuser, found.is_active

@@ -18,20 +18,20 @@ class Part:
 
 
 @dataclass(slots=True)
-class Trail:
+class AuditContext:
     """What a request did: the parts it has, and the events of none of them."""
 
     parts: list[Part] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)
 
 
-_open: ContextVar[Trail | Part | None] = ContextVar("trail", default=None)
+_open: ContextVar[AuditContext | Part | None] = ContextVar("audit context", default=None)
 
 
 @contextmanager
-def followed() -> Iterator[Trail]:
+def followed() -> Iterator[AuditContext]:
     """Collect what is done in this context until the block ends."""
-    found = Trail()
+    found = AuditContext()
     token = _open.set(found)
     try:
         yield found
@@ -43,7 +43,7 @@ def followed() -> Iterator[Trail]:
 def part(team: str, name: str) -> Iterator[Part]:
     """Collect what is done to one of several things apart from the others; the audit log has a row for each."""
     around, found = _open.get(), Part(team, name)
-    if isinstance(around, Trail):
+    if isinstance(around, AuditContext):
         around.parts.append(found)
     token = _open.set(found)
     try:

@@ -38,9 +38,9 @@ class Applied:
 
 
 def apply(
-    observation: Observation, *, lease: HeldLease, sweep: bool = False, gang_timeout_seconds: float = 300.0
+    observation: Observation, *, lease: HeldLease, with_timeouts: bool = False, gang_timeout_seconds: float = 300.0
 ) -> Applied:
-    """Write one observation. With `sweep`, also enforce deadlines and mend what no pod will ever report."""
+    """Write one observation. With `with_timeouts`, also enforce deadlines and mend what no pod will ever report."""
     with transaction.atomic():
         lease.check()
         now = clusters.seen().now
@@ -53,8 +53,8 @@ def apply(
             uids |= dict.fromkeys(_holders())
         if observation.gone_nodes:
             uids |= dict.fromkeys(_holders(observation.gone_nodes))
-        due = timeouts.due(batch.at, gang_timeout_seconds) if sweep else timeouts.Due()
-        promised = timeouts.promised() if sweep or nodes_changed or _may_free(observation) else []
+        due = timeouts.due(batch.at, gang_timeout_seconds) if with_timeouts else timeouts.Due()
+        promised = timeouts.promised() if with_timeouts or nodes_changed or _may_free(observation) else []
         later = {*due.phases, *due.late, *due.overtaken, *promised}
         batch.lock(uids, ahead=lambda: {*later, *dependencies.dependents({*uids, *later})})
         if not is_late:
@@ -64,10 +64,10 @@ def apply(
         if observation.is_full and not is_late:
             orphans = stop_strangers(batch, observation, _may_be_ours, _stopped_lately(observation.at))
         batch.write()
-        if sweep:
+        if with_timeouts:
             timeouts.enforce(batch, due, gang_timeout_seconds)
             batch.write()
-        if freed or sweep or nodes_changed or observation.is_full:
+        if freed or with_timeouts or nodes_changed or observation.is_full:
             _admit(batch, promised)
             batch.write()
         if not is_late:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from controlplane.models import Node, bulk
 from controlplane.services.errors import Refused
-from scheduler.model.workload import Ask, Level
+from scheduler.model.workload import Level, ResourceRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,9 @@ def machines() -> tuple[Machines, ...]:
     )
 
 
-def check(*, ask: Ask, workers: int, require: Level | None, among: Sequence[Machines], at: str = "") -> None:
+def check(
+    *, ask: ResourceRequest, workers: int, require: Level | None, among: Sequence[Machines], at: str = ""
+) -> None:
     """Raise Refused if `workers` of these could not run together on empty machines. No machines known: no answer.
 
     at: what stands before the fields' names, as `roles.0.` for the members of a role.
@@ -56,7 +58,7 @@ def check(*, ask: Ask, workers: int, require: Level | None, among: Sequence[Mach
         )
 
 
-def _workers_on(m: Machines, ask: Ask) -> int:
+def _workers_on(m: Machines, ask: ResourceRequest) -> int:
     """How many workers one such node holds when empty."""
     limits = [
         m.cpu_milli // ask.cpu_milli if ask.cpu_milli else None,
@@ -80,7 +82,7 @@ def _most_together(room: Sequence[tuple[Machines, int]], require: Level | None) 
     return max(groups.values(), default=0)
 
 
-def _least_misfit(ask: Ask, among: Sequence[Machines]) -> tuple[str, str]:
+def _least_misfit(ask: ResourceRequest, among: Sequence[Machines]) -> tuple[str, str]:
     """The field that no node satisfies, and what the best node has."""
     memory_of_gpu = ask.share.memory if ask.share else ask.gpu_memory
     gpus = ask.gpus or (1 if ask.share else 0)

@@ -21,9 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--events", type=float, default=1e5, help="1e6 is a night")
     parser.add_argument("--nodes", type=int, default=64)
     parser.add_argument("--gpus", type=int, default=8, help="of one node")
-    parser.add_argument("--waiting", type=int, default=World.most_waiting, help="most workloads that wait")
+    parser.add_argument("--waiting", type=int, default=World.max_waiting, help="most workloads that wait")
     chosen = parser.parse_args(arguments)
-    runner = Runner(chosen.seed, World(nodes=nodes(chosen.nodes, chosen.gpus), most_waiting=chosen.waiting))
+    runner = Runner(chosen.seed, World(nodes=nodes(chosen.nodes, chosen.gpus), max_waiting=chosen.waiting))
     until = int(chosen.events)
     try:
         while runner.events < until:

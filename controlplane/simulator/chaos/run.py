@@ -94,7 +94,7 @@ class World:
     settings: Settings = Settings()
     odds: Odds = Odds()
     weights: Mapping[str, float] = field(default_factory=lambda: WEIGHTS)
-    most_waiting: int = MOST_WAITING
+    max_waiting: int = MOST_WAITING
     largest_gang: int = 32
     ask_again_every: int = 20
 
@@ -211,7 +211,7 @@ class Runner:
         made = self._made
         if made is not None:
             if any(isinstance(d, Evict) for d in made.decisions):
-                found += s8_legality(state, most_left_out=1)
+                found += s8_legality(state, max_left_out=1)
             if self._asks_again:
                 found += s17_idempotence(state) + s18_determinism(state)
         if not found and self.events % 1000 == 0:
@@ -251,7 +251,7 @@ class Runner:
 
     def _submit(self) -> str | None:
         waiting = sum(w.phase == Phase.QUEUED for w in self.book.snapshot.workloads.values())
-        if waiting >= self.world.most_waiting:
+        if waiting >= self.world.max_waiting:
             return None
         job = self.mix.draw(self.book.at)
         self.book.add(job.workload, Record(job.spec, job.retries), "user")

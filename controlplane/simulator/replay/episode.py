@@ -65,7 +65,7 @@ class Episode:
         return replace(self, jobs=tuple(replace(j, workload=_displaced(j.workload, sizes)) for j in self.jobs))
 
 
-def of_preset(preset: Preset, hours: float, most_jobs: int) -> Episode:
+def of_preset(preset: Preset, hours: float, max_jobs: int) -> Episode:
     """The first hours of a preset from an empty cluster, at most so many jobs.
 
     Job files that the product would refuse, or whose team there is not, are left out.
@@ -73,14 +73,14 @@ def of_preset(preset: Preset, hours: float, most_jobs: int) -> Episode:
     end = preset.start + hours * 3600.0
     teams = {team.name for team in preset.teams}
     jobs: list[Job] = []
-    for at, document in islice(_documents(preset, end), most_jobs):
+    for at, document in islice(_documents(preset, end), max_jobs):
         try:
             spec = parse(document, allow_simulated=True)
         except SpecError:
             continue
         if spec.team in teams:
             jobs.append(_job(spec, at, len(jobs) + 1, preset.seed))
-    if len(jobs) == most_jobs:
+    if len(jobs) == max_jobs:
         end = min(end, max((job.at for job in jobs), default=end))
     return Episode(preset.name, preset.start, end, preset.nodes, preset.teams, preset.quotas, tuple(jobs))
 
@@ -96,7 +96,7 @@ def _documents(preset: Preset, end: float) -> Iterator[tuple[float, Mapping[str,
 def _job(spec: Spec, at: float, seq: int, seed: int) -> Job:
     uid = f"{spec.team}/{spec.name}#{seq}"
     priority = PRIORITIES.get(spec.priority_class, DEFAULT_PRIORITY)
-    work = works.read(uid, spec.document(), PROFILES, seed)
+    work = works.read_work(uid, spec.document(), PROFILES, seed)
     workload = Workload(
         id=uid,
         name=spec.name,

@@ -34,7 +34,7 @@ from scheduler.model.demand import as_counted
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.team import Use
-from scheduler.model.workload import ACTIVE, LEAVING, Ask, Kind, Phase, Workload
+from scheduler.model.workload import ACTIVE, LEAVING, Kind, Phase, ResourceRequest, Workload
 from scheduler.placement.forecast import ENOUGH, GROWTH, forecast
 from scheduler.policies import ONLY_COMPARED, Decider
 
@@ -91,7 +91,7 @@ class _Run:
         self._pool_of = {node.name: node.pool for node in episode.nodes}
         self._use = {(one.team, one.pool): float(one.milli) for one in use}
         self._used_at = start
-        self._asked: Counter[Ask] = Counter()
+        self._asked: Counter[ResourceRequest] = Counter()
         self._came = 0  # submissions with GPUs
         self._count_at = ENOUGH  # with so many of them demand is counted again
         self._due = start  # of the next round

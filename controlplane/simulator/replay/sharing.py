@@ -18,7 +18,7 @@ from scheduler.model.decision import Decision, Evict, Place
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Quota, Team, Use
-from scheduler.model.workload import ACTIVE, Ask, Gang, Kind, Phase, Workload
+from scheduler.model.workload import ACTIVE, Gang, Kind, Phase, ResourceRequest, Workload
 from scheduler.quota.entitlement import Entitlement
 from scheduler.state.memo import Memo
 from scheduler.state.session import Session
@@ -56,7 +56,7 @@ class Outcome:
     unfair_strictly: set[str] = field(default_factory=set)
     ended: int = 0
     evictions: dict[str, int] = field(default_factory=dict)
-    most_preempted: int = 0
+    max_preempted: int = 0
     worn_starts: int = 0  # of jobs that were preempted as often as may be
     worn_beyond_nominal: int = 0
     rounds: int = 0
@@ -140,7 +140,7 @@ class Sharing:
             name=f"job-{uid}",
             team=job.team,
             kind=Kind.TRAINING,
-            ask=Ask(gpus=1),
+            ask=ResourceRequest(gpus=1),
             gang=Gang(job.gpus, job.gpus, job.gpus),
             seq=int(uid),
             submitted_at=at,
@@ -206,7 +206,7 @@ class Sharing:
         reason = str(decision.reason)
         self.seen.evictions[reason] = self.seen.evictions.get(reason, 0) + 1
         recent = [t for t in victim.preempted_at if t > at - self.settings.preemption_window_seconds]
-        self.seen.most_preempted = max(self.seen.most_preempted, len(recent) + 1)
+        self.seen.max_preempted = max(self.seen.max_preempted, len(recent) + 1)
         restart = self.settings.restart_seconds if victim.attempt > 1 else 0.0
         started = at if victim.started_at is None else victim.started_at
         computed = max(0.0, at - started - restart)

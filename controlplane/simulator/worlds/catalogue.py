@@ -125,7 +125,7 @@ def _exactly(name: str, load: float, seed: int, data: Path) -> Preset:
         case "philly":
             return _philly(name, _read_philly(_shared(data, PHILLY_FILE, BEGUN)), load, seed)
         case "openb":
-            rows = cast(list[OpenbRow], traces.read(_shared(data, OPENB_FILE, BEGUN)))
+            rows = cast(list[OpenbRow], traces.read_rows(_shared(data, OPENB_FILE, BEGUN)))
             return _openb(name, rows, load, seed, traces.read_nodes(_shared(data, OPENB_NODES, BEGUN)))
         case "philly-model":
             return _philly(name, tracemodels.philly(seed), load, seed)
@@ -165,7 +165,7 @@ def _openb(name: str, rows: list[OpenbRow], load: float, seed: int, machines: li
 
 
 def _own(path: Path, load: float, seed: int) -> Preset:
-    rows = traces.read(path)
+    rows = traces.read_rows(path)
     if not any(row.gpus for row in rows):
         raise PresetError(f"{path} asks for no GPU in any row. Give at least one row a GPU.")
     if isinstance(rows[0], PhillyRow):
@@ -174,7 +174,7 @@ def _own(path: Path, load: float, seed: int) -> Preset:
 
 
 def _read_philly(path: Path) -> list[PhillyRow]:
-    return cast(list[PhillyRow], traces.read(path))
+    return cast(list[PhillyRow], traces.read_rows(path))
 
 
 def _shared(data: Path, file: str, fix: str) -> Path:

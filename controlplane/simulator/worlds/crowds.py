@@ -47,7 +47,7 @@ class Class:
     long_seconds: Curve = ()
 
     @classmethod
-    def read(cls, row: Mapping[str, Any]) -> "Class":
+    def of_row(cls, row: Mapping[str, Any]) -> "Class":
         """As `to_dict` wrote it."""
         return cls(**row)
 

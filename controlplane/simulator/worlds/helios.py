@@ -52,7 +52,7 @@ class Demand:
     jobs: Sequence[float]
 
 
-def read(path: Path) -> dict[str, Demand]:
+def read_demand(path: Path) -> dict[str, Demand]:
     """The demand of each virtual cluster, by name. Raises PresetError if the file is absent or is another."""
     try:
         with gzip.open(path, "rt", newline="") as file:

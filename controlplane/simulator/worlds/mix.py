@@ -8,7 +8,7 @@ import numpy as np
 from gpushare.gpu import WHOLE, Share
 from scheduler.model.snapshot import Node
 from scheduler.model.team import Quota, Team
-from scheduler.model.workload import Ask, Gang, Kind, Level, Topology, Workload
+from scheduler.model.workload import Gang, Kind, Level, ResourceRequest, Topology, Workload
 
 TEAMS = (
     Team("research"),
@@ -83,7 +83,7 @@ class Mix:
             name=f"w{self._count:06}",
             team=MEMBERS[int(self._pick([0.35, 0.2, 0.25, 0.2]))],
             kind=kind,
-            ask=Ask(),
+            ask=ResourceRequest(),
             priority=(0, 100, 200)[int(self._pick([0.5, 0.35, 0.15]))],
             preemptible=bool(self._rng.random() < 0.85),
             seq=self._count,
@@ -97,7 +97,7 @@ class Mix:
         gpus = (0, 1, 2, 4, 8)[int(self._pick([0.03, 0.45, 0.22, 0.15, 0.15]))]
         count = min(self._largest, (1, 2, 4, 8, 16, 32)[int(self._pick([0.4, 0.2, 0.2, 0.12, 0.06, 0.02]))])
         least = count if self._rng.random() < 0.6 else int(self._rng.integers(1, count + 1))
-        ask = Ask(gpus, None, 0, *self._host(max(1, gpus)), models=self._models())
+        ask = ResourceRequest(gpus, None, 0, *self._host(max(1, gpus)), models=self._models())
         if gpus == 1 and self._rng.random() < 0.15:
             ask = replace(ask, gpus=0, share=self._share())
         fails = self._rng.random() < 0.1
@@ -118,17 +118,19 @@ class Mix:
 
     def _notebook(self, base: Workload) -> Job:
         share = self._share() if self._rng.random() < 0.8 else None
-        ask = Ask(0 if share else 1, share, 0, *self._host(1), models=self._models())
+        ask = ResourceRequest(0 if share else 1, share, 0, *self._host(1), models=self._models())
         seconds = float(np.clip(self._rng.lognormal(6.5, 0.8), 30, 7200))
         return Job(replace(base, ask=ask), self._spec(base, ask, seconds), 0)
 
     def _service(self, base: Workload) -> Job:
         share = self._share() if self._rng.random() < 0.4 else None
-        ask = Ask(0 if share else int(self._rng.integers(1, 3)), share, 0, *self._host(1), models=self._models())
+        ask = ResourceRequest(
+            0 if share else int(self._rng.integers(1, 3)), share, 0, *self._host(1), models=self._models()
+        )
         count = int(self._rng.integers(1, 4))
         return Job(replace(base, ask=ask, gang=Gang(count, 1, 6)), self._spec(base, ask, None), 0)
 
-    def _spec(self, base: Workload, ask: Ask, seconds: float | None) -> dict[str, Any]:
+    def _spec(self, base: Workload, ask: ResourceRequest, seconds: float | None) -> dict[str, Any]:
         limit = {"gpu_share": {"limit": ask.share.limit}} if ask.share else {}
         truth = {} if seconds is None else {"duration": seconds}
         return {"type": base.kind.value, "resources": limit, "simulated": truth}

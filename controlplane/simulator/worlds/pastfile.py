@@ -37,7 +37,7 @@ def write(past: Past) -> bytes:
     return gzip.compress(json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode(), 9, mtime=0)
 
 
-def read(packed: bytes) -> Past:
+def read_past(packed: bytes) -> Past:
     """What `write` wrote."""
     document = json.loads(gzip.decompress(packed))
     tables = {name: _table(written) for name, written in document["tables"].items()}

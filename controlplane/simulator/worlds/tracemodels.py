@@ -21,7 +21,7 @@ MACHINE_SEED, NEIGHBOURS = 0, 3.0  # machines of one kind that stand next to eac
 
 def philly(seed: int) -> list[PhillyRow]:
     """Jobs like Philly's, in order of time; another seed draws others."""
-    table = read("philly")
+    table = read_table("philly")
     rows = [
         (at, seconds, stream["gpus"], stream["vc"])
         for stream, at, seconds in _jobs(table, np.random.default_rng([seed, 1]))
@@ -32,7 +32,7 @@ def philly(seed: int) -> list[PhillyRow]:
 
 def openb(seed: int) -> list[OpenbRow]:
     """Pods like openb's, in order of time; another seed draws others."""
-    table = read("openb")
+    table = read_table("openb")
     drawn_ = _jobs(table, np.random.default_rng([seed, 2]))
     rows = [(at, i, seconds, stream) for i, (stream, at, seconds) in enumerate(drawn_)]
     ordered = sorted(rows, key=lambda row: row[:2])
@@ -54,7 +54,7 @@ def openb(seed: int) -> list[OpenbRow]:
 
 def machines() -> list[NodeRow]:
     """Machines like openb's: as many of each kind, in an order of our own, always the same."""
-    kinds = read("openb")["machines"]
+    kinds = read_table("openb")["machines"]
     rng = np.random.default_rng(MACHINE_SEED)
     runs: list[tuple[int, int]] = []  # kind, how many next to each other
     for number, kind in enumerate(kinds):
@@ -71,7 +71,7 @@ def machines() -> list[NodeRow]:
 
 
 @cache
-def read(name: str) -> Mapping[str, Any]:
+def read_table(name: str) -> Mapping[str, Any]:
     """One of the tables."""
     found: Mapping[str, Any] = json.loads(resources.files(tables).joinpath(f"{name}.json").read_text())
     return found
@@ -79,7 +79,7 @@ def read(name: str) -> Mapping[str, Any]:
 
 def _jobs(table: Mapping[str, Any], rng: np.random.Generator) -> list[tuple[Mapping[str, Any], float, float]]:
     """(stream, when, how long) of every job, stream after stream."""
-    classes = {name: Class.read(row) for name, row in table["classes"].items()}
+    classes = {name: Class.of_row(row) for name, row in table["classes"].items()}
     rhythm = Rhythm(table["hours"], table["weekdays"])
     found: list[tuple[Mapping[str, Any], float, float]] = []
     for stream in table["streams"]:

@@ -75,7 +75,7 @@ Rows = list[PhillyRow] | list[OpenbRow]
 Row = TypeVar("Row")
 
 
-def read(path: Path) -> Rows:
+def read_rows(path: Path) -> Rows:
     """Read a trace of either format, by its header. Raises PresetError naming the line, the column and the fix."""
     lines = _lines(path)
     header = lines[0] if lines else []

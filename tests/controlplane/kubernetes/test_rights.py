@@ -10,8 +10,8 @@ import pytest
 
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.api import Api
+from controlplane.cluster.kubernetes.binder import Binder
 from controlplane.cluster.kubernetes.connection import find
-from controlplane.cluster.kubernetes.placing import Placing
 from controlplane.cluster.port import Note, PodPhase, PodSpec
 from controlplane.manifests import policy, system, teams
 from controlplane.manifests.site import Site, TeamSpace
@@ -77,8 +77,8 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
         assert cluster.logs(gang[0].workload, 1, 0, 5, None)
         cluster.stop(gang[0].workload, 1, [0, 1], 1.0)
         audited.wait_for(lambda: running(cluster) == 2, "the gang's end")
-    with closing(Api(find(config))) as api:  # a process whose mirror does not show yet what is there
-        api.call(Placing(api, lambda name: None, "weft-").start([served]))
+    with closing(Api(find(config))) as api:  # a process whose informer does not show yet what is there
+        api.call(Binder(api, lambda name: None, "weft-").start([served]))
     rights, denied = used(audited, "weft-scheduler")
     assert denied == []
     assert rights == granted("weft-scheduler")
@@ -105,6 +105,6 @@ def running(cluster: KubernetesCluster) -> int:
 
 
 def told(cluster: KubernetesCluster, server: TestCluster, note: Note) -> bool:
-    """Whether the event is there; the adapter finds the pod to hang it on in its mirror, which may be a moment late."""
+    """Whether the event is there; the adapter finds its pod by the informer, which may be a moment late."""
     cluster.tell([note])
     return bool(server.request("GET", "/api/v1/namespaces/weft-nlp/events")["items"])

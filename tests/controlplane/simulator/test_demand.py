@@ -89,7 +89,7 @@ def test_every_service_that_a_pipeline_brings_out_has_an_end() -> None:
 
 
 def test_requests_to_services_have_their_peak_in_the_afternoon() -> None:
-    rate = Rate.read("chat", 0, 100.0, demo.RATE | {"burst_part": 0.0})
+    rate = Rate.of_spec("chat", 0, 100.0, demo.RATE | {"burst_part": 0.0})
     hours = [fmean(rate.at(START + hour * HOUR + 10 * i) for i in range(60)) for hour in range(24)]
 
     assert max(hours) == pytest.approx(150, rel=0.05)

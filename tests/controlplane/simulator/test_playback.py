@@ -161,7 +161,7 @@ def test_a_claimant_starts_when_its_victims_have_left() -> None:
 
 
 def test_the_same_episode_gives_the_same_courses() -> None:
-    world = of_preset(tiny(), hours=1, most_jobs=50)
+    world = of_preset(tiny(), hours=1, max_jobs=50)
     assert repr(play(world, WEFT)) == repr(play(world, WEFT))
     assert len(world.jobs) == 10
 
@@ -181,10 +181,10 @@ def tiny() -> Preset:
 
 
 def test_an_episode_of_a_trace_leaves_out_what_the_product_would_refuse() -> None:
-    found = of_preset(tiny(), hours=1, most_jobs=50)
+    found = of_preset(tiny(), hours=1, max_jobs=50)
     assert [j.workload.name for j in found.jobs] == [f"j{i}" for i in range(11) if i != 3]
     assert all(j.seconds == 60 for j in found.jobs)
-    assert of_preset(tiny(), hours=1, most_jobs=3).end == START + 120
+    assert of_preset(tiny(), hours=1, max_jobs=3).end == START + 120
 
 
 def test_quotas_and_nodes_are_replaced_and_added() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from gpushare.gpu import Share
 from scheduler.model.demand import Demand, demand_of
 from scheduler.model.snapshot import Inventory, Node
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.placement import loops
 from scheduler.placement.fleet import Kind, empty_fleet, kinds_of, want_of
 from scheduler.placement.rows import BITS, Fleet
@@ -18,9 +18,9 @@ def node(name: str, gpus: int, model: str = "a", cpu: int = 64, ram: int = 512_0
     return Node(name, model, model, gpus, memory, cpu * 1000, ram)
 
 
-def share(milli: int, vram: int = 0, **ask: int) -> Ask:
+def share(milli: int, vram: int = 0, **ask: int) -> ResourceRequest:
     """A share of one GPU."""
-    return Ask(share=Share(milli, milli, vram), **ask)
+    return ResourceRequest(share=Share(milli, milli, vram), **ask)
 
 
 def cluster(*nodes: Node) -> tuple[Fleet, tuple[Kind, ...]]:
@@ -34,7 +34,7 @@ def cluster(*nodes: Node) -> tuple[Fleet, tuple[Kind, ...]]:
     return fleet, kinds
 
 
-def demand(fleet: Fleet, kinds: tuple[Kind, ...], counts: dict[Ask, int]) -> Demand:
+def demand(fleet: Fleet, kinds: tuple[Kind, ...], counts: dict[ResourceRequest, int]) -> Demand:
     """These counts, on the cluster as it is."""
     slots = {ask: int(loops.total_slots(fleet, *want_of(ask, kinds))) for ask in counts}
     return demand_of(Counter(counts), slots)

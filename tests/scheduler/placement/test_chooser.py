@@ -7,7 +7,7 @@ from scheduler.cycle.schedule import schedule
 from scheduler.model.demand import Demand
 from scheduler.model.settings import Placement, Settings
 from scheduler.model.snapshot import COMPUTE, Snapshot
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.placement.forecast import forecast
 from tests.scheduler.placement.fleets import share
 from tests.worlds import moves, parse, place
@@ -32,7 +32,7 @@ TWO_HOLES = """
 """
 
 
-def test_a_share_goes_where_worth_says_once_demand_is_known():
+def test_a_share_goes_where_packable_capacity_says_once_demand_is_known():
     counts = {share(800): 60, share(300): 40}
     assert moves(schedule(known(TWO_HOLES, counts), WORTH)) == [place("n1", "b")]
 
@@ -68,7 +68,7 @@ def test_every_scorer_places_all_that_fits_and_nothing_else(settings):
         n1 red notebook share 0.5 pending
         c1 red training 0 cpu 4 pending
         """,
-        {Ask(gpus=1): 60, Ask(gpus=2, models=("h100",)): 10},
+        {ResourceRequest(gpus=1): 60, ResourceRequest(gpus=2, models=("h100",)): 10},
     )
     decided = schedule(world, settings)
     after = world.after(decided)
@@ -85,7 +85,7 @@ def test_work_without_gpus_goes_to_nodes_without_gpus_even_if_they_come_last():
         team red nominal 8
         c1 red training 0 cpu 32 pending
     """
-    counts = {Ask(gpus=1, cpu_milli=8000): 60, Ask(gpus=2, cpu_milli=16_000): 60}
+    counts = {ResourceRequest(gpus=1, cpu_milli=8000): 60, ResourceRequest(gpus=2, cpu_milli=16_000): 60}
     assert moves(schedule(known(text, counts), WORTH)) == [place("c1", "c")]
 
 
@@ -96,7 +96,7 @@ def test_replicas_of_a_service_leave_whole_nodes_whole():
         r1 red training 4 running b
         s1 red inference 1 x 3 pending
     """
-    counts = {Ask(gpus=8): 50, Ask(gpus=1): 50}
+    counts = {ResourceRequest(gpus=8): 50, ResourceRequest(gpus=1): 50}
     assert moves(schedule(known(text, counts), WORTH)) == [place("s1", "b", "b", "b")]
 
 
@@ -109,7 +109,7 @@ def test_a_worker_with_several_gpus_stays_within_one_nvlink_domain_if_it_can():
         r2 red training 1 running a:2
         t1 red training 2 pending
     """
-    assert moves(schedule(known(text, {Ask(gpus=4): 60}), WORTH)) == [place("t1", "b")]
+    assert moves(schedule(known(text, {ResourceRequest(gpus=4): 60}), WORTH)) == [place("t1", "b")]
 
 
 def test_a_gang_keeps_together_whatever_the_scorer():
@@ -118,11 +118,11 @@ def test_a_gang_keeps_together_whatever_the_scorer():
         team red nominal 8
         g1 red training 2 x 2 pending
     """
-    assert moves(schedule(known(text, {Ask(gpus=1): 60}), WORTH)) == [place("g1", "a", "a")]
+    assert moves(schedule(known(text, {ResourceRequest(gpus=1): 60}), WORTH)) == [place("g1", "a", "a")]
 
 
 def test_what_is_kept_between_rounds_changes_no_decision():
-    counts = {share(300): 60, share(800): 30, Ask(gpus=2): 10}
+    counts = {share(300): 60, share(800): 30, ResourceRequest(gpus=2): 10}
     world = known(TWO_HOLES, counts)
     for turn in range(4):
         parts = (world.inventory.nodes, world.teams, world.quotas, world.workloads.values())

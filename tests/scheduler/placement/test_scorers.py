@@ -3,13 +3,13 @@ import inspect
 
 import pytest
 
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.placement import fgd, fits, loops
 from scheduler.placement.fgd import Fragmentation
 from scheduler.placement.fits import BestFit, FirstFit
 from scheduler.placement.fleet import devices_of, take, want_of
+from scheduler.placement.prices import Prices
 from scheduler.placement.rows import BITS
-from scheduler.placement.stocks import Prices
 from tests.scheduler.placement.fleets import cluster, demand, everywhere, node, share, sizes
 
 
@@ -22,7 +22,7 @@ def test_first_fit_takes_the_first_node_and_its_fullest_device():
     fleet, kinds = cluster(node("a", 2), node("b", 2))
     free(fleet, (1000, 600), (500, 500))
     assert FirstFit().choose(fleet, want_of(share(500), kinds), everywhere(fleet)) == (0, 1)
-    assert FirstFit().choose(fleet, want_of(Ask(gpus=2), kinds), everywhere(fleet)) is None
+    assert FirstFit().choose(fleet, want_of(ResourceRequest(gpus=2), kinds), everywhere(fleet)) is None
 
 
 def test_best_fit_takes_the_node_with_the_least_left():
@@ -47,13 +47,13 @@ def test_fgd_fills_what_is_too_small_for_typical_work_on_a_node_that_takes_it():
 
 def test_fgd_asks_the_cores_too():
     fleet, kinds = cluster(node("a", 1, cpu=16), node("b", 1, cpu=4))
-    scorer = Fragmentation(demand(fleet, kinds, {Ask(gpus=1, cpu_milli=8000): 60}), kinds)
+    scorer = Fragmentation(demand(fleet, kinds, {ResourceRequest(gpus=1, cpu_milli=8000): 60}), kinds)
     assert scorer.choose(fleet, want_of(share(500, cpu_milli=2000), kinds), everywhere(fleet)) == (1, 0)
 
 
 def test_a_whole_node_costs_more_the_fewer_are_left():
     fleet, kinds = cluster(*(node(f"a{i}", 8) for i in range(4)))
-    prices = Prices(demand(fleet, kinds, {Ask(gpus=8): 10, share(100): 90}), kinds, fleet, sizes(fleet))
+    prices = Prices(demand(fleet, kinds, {ResourceRequest(gpus=8): 10, share(100): 90}), kinds, fleet, sizes(fleet))
     everything = want_of(share(100), kinds).may
     many, _ = prices.now(fleet, everything, 100)
     fleet.gpu[1:] = 0
@@ -69,9 +69,14 @@ def test_a_whole_node_costs_more_the_fewer_are_left():
 
 def test_only_work_that_may_go_elsewhere_pays_for_a_scarce_model():
     fleet, kinds = cluster(node("a", 8), node("b", 1, "b"))
-    prices = Prices(demand(fleet, kinds, {Ask(gpus=1, models=("b",)): 30, Ask(gpus=1): 70}), kinds, fleet, sizes(fleet))
-    _, anybody = prices.now(fleet, want_of(Ask(gpus=1), kinds).may, 1000)
-    _, bound = prices.now(fleet, want_of(Ask(gpus=1, models=("b",)), kinds).may, 1000)
+    prices = Prices(
+        demand(fleet, kinds, {ResourceRequest(gpus=1, models=("b",)): 30, ResourceRequest(gpus=1): 70}),
+        kinds,
+        fleet,
+        sizes(fleet),
+    )
+    _, anybody = prices.now(fleet, want_of(ResourceRequest(gpus=1), kinds).may, 1000)
+    _, bound = prices.now(fleet, want_of(ResourceRequest(gpus=1, models=("b",)), kinds).may, 1000)
     assert [model for model, _ in kinds] == ["a", "b"]
     assert anybody[0] == 0
     assert 0 < anybody[1] <= 100

@@ -5,7 +5,7 @@ from dataclasses import replace
 from scheduler.model.decision import Reason
 from scheduler.model.demand import demand_of
 from scheduler.model.settings import Settings
-from scheduler.model.workload import Ask
+from scheduler.model.workload import ResourceRequest
 from scheduler.policies import decide
 from tests.worlds import messages, moves, parse, place, reasons
 
@@ -94,6 +94,6 @@ def test_fgd_places_where_the_demand_seen_is_hurt_least() -> None:
         r2 red training 2 running b
         j1 red training 1
     """)
-    known = replace(world, demand=demand_of({Ask(gpus=2): 90, Ask(gpus=4): 10}, {}))
+    known = replace(world, demand=demand_of({ResourceRequest(gpus=2): 90, ResourceRequest(gpus=4): 10}, {}))
     assert moves(decide(world, Settings(policy="best-fit"))) == [place("j1", "b")]
     assert moves(decide(known, Settings(policy="fgd"))) == [place("j1", "a")]

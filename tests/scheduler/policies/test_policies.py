@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Decision, Evict, Place, Shrink, Wait
 from scheduler.model.settings import Settings
-from scheduler.model.snapshot import LATER, NOW, Snapshot
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Snapshot
 from scheduler.model.workload import ACTIVE, Kind, Phase
 from scheduler.policies import ONLY_COMPARED, POLICIES, UnknownPolicyError, decide, with_policy
 from scheduler.quota.tree import Tree, Usage
@@ -57,7 +57,7 @@ def test_every_round_of_every_policy_keeps_every_invariant(policy: str, world: S
 
 def _nothing_is_given_out_twice(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
     limit = np.maximum(after.inventory.gpu_capacity, before.columns.gpu.max(axis=0))
-    for when in (NOW, LATER):
+    for when in (IDLE, FUTURE_IDLE):
         assert (after.columns.gpu[when] <= limit).all()
         assert (after.columns.node[when] <= after.inventory.node_capacity).all()
 
@@ -75,10 +75,10 @@ def _workers_are_where_they_may_be(before: Snapshot, decisions: tuple[Decision, 
 
 def _no_borrowing_limit_is_exceeded(before: Snapshot, decisions: tuple[Decision, ...], after: Snapshot) -> None:
     old, new = _usage(before), _usage(after)
-    for (team, pool), pot in new.tree.pots.items():
-        for when in (NOW, LATER):
-            if pot.most is not None:
-                assert new.total[when][team, pool] <= max(pot.most, old.total[when][team, pool])
+    for (team, pool), node in new.tree.quota_nodes.items():
+        for when in (IDLE, FUTURE_IDLE):
+            if node.most is not None:
+                assert new.total[when][team, pool] <= max(node.most, old.total[when][team, pool])
 
 
 def _nobody_is_killed_and_the_placed_are_not_told_to_wait(

@@ -1,8 +1,8 @@
 """Place a worker where the expected use of what stays free falls least.
 
-The worth of a node's free capacity is the milli-GPU that a random stream of coming work would still pack onto it. FGD
-counts what typical work could not use now; this plays the future forward, so that it also sees cores, memory and models
-run short, and holes that nothing to come will fill. Source: our own (ARCHITECTURE.md, "Where a worker goes").
+The packable capacity of a node is the milli-GPU that a random stream of coming work would still pack onto what is free
+of it. FGD counts what typical work could not use now; this plays the future forward, so that it also sees cores, memory
+and models run short, and holes that nothing to come will fill. Our own (ARCHITECTURE.md, "Where a worker goes").
 """
 
 from collections.abc import Sequence
@@ -16,18 +16,18 @@ from scheduler.model.snapshot import Ints
 from scheduler.placement import arrays, loops
 from scheduler.placement.compiled import HAS_NUMBA
 from scheduler.placement.fleet import Kind
+from scheduler.placement.prices import Prices
 from scheduler.placement.rows import GPUS, MILLI, Bill, Fleet, Scores, Stream, Want, new_memo, new_now, new_scores
-from scheduler.placement.stocks import Prices
 from scheduler.placement.stream import SEQUENCES, stream_of
 
 MEMO = 1 << 17  # states remembered, about 12 MiB with 8 devices a node
 
 
-class Worth:
+class PackableCapacity:
     """The scorer of one demand on one cluster; sizes: [N] devices of each node.
 
-    It remembers worths by state, and scores by shape and version of a node's row: what it says depends on the demand,
-    the kinds and the rows it is shown only. One fleet at a time: versions of another one would mislead it.
+    It remembers capacities by state, and scores by shape and version of a node's row: what it says depends only on the
+    demand, the kinds and the rows it is shown. One fleet at a time: versions of another one would mislead it.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Worth:
         return None if found is None else found[:2]
 
     def offer(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int, float] | None:
-        """As `choose`, with the score: by how many milli-GPU the worth of the cluster changes, less what is paid."""
+        """As `choose`, with the score: the change of the cluster's packable capacity in milli-GPU, less the prices."""
         numbers = want.numbers
         key = numbers.tobytes() + want.may.tobytes()
         scores = self._scores.get(key)
@@ -79,10 +79,10 @@ class _Compiled:
 
 class _Plain:
     def __init__(self, stream: Stream, nodes: int, devices: int, memo: int) -> None:
-        self._stream, self._worths, self._now = stream, arrays.Worths(memo), new_now(nodes)
+        self._stream, self._packables, self._now = stream, arrays.Packables(memo), new_now(nodes)
 
     def best(
         self, fleet: Fleet, want: Want, allowed: Bools, scores: Scores, prices: Prices, bill: Bill
     ) -> tuple[int, int, float]:
-        arrays.refresh(fleet, want.numbers, want.may, self._stream, self._worths, self._now, scores)
+        arrays.refresh(fleet, want.numbers, want.may, self._stream, self._packables, self._now, scores)
         return arrays.choose(fleet, want.numbers, allowed, scores, prices.stocks, bill, SEQUENCES)

@@ -4,36 +4,36 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.state.pending import MOST_NUMBERS, PRIORITY, SEQ, SHAPE, TEXT, Line, shape_of
+from scheduler.state.pending import MOST_NUMBERS, PRIORITY, SEQ, SHAPE, TEXT, PendingQueue, shape_of
 from tests.worlds import parse
 
 
 def test_texts_that_nobody_is_told_any_more_are_forgotten_and_nothing_else() -> None:
     world = parse("node a 1 gpus   team red nominal 1   w red training 1 pending   x red training 2 priority 3 pending")
-    line = Line(2)
+    pending = PendingQueue(2)
     for workload in world.workloads.values():
-        line.exchange(None, workload)
+        pending.exchange(None, workload)
     told = world.workloads["w"]
     for number in range(MOST_NUMBERS + 8):
         later = replace(told, message=f"The best node has {number} free.")
-        line.exchange(told, later)
+        pending.exchange(told, later)
         told = later
-    fresh = line.copy()
+    fresh = pending.copy()
     for uid, slot in fresh.slot.items():
         workload = fresh.workload(slot)
         assert workload.id == uid
-        assert fresh.shape(slot) == line.shape(slot) == shape_of(workload)[0]
+        assert fresh.shape(slot) == pending.shape(slot) == shape_of(workload)[0]
         assert fresh.known(fresh.shape(slot)) == fresh.ints[slot, SHAPE]
         assert fresh.known((workload.reason, workload.message)) == fresh.ints[slot, TEXT]
-        assert np.array_equal(fresh.ints[slot, [SEQ, PRIORITY]], line.ints[slot, [SEQ, PRIORITY]])
+        assert np.array_equal(fresh.ints[slot, [SEQ, PRIORITY]], pending.ints[slot, [SEQ, PRIORITY]])
     old = "", "The best node has 7 free."
-    assert (line.known(old) >= 0, fresh.known(old)) == (True, -1)
+    assert (pending.known(old) >= 0, fresh.known(old)) == (True, -1)
 
 
 def test_what_a_copy_changes_is_not_changed_in_the_line_it_was_copied_from() -> None:
     world = parse("node a 1 gpus   team red nominal 1   w red training 1 pending")
-    line, workload = Line(1), world.workloads["w"]
-    line.exchange(None, workload)
-    other = line.copy()
+    pending, workload = PendingQueue(1), world.workloads["w"]
+    pending.exchange(None, workload)
+    other = pending.copy()
     other.exchange(workload, None)
-    assert (line.slot, line.waits[0], other.slot, other.waits[0]) == ({"w": 0}, True, {}, False)
+    assert (pending.slot, pending.waits[0], other.slot, other.waits[0]) == ({"w": 0}, True, {}, False)

@@ -1,23 +1,23 @@
 """The teams in a queue that is played forward: what each holds, may hold, and so which is next."""
 
 from scheduler.cycle.ordering import Claim
-from scheduler.model.snapshot import LATER
+from scheduler.model.snapshot import FUTURE_IDLE
 from scheduler.quota.tree import CLUSTER
 from scheduler.state.session import Session
 
 Held = dict[tuple[str, str], int]  # milli-GPU of a team's subtree by team and pool
 
 
-class Standings:
+class Headroom:
     """The limits of each team's subtree and what it deserves, as they are now; what it holds is an argument."""
 
     def __init__(self, session: Session) -> None:
         plan = session.plan
-        tree, total = plan.usage.tree, plan.usage.total[LATER]
-        keys = [key for key in tree.pots if key[0] != CLUSTER]
+        tree, total = plan.usage.tree, plan.usage.total[FUTURE_IDLE]
+        keys = [key for key in tree.quota_nodes if key[0] != CLUSTER]
         self.held: Held = {key: total[key] for key in keys}
-        self._most = {key: most for key in keys if (most := tree.pots[key].most) is not None}
-        self._nominal = {key: tree.pots[key].nominal for key in keys if tree.pots[key].quota is not None}
+        self._most = {key: most for key in keys if (most := tree.quota_nodes[key].most) is not None}
+        self._nominal = {key: tree.quota_nodes[key].nominal for key in keys if tree.quota_nodes[key].quota is not None}
         self._shares = session.entitlement.deserved()
         self._paths = {team: path[:-1] for team, path in tree.paths.items()}
         self._pools = tree.pools

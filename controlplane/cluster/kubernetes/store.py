@@ -1,6 +1,6 @@
-"""What the mirror knows: pods and nodes as they stand, and in which order they changed. No network, no clock.
+"""What the informer knows: pods and nodes as they stand, and in which order they changed. No network, no clock.
 
-The mirror's thread writes, the loops' threads read; one lock keeps them apart.
+The reflector's thread writes, the loops' threads read; one lock keeps them apart.
 """
 
 import threading
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from controlplane.cluster.kubernetes import nodes as machines
-from controlplane.cluster.kubernetes import seen
+from controlplane.cluster.kubernetes import podstatus
 from controlplane.cluster.kubernetes.nodes import Machine
-from controlplane.cluster.kubernetes.seen import Foreign, Worker
+from controlplane.cluster.kubernetes.podstatus import Foreign, Worker
 from controlplane.cluster.port import PodPhase, PodSeen
 from scheduler.model.snapshot import Node
 
@@ -40,7 +40,7 @@ class Page:
     gone_nodes: tuple[str, ...]
 
 
-class Book:
+class Store:
     """Pods and nodes by name, and the order of their changes."""
 
     def __init__(self, lost_after: float) -> None:
@@ -60,17 +60,17 @@ class Book:
         self._number = 0
         self._forgotten = 0
 
-    # --- what the mirror writes --------------------------------------------------------------
+    # --- what the informer writes --------------------------------------------------------------
 
     def list_pods(self, items: Iterable[Json], at: float) -> None:
         """Everything there is: what is not listed is gone."""
         with self._lock:
-            listed = {seen.key_of(pod): pod for pod in items}
+            listed = {podstatus.key_of(pod): pod for pod in items}
             for key in [key for key in self._pods if key not in listed]:
                 self._remove(key, "", at)
             self._postponed = set()
             for key, pod in listed.items():
-                self._put(key, seen.read(pod), at)
+                self._put(key, podstatus.pod_of(pod), at)
             touched, self._postponed = self._postponed, None
             for node in touched:
                 self._refresh(node)
@@ -78,24 +78,24 @@ class Book:
     def put_pod(self, pod: Json, at: float) -> None:
         """A pod as it is now."""
         with self._lock:
-            self._put(seen.key_of(pod), seen.read(pod), at)
+            self._put(podstatus.key_of(pod), podstatus.pod_of(pod), at)
 
     def drop_pod(self, pod: Json, at: float) -> None:
         """A pod is no longer there; this was its last state."""
         with self._lock:
-            key = seen.key_of(pod)
+            key = podstatus.key_of(pod)
             known = self._pods.get(key)
             if isinstance(known, Worker) and known.uid != pod["metadata"]["uid"]:
                 return  # another one of the same name is there already
-            last = seen.read(pod)
+            last = podstatus.pod_of(pod)
             if isinstance(last, Worker):
                 self._put(key, last, at)
-            self._remove(key, seen.disruption(pod.get("status") or {}), at)
+            self._remove(key, podstatus.disruption(pod.get("status") or {}), at)
 
     def list_nodes(self, items: Iterable[Json], at: float) -> None:
         """Everything there is: what is not listed is gone."""
         with self._lock:
-            listed = {node["metadata"]["name"]: machines.read(node) for node in items}
+            listed = {node["metadata"]["name"]: machines.machine_of(node) for node in items}
             for name in [name for name in self._machines if name not in listed]:
                 self._drop_node(name, at)
             for name, machine in listed.items():
@@ -104,7 +104,7 @@ class Book:
     def put_node(self, node: Json, at: float) -> None:
         """A node as it is now."""
         with self._lock:
-            self._put_node(node["metadata"]["name"], machines.read(node))
+            self._put_node(node["metadata"]["name"], machines.machine_of(node))
 
     def drop_node(self, node: Json, at: float) -> None:
         """A node is no longer there."""
@@ -251,7 +251,7 @@ class Book:
             if old.is_placed:
                 is_ghost = old.name in self._ghosts
                 self._ghosts.discard(old.name)
-                last = self._changes[("pod", old.name)].item if is_ghost else seen.gone(old, reason).seen
+                last = self._changes[("pod", old.name)].item if is_ghost else podstatus.gone(old, reason).seen
                 self._note(("pod", old.name), last, at, is_gone=True)
         if node := _node_of(old):
             self._refresh(node)
@@ -293,7 +293,7 @@ class Book:
             pod = self._pods[key]
             if isinstance(pod, Worker) and not pod.is_over and pod.name not in self._ghosts:
                 self._ghosts.add(pod.name)
-                self._note(("pod", pod.name), seen.gone(pod, "NodeLost").seen)
+                self._note(("pod", pod.name), podstatus.gone(pod, "NodeLost").seen)
         self._refresh(node)
 
     def _refresh(self, name: str) -> None:

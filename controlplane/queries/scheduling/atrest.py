@@ -15,13 +15,13 @@ _ENDED = sorted(phase.value for phase in ENDED)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LiveRows:
     """Each live workload's version, phase and places, by id; and the ids of those with a command on its way."""
 
     rows: Mapping[str, Hashable]
     moving: frozenset[str]
 
-    def still(self, pods: Iterable[PodSeen], now: "Standing") -> list[PodSeen]:
+    def still(self, pods: Iterable[PodSeen], now: "LiveRows") -> list[PodSeen]:
         """Those pods, seen between this moment and now, whose workloads stood still meanwhile.
 
         What stands in neither moment had ended before or was never there.
@@ -34,7 +34,7 @@ class Standing:
         ]
 
 
-def standing() -> Standing:
+def live_rows() -> LiveRows:
     """How all stand now, in three queries."""
     places: dict[str, list[tuple[int, int, str]]] = {}
     live = ('WHERE "state" <> %s ORDER BY "id"', (PlacementState.RELEASED.value,))
@@ -43,7 +43,7 @@ def standing() -> Standing:
     not_ended = f'WHERE "phase" NOT IN {bulk.marks(_ENDED)}'
     rows = bulk.select(Workload, ("uid", "version", "phase"), not_ended, _ENDED)
     moving = bulk.select(Action, ("workload",), 'WHERE "done_at" IS NULL AND "workload" IS NOT NULL')
-    return Standing(
+    return LiveRows(
         {str(uid): (version, phase, tuple(places.get(str(uid), ()))) for uid, version, phase in rows},
         frozenset(str(uid) for (uid,) in moving),
     )

@@ -7,7 +7,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
-from controlplane.loops import aside, wiring
+from controlplane.loops import embedded_notify, wiring
 from controlplane.models import Notice
 from controlplane.runtime import wake
 from tests.controlplane.telling import Told
@@ -39,12 +39,12 @@ def test_in_the_embedded_mode_a_thread_of_its_own_tells_people_until_it_is_stopp
     told, stop = Told(), threading.Event()
     told.rule("ann", "ended")
     told.end("train")
-    threads = aside.start(stop)
+    threads = embedded_notify.start(stop)
     try:
         wait_until(Notice.objects.exists, "the notice", 30)
     finally:
         stop.set()
-        aside.ring()
+        embedded_notify.ring()
         for thread in threads:
             thread.join(10)
     assert [thread.name for thread in threads if thread.is_alive()] == []

@@ -7,7 +7,7 @@ and is ended by the server. How stale it can be, whatever happens to the watch:
   where it was (half-open connections, paused servers);
 - 410 and any other error in a watch lead to a new list;
 - a watch may also be alive and leave things out. `check` compares names and versions with a list of the objects'
-  metadata; the mirror does it by itself every CHECK_SECONDS, and before each full observation.
+  metadata; the informer does it by itself every CHECK_SECONDS, and before each full observation.
 
 A listener is told after each piece of the stream that changed what an observation shows (`tell`).
 Nothing is gathered here: the loop that is woken rests after each round, so a burst is two of its rounds.
@@ -27,14 +27,14 @@ import structlog
 
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.api import Api, Json, RefusedError, refused
-from controlplane.cluster.kubernetes.book import Book
-from controlplane.cluster.kubernetes.seen import is_ours
+from controlplane.cluster.kubernetes.podstatus import is_ours
+from controlplane.cluster.kubernetes.store import Store
 from controlplane.cluster.port import ClusterUnreachable
 
 WATCH_SECONDS = 240  # asked of the server
 SILENT_SECONDS = 25.0
 CHECK_SECONDS = 45.0
-STALE_SECONDS = 60.0  # without a word from the server for so long, the mirror is not used
+STALE_SECONDS = 60.0  # without a word from the server for so long, the informer is not used
 LIST_SECONDS = 60.0  # for a list of everything
 CATCH_UP_SECONDS = 2.0  # how far the watch may be behind a list before it is not believed any more
 TICK_SECONDS = 1.0
@@ -67,26 +67,26 @@ class Feed:
     watching: asyncio.Task[None] | None = None
 
 
-class Mirror:
-    """Start it once; `book` is what it knows. Use it when `age` says that it is fit for use."""
+class Reflector:
+    """Start it once; `store` is what it knows. Use it when `age` says that it is fit for use."""
 
     def __init__(
         self,
         api: Api,
-        book: Book,
+        store: Store,
         *,
         clock: Callable[[], float] = time.time,
         page: int = PAGE,
         tell: Callable[[], None] = lambda: None,
     ) -> None:
-        self.book = book
+        self.store = store
         self._tell = tell
-        self._told = book.number
+        self._told = store.number
         self._page = page
         self._api = api
         self._clock = clock
-        self._pods = Feed("/api/v1/pods", book.list_pods, book.put_pod, book.drop_pod)
-        self._nodes = Feed("/api/v1/nodes", book.list_nodes, book.put_node, book.drop_node)
+        self._pods = Feed("/api/v1/pods", store.list_pods, store.put_pod, store.drop_pod)
+        self._nodes = Feed("/api/v1/nodes", store.list_nodes, store.put_node, store.drop_node)
         self._refusal = ""
 
     @property
@@ -115,7 +115,7 @@ class Mirror:
             time.sleep(0.01)
 
     def require(self) -> None:
-        """Raise ClusterUnreachable when the mirror is too old to be used."""
+        """Raise ClusterUnreachable when the informer is too old to be used."""
         age = self.age()
         if age > STALE_SECONDS:
             raise ClusterUnreachable(self._refusal or f"The API server was last heard {age:.0f} s ago.")
@@ -130,9 +130,9 @@ class Mirror:
             raise ClusterUnreachable(f"The API server refuses the list of pods: {error}") from error
 
     def _tell_news(self) -> None:
-        """Tell of what has come into the book since the last time, if anything; in the mirror's thread."""
-        if self.book.number != self._told:
-            self._told = self.book.number
+        """Tell of what has come into the store since the last time, if anything; in the reflector's thread."""
+        if self.store.number != self._told:
+            self._told = self.store.number
             self._tell()
 
     # --- list and watch ----------------------------------------------------------------------
@@ -240,12 +240,12 @@ class Mirror:
     # --- does the watch tell everything? -----------------------------------------------------
 
     async def _keep(self) -> None:
-        """Time passes: nodes that stay silent are given up; now and then the mirror is checked."""
+        """Time passes: nodes that stay silent are given up; now and then the informer is checked."""
         checked = time.monotonic()
         while True:
             await asyncio.sleep(TICK_SECONDS)
             if self.age() < STALE_SECONDS:
-                self.book.tick(self._clock())
+                self.store.tick(self._clock())
                 self._tell_news()
             if time.monotonic() - checked >= CHECK_SECONDS:
                 checked = time.monotonic()
@@ -262,12 +262,12 @@ class Mirror:
                 version = int(page["metadata"]["resourceVersion"])
             ours = [meta for meta in metas if not label or is_ours(meta.get("labels") or {})]
             listed = {(meta.get("namespace", ""), meta["name"]): int(meta["resourceVersion"]) for meta in ours}
-            known = self.book.versions() if label else self.book.node_versions()
+            known = self.store.versions() if label else self.store.node_versions()
             behind = _behind(listed, known, version)
             deadline = time.monotonic() + CATCH_UP_SECONDS
             while behind and time.monotonic() < deadline:
                 await asyncio.sleep(0.02)
-                known = self.book.versions() if label else self.book.node_versions()
+                known = self.store.versions() if label else self.store.node_versions()
                 behind = [key for key in behind if _is_behind(key, listed, known)]
             if behind:
                 log.warning("the watch left something out", path=feed.path, objects=len(behind))

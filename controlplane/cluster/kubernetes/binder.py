@@ -13,12 +13,12 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import TypeVar
 
-from controlplane.cluster.kubernetes import names, pods, seen, serving
+from controlplane.cluster.kubernetes import names, pods, podstatus, serving
 from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError, all_of
-from controlplane.cluster.kubernetes.seen import Worker
+from controlplane.cluster.kubernetes.podstatus import Worker
 from controlplane.cluster.port import PodSpec
 
-REMEMBERED = 50_000  # pods made by this process, which the mirror may not show yet
+REMEMBERED = 50_000  # pods made by this process, which the informer may not show yet
 IN_BACKGROUND = 8  # requests at once for what nothing waits for
 AHEAD_AT_ONCE = 1000  # pods made ahead in one call, about; the next call goes on, and meanwhile others have their turn
 TRIES = 2  # of a start whose prepared pod turns out to be gone
@@ -30,21 +30,21 @@ _BUILT_OF = attrgetter(*(field.name for field in fields(PodSpec) if field.name n
 Find = Callable[[str], Worker | None]
 
 
-class Placing:
-    """`find` is the mirror's; what was made here and is not in it yet is remembered."""
+class Binder:
+    """`find` is the informer's; what was made here and is not in it yet is remembered."""
 
     def __init__(self, api: Api, find: Find, prefix: str) -> None:
         self._api = api
-        self._mirrored = find
+        self._found = find
         self._prefix = prefix
         self._made: OrderedDict[str, Worker] = OrderedDict()
-        self._void: OrderedDict[str, None] = OrderedDict()  # uids that are gone, whatever the mirror still says
+        self._void: OrderedDict[str, None] = OrderedDict()  # uids that are gone, whatever the informer still says
         # What was built for a name, and its digest: to build it again for each bind would cost as much as the bind.
         self._built: OrderedDict[str, tuple[PodSpec, str]] = OrderedDict()
 
     def find(self, name: str) -> Worker | None:
         """The pod of this name as far as we know."""
-        worker = self._mirrored(name)
+        worker = self._found(name)
         return self._made.get(name) if worker is None or worker.uid in self._void else worker
 
     # --- start -------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class Placing:
             if error.reason != "AlreadyExists":
                 raise
             made = await self._api.request("GET", f"{self._path(pod.namespace)}/{pod.name}")
-        worker = seen.read(made)
+        worker = podstatus.pod_of(made)
         if not isinstance(worker, Worker) or worker.name != pod.name:
             raise RefusedError(409, "Foreign", f"A pod named {pod.name} exists and is not ours.")
         self._remember(worker)
@@ -145,7 +145,7 @@ class Placing:
 
     async def _read(self, pod: PodSpec) -> Worker | None:
         try:
-            found = seen.read(await self._api.request("GET", f"{self._path(pod.namespace)}/{pod.name}"))
+            found = podstatus.pod_of(await self._api.request("GET", f"{self._path(pod.namespace)}/{pod.name}"))
         except RefusedError as error:
             if error.status == 404:
                 return None

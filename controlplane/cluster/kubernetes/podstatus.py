@@ -83,7 +83,7 @@ def version_of(thing: Json) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def read(pod: Json) -> Worker | Foreign | None:
+def pod_of(pod: Json) -> Worker | Foreign | None:
     """What this pod is to us; None for one that takes no room."""
     meta = pod["metadata"]
     labels = meta.get("labels") or {}

@@ -1,4 +1,4 @@
-"""What the mirror makes of pods and nodes, without a server."""
+"""What the informer makes of pods and nodes, without a server."""
 
 from decimal import Decimal
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from controlplane.cluster.kubernetes import names
-from controlplane.cluster.kubernetes.book import KEEP_SECONDS, Book
+from controlplane.cluster.kubernetes.podstatus import Foreign, Worker, pod_of
 from controlplane.cluster.kubernetes.quantities import quantity
-from controlplane.cluster.kubernetes.seen import Foreign, Worker, read
+from controlplane.cluster.kubernetes.store import KEEP_SECONDS, Store
 from controlplane.cluster.port import PodPhase
 
 T = "2026-01-01T00:00:{:02}Z"
@@ -48,34 +48,34 @@ def node(name: str = "a", *, ready: str = "True", version: int = 1, healthy: int
     }
 
 
-def book(*pods: dict[str, Any], lost_after: float = 60.0) -> Book:
-    made = Book(lost_after)
+def stored(*pods: dict[str, Any], lost_after: float = 60.0) -> Store:
+    made = Store(lost_after)
     made.list_nodes([node()], AT)
     made.list_pods(pods, AT)
     return made
 
 
 def test_a_pod_without_a_node_is_not_observed() -> None:
-    made = book(pod(node=""))
+    made = stored(pod(node=""))
     assert made.since(None).pods == ()
     assert [w.name for w in made.unplaced()] == ["w-1-0"]
 
 
 def test_what_an_ended_container_says() -> None:
-    (found,) = book(ended("Failed", 137, reason="OOMKilled")).since(None).pods
+    (found,) = stored(ended("Failed", 137, reason="OOMKilled")).since(None).pods
     assert (found.phase, found.exit_code, found.reason) == (PodPhase.FAILED, 137, "OOMKilled")
     assert (found.started_at, found.ended_at) == (AT + 1, AT + 5)
 
 
 def test_the_kubelets_refusals_have_the_ports_words() -> None:
-    (found,) = book(pod(phase="Failed", reason="OutOfnvidia.com/gpu")).since(None).pods
+    (found,) = stored(pod(phase="Failed", reason="OutOfnvidia.com/gpu")).since(None).pods
     assert (found.phase, found.exit_code, found.reason) == (PodPhase.FAILED, None, "OutOfGpu")
 
 
 def test_a_worker_that_ends_well_because_it_was_stopped_has_not_succeeded() -> None:
     leaving = {"deletionTimestamp": T.format(34), "deletionGracePeriodSeconds": 30}
     last = ended("Succeeded", 0, second=5, version=2, meta=leaving)
-    made = book(running())
+    made = stored(running())
     made.put_pod(last, AT)
     assert made.since(None).pods[0].phase == PodPhase.RUNNING
     made.drop_pod(last, AT)
@@ -84,20 +84,20 @@ def test_a_worker_that_ends_well_because_it_was_stopped_has_not_succeeded() -> N
 
 def test_a_worker_that_succeeded_before_it_was_stopped_has_succeeded() -> None:
     leaving = {"deletionTimestamp": T.format(40), "deletionGracePeriodSeconds": 30}
-    made = book(ended("Succeeded", 0, second=5))
+    made = stored(ended("Succeeded", 0, second=5))
     made.drop_pod(ended("Succeeded", 0, second=5, version=2, meta=leaving), AT)
     assert made.since(None).pods[0].phase == PodPhase.SUCCEEDED
 
 
 def test_an_older_version_changes_nothing() -> None:
-    made = book(running(version=5))
+    made = stored(running(version=5))
     number = made.since(None).number
     made.put_pod(pod(version=4), AT)
     assert made.since(number).pods == ()
 
 
 def test_a_pod_that_a_new_list_lacks_is_gone_once() -> None:
-    made = book(running())
+    made = stored(running())
     number = made.since(None).number
     made.list_pods([], AT)
     made.list_pods([], AT)
@@ -107,14 +107,14 @@ def test_a_pod_that_a_new_list_lacks_is_gone_once() -> None:
 
 
 def test_a_pod_made_again_under_its_name_is_another() -> None:
-    made = book(running(uid="one"))
+    made = stored(running(uid="one"))
     made.list_pods([pod(uid="two", version=9)], AT)
     made.drop_pod(running(uid="one", version=8), AT)  # late
     assert made.since(None).pods[0].phase == PodPhase.PENDING
 
 
 def test_a_cursor_older_than_what_was_forgotten_gets_everything() -> None:
-    made = book(running())
+    made = stored(running())
     number = made.since(None).number
     made.list_pods([], AT)
     assert not made.since(number).is_full
@@ -124,7 +124,7 @@ def test_a_cursor_older_than_what_was_forgotten_gets_everything() -> None:
 
 
 def test_a_silent_node_takes_no_work_at_once_and_its_workers_are_given_up_later() -> None:
-    made = book(running())
+    made = stored(running())
     made.put_node(node(ready="Unknown", version=2), AT)
     assert not made.since(None).nodes[0].is_usable
     made.tick(AT + 59.0)
@@ -135,7 +135,7 @@ def test_a_silent_node_takes_no_work_at_once_and_its_workers_are_given_up_later(
 
 
 def test_a_node_that_is_back_is_ready_only_without_the_workers_that_were_given_up() -> None:
-    made = book(running())
+    made = stored(running())
     made.put_node(node(ready="Unknown", version=2), AT)
     made.tick(AT + 60.0)
     made.put_node(node(version=3), AT + 61.0)
@@ -149,7 +149,7 @@ def test_a_node_that_is_back_is_ready_only_without_the_workers_that_were_given_u
 
 
 def test_broken_devices_are_first_looked_for_among_those_that_nobody_has() -> None:
-    made = book(running())
+    made = stored(running())
     made.put_node(node(healthy=6, version=2), AT)
     assert made.since(None).nodes[0].lost == (6, 7)
     made.put_node(node(healthy=1, version=3), AT)
@@ -158,7 +158,7 @@ def test_broken_devices_are_first_looked_for_among_those_that_nobody_has() -> No
 
 def test_a_cordon_and_a_foreign_taint_keep_new_work_away_and_the_gpu_taint_does_not() -> None:
     def is_usable(**spec: Any) -> bool:
-        made = Book(60.0)
+        made = Store(60.0)
         made.list_nodes([node(**spec)], AT)
         return made.since(None).nodes[0].is_usable
 
@@ -168,7 +168,7 @@ def test_a_cordon_and_a_foreign_taint_keep_new_work_away_and_the_gpu_taint_does_
 
 
 def worker(pod: dict[str, Any]) -> Worker:
-    made = read(pod)
+    made = pod_of(pod)
     assert isinstance(made, Worker)
     return made
 
@@ -242,8 +242,8 @@ def foreign(phase: str | None = "Running", **spec: Any) -> dict[str, Any]:
 
 
 def test_a_foreign_pod_takes_its_room_from_its_node_until_it_ends() -> None:
-    assert read(foreign()) == read(foreign(None)) == Foreign("a", 2, 1500, 2)  # memory is rounded up
-    assert [read(one) for one in (foreign("Succeeded"), foreign("Failed"), foreign(nodeName=""))] == [None] * 3
+    assert pod_of(foreign()) == pod_of(foreign(None)) == Foreign("a", 2, 1500, 2)  # memory is rounded up
+    assert [pod_of(one) for one in (foreign("Succeeded"), foreign("Failed"), foreign(nodeName=""))] == [None] * 3
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_a_quantity_of_every_suffix_of_kubernetes_is_read(text: str, number: Dec
 def test_a_machine_has_the_memory_that_its_kubelet_says_in_ki() -> None:
     machine = node()
     machine["status"]["allocatable"]["memory"] = "263866068Ki"
-    made = Book(60.0)
+    made = Store(60.0)
     made.list_nodes([machine], AT)
     (found,) = made.since(None).nodes
     assert found.memory == 263_866_068 // 1024
