@@ -9,7 +9,7 @@ from scheduler.model.decision import Decision, Place, Reason, Wait
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Phase, ResourceRequest, Workload
 
-# What one is told that a reservation keeps out, and those of its shape behind it.
+# What one is told that a reservation keeps out, and those of its equivalence class behind it.
 KEPT_OUT = frozenset({Reason.RESERVED_FOR_LARGER_JOB.value, Reason.BEHIND_HIGHER_PRIORITY.value})
 
 

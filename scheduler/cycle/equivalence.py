@@ -1,6 +1,7 @@
 """Scheduling equivalence: a claimant waits behind one of its class that was refused before it in the same round.
 
-A class is all claimants of one team that ask the same in every way placement and quota look at (`pending.shape_of`).
+A class is all claimants of one team with the same request in every way that placement and quota look at
+(`pending.equivalence_of`).
 What refuses one refuses all of them with no higher priority, except a planned start that it would delay: that holds
 only for those that the same reservations bind. So weak first-come-first-served order holds (docs/promises.md, S14).
 """
@@ -41,21 +42,21 @@ class Refusals:
         is_limited = workload.id in session.preemption_limited or workload.id in session.plan.ledger.gated
         return bool(workload.after) or is_limited or workload.team in session.over_budget
 
-    def told(self, workload: Workload, shape: str) -> Refusal | None:
+    def told(self, workload: Workload, equivalence: str) -> Refusal | None:
         """What it is told because one of its class was refused before it; None if none was."""
         if self.stands_alone(workload):
             return None
-        keys = [shape]
-        if shape in self._kept_out:
+        keys = [equivalence]
+        if equivalence in self._kept_out:
             # Some reservations were made after the refusal: they can only keep out more.
             signature = self._session.constraints.signature(workload)
-            keys += [shape + signature[:count] for count in range(1, len(signature) + 1)]
+            keys += [equivalence + signature[:count] for count in range(1, len(signature) + 1)]
         # Ageing may put a lower base priority first; a higher one may still preempt. Of several the last one counts.
         found = (self._first[key] for key in keys if key in self._first)
         last = max((first for first in found if workload.priority <= first.priority), default=None)
         return None if last is None else last.told
 
-    def scope_of(self, workload: Workload, shape: str, refusal: Refusal) -> str:
+    def scope_of(self, workload: Workload, equivalence: str, refusal: Refusal) -> str:
         """For whom of its class the refusal holds: for all (""), or for those that the same reservations bind.
 
         Short work may start where work as large, but longer, may not. What does not fit at all does not fit however
@@ -63,7 +64,7 @@ class Refusals:
         """
         if not self.is_kept_out(refusal):
             return ""
-        self._kept_out.add(shape)
+        self._kept_out.add(equivalence)
         return self._session.constraints.signature(workload)
 
     def is_kept_out(self, refusal: Refusal) -> bool:

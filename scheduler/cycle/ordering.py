@@ -19,20 +19,20 @@ Turn = tuple[bool, Claim, str]  # whether its next claimant borrows, how much it
 
 
 class Next(NamedTuple):
-    """A claimant, the text of its shape and the milli-GPU it needs at least."""
+    """A claimant, the text of its equivalence class and the milli-GPU it needs at least."""
 
     workload: Workload
-    shape: str
+    equivalence: str
     need: int
 
     @staticmethod
     def of(pending: PendingQueue, slot: int) -> "Next":
         """The one in this row of the pending queue."""
-        return Next(pending.workload(slot), pending.shape(slot), int(pending.ints[slot, NEED]))
+        return Next(pending.workload(slot), pending.equivalence(slot), int(pending.ints[slot, NEED]))
 
 
 def in_order(session: Session, queues: "Mapping[str, Queue] | None" = None) -> Iterator[tuple[Workload, str]]:
-    """Claimants and their shapes, one after the other; what the plan decides between two moves their teams back.
+    """Claimants and their equivalence classes in order; what the plan decides between two moves their teams back.
 
     Of `queues` those that have a turn there, without them all.
 
@@ -52,14 +52,14 @@ def in_order(session: Session, queues: "Mapping[str, Queue] | None" = None) -> I
         borrows, _, team = heapq.heappop(turns)
         queue, own = queues[team], _owed(plan, team)
         while (found := queue.peek(own, borrows)) is not None:
-            workload, shape, need = found
+            workload, equivalence, need = found
             if (need > own) is not borrows:
                 heapq.heappush(turns, (not borrows, claim_of(plan, shares, team), team))
                 break
             queue.advance()
             if workload.id in view and view[workload.id] is not workload:
                 continue
-            yield workload, shape
+            yield workload, equivalence
             if len(log) != decided:
                 decided = len(log)
                 heapq.heappush(turns, (borrows, claim_of(plan, shares, team), team))

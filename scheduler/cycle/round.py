@@ -35,7 +35,7 @@ class Answer(NamedTuple):
     """What a claimant is told at its turn (None: it was placed), and for which others that holds."""
 
     refusal: Refusal | None
-    shape: str
+    equivalence: str
     signature: str = ""  # if it holds only for those that the same reservations bind (equivalence.py)
     was_tried: bool = False  # so others of its class need not be
     may_be_overtaken: bool = False
@@ -59,10 +59,10 @@ class Round:
         yield from ((moved, None) for moved in self.begin())
         if self._shortcuts.columns and self.session.snapshot.scope is None:
             self.columns = Columns(self.session)
-        for workload, shape in in_order(self.session, self.columns.queues if self.columns else None):
+        for workload, equivalence in in_order(self.session, self.columns.queues if self.columns else None):
             if self.session.is_full:
                 return
-            yield workload, self.decide(workload, shape)
+            yield workload, self.decide(workload, equivalence)
 
     def begin(self) -> Iterator[Workload]:
         """Workloads that consolidation moves start where a place was kept for them, before any claimant's turn."""
@@ -72,20 +72,20 @@ class Round:
                 yield moved
         session.preemption_limited = preemption_limited(session.plan, session.settings)
 
-    def decide(self, workload: Workload, shape: str) -> Refusal | None:
+    def decide(self, workload: Workload, equivalence: str) -> Refusal | None:
         """The turn of one claimant: place it, or say why not and remember that for those behind it."""
-        told = self.refusals.told(workload, shape) or self._untried.told_before(workload, shape)
-        return told or self.remember(workload, self.answer(workload, shape))
+        told = self.refusals.told(workload, equivalence) or self._untried.told_before(workload, equivalence)
+        return told or self.remember(workload, self.answer(workload, equivalence))
 
-    def answer(self, workload: Workload, shape: str) -> Answer:
+    def answer(self, workload: Workload, equivalence: str) -> Answer:
         """Place one claimant or say why not; nothing but the plan is changed."""
         session, plan, refusals = self.session, self.session.plan, self.refusals
         # 1. Gates: it waits for something else, for a time, or for its team's next budget.
         if (is_gated(workload) or workload.team in session.over_budget) and (held := gate(session, workload)):
-            return Answer(held, shape)
+            return Answer(held, equivalence)
         # 2. One of its class was refused: it waits behind that one.
-        if told := refusals.told(workload, shape):
-            return Answer(told, shape)
+        if told := refusals.told(workload, equivalence):
+            return Answer(told, equivalence)
         # 3. A place: one that is free, or one that others leave for it.
         mark = plan.mark()
         refusal = self._place(workload)
@@ -99,15 +99,15 @@ class Round:
             plan.rollback(mark)
             refusal, is_kept_out = behind(overtaken, "no more"), False
         # 6. What refuses it refuses the others of its class, unless it was refused for what it went through itself.
-        signature = refusals.scope_of(workload, shape, refusal) if refusal is not None else ""
-        return Answer(refusal, shape, signature, workload.id not in session.preemption_limited, is_kept_out)
+        signature = refusals.scope_of(workload, equivalence, refusal) if refusal is not None else ""
+        return Answer(refusal, equivalence, signature, workload.id not in session.preemption_limited, is_kept_out)
 
     def remember(self, workload: Workload, answer: Answer) -> Refusal | None:
         """Note a refusal, which may make a reservation; what the claimant is told."""
         if answer.refusal is None or not answer.was_tried:
             return answer.refusal
         refusal = self._backfill.consider(workload, answer.refusal)
-        key, may_be_overtaken = answer.shape + answer.signature, answer.may_be_overtaken
+        key, may_be_overtaken = answer.equivalence + answer.signature, answer.may_be_overtaken
         first = self.refusals.add(workload, key, refusal, may_be_overtaken=may_be_overtaken)
         if self.columns is not None:
             self.columns.tell(workload, answer.signature, first)

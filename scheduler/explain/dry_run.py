@@ -20,7 +20,7 @@ from scheduler.model.workload import Phase, Workload
 from scheduler.preemption.evictable import Evictable
 from scheduler.shortcuts import EACH_TURN
 from scheduler.state.memo import Memo
-from scheduler.state.pending import shape_of
+from scheduler.state.pending import equivalence_of
 from scheduler.state.plan import Change
 from scheduler.state.session import Session
 
@@ -29,7 +29,7 @@ class _Turn(NamedTuple):
     """What the round of the unchanged world did at one claimant's turn."""
 
     workload: Workload
-    shape: str
+    equivalence: str
     answer: Answer
     decisions: tuple[Change | None, ...]
     moves_tried: int  # by consolidation, of which a round has a budget
@@ -57,21 +57,21 @@ class DryRuns:
     def _look(self) -> None:
         if any(workload.id == self.asked.id for workload in self._round.begin()):
             return
-        for workload, shape in in_order(self.session):
+        for workload, equivalence in in_order(self.session):
             if workload.id == self.asked.id:
-                self.refusal = self._try(workload, shape)
+                self.refusal = self._try(workload, equivalence)
                 return
             if self.session.is_full:
                 return
             mark = self.plan.mark()
-            answer = self._round.answer(workload, shape)
+            answer = self._round.answer(workload, equivalence)
             made = tuple(decision for _, decision in self.plan.log[mark:])
             self._round.remember(workload, answer)
-            self._past.append(_Turn(workload, shape, answer, made, self.session.evictable.moves_tried))
+            self._past.append(_Turn(workload, equivalence, answer, made, self.session.evictable.moves_tried))
 
     def probe(self, other: Workload) -> bool:
         """Whether it would be placed if, asking this, its turn came when it comes now. Cheap; usually the truth."""
-        return self._try(other, shape_of(other)[0]) is None
+        return self._try(other, equivalence_of(other)[0]) is None
 
     def probe_stop(self, uid: str) -> bool:
         """The same for the stop of another workload: as if nothing ahead of it took the room."""
@@ -79,15 +79,15 @@ class DryRuns:
             return False  # the round has changed it already
         mark = self.plan.mark()
         self.plan.evict(self.plan.workload(uid), EvictReason.PREEMPTED, self.asked.id)
-        refusal = self._try(self.asked, shape_of(self.asked)[0])
+        refusal = self._try(self.asked, equivalence_of(self.asked)[0])
         self.plan.rollback(mark)
         return refusal is None
 
-    def _try(self, workload: Workload, shape: str) -> Refusal | None:
+    def _try(self, workload: Workload, equivalence: str) -> Refusal | None:
         mark, before = self.plan.mark(), self.plan.swaps
         evictable = self.session.evictable
         budget = evictable.moves_tried
-        refusal = self._round.answer(workload, shape).refusal
+        refusal = self._round.answer(workload, equivalence).refusal
         self.plan.rollback(mark)
         evictable.moves_tried = budget
         self.steps += self._deciding + self.plan.swaps - before
@@ -127,20 +127,20 @@ class DryRuns:
         # What the teams are entitled to follows from what all want, so another request may change it for all.
         shares = [session.entitlement.shares for session in (turns.session, self.session)]
         position, is_same = 0, bool(past) and shares[0] == shares[1]
-        for workload, shape in in_order(turns.session):
+        for workload, equivalence in in_order(turns.session):
             if turns.session.is_full:
                 return False
             if workload.id == self.asked.id:
                 self.steps += self._deciding
-                return turns.answer(workload, shape).refusal is None
-            is_same = is_same and position < len(past) and _is_at(past[position], workload, shape)
+                return turns.answer(workload, equivalence).refusal is None
+            is_same = is_same and position < len(past) and _is_at(past[position], workload, equivalence)
             self.steps += (position % 4 == 0) if is_same else self._deciding
             if is_same:
                 _repeat(turns, past[position])
                 turns.session.evictable.moves_tried = past[position].moves_tried
                 position += 1
             else:
-                turns.decide(workload, shape)
+                turns.decide(workload, equivalence)
         return False
 
 
@@ -149,8 +149,8 @@ def may_wait(workload: Workload) -> bool:
     return workload.phase is Phase.QUEUED and not workload.placement
 
 
-def _is_at(turn: _Turn, workload: Workload, shape: str) -> bool:
-    return turn.workload is workload and turn.shape == shape and None not in turn.decisions
+def _is_at(turn: _Turn, workload: Workload, equivalence: str) -> bool:
+    return turn.workload is workload and turn.equivalence == equivalence and None not in turn.decisions
 
 
 def _repeat(turns: Round, turn: _Turn) -> None:

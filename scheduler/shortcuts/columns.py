@@ -21,6 +21,7 @@ from scheduler.state.pending import (
     ATTAINED,
     CLASS_OF,
     DEADLINE,
+    EQUIVALENCE,
     FAILURES,
     NEED,
     PRIORITY,
@@ -28,7 +29,6 @@ from scheduler.state.pending import (
     REASON,
     REASON_AT,
     SEQ,
-    SHAPE,
     TEAM,
     TEXT,
     PendingQueue,
@@ -60,8 +60,12 @@ class Columns:
         """
         queue, ints = self.queues[workload.team], self.pending.ints
         rest = queue.slots[queue.position :]
-        shape = ints[self.pending.slot[workload.id], SHAPE]
-        alike = (ints[rest, SHAPE] == shape) & (ints[rest, PRIORITY] <= first.priority) & ~self._limited_or_gated[rest]
+        equivalence = ints[self.pending.slot[workload.id], EQUIVALENCE]
+        alike = (
+            (ints[rest, EQUIVALENCE] == equivalence)
+            & (ints[rest, PRIORITY] <= first.priority)
+            & ~self._limited_or_gated[rest]
+        )
         rows = rest[alike]
         for kept, sign in zip(self._session.constraints.reservations, signature, strict=False):
             rows = rows[self._are_bound(kept, rows) == (sign == BINDS)]

@@ -13,7 +13,7 @@ class Untried:
     def __init__(self, session: Session, refusals: Refusals) -> None:
         self._session, self._refusals = session, refusals
 
-    def told_before(self, workload: Workload, shape: str) -> Refusal | None:
+    def told_before(self, workload: Workload, equivalence: str) -> Refusal | None:
         """What the last full cycle told a claimant that is not in the dirty set; None if it is to be tried."""
         scope = self._session.snapshot.scope
         if scope is None or workload.team in scope.teams or workload.id in scope.asked or not workload.reason:
@@ -22,7 +22,7 @@ class Untried:
             return None
         refusal = Refusal(Reason(workload.reason), workload.message)
         if refusal.reason is not Reason.BEHIND_HIGHER_PRIORITY:
-            key = shape + self._refusals.scope_of(workload, shape, refusal)
+            key = equivalence + self._refusals.scope_of(workload, equivalence, refusal)
             may_be_overtaken = self._refusals.is_kept_out(refusal)
             self._refusals.add(workload, key, refusal, may_be_overtaken=may_be_overtaken)
         return refusal

@@ -1,7 +1,8 @@
 """The pending queue as columns: most request what one before them was refused, and a round refuses all of them at once.
 
 A part of the ledger: kept by difference from one snapshot to the next, and nothing in it that does not follow from the
-snapshot. Numbers of teams, shapes and texts are given in the order of first sight and mean nothing beyond the table.
+snapshot. Numbers of teams, equivalence classes and texts are given in the order of first sight and mean nothing beyond
+the table.
 """
 
 import operator
@@ -18,7 +19,7 @@ from scheduler.state.slots import Slotted
 
 Floats = NDArray[np.float64]
 # Columns of `ints`. REASON and TEXT: what it was told, the code and the whole.
-SEQ, PRIORITY, CLASS_OF, ATTAINED, FAILURES, TEAM, SHAPE, NEED, REASON, TEXT = range(10)
+SEQ, PRIORITY, CLASS_OF, ATTAINED, FAILURES, TEAM, EQUIVALENCE, NEED, REASON, TEXT = range(10)
 QUEUED, DEADLINE, REASON_AT = range(3)  # columns of `times`; without a deadline: inf
 MOST_NUMBERS = 20_000  # of what no longer waits, mostly: then they are given anew
 
@@ -39,7 +40,7 @@ class PendingQueue(Slotted):
         self.is_gated: Bools = np.zeros(size, dtype=np.bool_)
         self.waits: Bools = np.zeros(size, dtype=np.bool_)
         self._numbers: dict[Hashable, int] = {}
-        self._shapes: dict[int, str] = {}
+        self._equivalences: dict[int, str] = {}
 
     def copy(self) -> "PendingQueue":
         """The same rows, to be changed apart."""
@@ -68,9 +69,9 @@ class PendingQueue(Slotted):
         """Its number; -1 if nothing in the table has it."""
         return self._numbers.get(value, -1)
 
-    def shape(self, slot: int) -> str:
-        """The text of `shape_of`."""
-        return self._shapes[int(self.ints[slot, SHAPE])]
+    def equivalence(self, slot: int) -> str:
+        """The text of `equivalence_of`."""
+        return self._equivalences[int(self.ints[slot, EQUIVALENCE])]
 
     def workload(self, slot: int) -> Workload:
         """Whose row it is."""
@@ -80,19 +81,19 @@ class PendingQueue(Slotted):
 
     def _fill(self, slot: int, w: Workload, *, is_same: bool) -> None:
         if is_same:
-            shape, need = (int(value) for value in self.ints[slot, (SHAPE, NEED)])
+            equivalence, need = (int(value) for value in self.ints[slot, (EQUIVALENCE, NEED)])
         else:
-            text, need = shape_of(w)
-            shape = self._number(text)
-            self._shapes[shape] = text
+            text, need = equivalence_of(w)
+            equivalence = self._number(text)
+            self._equivalences[equivalence] = text
         told = self._number(w.reason), self._number((w.reason, w.message))
         keys = w.seq, w.priority, CLASS[w.kind], w.attained, w.failures
-        self.ints[slot] = (*keys, self._number(("team", w.team)), shape, need, *told)
+        self.ints[slot] = (*keys, self._number(("team", w.team)), equivalence, need, *told)
         self.times[slot] = (w.queued_at, np.inf if w.deadline is None else w.deadline, w.reason_at)
         self.is_gated[slot] = bool(w.after or w.unmet) or w.not_before is not None
 
     def _renumber(self) -> None:
-        self._numbers, self._shapes = {}, {}
+        self._numbers, self._equivalences = {}, {}
         for slot, workload in enumerate(self.slots):
             if workload is not None:
                 self._fill(slot, workload, is_same=False)
@@ -129,7 +130,7 @@ class TimesLeft:
         self._of, self._left, self._by = pending.slots, left, times
 
 
-def shape_of(workload: Workload) -> tuple[str, int]:
+def equivalence_of(workload: Workload) -> tuple[str, int]:
     """A text that is equal for workloads of one team that ask the same in every way placement and quota look at.
 
     With it the milli-GPU it needs at least.
@@ -137,13 +138,13 @@ def shape_of(workload: Workload) -> tuple[str, int]:
     ask, gang, near = workload.ask, workload.gang, workload.topology
     is_service = workload.kind is Kind.INFERENCE
     size = (workload.missing,) if is_service else (gang.min, gang.count)
-    shape = (workload.team, is_service, size, ask, near.require, near.prefer, workload.preemptible)
-    text = repr((*shape, workload.roles)) if workload.roles else repr(shape)
+    equivalence = (workload.team, is_service, size, ask, near.require, near.prefer, workload.preemptible)
+    text = repr((*equivalence, workload.roles)) if workload.roles else repr(equivalence)
     return text, workload.need_milli(least(workload))
 
 
 def _asks_alike(one: Workload, other: Workload) -> bool:
-    """Whether two states of a workload have the same shape and need for sure."""
+    """Whether two states of a workload have the same equivalence class and need for sure."""
     same = (one.team, one.kind, one.ask, one.gang, one.topology, one.preemptible, one.roles)
     return same == (
         *(other.team, other.kind, other.ask, other.gang, other.topology, other.preemptible, other.roles),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.state.pending import MOST_NUMBERS, PRIORITY, SEQ, SHAPE, TEXT, PendingQueue, shape_of
+from scheduler.state.pending import EQUIVALENCE, MOST_NUMBERS, PRIORITY, SEQ, TEXT, PendingQueue, equivalence_of
 from tests.worlds import parse
 
 
@@ -22,8 +22,8 @@ def test_texts_that_nobody_is_told_any_more_are_forgotten_and_nothing_else() -> 
     for uid, slot in fresh.slot.items():
         workload = fresh.workload(slot)
         assert workload.id == uid
-        assert fresh.shape(slot) == pending.shape(slot) == shape_of(workload)[0]
-        assert fresh.known(fresh.shape(slot)) == fresh.ints[slot, SHAPE]
+        assert fresh.equivalence(slot) == pending.equivalence(slot) == equivalence_of(workload)[0]
+        assert fresh.known(fresh.equivalence(slot)) == fresh.ints[slot, EQUIVALENCE]
         assert fresh.known((workload.reason, workload.message)) == fresh.ints[slot, TEXT]
         assert np.array_equal(fresh.ints[slot, [SEQ, PRIORITY]], pending.ints[slot, [SEQ, PRIORITY]])
     old = "", "The best node has 7 free."

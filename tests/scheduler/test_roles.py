@@ -12,7 +12,7 @@ from scheduler.model.decision import Place, Reason, Shrink
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import FUTURE_IDLE, Snapshot
 from scheduler.model.workload import ResourceRequest, Role
-from scheduler.state.pending import shape_of
+from scheduler.state.pending import equivalence_of
 from scheduler.state.plan import Plan
 from tests.worlds import facts, messages, moves, parse, place, reasons
 
@@ -230,7 +230,7 @@ def test_a_victim_with_roles_frees_what_all_its_members_hold() -> None:
 def test_work_without_roles_keeps_its_shape_and_is_not_compared_with_gangs_that_have_some() -> None:
     world = parse("team red   j red training 1 pending   k red training 1 role ps/cpu=1 pending")
     plain, other = world.workloads.values()
-    assert shape_of(plain) != shape_of(other)
+    assert equivalence_of(plain) != equivalence_of(other)
     assert not asks_no_more(plain, other)
     assert not asks_no_more(other, plain)
     assert asks_no_more(other, replace(other, id="l"))

@@ -18,7 +18,7 @@ from scheduler.model.team import Quota
 from scheduler.model.workload import Gang, Kind, Phase, Workload
 from scheduler.state.ledger import Ledger, Ledgers
 from scheduler.state.memo import Memo
-from scheduler.state.pending import ATTAINED, CLASS_OF, FAILURES, NEED, PRIORITY, REASON, SEQ, SHAPE, TEAM
+from scheduler.state.pending import ATTAINED, CLASS_OF, EQUIVALENCE, FAILURES, NEED, PRIORITY, REASON, SEQ, TEAM
 from scheduler.state.session import Session
 from tests.scheduler.oracle import moved_on
 from tests.strategies import worlds
@@ -63,14 +63,16 @@ def counted(ledger: Ledger) -> tuple[object, ...]:
     usage, pending = ledger.usage, ledger.pending
     waiting = []
     for uid, slot in pending.slot.items():
-        known = ("team", ledger.waiting[uid].team), pending.shape(slot), pending.workload(slot).reason
+        known = ("team", ledger.waiting[uid].team), pending.equivalence(slot), pending.workload(slot).reason
         numbers = [pending.known(value) for value in known]
-        assert numbers == pending.ints[slot, [TEAM, SHAPE, REASON]].tolist()
+        assert numbers == pending.ints[slot, [TEAM, EQUIVALENCE, REASON]].tolist()
         values = (
             pending.ints[slot, [SEQ, PRIORITY, CLASS_OF, ATTAINED, FAILURES, NEED]].tolist(),
             pending.times[slot].tolist(),
         )
-        waiting.append((uid, pending.shape(slot), values, bool(pending.is_gated[slot]), bool(pending.waits[slot])))
+        waiting.append(
+            (uid, pending.equivalence(slot), values, bool(pending.is_gated[slot]), bool(pending.waits[slot]))
+        )
     return (
         sorted(waiting),
         sorted(ledger.again),
