@@ -10,6 +10,7 @@ from typing import Any
 from celery import current_app, shared_task
 from celery.utils.nodenames import anon_nodename
 
+from controlplane.loops import predict_starts, publish
 from controlplane.loops.threads import PERIODS
 from controlplane.runtime import wake
 
@@ -37,10 +38,10 @@ def actuate(self: Any) -> None:
     _hint(self, "actuate")
 
 
-@shared_task(bind=True, ignore_result=True)
-def tell(self: Any) -> None:
+@shared_task(bind=True, ignore_result=True, name=f"{__name__}.{publish.LOOP}")
+def publish_queue(self: Any) -> None:
     """Show in the cluster what waits and why."""
-    _hint(self, "tell")
+    _hint(self, publish.LOOP)
 
 
 @shared_task(bind=True, ignore_result=True)
@@ -61,10 +62,10 @@ def audit(self: Any) -> None:
     _hint(self, "audit")
 
 
-@shared_task(bind=True, ignore_result=True)
-def foresee(self: Any) -> None:
-    """Work out expected starts."""
-    _hint(self, "foresee")
+@shared_task(bind=True, ignore_result=True, name=f"{__name__}.{predict_starts.LOOP}")
+def predict(self: Any) -> None:
+    """Predict when waiting workloads start."""
+    _hint(self, predict_starts.LOOP)
 
 
 @shared_task(bind=True, ignore_result=True)

@@ -60,8 +60,8 @@ class FaultyCluster:
     def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
         self._command(lambda: self.cluster.prepare(pods, starting=starting))
 
-    def tell(self, notes: Sequence[Note]) -> None:
-        self._command(lambda: self.cluster.tell(notes))
+    def publish(self, notes: Sequence[Note]) -> None:
+        self._command(lambda: self.cluster.publish(notes))
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
         self._command(lambda: self.cluster.stop(workload, attempt, ranks, grace_seconds))

@@ -140,8 +140,8 @@ class Cluster(Protocol):
         `starting`, which have a place already. Best effort: no observation shows them, and `start` works without it.
         """
 
-    def tell(self, notes: Sequence[Note]) -> None:
-        """Show these decisions beside the workloads' pods. Best effort: what is not shown is not tried again."""
+    def publish(self, notes: Sequence[Note]) -> None:
+        """Show these decisions as events on the pods. Best effort: what is not shown is not tried again."""
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
         """End these pods with a chance to checkpoint; those that are gone are done."""

@@ -148,7 +148,7 @@ class SimulatedCluster:
     def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
         """Nothing: a pod is created and placed in one step here."""
 
-    def tell(self, notes: Sequence[Note]) -> None:
+    def publish(self, notes: Sequence[Note]) -> None:
         """Nothing: the pods of a simulated cluster are not described."""
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:

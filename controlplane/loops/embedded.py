@@ -17,7 +17,7 @@ import structlog
 from django.db import close_old_connections, connection
 
 from controlplane.cluster.simulated import SimulatedCluster
-from controlplane.loops import account, actuate, audit, foresee, observe, scale, schedule, wiring
+from controlplane.loops import account, actuate, audit, observe, predict_starts, scale, schedule, wiring
 from controlplane.loops.wiring import Wiring
 from controlplane.runtime.wake import Bell, bell
 from controlplane.services.scheduling import changes
@@ -202,7 +202,7 @@ class Driver:
             if reached >= moment:
                 self.round(moment)
                 self._run("audit", audit.run_once)  # by real time, so not a part of a round: it decides nothing
-                self._run("foresee", foresee.run_once)
+                self._run(predict_starts.LOOP, predict_starts.run_once)
                 return
             if self._bell.answer():
                 slot = self.preset.pace.slot

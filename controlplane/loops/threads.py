@@ -18,14 +18,14 @@ from controlplane.loops import (
     account,
     actuate,
     audit,
-    foresee,
     notify,
     observe,
+    predict_starts,
     prune,
+    publish,
     scale,
     schedule,
     simulated_clock,
-    tell,
     wiring,
 )
 from controlplane.loops import lease as leases
@@ -36,8 +36,8 @@ from controlplane.services.scheduling import heartbeats
 
 # Seconds; hints come between.
 PERIODS = {
-    "observe": 5, "schedule": 5, "actuate": 5, "tell": 5, "scale": 15, "account": 60, "audit": 60, "foresee": 15,
-    "notify": 5, "prune": 60,
+    "observe": 5, "schedule": 5, "actuate": 5, publish.LOOP: 5, "scale": 15, "account": 60, "audit": 60,
+    predict_starts.LOOP: 15, "notify": 5, "prune": 60,
 }  # fmt: skip
 # After a round, so that what comes in a burst is answered by one round. Not before it: what comes alone is answered at
 # once.
@@ -65,11 +65,11 @@ LOOPS: Mapping[str, Callable[[Wiring], Report]] = {
     "observe": _observe,
     "schedule": schedule.run_once,
     "actuate": actuate.run_once,
-    "tell": tell.run_once,
+    publish.LOOP: publish.run_once,
     "scale": scale.run_once,
     "account": account.run_once,
     "audit": audit.run_once,
-    "foresee": foresee.run_once,
+    predict_starts.LOOP: predict_starts.run_once,
     "notify": notify.run_once,
     "prune": prune.run_once,
 }

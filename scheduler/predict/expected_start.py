@@ -1,4 +1,4 @@
-"""When a waiting workload is expected to start: the queue played forward by expected ends, in several scenarios.
+"""When a waiting workload is expected to start: the queue simulated by expected ends, in several scenarios.
 
 scheduler/predict/queue_simulation.py plays it. What that leaves out, history corrects: past predictions are compared
 with the waits that followed, and each end of the interval is moved out so that it would have been right as often as it

@@ -1,4 +1,4 @@
-"""The queue played forward by expected ends, in several scenarios.
+"""The queue simulated by expected ends, in several scenarios.
 
 A scenario draws a running time for each workload from its distribution, given how long it runs already; the draws are
 a fixed low-discrepancy sequence, so equal input gives equal output. The queue is started as capacity comes free, by

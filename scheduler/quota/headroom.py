@@ -1,4 +1,4 @@
-"""The teams in a queue that is played forward: what each holds, may hold, and so which is next."""
+"""The teams in a queue that is simulated: what each holds, may hold, and so which is next."""
 
 from scheduler.cycle.ordering import Claim
 from scheduler.model.snapshot import FUTURE_IDLE

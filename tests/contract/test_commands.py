@@ -1,4 +1,4 @@
-"""What the port `Cluster` promises of its other commands: cordon, resize, prepare, tell, logs."""
+"""What the port `Cluster` promises of its other commands: cordon, resize, prepare, publish, logs."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -95,7 +95,7 @@ def test_what_is_told_of_a_workload_is_shown_once_beside_its_first_pod(drive: Dr
     run(drive, gang(drive, 2))
     cursor = drive.cluster.observe(None).cursor
     for notes in ([WAITS], [WAITS, FAILED], []):
-        drive.cluster.tell(notes)
+        drive.cluster.publish(notes)
     assert drive.cluster.observe(cursor).pods == ()  # nothing was done to the pods
     shown = [(note.reason, note.message, note.is_warning) for note in (WAITS, FAILED)]
     found = drive.told("w", 1, 0)
@@ -105,15 +105,15 @@ def test_what_is_told_of_a_workload_is_shown_once_beside_its_first_pod(drive: Dr
 
 def test_a_note_of_any_length_is_shown_as_far_as_it_goes(drive: Drive) -> None:
     run(drive, [pod(drive)])
-    drive.cluster.tell([replace(WAITS, message="Waits: " + "é" * 2000)])
+    drive.cluster.publish([replace(WAITS, message="Waits: " + "é" * 2000)])
     found = drive.told("w", 1, 0)
     assert found is None or [message[:100] for _, message, _ in found] == ["Waits: " + "é" * 93]
 
 
 def test_a_note_of_what_is_not_there_is_let_go_and_the_others_are_shown(drive: Drive) -> None:
-    drive.cluster.tell([WAITS])
+    drive.cluster.publish([WAITS])
     run(drive, [pod(drive)])
-    drive.cluster.tell([replace(WAITS, workload="nobody"), FAILED])
+    drive.cluster.publish([replace(WAITS, workload="nobody"), FAILED])
     found = drive.told("w", 1, 0)
     assert found is None or found == [(FAILED.reason, FAILED.message, True)]
 

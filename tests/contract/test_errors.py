@@ -31,7 +31,7 @@ def test_while_the_cluster_does_not_answer_every_call_says_so_and_nothing_happen
         "observe": lambda: cluster.observe(None),
         "start": lambda: cluster.start([pod(drive, "new")]),
         "prepare": lambda: cluster.prepare([pod(drive, "new")]),
-        "tell": lambda: cluster.tell([Note("w", TEAM, "Waiting", "Waits.")]),
+        "publish": lambda: cluster.publish([Note("w", TEAM, "Waiting", "Waits.")]),
         "stop": lambda: cluster.stop("w", 1, [0, 1], 5.0),
         "resize": lambda: cluster.resize("w", 1, 0, 8000, 32_768),
         "cordon": lambda: cluster.cordon("a", True),

@@ -90,7 +90,7 @@ class PodCluster:
         self._answer()
         self.prepared, self.starting = list(pods), set(starting)
 
-    def tell(self, notes: Sequence[Note]) -> None:
+    def publish(self, notes: Sequence[Note]) -> None:
         self._answer()
         self.told.extend(notes)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.loops import foresee
+from controlplane.loops import predict_starts
 from controlplane.loops.pace import Pace
 from controlplane.models import StartForecast, Workload
 from controlplane.queries.scheduling import forecasts, learning
@@ -27,8 +27,8 @@ def world() -> World:
 
 def look(world: World) -> None:
     """One round of the loop, due at once."""
-    world.wiring.kept["foresee pace"] = Pace(0.0, 0.0)
-    assert not foresee.run_once(world.wiring).skipped
+    world.wiring.kept["predict pace"] = Pace(0.0, 0.0)
+    assert not predict_starts.run_once(world.wiring).skipped
 
 
 def test_who_waits_has_an_expected_start_and_who_runs_has_none(world: World) -> None:
@@ -78,7 +78,7 @@ def test_who_is_stopped_before_a_start_teaches_nothing(world: World) -> None:
 def test_of_one_that_may_not_start_any_more_nothing_is_told(world: World) -> None:
     waits = world.submit("waits")
     look(world)
-    services.record(found={}, at=world.cluster.at, lease=world.lease("foresee"))
+    services.record(found={}, at=world.cluster.at, lease=world.lease(predict_starts.LOOP))
     assert forecasts.told([str(waits.pk)]) == {}
     assert StartForecast.objects.get(workload=waits.pk).waited is None
 
@@ -105,17 +105,17 @@ def test_history_learns_by_how_much_waits_were_off(world: World) -> None:
 
 def test_old_waits_are_forgotten(world: World) -> None:
     StartForecast.objects.bulk_create([over(number, 1.0) for number in range(2 * NEWEST + 1)])
-    services.record(found={}, at=world.cluster.at, lease=world.lease("foresee"))
+    services.record(found={}, at=world.cluster.at, lease=world.lease(predict_starts.LOOP))
     assert StartForecast.objects.count() == NEWEST
     assert StartForecast.objects.order_by("ended_at").first().ended_at == NEWEST + 1
 
 
 def test_a_lost_lease_writes_nothing(world: World) -> None:
-    waits, lease = world.submit("waits"), world.lease("foresee")
+    waits, lease = world.submit("waits"), world.lease(predict_starts.LOOP)
     services.record(found={}, at=0.0, lease=lease)
     from controlplane.models import Lease
 
-    Lease.objects.filter(name="foresee").update(holder="another", epoch=99)
+    Lease.objects.filter(name=predict_starts.LOOP).update(holder="another", epoch=99)
     found = {str(waits.pk): Forecast(Spread(1, 2, 3), Spread(1, 2, 3))}
     with pytest.raises(LeaseLost):
         services.record(found=found, at=0.0, lease=lease)

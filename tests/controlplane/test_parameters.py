@@ -13,7 +13,7 @@ import pytest
 from django.db import connection, transaction
 
 from controlplane.cluster.port import PodPhase, PodUse, Saved, ServiceUse
-from controlplane.loops import account, actuate, audit, foresee, observe, scale, schedule, tell
+from controlplane.loops import account, actuate, audit, observe, predict_starts, publish, scale, schedule
 from controlplane.models import Action, Delivery, Notice, Placement, Workload
 from controlplane.services.notifications import notices
 from controlplane.services.scheduling import clusters
@@ -101,14 +101,14 @@ def _live(count: int) -> None:
 def _round(world: World, told: Told) -> None:
     world.later(60.0)
     world.metrics.at = world.cluster.at
-    for pace in ("foresee pace", "audit pace"):
+    for pace in ("predict pace", "audit pace"):
         world.wiring.kept.pop(pace, None)
     world.wiring.kept.pop("timeouts_at", None)
-    for loop in (schedule, actuate, tell):
+    for loop in (schedule, actuate, publish):
         assert not loop.run_once(world.wiring).skipped
     for workload in Workload.objects.filter(phase__in=["Admitted", "Starting"]):
         world.cluster.set(workload, PodPhase.RUNNING)
-    for loop in (observe, account, scale, foresee, audit):
+    for loop in (observe, account, scale, predict_starts, audit):
         assert not loop.run_once(world.wiring).skipped
     told.round()
 

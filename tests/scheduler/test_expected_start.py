@@ -1,4 +1,4 @@
-"""When a waiting workload is expected to start: the queue played forward, corrected by what history got wrong."""
+"""When a waiting workload is expected to start: the queue simulated, corrected by what history got wrong."""
 
 from dataclasses import replace
 from math import inf

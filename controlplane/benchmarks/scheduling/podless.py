@@ -132,7 +132,7 @@ class Podless:
     def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
         """Nothing to do."""
 
-    def tell(self, notes: Sequence[Note]) -> None:
+    def publish(self, notes: Sequence[Note]) -> None:
         """Nobody to tell."""
 
     def logs(

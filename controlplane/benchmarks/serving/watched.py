@@ -205,7 +205,7 @@ class WatchedCluster(KubernetesCluster):
     def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
         """Nothing: there are no pods to make ahead."""
 
-    def tell(self, notes: Sequence[Note]) -> None:
+    def publish(self, notes: Sequence[Note]) -> None:
         """Nothing: no one looks at them."""
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:

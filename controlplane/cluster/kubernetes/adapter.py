@@ -164,7 +164,7 @@ class KubernetesCluster:
                 self._calls.spawn(self._delete_quietly(worker, None, is_unchanged=True))
         self._unwanted = unwanted
 
-    def tell(self, notes_: Sequence[Note]) -> None:
+    def publish(self, notes_: Sequence[Note]) -> None:
         """One Kubernetes event for each, on the workload's first pod."""
         self._watching()
         bodies = []

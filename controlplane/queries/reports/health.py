@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 from controlplane.models import Audit, ClusterState, Heartbeat
 
 # A loop's period, three times, and what a take-over of its lease costs (loops/threads.py,
-# services/scheduling/leases.py).
+# services/scheduling/leases.py). `tell` is loops/publish.py, `foresee` is loops/predict_starts.py.
 PATIENCE_SECONDS = {
     "observe": 30.0, "schedule": 30.0, "actuate": 30.0, "tell": 30.0, "scale": 60.0, "account": 195.0, "audit": 195.0,
     "foresee": 60.0, "notify": 60.0, "prune": 195.0,

@@ -1,4 +1,4 @@
-"""When waiting workloads are expected to start, as the loop `foresee` worked it out last; and what past ones teach."""
+"""When waiting workloads should start, as loops/predict_starts.py last worked it out; and what past ones teach."""
 
 from collections.abc import Iterable
 from typing import Any

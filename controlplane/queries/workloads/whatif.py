@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from controlplane.jobspec.spec import Spec
 
 NEW = "new"  # the id of a workload that is only tried
-WAITING_AT_ONCE, HELD_AT_ONCE = 40, 400  # workloads, at most, where a request itself foresees: a tenth of a second
+WAITING_AT_ONCE, HELD_AT_ONCE = (
+    40,
+    400,
+)  # workloads, at most, where a request itself predicts starts: a tenth of a second
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from controlplane.api import feed as hub
-from controlplane.loops import schedule, tell
+from controlplane.loops import publish, schedule
 from controlplane.models import Cycle, Event, Notice, Token, User, Workload
 from controlplane.outgoing.payload import Said
 from controlplane.queries.accounts.viewers import Viewer
@@ -162,8 +162,8 @@ def test_an_inbox_is_given_events_with_what_they_mention(api: People) -> None:
 
 def test_the_cluster_is_told_without_other_teams_names(api: People) -> None:
     world = api.world
-    world.wiring.kept["told"] = 0
-    tell.run_once(world.wiring)
+    world.wiring.kept["published"] = 0
+    publish.run_once(world.wiring)
     said = [note.message for note in world.cluster.told]
     assert any("for another workload" in message for message in said)
     assert not [message for message in said if BLUES in message or "[[w:" in message]

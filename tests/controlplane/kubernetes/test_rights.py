@@ -66,7 +66,7 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
         cluster.prepare(gang)
         note = Note(gang[0].workload, "nlp", "Queued", "2 GPUs are free, 4 are asked for.", is_warning=False)
         audited.wait_for(lambda: told(cluster, audited, note), "the event")
-        cluster.tell([note])
+        cluster.publish([note])
         for pods in (gang, [served], [notebook]):
             cluster.start(pods)
             cluster.start(pods)
@@ -106,5 +106,5 @@ def running(cluster: KubernetesCluster) -> int:
 
 def told(cluster: KubernetesCluster, server: TestCluster, note: Note) -> bool:
     """Whether the event is there; the adapter finds its pod by the informer, which may be a moment late."""
-    cluster.tell([note])
+    cluster.publish([note])
     return bool(server.request("GET", "/api/v1/namespaces/weft-nlp/events")["items"])

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.loops import tell
+from controlplane.loops import publish
 from controlplane.models import Action
-from controlplane.queries.scheduling import telling
+from controlplane.queries.scheduling import cluster_events, upcoming_pods
 from controlplane.services.workloads.workloads import patch
 from scheduler.model.decision import Reason, Wait
 from tests.controlplane.state import World
@@ -22,12 +22,12 @@ def world() -> World:
 def told(world: World) -> list[tuple[str, str, bool]]:
     """What is new, as (reason, message, is a warning)."""
     world.cluster.told.clear()
-    assert not (report := tell.run_once(world.wiring)).skipped, report
+    assert not (report := publish.run_once(world.wiring)).skipped, report
     return [(note.reason, note.message, note.is_warning) for note in world.cluster.told]
 
 
 def prepared(world: World) -> list[str]:
-    tell.run_once(world.wiring)
+    publish.run_once(world.wiring)
     return [pod.name for pod in world.cluster.prepared]
 
 
@@ -65,7 +65,7 @@ def test_what_was_changed_while_it_waits_has_the_pods_that_it_asks_for_now(world
 def test_no_more_pods_are_made_ahead_than_a_cluster_bears_and_no_part_of_a_gang(world):
     small, large, late = world.submit("small"), world.submit("large", workers=3), world.submit("late")
     counts = {
-        most: [pod.workload for pod in telling.waiting(world.cluster.at, 10, telling.Upcoming(), most)]
+        most: [pod.workload for pod in upcoming_pods.upcoming(world.cluster.at, 10, upcoming_pods.Upcoming(), most)]
         for most in (3, 4, 5)
     }
     assert counts[3] == [str(small.pk)]
@@ -89,7 +89,7 @@ def test_the_pods_of_what_has_a_place_already_are_to_stay(world):
     placed, _, ended = world.submit("placed"), world.submit("queued"), world.submit("ended")
     world.place(placed, "a")
     world.run(ended, "b")
-    tell.run_once(world.wiring)
+    publish.run_once(world.wiring)
     assert world.cluster.starting == {str(placed.pk)}
 
 
@@ -115,17 +115,17 @@ def test_a_cluster_that_does_not_answer_keeps_nothing_back(world):
     told(world)
     wait(world, job, "Nothing is free.")
     world.cluster.answers = False
-    assert "unreachable" in tell.run_once(world.wiring).skipped
+    assert "unreachable" in publish.run_once(world.wiring).skipped
     world.cluster.answers = True
     assert told(world) == [("Fragmented", "Nothing is free.", False)]
 
 
 def test_while_commands_wait_to_be_performed_little_is_told_as_binds_go_first(world):
-    jobs = [world.submit(f"job-{number}") for number in range(telling.BESIDE_COMMANDS + 5)]
+    jobs = [world.submit(f"job-{number}") for number in range(cluster_events.BESIDE_COMMANDS + 5)]
     told(world)
     for job in jobs:
         wait(world, job, "waits")
     Action.objects.create(verb="cordon", payload={"node": "a", "on": True}, created_at=0.0)
-    assert len(told(world)) == telling.BESIDE_COMMANDS
+    assert len(told(world)) == cluster_events.BESIDE_COMMANDS
     Action.objects.update(done_at=1.0)
     assert len(told(world)) == 5

@@ -1,24 +1,18 @@
-"""What the cluster is told beside commands: the pods of what waits next, and why each workload is where it is."""
+"""The pods of the workloads that start next, which the cluster creates before they have a place."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
 
-from controlplane.cluster.port import Note, PodSpec
+from controlplane.cluster.port import PodSpec
 from controlplane.jobspec import members
 from controlplane.jobspec.podsets import role_ask
-from controlplane.models import Action, Event, Workload
-from controlplane.queries.audit import naming
+from controlplane.models import Workload
 from gpushare.gpu import WHOLE, Share
 from scheduler.model.workload import Kind, Phase, ResourceRequest
 
-# Decisions, not each step of a pod: those the cluster knows by itself.
-TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused")
-WARNINGS = ("Evicted", "Expired", "StartRefused")
 COMING_UP = (Phase.RESERVED, Phase.ADMITTED, Phase.STARTING, Phase.SCALING, Phase.DEGRADED)
 MOST_PODS = 10_000  # of all that are made ahead; a team's namespace may have twice as many
-AT_ONCE, BESIDE_COMMANDS = 500, 25  # events looked at in one round
+AT_ONCE = 500  # rows read in one query
 
 
 @dataclass
@@ -28,7 +22,7 @@ class Upcoming:
     pods: dict[UUID, tuple[int, tuple[PodSpec, ...]]] = field(default_factory=dict)  # uid -> version, pods
 
 
-def waiting(at: float, limit: int, kept: Upcoming, max_pods: int = MOST_PODS) -> tuple[PodSpec, ...]:
+def upcoming(at: float, limit: int, kept: Upcoming, max_pods: int = MOST_PODS) -> tuple[PodSpec, ...]:
     """The pods of the first `limit` queued workloads, by priority and age, as their next attempt will have them.
 
     Whole gangs only, as far as `max_pods` go. Gangs whose size is decided only when they are placed are left out: a
@@ -61,29 +55,6 @@ def starting() -> frozenset[str]:
     return frozenset(map(str, Workload.objects.filter(phase__in=phases).values_list("uid", flat=True)))
 
 
-def pace() -> int:
-    """How many events to look at now: while commands are to be performed few, as binds go first."""
-    return BESIDE_COMMANDS if Action.objects.filter(done_at__isnull=True).exists() else AT_ONCE
-
-
-def notes(after: int, limit: int = AT_ONCE) -> tuple[int, tuple[Note, ...]]:
-    """The newest decision about each workload since this event, and the last event looked at."""
-    found = list(Event.objects.filter(id__gt=after, workload__isnull=False).order_by("id")[:limit])
-    newest = {e.workload: e for e in found if e.kind in TOLD}
-    # A user who reads a team's namespace may see that team's work; what else is not known.
-    sentences = naming.each([(_sentence(e.kind, e.message, e.data), (e.team,)) for e in newest.values()])
-    made = (
-        Note(str(e.workload), e.team, e.reason or e.kind, sentence, e.kind in WARNINGS)
-        for e, sentence in zip(newest.values(), sentences, strict=True)
-    )
-    return (found[-1].pk if found else after), tuple(made)
-
-
-def last() -> int:
-    """The newest event's number; 0 before the first."""
-    return Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
-
-
 def _pods(row: Workload) -> tuple[PodSpec, ...]:
     if not row.workers_min == row.workers_max == row.workers:
         return ()
@@ -110,14 +81,3 @@ def _pod(row: Workload, rank: int) -> PodSpec:
         namespace=row.team.name,
         spec=row.spec,
     )
-
-
-def _sentence(kind: str, message: str, data: Mapping[str, Any]) -> str:
-    if message:
-        return message
-    workers: Sequence[Sequence[Any]] = data.get("workers", ())
-    nodes = list(dict.fromkeys(str(worker[1]) for worker in workers))
-    if nodes:
-        shown = ", ".join(nodes[:4]) + (f" and {len(nodes) - 4} more nodes" if len(nodes) > 4 else "")
-        return f"{len(workers)} workers placed on {shown}." if len(workers) > 1 else f"Placed on {shown}."
-    return f"{kind}."

@@ -1,4 +1,4 @@
-"""Work out when each waiting workload is expected to start: in the background, as the queue is played forward for it.
+"""Predict when each waiting workload starts: in the background, as the queue is simulated for it.
 
 Nothing is decided by it. What was told is compared with what became of it, which corrects the next intervals.
 """
@@ -18,17 +18,18 @@ from scheduler.model.history import History
 from scheduler.predict.expected_start import corrected, predicted_waits
 from scheduler.predict.run_times import Spread
 
+LOOP = "foresee"  # what rows, tasks, metrics and WEFT_LOOPS have called it from the first version on
 PERIOD_SECONDS = 15.0
 REST = 10  # times what it took: it shares the interpreter with the loops, so it gets a tenth of the time
 
 
 def run_once(wiring: Wiring) -> Report:
-    """One round of the foresee loop: expected starts if they are due."""
-    return rounds.run("foresee", wiring, _foresee)
+    """One round: expected starts if they are due."""
+    return rounds.run(LOOP, wiring, _predict_starts)
 
 
-def _foresee(wiring: Wiring, lease: HeldLease) -> int:
-    pace: Pace = wiring.kept.setdefault("foresee pace", Pace(PERIOD_SECONDS, REST))
+def _predict_starts(wiring: Wiring, lease: HeldLease) -> int:
+    pace: Pace = wiring.kept.setdefault("predict pace", Pace(PERIOD_SECONDS, REST))
     if not pace.is_due:
         return 0
     started = time.monotonic()
