@@ -19,7 +19,7 @@ BELONGS = {
     "members": "teams", "service_account": "teams",
     "workload": "workloads", "act": "workloads", "logs": "workloads", "node": "nodes", "node_act": "nodes",
     "simulation": "lab", "service": "services", "rounds": "decisions", "round": "decisions", "audit": "decisions",
-    "templates": "submit", "queue_trial": "queue", "budgets": "teams", "quota": "teams",
+    "templates": "submit", "queue_dry_run": "queue", "budgets": "teams", "quota": "teams",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 from controlplane.admin.base import GpuField, Kept, ServiceAdmin, ServiceForm, gpus
 from controlplane.models import Budget, NodePool, PriorityClass, Quota
-from controlplane.queries.scheduling import quotatrial
+from controlplane.queries.scheduling import quota_dry_run
 from controlplane.queries.tenancy import shares, teams
 from controlplane.services.scheduling import clock
 from controlplane.services.tenancy import budgets, quotas
@@ -60,9 +60,9 @@ class QuotaForm(ServiceForm):
         names = ("nominal", "borrowing_limit", "lending_limit", "weight")
         if self.instance.pk is not None and all(given[name] == getattr(self.instance, name) for name in names):
             return []
-        trial = quotatrial.trial(team=team.name, pool=pool.name, values={name: given[name] for name in names})
-        told = [("nominal", warning) for warning in trial.warnings]
-        losers = [one for one in trial.affected if one.reclaimable > 0]
+        dry_run = quota_dry_run.dry_run(team=team.name, pool=pool.name, values={name: given[name] for name in names})
+        told = [("nominal", warning) for warning in dry_run.warnings]
+        losers = [one for one in dry_run.affected if one.reclaimable > 0]
         told += [
             (
                 "confirmed",

@@ -1,4 +1,4 @@
-"""A remedy on its way to being applied: what a trial round said to it, and what it changes in the job file."""
+"""A remedy on its way to being applied: what a dry run said to it, and what it changes in the job file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from scheduler.explain.change import ANY, Change, ChangeKind
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a trial round said to one change for one workload."""
+    """What a dry run said to one change for one workload."""
 
     change: Change | None  # None: it does not start the workload (any more)
     text: str  # the change as a sentence; else why it would not do, and what would
-    version: int  # of the workload, as the trial saw it
+    version: int  # of the workload, as the dry run saw it
 
 
 def job_changes(job: Mapping[str, Any], change: Change) -> dict[str, Any]:

@@ -46,16 +46,16 @@ def connect() -> Any:
         raise ApplyError(message) from error
 
 
-def apply(cluster: Any, manifests: Iterable[Json], *, is_trial: bool = False) -> Iterator[Change]:
-    """Apply each object in its order and tell what changed; a trial changes nothing. Raises ApplyError.
+def apply(cluster: Any, manifests: Iterable[Json], *, is_dry_run: bool = False) -> Iterator[Change]:
+    """Apply each object in its order and tell what changed; a dry run changes nothing. Raises ApplyError.
 
-    A trial cannot try what lies in a namespace that is not there yet; such objects count as created.
+    A dry run cannot try what lies in a namespace that is not there yet; such objects count as created.
     """
     for manifest in manifests:
         meta: Any = manifest["metadata"]
         change = Change(str(manifest["kind"]), meta["name"], meta.get("namespace", ""), "")
         try:
-            what = _apply(cluster, manifest, is_trial)
+            what = _apply(cluster, manifest, is_dry_run)
         except DynamicApiError as error:
             raise ApplyError(f"The cluster refused {change.kind} {change.name}: {_message(error)}") from error
         except Exception as error:  # urllib3's, whichever
@@ -63,16 +63,16 @@ def apply(cluster: Any, manifests: Iterable[Json], *, is_trial: bool = False) ->
         yield replace(change, what=what)
 
 
-def _apply(cluster: Any, manifest: Json, is_trial: bool) -> str:
+def _apply(cluster: Any, manifest: Json, is_dry_run: bool) -> str:
     meta: Any = manifest["metadata"]
     resource = cluster.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
     try:
         before = _plain(resource.get(name=meta["name"], namespace=meta.get("namespace")).to_dict())
     except NotFoundError:
         before = None
-    if before is None and is_trial:
+    if before is None and is_dry_run:
         return "created"
-    options = {"field_manager": FIELD_MANAGER, "force_conflicts": True} | ({"dry_run": "All"} if is_trial else {})
+    options = {"field_manager": FIELD_MANAGER, "force_conflicts": True} | ({"dry_run": "All"} if is_dry_run else {})
     after = _plain(resource.server_side_apply(body=manifest, **options).to_dict())
     return "created" if before is None else "same" if before == after else "changed"
 

@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from controlplane.queries.accounts import access
-from controlplane.queries.scheduling import quotatrial
+from controlplane.queries.scheduling import quota_dry_run
 from controlplane.queries.tenancy import platform as queries
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import simulations
@@ -54,7 +54,7 @@ def edit(request: HttpRequest, team: str, pool: str) -> HttpResponse:
     actor = request.user.get_username()
     try:
         if "simulate" in request.POST:
-            asked = quotatrial.request(team=team, pool=pool, values=read.values)
+            asked = quota_dry_run.request(team=team, pool=pool, values=read.values)
             return redirect("frontend:simulation", simulations.start(asked=asked, author=actor).pk)
         values: dict[str, Any] = dict(read.values)
         version = number(request.POST.get("version"), 0)
@@ -71,7 +71,7 @@ def edit(request: HttpRequest, team: str, pool: str) -> HttpResponse:
 def preview(request: HttpRequest, team: str, pool: str) -> HttpResponse:
     """What the typed quota would mean, for the panel beside the form."""
     _found(request, team, pool)
-    return render(request, "frontend/parts/quota_trial.html", _trial(team, pool, _read(request.POST)))
+    return render(request, "frontend/parts/quota_dry_run.html", _dry_run(team, pool, _read(request.POST)))
 
 
 def _found(request: HttpRequest, team: str, pool: str) -> Any:
@@ -104,18 +104,18 @@ def _page(request: HttpRequest, found: Any, read: Read, status: int = 200) -> Ht
         "fields": fields,
         "fault": read.faults.get("", ""),
         "version": request.POST.get("version") or (quota.version if quota else 0),
-        **_trial(team.name, pool.name, read),
+        **_dry_run(team.name, pool.name, read),
     }
     response = answer(request, "quota", "quota_form", context)
     response.status_code = status
     return response
 
 
-def _trial(team: str, pool: str, read: Read) -> dict[str, Any]:
+def _dry_run(team: str, pool: str, read: Read) -> dict[str, Any]:
     """Nothing where the form cannot be read yet."""
     if read.faults.keys() - {""}:
-        return {"trial": None, "unread": list(read.faults.values())}
-    return {"trial": quotatrial.trial(team=team, pool=pool, values=read.values), "unread": []}
+        return {"dry_run": None, "unread": list(read.faults.values())}
+    return {"dry_run": quota_dry_run.dry_run(team=team, pool=pool, values=read.values), "unread": []}
 
 
 def _stored(quota: Any) -> Read:

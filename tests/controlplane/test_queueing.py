@@ -50,10 +50,10 @@ def test_who_has_to_leave_comes_back_with_what_it_did() -> None:
 
 def test_a_gang_starts_within_the_bound() -> None:
     size = backfill.Size(nodes=2, gpus=2, bounds=2)
-    kept = backfill.trial("exact", 0, Settings(), size=size)
+    kept = backfill.replayed("exact", 0, Settings(), size=size)
     assert kept.waited is not None
     assert kept.waited <= 1.1 * kept.bound
-    free = backfill.trial("exact", 0, Settings(reservations_per_pool=0), kept.bound, size)
+    free = backfill.replayed("exact", 0, Settings(reservations_per_pool=0), kept.bound, size)
     assert free.utilisation >= kept.utilisation
 
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 from tests.hostile.strings import MARK
 
-ADDRESS = {"action", "cite", "data", "data-chart", "data-trial", "data-url", "formaction", "href", "manifest", "ping",
+ADDRESS = {"action", "cite", "data", "data-chart", "data-dry-run", "data-url", "formaction", "href", "manifest", "ping",
            "poster", "src", "xlink:href"}  # fmt: skip
 REQUESTS = {"hx-get", "hx-post", "hx-put", "hx-patch", "hx-delete", "hx-push-url", "hx-replace-url", "sse-connect"}
 VALUES = {"hx-vals", "hx-headers"}  # JSON; "js:" before it would make htmx run it

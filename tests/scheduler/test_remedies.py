@@ -199,7 +199,7 @@ def test_every_stated_change_starts_it_in_the_next_round(world: Snapshot) -> Non
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(worlds())
-def test_a_trial_says_what_a_whole_round_says(world: Snapshot) -> None:
+def test_a_dry_run_says_what_a_whole_round_says(world: Snapshot) -> None:
     for workload in filter(may_wait, world.workloads.values()):
         dry_runs = DryRuns(world, workload.id, RULES)
         for change in (

@@ -93,7 +93,7 @@ def site(folder: Path, *, running: int, waiting: int, database_options: Mapping[
 
 def _load(made: Installation, running: int, waiting: int) -> None:
     env = dict(made.parts["install"].env)
-    arguments = ("trial", "site-prepare", "--running", str(running), "--waiting", str(waiting))
+    arguments = ("benchmark_process", "site-prepare", "--running", str(running), "--waiting", str(waiting))
     processes.run(env, *arguments)
 
 

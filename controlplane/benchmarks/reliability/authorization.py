@@ -120,7 +120,7 @@ def run(options: Options, progress: Progress) -> Result:
     """Ask in a process with a database of its own. Raises BenchmarkError."""
     with tempfile.TemporaryDirectory(prefix="weft-authorization-") as name:
         progress(0.1, "asking every address as each role")
-        found = processes.run(processes.environment(Path(name)), "trial", "authorization")
+        found = processes.run(processes.environment(Path(name)), "benchmark_process", "authorization")
     wrong = [f"not as the matrix says: {line}" for line in found["wrong"][:SHOWN]]
     leaks = [f"LEAK: {line}" for line in found["leaks"][:SHOWN]]
     covered = 100 * (found["cells"] - len(found["wrong"])) / max(1, found["cells"])
@@ -134,7 +134,7 @@ def run(options: Options, progress: Progress) -> Result:
     )
 
 
-def trial(_: Mapping[str, Any]) -> dict[str, Any]:
+def attempted(_: Mapping[str, Any]) -> dict[str, Any]:
     """The process's part."""
     call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
     os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # SSE answers are made, and never read

@@ -113,7 +113,7 @@ def _worker(stack: ExitStack, found: Site, folder: Path, number: int) -> Worker:
     log = folder / f"fencing-{number}.log"
     env = {**found.made.parts["worker-1"].env, "WEFT_WORKER_METRICS_PORT": "0", "WEFT_LOG_LEVEL": "WARNING"}
     env[OVER] = str(folder / "over")
-    process = start(processes.manage("trial", "fencing-worker"), log=log, env=env)
+    process = start(processes.manage("benchmark_process", "fencing-worker"), log=log, env=env)
     stack.callback(end, process, signal.SIGKILL)  # all is judged by then
     return process, log
 

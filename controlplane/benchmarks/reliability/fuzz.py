@@ -83,7 +83,7 @@ def _fuzz(database: str, cases: int) -> dict[str, Any]:
             server = stack.enter_context(postgres.postgres())
             env["DATABASE_URL"] = postgres.create_database(server, "weft")
             env["SECRET_KEY"] = secrets.token_hex(32)
-        token = processes.run(env, "trial", "fuzz-prepare")["token"]
+        token = processes.run(env, "benchmark_process", "fuzz-prepare")["token"]
         port, log = free_port(), folder / "web.log"
         web: list[str | Path] = [
             sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--port", str(port), "--no-access-log",

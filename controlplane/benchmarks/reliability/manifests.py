@@ -1,6 +1,6 @@
 """`manifests`: what must never get into a team's namespace is sent to a real API server, past our own builder.
 
-Every attempt is sent three times, as a trial that writes nothing: to the same cluster without fences, where it must be
+Every attempt is sent three times, as a dry run: to the same cluster without fences, where it must be
 accepted (else it is unsound, and its refusal would prove nothing); with the admission policy alone; with all fences.
 """
 
@@ -46,7 +46,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class DryRun:
     """All answers: without fences, by the policy alone, with all fences; and the builder's own pods with all."""
 
     unfenced: tuple[Answer, ...]
@@ -65,7 +65,7 @@ def run(options: Options, progress: Progress) -> Result:
     with tempfile.TemporaryDirectory(prefix="weft-manifests-") as folder:
         progress(0.0, "starting a cluster")
         with test_cluster(Path(folder), nodes=[NODE]) as cluster:
-            done = trial(cluster, progress)
+            done = dry_run(cluster, progress)
     if refused := [a for a in done.allowed if a.refusal]:
         raise BenchmarkError(f"A pod of the builder's was refused: {refused[0].attempt.name}: {refused[0].refusal}")
     fences = Counter(answer.fence for answer in done.fenced if answer.fence)
@@ -81,7 +81,7 @@ def run(options: Options, progress: Progress) -> Result:
     return Result((Figure("manifests.rejected_percent", percent, "%", 100.0, higher_is_better=True),), tuple(notes))
 
 
-def trial(cluster: TestCluster, progress: Progress = lambda part, what: None) -> Trial:
+def dry_run(cluster: TestCluster, progress: Progress = lambda part, what: None) -> DryRun:
     """Try every attempt on this cluster, which has a node `a` and no policies yet."""
     cluster.apply([*system.system(SITE), *_teams(UNFENCED, UNFENCED, is_fenced=False), *forbidden.prerequisites(SITE)])
     account = f"/api/v1/namespaces/{forbidden.PLAIN}/serviceaccounts/default"
@@ -100,7 +100,7 @@ def trial(cluster: TestCluster, progress: Progress = lambda part, what: None) ->
         cluster.apply(_teams(RESTRICTED, BASELINE, is_fenced=True))
         fenced = sender.until(attempts, lambda answers: set(FENCES.values()) <= {a.fence for a in answers})
         allowed = sender.send(forbidden.allowed(SITE))
-    return Trial(unfenced, by_policy, fenced, allowed)
+    return DryRun(unfenced, by_policy, fenced, allowed)
 
 
 def _teams(level: str, other: str, *, is_fenced: bool) -> list[Json]:
@@ -142,7 +142,7 @@ class _Sender:
     def create(self, made: Sequence[Attempt]) -> None:
         """Carry these out. Raises BenchmarkError when one is refused."""
         for one in made:
-            answer = self._answer(one, is_trial=False)
+            answer = self._answer(one, is_dry_run=False)
             if answer.refusal:
                 raise BenchmarkError(f"{one.name} was refused: {answer.refusal}")
 
@@ -160,11 +160,11 @@ class _Sender:
             time.sleep(0.5)
         return self.send(attempts)
 
-    def _answer(self, attempt: Attempt, *, is_trial: bool = True) -> Answer:
+    def _answer(self, attempt: Attempt, *, is_dry_run: bool = True) -> Answer:
         answer = self._http.request(
             attempt.method,
             attempt.path,
-            params={"dryRun": "All"} if is_trial else {},
+            params={"dryRun": "All"} if is_dry_run else {},
             json=attempt.body,
             headers={
                 "Authorization": f"Bearer {self._tokens[attempt.account]}",

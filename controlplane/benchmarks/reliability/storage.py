@@ -38,7 +38,9 @@ def run(options: Options, progress: Progress) -> Result:
         wait_for(process, server.answers, "Postgres", server.log)
         url = postgres.create_database(server.url, "weft")
         env = processes.production(Path(name), DATABASE_URL=url, CLUSTER="simulated")
-        found = processes.run(env, "trial", "storage", "--count", str(count), "--seed", str(options.seeds[0]))
+        found = processes.run(
+            env, "benchmark_process", "storage", "--count", str(count), "--seed", str(options.seeds[0])
+        )
     return _result(found)
 
 

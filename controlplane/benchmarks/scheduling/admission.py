@@ -48,13 +48,13 @@ def run(options: Options, progress: Progress) -> Result:
     with tempfile.TemporaryDirectory(prefix="weft-admission-") as name, ExitStack() as stack:
         folder = Path(name)
         env = _servers(stack, folder)
-        prepared = processes.run(env, "trial", "admission-prepare")
+        prepared = processes.run(env, "benchmark_process", "admission-prepare")
         worker = stack.enter_context(
-            running(processes.manage("trial", "admission-worker"), log=folder / "worker.log", env=env)
+            running(processes.manage("benchmark_process", "admission-worker"), log=folder / "worker.log", env=env)
         )
         with psycopg.connect(env["DATABASE_URL"], autocommit=True) as database:
             _await_loops(database, worker, folder / "worker.log")
-            submit = processes.manage("trial", "admission-submit", "--part", str(part))
+            submit = processes.manage("benchmark_process", "admission-submit", "--part", str(part))
             submitter = stack.enter_context(running(submit, log=folder / "submit.log", env=env))
             _await_end(database, total, progress, {folder / "worker.log": worker, folder / "submit.log": submitter})
             return _result(database, total, prepared)

@@ -68,10 +68,10 @@ def run(options: Options, progress: Progress) -> Result:
     runs = [(stream, seed) for stream in STREAMS for seed in options.seeds]
     for done, (stream, seed) in enumerate(runs):
         progress(done / len(runs), f"{stream} estimates, seed {seed}")
-        kept = trial(stream, seed, Settings())
+        kept = replayed(stream, seed, Settings())
         if kept.waited is None:
             raise BenchmarkError(f"With {stream} estimates and seed {seed} the gang never started.")
-        free = trial(stream, seed, Settings(reservations_per_pool=0), kept.bound)
+        free = replayed(stream, seed, Settings(reservations_per_pool=0), kept.bound)
         lost = 100 * (free.utilisation - kept.utilisation)
         group = "silent_" if stream == "silent" else ""
         ratios[group] = max(ratios.get(group, 0.0), kept.waited / kept.bound)
@@ -89,7 +89,9 @@ def run(options: Options, progress: Progress) -> Result:
     return Result(tuple(figures), tuple(notes))
 
 
-def trial(estimates: str, seed: int, settings: Settings, bound: float | None = None, size: Size = STANDARD) -> Outcome:
+def replayed(
+    estimates: str, seed: int, settings: Settings, bound: float | None = None, size: Size = STANDARD
+) -> Outcome:
     """One run over ten times the bound from the gang's submission; without `bound`, the run's own."""
     at = 100_000.0
     submitted = at + WARM_SECONDS

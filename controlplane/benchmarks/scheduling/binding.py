@@ -164,7 +164,7 @@ def _ours(nodes: int, gangs: int, tell: Callable[[str], None]) -> Ours:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-binding-")))
         env = _servers(stack, folder, cluster)
         tell("ours: making pods")
-        processes.run(env, "trial_binding", "prepare", "--nodes", str(nodes), "--count", str(gangs))
+        processes.run(env, "binding_process", "prepare", "--nodes", str(nodes), "--count", str(gangs))
         with _talking(env, folder, "worker") as worker:
             prepared = min(gangs, PREPARED) * bindload.GANG
             cluster.wait_for(lambda: _count(cluster) >= prepared, "the prepared pods", GIVE_UP_SECONDS)
@@ -187,7 +187,7 @@ def _singles(nodes: int, count: int) -> list[float]:
     with _cluster(nodes, "sim") as cluster, ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-binding-")))
         env = _servers(stack, folder, cluster) | {"REDIS_URL": stack.enter_context(redis_server())}
-        processes.run(env, "trial_binding", "prepare", "--nodes", str(nodes), "--count", "0")
+        processes.run(env, "binding_process", "prepare", "--nodes", str(nodes), "--count", "0")
         worker = [processes.manage()[0], "-m", *compose.services()["worker"]["command"].split()]
         stack.enter_context(running(worker, log=folder / "worker.log", env=env))
         submitter = stack.enter_context(_talking(env, folder, "submit"))
@@ -224,7 +224,7 @@ def _servers(stack: ExitStack, folder: Path, cluster: TestCluster) -> dict[str, 
 def _talking(env: dict[str, str], folder: Path, name: str) -> "subprocess.Popen[str]":
     with (folder / f"{name}-process.log").open("wb") as log:
         return subprocess.Popen(
-            processes.manage("trial_binding", name),
+            processes.manage("binding_process", name),
             env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -38,7 +38,15 @@ def run(options: Options, progress: Progress) -> Result:
             url = postgres.create_database(server.url, "weft")
             env = processes.production(Path(name), DATABASE_URL=url)
             seen[nodes] = processes.run(
-                env, "trial", "round", "--nodes", str(nodes), "--count", str(count), "--seed", str(options.seeds[0])
+                env,
+                "benchmark_process",
+                "round",
+                "--nodes",
+                str(nodes),
+                "--count",
+                str(count),
+                "--seed",
+                str(options.seeds[0]),
             )
     return _result(seen)
 

@@ -130,7 +130,7 @@ def _installation(folder: Path, progress: Progress) -> Iterator["Bench"]:
 
 
 def _prepared(env: dict[str, str]) -> None:
-    processes.run(env, "trial", "turnaround-prepare")
+    processes.run(env, "benchmark_process", "turnaround-prepare")
 
 
 class Bench:

@@ -76,7 +76,9 @@ def run(options: Options, progress: Progress) -> Result:
         env = processes.environment(home)
         processes.run_quietly(env, "migrate", "--skip-checks", "--verbosity=0")
         count = options.jobs or largeworld.WORKLOADS
-        made = processes.run({**env, "ADMIN_PASSWORD": PASSWORD}, "trial", "pages-prepare", "--count", str(count))
+        made = processes.run(
+            {**env, "ADMIN_PASSWORD": PASSWORD}, "benchmark_process", "pages-prepare", "--count", str(count)
+        )
         with _served(home, env) as url:
             context = browser.new_context(viewport={"width": 1280, "height": 800})
             context.add_init_script(WATCH)

@@ -28,7 +28,7 @@ class Command(BaseCommand):
         try:
             api = apply.connect()
             for space in shared.spaces(options):
-                for change in apply.apply(api, teams.team(site, space), is_trial=not options["apply"]):
+                for change in apply.apply(api, teams.team(site, space), is_dry_run=not options["apply"]):
                     counts[change.what] += 1
                     if change.what != "same":
                         where = f"{change.namespace}/" if change.namespace else ""

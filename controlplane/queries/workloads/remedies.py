@@ -1,6 +1,6 @@
 """What would start a waiting workload now, which users may apply it, and whether a named change still does.
 
-Each is a search or a trial round on a snapshot of now; nothing is written.
+Each is a search or a dry run on a snapshot of now; nothing is written.
 """
 
 from collections.abc import Mapping

@@ -15,7 +15,7 @@ APPLIED = "RemedyApplied"
 
 @transaction.atomic
 def apply(*, workload: Workload, verdict: Verdict, version: int | None, actor: str) -> None:
-    """Make the change that a trial round said yes to: of the workload itself, of a quota, or the stop of another.
+    """Make the change that a dry run said yes to: of the workload itself, of a quota, or the stop of another.
 
     `version` is the one of the workload that the caller saw. Raises Refused 409 where the round said no or something
     has changed since, 412 for an older version, and what `patch` and `quotas.save` raise. Who may is asked before.

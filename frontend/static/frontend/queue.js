@@ -24,7 +24,7 @@
     event.preventDefault();
     const rows = document.getElementById("rows");
     rows.setAttribute("aria-busy", "true");
-    htmx.ajax("POST", rows.dataset.trial, { target: "#dialog", swap: "innerHTML", values: { uid: dragged.dataset.uid, target: over.dataset.uid } })
+    htmx.ajax("POST", rows.dataset.dryRun, { target: "#dialog", swap: "innerHTML", values: { uid: dragged.dataset.uid, target: over.dataset.uid } })
       .finally(() => rows.removeAttribute("aria-busy"));
   });
   document.addEventListener("dragend", () => {

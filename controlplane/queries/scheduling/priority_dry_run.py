@@ -30,7 +30,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class DryRun:
     """A waiting workload under another priority class. after None: it would take no part in the round."""
 
     priority_class: str
@@ -47,7 +47,7 @@ def classes() -> list[tuple[str, int]]:
     return list(PriorityClass.objects.order_by("-value", "name").values_list("name", "value"))
 
 
-def trial(uid: str, priority_class: str) -> Trial | None:
+def dry_run(uid: str, priority_class: str) -> DryRun | None:
     """The next round if the workload were of this class; None if it does not wait, or there is no such class."""
     world = snapshot.full()
     found = PriorityClass.objects.filter(name=priority_class).values_list("name", "value", "preemptible").first()
@@ -57,7 +57,7 @@ def trial(uid: str, priority_class: str) -> Trial | None:
     return _tried(world, _order(world, settings, memo), uid, found, settings, memo)
 
 
-def towards(uid: str, target: str) -> Trial | None:
+def towards(uid: str, target: str) -> DryRun | None:
     """The nearest class with which it would come before (or, dragged down, after) the target; else the farthest one."""
     world = snapshot.full()
     settings, memo = scheduling(), Memo()
@@ -85,13 +85,13 @@ def _order(world: Snapshot, settings: Settings, memo: Memo) -> dict[str, int]:
 
 def _tried(
     world: Snapshot, order: dict[str, int], uid: str, offer: tuple[str, int, bool], settings: Settings, memo: Memo
-) -> Trial:
+) -> DryRun:
     name, value, preemptible = offer
     change = Change(ChangeKind.PRIORITY, world.workloads[uid].priority, value, name, preemptible=preemptible)
     other = changed(world, uid, change)
     then, found = _order(other, settings, memo), core.explain(other, uid, settings, memo)
     moved = [_moved(world, one, place, then[one]) for one, place in order.items() if then.get(one, place) != place]
-    return Trial(
+    return DryRun(
         priority_class=name,
         before=order.get(uid),
         after=then.get(uid),

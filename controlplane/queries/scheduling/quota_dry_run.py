@@ -32,7 +32,7 @@ class Affected:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class DryRun:
     """What a quota would mean. warnings are sentences; over is the milli-GPU promised beyond the pool."""
 
     capacity: int
@@ -46,7 +46,7 @@ class Trial:
         return max(0, self.nominal - self.capacity)
 
 
-def trial(*, team: str, pool: str, values: Mapping[str, int | None]) -> Trial:
+def dry_run(*, team: str, pool: str, values: Mapping[str, int | None]) -> DryRun:
     """Try nominal, borrowing_limit, lending_limit (milli-GPU) and weight of a team in a pool; nothing is written."""
     now = snapshot.full()
     asked = Quota(
@@ -67,7 +67,7 @@ def trial(*, team: str, pool: str, values: Mapping[str, int | None]) -> Trial:
     parents = {one.name: one.parent for one in now.teams}
     nominal = owned_together(parents, {q.team: q.nominal for q in (*rest, asked) if q.pool == pool})
     held = next((one.held for name, one in after.items() if name == team), 0)
-    return Trial(capacity, nominal, _warnings(pool, asked, capacity, nominal, held), tuple(affected))
+    return DryRun(capacity, nominal, _warnings(pool, asked, capacity, nominal, held), tuple(affected))
 
 
 def request(*, team: str, pool: str, values: Mapping[str, int | None]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST
 
 from controlplane.queries.accounts import access
-from controlplane.queries.scheduling import prioritytrial
+from controlplane.queries.scheduling import priority_dry_run
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
 from controlplane.services.workloads import workloads as services
@@ -22,26 +22,26 @@ MOST_NAMED = 8
 
 @login_required
 @require_http_methods(["GET", "POST"])
-def trial(request: HttpRequest) -> HttpResponse:
+def dry_run(request: HttpRequest) -> HttpResponse:
     """The form, and what the chosen class (or the place a row was dragged to) would change. Nothing is written."""
     given = request.POST if request.method == "POST" else request.GET
     w = _waiting(request, given.get("uid", ""))
     tried, target = None, given.get("target", "")
     if target:
-        tried = prioritytrial.towards(str(w.pk), target)
+        tried = priority_dry_run.towards(str(w.pk), target)
     elif "priority_class" in given:
-        tried = prioritytrial.trial(str(w.pk), given["priority_class"])
+        tried = priority_dry_run.dry_run(str(w.pk), given["priority_class"])
     context: dict[str, Any] = {
         "w": w,
-        "classes": prioritytrial.classes(),
-        "trial": tried,
+        "classes": priority_dry_run.classes(),
+        "dry_run": tried,
         "chosen": tried.priority_class if tried else w.priority_class.name,
         "asked": bool(target) or "priority_class" in given,
         "overtaken": [one for one in tried.moved if one.after > one.before][:MOST_NAMED] if tried else [],
         "overtaken_count": sum(one.after > one.before for one in tried.moved) if tried else 0,
         "is_same": tried is not None and tried.priority_class == w.priority_class.name,
     }
-    return answer(request, "queue_trial", "queue_trial", context)
+    return answer(request, "queue_dry_run", "queue_dry_run", context)
 
 
 @login_required

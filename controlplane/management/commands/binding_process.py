@@ -1,4 +1,4 @@
-"""`manage.py trial_binding NAME`: the processes that `benchmark kubernetes-bind` starts beside Weft's own."""
+"""`manage.py binding_process NAME`: the processes that `benchmark kubernetes-bind` starts beside Weft's own."""
 
 import json
 from argparse import ArgumentParser

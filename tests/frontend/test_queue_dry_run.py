@@ -16,8 +16,8 @@ def line(bare: World) -> list[Workload]:
 
 def test_a_class_is_tried_and_nothing_is_written(line: list[Workload], visit: Visit) -> None:
     answer = visit("admin").post("/queue/try", {"uid": str(line[2].pk), "priority_class": "high"})
-    trial = answer.context["trial"]
-    assert (trial.before, trial.after, trial.starts) == (3, 1, False)
+    dry_run = answer.context["dry_run"]
+    assert (dry_run.before, dry_run.after, dry_run.starts) == (3, 1, False)
     assert [(one.name, one.before, one.after) for one in answer.context["overtaken"]] == [
         ("job-0", 1, 2),
         ("job-1", 2, 3),
@@ -27,9 +27,9 @@ def test_a_class_is_tried_and_nothing_is_written(line: list[Workload], visit: Vi
 
 def test_a_dragged_row_gets_the_nearest_class_that_brings_it_there(line: list[Workload], visit: Visit) -> None:
     client = visit("admin")
-    up = client.post("/queue/try", {"uid": str(line[2].pk), "target": str(line[0].pk)}).context["trial"]
+    up = client.post("/queue/try", {"uid": str(line[2].pk), "target": str(line[0].pk)}).context["dry_run"]
     assert (up.priority_class, up.after) == ("high", 1)
-    down = client.post("/queue/try", {"uid": str(line[0].pk), "target": str(line[2].pk)}).context["trial"]
+    down = client.post("/queue/try", {"uid": str(line[0].pk), "target": str(line[2].pk)}).context["dry_run"]
     assert (down.priority_class, down.after) == ("low", 3)
 
 
@@ -55,6 +55,6 @@ def test_odd_questions_are_answered(line: list[Workload], visit: Visit) -> None:
     for more in ({"priority_class": "none"}, {"target": "x"}, {"target": uid}):
         answer = client.post("/queue/try", {"uid": uid, **more})
         assert answer.status_code == 200
-        assert answer.context["trial"] is None
+        assert answer.context["dry_run"] is None
     assert client.post("/queue/apply", {"uid": uid, "priority_class": "none"}, follow=True).status_code == 200
     assert Workload.objects.get(pk=line[0].pk).priority_class.name == "normal"

@@ -1,4 +1,4 @@
-"""`manage.py trial NAME`: the processes that benchmarks start beside Weft's own."""
+"""`manage.py benchmark_process NAME`: the processes that benchmarks start beside Weft's own."""
 
 import json
 import time
@@ -140,7 +140,7 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "admission-submit": submit,
     "site-prepare": prepare_site,
     "turnaround-prepare": prepare_turnaround,
-    "authorization": authorization.trial,
+    "authorization": authorization.attempted,
     "fuzz-prepare": fuzz.prepare,
     "fencing-worker": stop_now_and_then,
     "round": roundload.measure,
