@@ -15,7 +15,7 @@ from controlplane.queries.workloads import measured
 from controlplane.queries.workloads import workloads as queries
 from controlplane.queries.workloads.workloadrows import starts_after
 from controlplane.services.workloads.samples import PERIOD as SAMPLE_SECONDS
-from frontend import answers, charts, forms, remedies, words
+from frontend import answers, charts, forms, suggestions, words
 from scheduler.model.workload import ENDED, WAITING, Kind, Phase
 
 TABS = (
@@ -32,7 +32,7 @@ LATEST = 8
 MOST_EVENTS = 200
 EVENTS = 50  # on one page of the log
 TAIL = 500
-REMEDIES_SECONDS = 10.0  # how old what would start it may be
+SUGGESTIONS_SECONDS = 10.0  # how old what would start it may be
 MOST_WINDOWS = 60  # rows of the table beside the latency chart
 MEASURED = (
     ("duty", "GPU utilisation", "percentage of time in which its GPUs computed"),
@@ -102,8 +102,8 @@ def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str
         "sentence": found["message"] or w.sentence,
         "checks": checks(found["checks"]),
         "evicts": found["evicts"],
-        "remedies": _remedies(request, w) if waits else [],
-        "no_remedies": found["no_remedies"],
+        "suggestions": _suggestions(request, w) if waits else [],
+        "no_suggestions": found["no_remedies"],
         "position": found["position"],
         "in_queue": found["in_queue"],
         "expected": None if found["will_start"] else found["expected_start"],
@@ -121,15 +121,15 @@ def _without_old_reasons(events: list[Any]) -> list[Any]:
     return events
 
 
-def _remedies(request: HttpRequest, w: Any) -> list[dict[str, Any]]:
+def _suggestions(request: HttpRequest, w: Any) -> list[dict[str, Any]]:
     """What would start it now; searched again only after a while, as the page comes back with each event."""
-    key = f"remedies-{w.pk}-{request.user.pk}"
+    key = f"suggestions-{w.pk}-{request.user.pk}"
     found: list[dict[str, Any]] | None = cache.get(key)
     if found is None:
-        found = queries.remedies(request.user, w)
-        cache.set(key, found, REMEDIES_SECONDS)
+        found = queries.suggestions(request.user, w)
+        cache.set(key, found, SUGGESTIONS_SECONDS)
     may_submit = access.can(request.user, access.Verb.SUBMIT, w.team.name)
-    return remedies.with_links(found, w, may_submit=may_submit)
+    return suggestions.with_links(found, w, may_submit=may_submit)
 
 
 def _facts(w: Any) -> list[tuple[str, str]]:
@@ -208,7 +208,7 @@ def _logs(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[st
 
 
 def _file(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
-    job = remedies.job_of(w.spec)
+    job = suggestions.job_of(w.spec)
     origin = f"{request.scheme}://{request.get_host()}"
     may_submit = access.can(request.user, access.Verb.SUBMIT, w.team.name)
     return {"copies": forms.copies(job, origin), "may_submit": may_submit}

@@ -20,7 +20,7 @@ from controlplane.services.errors import Refused
 from controlplane.services.workloads import workloads as services
 from controlplane.services.workloads.rehearsal import rehearse
 from controlplane.services.workloads.templates import STAND_INS
-from frontend import forms, layout, remedies
+from frontend import forms, layout, suggestions
 from frontend.answers import number, signed_in, teams_for
 from scheduler.model.workload import Kind
 
@@ -58,7 +58,7 @@ def _begin(request: HttpRequest, names: list[str]) -> HttpResponse:
         if template is None:
             raise Http404
         kind = Kind(template.kind)
-        texts = remedies.texts_of(kind, {**STAND_INS, **template.job})
+        texts = suggestions.texts_of(kind, {**STAND_INS, **template.job})
         if texts is None:
             messages.error(request, NOT_A_FORM)
         known = {path: text for path, text in (texts or {}).items() if path in template.job or path not in STAND_INS}
@@ -69,8 +69,8 @@ def _begin(request: HttpRequest, names: list[str]) -> HttpResponse:
         if other is None:
             raise Http404
         kind = Kind(other.kind)
-        job = remedies.job_of(other.spec)
-        texts = remedies.texts_of(kind, {**job, "name": f"{other.name[:60]}-2"})
+        job = suggestions.job_of(other.spec)
+        texts = suggestions.texts_of(kind, {**job, "name": f"{other.name[:60]}-2"})
         if texts is None:
             messages.error(request, NOT_A_FORM)
             return redirect(f"{reverse('frontend:workload', args=[other.pk])}?tab=file")

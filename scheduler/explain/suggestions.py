@@ -29,7 +29,7 @@ STOPS = 60  # stops that are probed
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy:
+class Suggestion:
     """One change that starts the workload in the next round.
 
     tested: a round with the change did place it. is_smallest: no smaller change of its kind does: all were tested, or,
@@ -44,7 +44,7 @@ class Remedy:
 
 
 def untold(settings: Settings, reason: Reason | None) -> str:
-    """Why there is no remedy against a refusal, in one sentence; empty where nothing was refused."""
+    """Why there is no suggestion against a refusal, in one sentence; empty where nothing was refused."""
     if reason is None:
         return ""
     if reason in GATES:
@@ -83,14 +83,14 @@ def confirmed(
     return None
 
 
-def remedies(
+def suggestions(
     snapshot: Snapshot,
     uid: str,
     settings: Settings,
     offers: Sequence[PriorityOffer] = (),
     max_steps: int = STEPS,
     memo: Memo | None = None,
-) -> tuple[Remedy, ...]:
+) -> tuple[Suggestion, ...]:
     """The smallest change of each kind that starts the workload now; none if it starts anyway or does not wait.
 
     offers are the priorities that it may be given. Raises KeyError if the workload is not in the snapshot.
@@ -100,7 +100,7 @@ def remedies(
     dry_runs = DryRuns(snapshot, uid, settings, memo)
     if dry_runs.refusal is None or dry_runs.refusal.reason in GATES:
         return ()
-    found: list[Remedy] = []
+    found: list[Suggestion] = []
     left = _candidates(dry_runs, dry_runs.refusal.reason, offers)
     while left:
         changes = left.pop(0)
@@ -109,7 +109,7 @@ def remedies(
         if best is not None:
             smallest, is_smallest = best
             text = text_of(snapshot, dry_runs.asked, smallest)
-            found.append(Remedy(smallest.kind, text, smallest, True, is_smallest))
+            found.append(Suggestion(smallest.kind, text, smallest, True, is_smallest))
     return tuple(found)
 
 

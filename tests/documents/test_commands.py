@@ -43,7 +43,7 @@ FILES = {
     "pipeline.yaml": JOB.format(name="prepare") + "---\n" + JOB.format(name="train") + "after: [prepare]\n",
     "my.csv": "submit_s,duration_s,num_gpus,vc\n" + "".join(f"{60 * n},600,1,a\n" for n in range(50)),
 }
-# A training that cannot start: its team owns 16 GPUs of this kind, and may borrow none. Asking less is a remedy.
+# A training that cannot start: its team owns 16 GPUs of this kind, and may borrow none. Asking less is a suggestion.
 WAITING = {
     "type": "training",
     "name": "waits",

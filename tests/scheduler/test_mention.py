@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.explain.explanation import explain
-from scheduler.explain.suggestions import remedies
+from scheduler.explain.suggestions import suggestions
 from scheduler.model.mention import MENTION, clipped, mention, mentioned, named
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
@@ -122,5 +122,5 @@ def _all_that_is_said(world: Snapshot, settings: Settings) -> str:
     """Decisions with their terms and numbers, and for all that waits the explanation and what would start it."""
     decisions = decide(world, settings)
     waiting = [w.id for w in world.workloads.values() if w.is_waiting][:3]
-    asked = [(explain(world, uid, settings), remedies(world, uid, settings, max_steps=60)) for uid in waiting]
+    asked = [(explain(world, uid, settings), suggestions(world, uid, settings, max_steps=60)) for uid in waiting]
     return repr((decisions, asked))

@@ -10,7 +10,7 @@ from rest_framework import serializers as s
 
 from controlplane.api.refusals import Faulty
 from controlplane.api.serializers import acting, telling
-from controlplane.api.serializers.remedybody import REMEDY
+from controlplane.api.serializers.suggestionbody import REMEDY
 from controlplane.domain.policyfields import PARTS, known_fields
 from controlplane.domain.quotavalues import QUOTA_FIELDS
 from controlplane.jobspec import jobfile, spec

@@ -22,7 +22,7 @@ from controlplane.benchmarks.scheduling.fullcluster import full_cluster
 from controlplane.benchmarks.scheduling.smallworlds import world
 from scheduler.explain.change import ChangeKind, PriorityOffer
 from scheduler.explain.explanation import explain
-from scheduler.explain.suggestions import Remedy, remedies
+from scheduler.explain.suggestions import Suggestion, suggestions
 from scheduler.model.decision import Reason
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
@@ -86,7 +86,7 @@ def _searches(options: Options, progress: Progress) -> list[float]:
     waiting = [uid for uid, workload in snapshot.workloads.items() if workload.phase is Phase.QUEUED]
     for uid in waiting[:: max(1, len(waiting) // count)][:count]:
         started = time.process_time()
-        remedies(snapshot, uid, SETTINGS, [PriorityOffer(*offer) for offer in PRIORITIES])
+        suggestions(snapshot, uid, SETTINGS, [PriorityOffer(*offer) for offer in PRIORITIES])
         taken.append(time.process_time() - started)
         progress(1.0, f"{len(taken)} searches on the full cluster")
     return sorted(taken)
@@ -102,13 +102,13 @@ def _judge(snapshot: Snapshot, number: int, score: _Score) -> None:
         score.reasons[told.reason.value] += 1
         if workload.phase is Phase.RESERVED:  # it has its place
             continue
-        found = {remedy.kind: remedy for remedy in remedies(snapshot, uid, SETTINGS, offers)}
+        found = {suggestion.kind: suggestion for suggestion in suggestions(snapshot, uid, SETTINGS, offers)}
         score.found += 0 if number % MISSED_EVERY else len(found)
-        for remedy in found.values():
-            score.kinds[remedy.kind.value] += 1
-            score.open += not remedy.is_smallest
-            if not _is_true(remedy, snapshot, uid):
-                score.wrong.append(f"world {number}, {uid}: {remedy.text}")
+        for suggestion in found.values():
+            score.kinds[suggestion.kind.value] += 1
+            score.open += not suggestion.is_smallest
+            if not _is_true(suggestion, snapshot, uid):
+                score.wrong.append(f"world {number}, {uid}: {suggestion.text}")
         for kind in () if number % MISSED_EVERY else set(ChangeKind) - found.keys():
             if (first := _smallest(snapshot, uid, kind)) is not None:
                 score.missed.append(f"world {number}, {uid}: {kind} {first.name}")
@@ -118,12 +118,12 @@ def _smallest(snapshot: Snapshot, uid: str, kind: ChangeKind) -> Step | None:
     return next((s for s in steps(snapshot, uid, kind, PRIORITIES) if starts(s.world, uid, SETTINGS)), None)
 
 
-def _is_true(remedy: Remedy, snapshot: Snapshot, uid: str) -> bool:
+def _is_true(suggestion: Suggestion, snapshot: Snapshot, uid: str) -> bool:
     """Whether the change starts it and none of its kind is smaller; another one of the same size does no harm."""
-    first = _smallest(snapshot, uid, remedy.kind)
+    first = _smallest(snapshot, uid, suggestion.kind)
     if first is None:
         return False
-    change = remedy.change
+    change = suggestion.change
     name = {
         ChangeKind.STOP: (change.target,),
         ChangeKind.PRIORITY: (change.target,),

@@ -14,7 +14,7 @@ from controlplane.models import PriorityClass, Workload
 from controlplane.queries.accounts import access
 from controlplane.queries.scheduling import forecasts, policies, snapshot
 from controlplane.queries.tenancy.shares import Share, of_teams
-from controlplane.queries.workloads.remedies import told
+from controlplane.queries.workloads.suggestions import told
 from scheduler.explain import explanation as core
 from scheduler.explain.places import numbered
 from scheduler.explain.suggestions import untold
@@ -69,7 +69,7 @@ def queue(user: access.Person, team: str | None = None) -> list[Turn]:
 def explanation(user: access.Person, workload: Workload, *, in_full: bool = True) -> dict[str, Any]:
     """Why a workload is where it is: for one that waits, what the next round would tell it, and what would start it.
 
-    in_full: with the remedies, whose search may take as long as several rounds; else `no_remedies` is what to say if
+    in_full: with the suggestions, whose search may take as long as several rounds; else `no_remedies` is what to say if
     there are none.
     """
     known = {
@@ -91,7 +91,7 @@ def explanation(user: access.Person, workload: Workload, *, in_full: bool = True
     return known | _told(user, world, found, memo, workload, in_full)
 
 
-def remedies(user: access.Person, workload: Workload) -> list[dict[str, Any]]:
+def suggestions(user: access.Person, workload: Workload) -> list[dict[str, Any]]:
     """What would start a workload now, as `explanation` has it; a list without rows if nothing would."""
     world, uid = snapshot.full(), str(workload.pk)
     return told(user, world, uid, workload) if uid in world.workloads else []

@@ -10,15 +10,15 @@ from controlplane.jobspec.podsets import role_of
 from controlplane.jobspec.quantities import iso
 from controlplane.models import Event, Placement, Workload, bulk, loading
 from controlplane.queries.accounts import access
-from controlplane.queries.workloads.remedies import verdict
-from controlplane.queries.workloads.whatif import explanation, preview, queue, remedies, turns
+from controlplane.queries.workloads.suggestions import verdict
+from controlplane.queries.workloads.whatif import explanation, preview, queue, suggestions, turns
 from controlplane.queries.workloads.workloadrows import address, idle_since, listed, row, rows
 from controlplane.runtime import logs as cluster_logs
 from scheduler.model.workload import ENDED, WAITING, Phase
 
 __all__ = [
-    "event_row",
     "address",
+    "event_row",
     "events",
     "explanation",
     "filtered",
@@ -32,9 +32,9 @@ __all__ = [
     "placement",
     "preview",
     "queue",
-    "remedies",
     "row",
     "rows",
+    "suggestions",
     "turns",
     "verdict",
     "visible",

@@ -15,7 +15,7 @@ from tests.controlplane.state import story
 K = "kind"
 
 
-def remedies(who: Caller, uid: str) -> dict[str, Any]:
+def suggestions(who: Caller, uid: str) -> dict[str, Any]:
     """What would start it, by kind."""
     return {one[K]: one for one in body_of(who.get(f"/workloads/{uid}/explanation"))["remedies"]}
 
@@ -67,7 +67,7 @@ def test_an_applied_change_of_the_ask_starts_the_workload_in_the_next_round(full
     fields, holds = CASES[kind]
     row = waiting(full, **fields)
     before = Workload.objects.get(pk=row["uid"])
-    found = remedies(full.member, row["uid"])
+    found = suggestions(full.member, row["uid"])
     assert kind in found, found
     one = found[kind]
     assert one["may_apply"]
@@ -92,7 +92,7 @@ def test_a_looser_level_is_applied(full: People) -> None:
     full.world.run(Workload.objects.get(pk=half["uid"]), "b")
     Quota.objects.filter(team__name="red").update(nominal=10_000)
     row = waiting(full, **apart)
-    body_of(apply(full.member, row["uid"], remedies(full.member, row["uid"])["topology"]))
+    body_of(apply(full.member, row["uid"], suggestions(full.member, row["uid"])["topology"]))
     w = Workload.objects.get(pk=row["uid"])
     assert (w.topology_require, w.spec["topology"]) == (None, {})
     assert phase_after_a_round(full, row["uid"]) == "Admitted"
@@ -103,11 +103,11 @@ def test_a_quota_is_raised_by_a_platform_admin_only_and_starts_what_waits(api: P
     first = body_of(api.member.post("/workloads", job("first", resources={"gpus": 6})), 201)
     api.world.run(Workload.objects.get(pk=first["uid"]), "a")
     row = waiting(api)
-    one = remedies(api.member, row["uid"])["nominal"]
+    one = suggestions(api.member, row["uid"])["nominal"]
     assert (one["before"], one["after"], one["may_apply"]) == (8000, 10_000, False)
     for who in (api.member, api.admin):
         fields_of(apply(who, row["uid"], one), 403)
-    assert remedies(api.platform, row["uid"])["nominal"]["may_apply"]
+    assert suggestions(api.platform, row["uid"])["nominal"]["may_apply"]
     body_of(apply(api.platform, row["uid"], one))
     quota = Quota.objects.get(team__name="red")
     assert (quota.nominal, quota.borrowing_limit, quota.lending_limit, quota.weight) == (10_000, 0, None, 1)
@@ -121,7 +121,7 @@ def test_a_quota_that_has_changed_meanwhile_is_left_alone(api: People) -> None:
     first = body_of(api.member.post("/workloads", job("first", resources={"gpus": 6})), 201)
     api.world.run(Workload.objects.get(pk=first["uid"]), "a")
     row = waiting(api)
-    one = remedies(api.platform, row["uid"])["borrowing"]
+    one = suggestions(api.platform, row["uid"])["borrowing"]
     found = Quota.objects.get(team__name="red")
     quotas.save(team=found.team, pool=found.pool, nominal=9000, borrowing_limit=1000, actor="root")
     refused = apply(api.platform, row["uid"], one)
@@ -131,7 +131,7 @@ def test_a_quota_that_has_changed_meanwhile_is_left_alone(api: People) -> None:
 
 def test_another_is_stopped_by_who_may_stop_it(full: People) -> None:
     row = waiting(full)
-    one = remedies(full.member, row["uid"])["stop"]
+    one = suggestions(full.member, row["uid"])["stop"]
     first = Workload.objects.get(name="first")
     assert (one["target"], one["may_apply"]) == (str(first.pk), True)
     fields_of(apply(full.viewer, row["uid"], one), 403)
@@ -153,7 +153,7 @@ def test_who_cannot_see_the_other_cannot_have_it_stopped(full: People) -> None:
 
 def test_what_does_not_start_it_any_more_is_refused_with_what_would(full: People) -> None:
     row = waiting(full)
-    one = remedies(full.member, row["uid"])["gpus"]
+    one = suggestions(full.member, row["uid"])["gpus"]
     small = body_of(full.member.post("/workloads", job("small", resources={"gpus": 1})), 201)
     full.world.run(Workload.objects.get(pk=small["uid"]), "a")
     refused = body_of(apply(full.member, row["uid"], one), 409)
@@ -174,7 +174,7 @@ def test_what_starts_as_it_is_is_left_so(api: People) -> None:
 
 def test_an_older_version_is_refused_and_nothing_is_changed(full: People) -> None:
     row = waiting(full)
-    one = remedies(full.member, row["uid"])["gpus"]
+    one = suggestions(full.member, row["uid"])["gpus"]
     body_of(full.member.send("PATCH", f"/workloads/{row['uid']}", {"labels": {"a": "b"}}))
     assert fields_of(apply(full.member, row["uid"], one, if_match=f'"{row["version"]}"'), 412) == ["version"]
     assert Workload.objects.get(pk=row["uid"]).gpus == 4
@@ -182,7 +182,7 @@ def test_an_older_version_is_refused_and_nothing_is_changed(full: People) -> Non
 
 def test_the_same_key_applies_it_once(full: People) -> None:
     row = waiting(full)
-    one = remedies(full.member, row["uid"])["gpus"]
+    one = suggestions(full.member, row["uid"])["gpus"]
     first = apply(full.member, row["uid"], one, idempotency_key="k-1")
     phase_after_a_round(full, row["uid"])
     again = apply(full.member, row["uid"], one, idempotency_key="k-1")
@@ -192,7 +192,7 @@ def test_the_same_key_applies_it_once(full: People) -> None:
 
 def test_a_colleague_who_is_no_admin_of_the_team_may_not(full: People) -> None:
     made = body_of(full.admin.post("/workloads", job("adas", resources={"gpus": 4})), 201)
-    one = remedies(full.member, made["uid"])["gpus"]
+    one = suggestions(full.member, made["uid"])["gpus"]
     assert not one["may_apply"]
     fields_of(apply(full.member, made["uid"], one), 403)
     body_of(apply(full.admin, made["uid"], one))
@@ -237,7 +237,7 @@ def test_a_patch_that_no_machine_could_run_is_refused_as_a_submission_is(full: P
     assert Workload.objects.get(pk=row["uid"]).gpus == 4
 
 
-def test_who_waits_without_a_remedy_is_told_so_in_a_sentence(api: People) -> None:
+def test_what_waits_without_a_suggestion_is_told_so_in_a_sentence(api: People) -> None:
     first = body_of(api.member.post("/workloads", job("first")), 201)
     after = body_of(api.member.post("/workloads", job("second", after=["first"])), 201)
     told = body_of(api.member.get(f"/workloads/{after['uid']}/explanation"))

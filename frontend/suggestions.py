@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import yaml
 from django.urls import reverse
 
-from controlplane.domain.remedying import job_changes
+from controlplane.domain.suggestion import job_changes
 from controlplane.jobspec import spec
 from frontend import forms
 from frontend.layout import LAYOUT
@@ -18,7 +18,7 @@ from scheduler.model.workload import Kind
 
 
 def with_links(found: Sequence[Mapping[str, Any]], w: Any, *, may_submit: bool) -> list[dict[str, Any]]:
-    """Each remedy with `href` and `action`, empty where no page does it; `asks` where that is a dialogue."""
+    """Each suggestion with `href` and `action`, empty where no page does it; `asks` where that is a dialogue."""
     out = []
     for one in found:
         href, action = (applying(one, w), "Apply…") if one["may_apply"] else _link(one, w, may_submit)
@@ -26,10 +26,10 @@ def with_links(found: Sequence[Mapping[str, Any]], w: Any, *, may_submit: bool) 
     return out
 
 
-def applying(remedy: Mapping[str, Any], w: Any) -> str:
-    """The address that asks whether to apply the remedy, and does it."""
-    named = {name: remedy[name] for name in ("kind", "after", "target", "pool") if remedy[name] != ""}
-    return f"{reverse('frontend:remedy', args=[w.pk])}?{urlencode({**named, 'version': w.version})}"
+def applying(suggestion: Mapping[str, Any], w: Any) -> str:
+    """The address that asks whether to apply the suggestion, and does it."""
+    named = {name: suggestion[name] for name in ("kind", "after", "target", "pool") if suggestion[name] != ""}
+    return f"{reverse('frontend:suggestion', args=[w.pk])}?{urlencode({**named, 'version': w.version})}"
 
 
 def choice_of(given: Mapping[str, str]) -> Choice:
@@ -41,7 +41,7 @@ def choice_of(given: Mapping[str, str]) -> Choice:
 
 
 def effect(change: Change, w: Any, victim: Any = None) -> str:
-    """What else applying a remedy means, beside its own sentence; victim: the other one, of a stop."""
+    """What else applying a suggestion means, beside its own sentence; victim: the other one, of a stop."""
     name = w.name
     match change.kind:
         case ChangeKind.NOMINAL | ChangeKind.BORROWING:
@@ -59,13 +59,13 @@ def effect(change: Change, w: Any, victim: Any = None) -> str:
             return f"{name} keeps its position and age in the queue; its command is not changed."
 
 
-def _link(remedy: Mapping[str, Any], w: Any, may_submit: bool) -> tuple[str, str]:
-    kind = remedy["kind"]
+def _link(suggestion: Mapping[str, Any], w: Any, may_submit: bool) -> tuple[str, str]:
+    kind = suggestion["kind"]
     if kind in IN_QUOTA:
         return reverse("frontend:teams"), "Teams & quotas"
     if kind == "stop":
-        return (reverse("frontend:workload", args=[remedy["target"]]), "Open") if remedy["target"] else ("", "")
-    texts = texts_of(Kind(w.kind), asked_so(job_of(w.spec), remedy)) if may_submit else None
+        return (reverse("frontend:workload", args=[suggestion["target"]]), "Open") if suggestion["target"] else ("", "")
+    texts = texts_of(Kind(w.kind), asked_so(job_of(w.spec), suggestion)) if may_submit else None
     if texts is None:
         return "", ""
     return f"{reverse('frontend:submit')}?{urlencode({'type': w.kind, **texts})}", "Submit with this change"
@@ -76,9 +76,15 @@ def job_of(stored: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (stored or {}).items() if name not in ("normalised", "simulated")}
 
 
-def asked_so(job: Mapping[str, Any], remedy: Mapping[str, Any]) -> dict[str, Any]:
-    """The job file of a second workload that asks what the remedy says."""
-    change = Change(ChangeKind(remedy["kind"]), remedy["before"], remedy["after"], remedy["target"], remedy["pool"])
+def asked_so(job: Mapping[str, Any], suggestion: Mapping[str, Any]) -> dict[str, Any]:
+    """The job file of a second workload that asks what the suggestion says."""
+    change = Change(
+        ChangeKind(suggestion["kind"]),
+        suggestion["before"],
+        suggestion["after"],
+        suggestion["target"],
+        suggestion["pool"],
+    )
     return {**job, "name": f"{job.get('name', '')[:60]}-2", **job_changes(job, change)}
 
 

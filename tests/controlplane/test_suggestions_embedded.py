@@ -1,4 +1,4 @@
-"""A remedy applied in the embedded world: the very next round of its driver starts the workload."""
+"""A suggestion applied in the embedded world: the very next round of its driver starts the workload."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from controlplane.loops.wiring import FULL_SLOTS, Wiring
 from controlplane.models import Team, User, Workload
 from controlplane.queries.workloads import workloads as queries
 from controlplane.runtime.wake import Bell
-from controlplane.services.workloads import presets, remedies
+from controlplane.services.workloads import presets, suggestions
 from controlplane.services.workloads.submission import submit
 from controlplane.simulator.worlds import catalogue
 from controlplane.simulator.worlds.profiles import PROFILES
@@ -45,7 +45,7 @@ def submitted(driver: Driver, name: str, user: User) -> Workload:
     return w
 
 
-def test_an_applied_remedy_starts_the_workload_in_the_drivers_next_round(driver: Driver) -> None:
+def test_an_applied_suggestion_starts_the_workload_in_the_drivers_next_round(driver: Driver) -> None:
     admin = User.objects.filter(is_superuser=True).first()
     assert admin is not None
     w = submitted(driver, "first", admin)
@@ -56,7 +56,7 @@ def test_an_applied_remedy_starts_the_workload_in_the_drivers_next_round(driver:
     assert told["remedies"], told
     one = told["remedies"][0]
     choice = Choice(ChangeKind(one["kind"]), str(one["after"]), one["target"], one["pool"])
-    remedies.apply(workload=w, verdict=queries.verdict(admin, w, choice), version=w.version, actor="admin")
+    suggestions.apply(workload=w, verdict=queries.verdict(admin, w, choice), version=w.version, actor="admin")
     driver.round(driver.now, woken=True)
     w.refresh_from_db()
     assert w.phase in ("Admitted", "Reserved", "Starting"), one

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, event, given, settings
 from scheduler.cycle.schedule import schedule
 from scheduler.explain.change import Change, ChangeKind, Choice, PriorityOffer, asking, changed
 from scheduler.explain.dry_run import DryRuns, may_wait
-from scheduler.explain.suggestions import GATES, Remedy, confirmed, remedies, untold
+from scheduler.explain.suggestions import GATES, Suggestion, confirmed, suggestions, untold
 from scheduler.model.decision import Place, Reason
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
@@ -102,8 +102,8 @@ CASES = {
 }
 
 
-def found(world: Snapshot, uid: str = "w") -> dict[ChangeKind, Remedy]:
-    return {remedy.kind: remedy for remedy in remedies(world, uid, RULES, OFFERS)}
+def found(world: Snapshot, uid: str = "w") -> dict[ChangeKind, Suggestion]:
+    return {suggestion.kind: suggestion for suggestion in suggestions(world, uid, RULES, OFFERS)}
 
 
 def is_placed(world: Snapshot, uid: str) -> bool:
@@ -114,10 +114,10 @@ def is_placed(world: Snapshot, uid: str) -> bool:
 def test_each_kind_of_change_is_found_and_said(name: str) -> None:
     text, kind, sentence = CASES[name]
     world = parse(text)
-    remedy = found(world)[kind]
-    assert (remedy.text, remedy.tested, remedy.is_smallest) == (sentence, True, True)
+    suggestion = found(world)[kind]
+    assert (suggestion.text, suggestion.tested, suggestion.is_smallest) == (sentence, True, True)
     assert not is_placed(world, "w")
-    assert is_placed(changed(world, "w", remedy.change), "w")
+    assert is_placed(changed(world, "w", suggestion.change), "w")
 
 
 def test_every_kind_has_a_world() -> None:
@@ -142,7 +142,7 @@ def test_who_has_a_place_and_who_runs_get_none() -> None:
 
 def test_who_does_not_exist_cannot_be_helped() -> None:
     with pytest.raises(KeyError):
-        remedies(parse("node a 1 gpus   team red nominal 1"), "nobody", RULES)
+        suggestions(parse("node a 1 gpus   team red nominal 1"), "nobody", RULES)
 
 
 def test_a_change_that_only_makes_room_for_those_who_go_first_is_none() -> None:
@@ -173,10 +173,10 @@ def test_nobody_is_offered_more_quota_than_the_pool_has() -> None:
 def test_without_steps_left_a_change_is_not_called_the_smallest() -> None:
     text = "node a 8 gpus   team red nominal 1   w red training 8 firm pending"
     dry_runs = DryRuns(parse(text), "w", RULES)
-    (remedy,) = (
-        r for r in remedies(parse(text), "w", RULES, OFFERS, max_steps=dry_runs.steps + 30) if r.kind is K.NOMINAL
+    (suggestion,) = (
+        r for r in suggestions(parse(text), "w", RULES, OFFERS, max_steps=dry_runs.steps + 30) if r.kind is K.NOMINAL
     )
-    assert (remedy.tested, remedy.is_smallest) == (True, False)
+    assert (suggestion.tested, suggestion.is_smallest) == (True, False)
     assert found(parse(text))[K.NOMINAL].is_smallest
 
 
@@ -192,9 +192,9 @@ def test_looking_changes_nothing() -> None:
 @given(worlds())
 def test_every_stated_change_starts_it_in_the_next_round(world: Snapshot) -> None:
     for workload in world.workloads.values():
-        for remedy in remedies(world, workload.id, RULES, OFFERS):
-            event(remedy.kind.value)
-            assert is_placed(changed(world, workload.id, remedy.change), workload.id)
+        for suggestion in suggestions(world, workload.id, RULES, OFFERS):
+            event(suggestion.kind.value)
+            assert is_placed(changed(world, workload.id, suggestion.change), workload.id)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -217,7 +217,7 @@ def test_a_dry_run_says_what_a_whole_round_says(world: Snapshot) -> None:
 def test_a_policy_tells_changes_or_says_that_it_does_not(policy: str) -> None:
     world, rules = parse(CASES["fewer workers"][0]), Settings(policy=policy)
     why = untold(rules, Reason.WAITING_FOR_CAPACITY)
-    assert bool(remedies(world, "w", rules)) == (policy == "weft")
+    assert bool(suggestions(world, "w", rules)) == (policy == "weft")
     assert f"and {policy} is in use" in why or policy == "weft"
     assert all("Neither capacity nor quota" in untold(rules, gate) for gate in GATES)  # whatever the policy
     assert untold(rules, None) == ""
@@ -227,7 +227,7 @@ def test_a_policy_tells_changes_or_says_that_it_does_not(policy: str) -> None:
 def test_what_was_found_does_when_it_is_named(case: str) -> None:
     text, kind, _ = CASES[case]
     world = parse(text)
-    (found,) = [one for one in remedies(world, "w", RULES, OFFERS) if one.kind is kind]
+    (found,) = [one for one in suggestions(world, "w", RULES, OFFERS) if one.kind is kind]
     change = found.change
     named = Choice(kind, str(change.after), change.target, change.pool)
     assert confirmed(world, "w", named, RULES, OFFERS) == change

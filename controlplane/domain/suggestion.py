@@ -1,4 +1,4 @@
-"""A remedy on its way to being applied: what a dry run said to it, and what it changes in the job file."""
+"""A suggestion on its way to being applied: what a dry run said to it, and what it changes in the job file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

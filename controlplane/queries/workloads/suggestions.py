@@ -6,7 +6,7 @@ Each is a search or a dry run on a snapshot of now; nothing is written.
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.domain.remedying import Verdict
+from controlplane.domain.suggestion import Verdict
 from controlplane.models import PriorityClass, Role, Workload
 from controlplane.queries.accounts import access
 from controlplane.queries.scheduling import policies, snapshot
@@ -14,7 +14,7 @@ from scheduler.explain.change import IN_QUOTA, Change, ChangeKind, Choice, Prior
 from scheduler.explain.change_text import text_of
 from scheduler.explain.explanation import explain
 from scheduler.explain.suggestions import confirmed, untold
-from scheduler.explain.suggestions import remedies as search
+from scheduler.explain.suggestions import suggestions as search
 from scheduler.model.snapshot import Snapshot
 from scheduler.state.memo import Memo
 
@@ -27,20 +27,20 @@ def told(
     row: the workload, to say which of them the user may have applied; None if there is none yet.
     """
     roles, out = access.roles(user), []
-    for remedy in search(world, uid, policies.scheduling(), _offers(), memo=memo):
-        change, text, target = remedy.change, remedy.text, remedy.change.target
+    for suggestion in search(world, uid, policies.scheduling(), _offers(), memo=memo):
+        change, text, target = suggestion.change, suggestion.text, suggestion.change.target
         if change.kind is ChangeKind.STOP and (team := world.workloads[target].team) not in roles:
             text, target = f"Stop a workload of team {team}.", ""
         out.append(
             {
-                "kind": remedy.kind.value,
+                "kind": suggestion.kind.value,
                 "text": text,
                 "before": change.before,
                 "after": change.after,
                 "target": target,
                 "pool": change.pool,
-                "tested": remedy.tested,
-                "is_smallest": remedy.is_smallest,
+                "tested": suggestion.tested,
+                "is_smallest": suggestion.is_smallest,
                 "may_apply": row is not None and _may_apply(user, roles, row, change, world),
             }
         )

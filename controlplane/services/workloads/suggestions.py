@@ -2,7 +2,7 @@
 
 from django.db import transaction
 
-from controlplane.domain.remedying import Verdict, job_changes
+from controlplane.domain.suggestion import Verdict, job_changes
 from controlplane.models import NodePool, Quota, Team, Workload
 from controlplane.services.errors import Refused
 from controlplane.services.tenancy import quotas

@@ -9,7 +9,7 @@ from controlplane.jobspec import spec
 from controlplane.models import Node, Placement, Workload
 from controlplane.services.scheduling import policy
 from frontend import forms
-from frontend.remedies import asked_so, texts_of, with_links
+from frontend.suggestions import asked_so, texts_of, with_links
 from scheduler.model.workload import Kind
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
@@ -27,7 +27,9 @@ JOB = document(
 SHARE = document("notebook", "lab", "nlp")
 
 
-def remedy(kind: str, before: Any, after: Any, target: str = "", pool: str = "", may: bool = False) -> dict[str, Any]:
+def suggestion(
+    kind: str, before: Any, after: Any, target: str = "", pool: str = "", may: bool = False
+) -> dict[str, Any]:
     named = {"kind": kind, "text": "", "before": before, "after": after, "target": target, "pool": pool}
     return {**named, "may_apply": may}
 
@@ -35,14 +37,14 @@ def remedy(kind: str, before: Any, after: Any, target: str = "", pool: str = "",
 @pytest.mark.parametrize(
     ("job", "change", "path", "value"),
     [
-        (JOB, remedy("workers", 4, 2), ("workers",), {"count": 2, "min": 2, "max": 2}),
-        ({**JOB, "workers": {"count": 4, "min": 2, "max": 8}}, remedy("workers", 2, 1), ("workers", "min"), 1),
-        (JOB, remedy("gpus", 4, 2), ("gpus",), 2),
-        (JOB, remedy("cpu", 8000, 4500), ("cpu_milli",), 4500),
-        (JOB, remedy("memory", 65536, 4096), ("memory_mib",), 4096),
-        (JOB, remedy("model", "H100", "A100"), ("resources", "gpu_model"), ["H100", "A100"]),
-        (SHARE, remedy("share", 250, 200), ("gpu_share", "guarantee"), 200),
-        (SHARE, remedy("gpu_memory", 8192, 4096), ("gpu_share", "memory_mib"), 4096),
+        (JOB, suggestion("workers", 4, 2), ("workers",), {"count": 2, "min": 2, "max": 2}),
+        ({**JOB, "workers": {"count": 4, "min": 2, "max": 8}}, suggestion("workers", 2, 1), ("workers", "min"), 1),
+        (JOB, suggestion("gpus", 4, 2), ("gpus",), 2),
+        (JOB, suggestion("cpu", 8000, 4500), ("cpu_milli",), 4500),
+        (JOB, suggestion("memory", 65536, 4096), ("memory_mib",), 4096),
+        (JOB, suggestion("model", "H100", "A100"), ("resources", "gpu_model"), ["H100", "A100"]),
+        (SHARE, suggestion("share", 250, 200), ("gpu_share", "guarantee"), 200),
+        (SHARE, suggestion("gpu_memory", 8192, 4096), ("gpu_share", "memory_mib"), 4096),
     ],
 )
 def test_the_form_is_filled_with_what_the_change_says(job: Any, change: Any, path: Any, value: Any) -> None:
@@ -59,10 +61,10 @@ def test_the_form_is_filled_with_what_the_change_says(job: Any, change: Any, pat
 
 
 def test_a_looser_level_and_another_class_are_asked() -> None:
-    assert asked_so(JOB, remedy("topology", "node", "rack"))["topology"] == {"require": "rack", "prefer": "nvlink"}
-    assert asked_so(JOB, remedy("topology", "node", "any"))["topology"] == {"prefer": "nvlink"}
-    assert asked_so(JOB, remedy("model", "H100", "any"))["resources"]["gpu_model"] == []
-    assert asked_so(JOB, remedy("priority", 0, 100, "high"))["priority_class"] == "high"
+    assert asked_so(JOB, suggestion("topology", "node", "rack"))["topology"] == {"require": "rack", "prefer": "nvlink"}
+    assert asked_so(JOB, suggestion("topology", "node", "any"))["topology"] == {"prefer": "nvlink"}
+    assert asked_so(JOB, suggestion("model", "H100", "any"))["resources"]["gpu_model"] == []
+    assert asked_so(JOB, suggestion("priority", 0, 100, "high"))["priority_class"] == "high"
 
 
 def test_a_job_that_the_form_cannot_say_is_not_offered() -> None:
@@ -72,7 +74,11 @@ def test_a_job_that_the_form_cannot_say_is_not_offered() -> None:
 def test_each_change_leads_to_the_page_that_does_it(world: World) -> None:
     w = Workload.objects.filter(kind="training").first()
     assert w is not None
-    rows = [remedy("nominal", 0, 1000, "nlp", "a100"), remedy("stop", 0, 5, str(w.pk)), remedy("gpus", 2, 1)]
+    rows = [
+        suggestion("nominal", 0, 1000, "nlp", "a100"),
+        suggestion("stop", 0, 5, str(w.pk)),
+        suggestion("gpus", 2, 1),
+    ]
     links = [urlsplit(one["href"]).path for one in with_links(rows, w, may_submit=True)]
     assert links == ["/teams/", f"/workloads/{w.pk}/", "/submit/"]
     assert with_links(rows[2:], w, may_submit=False)[0]["href"] == ""
@@ -163,7 +169,7 @@ def test_a_change_that_does_not_start_it_is_answered_with_one_that_does(waiting:
         assert visit("mel").get(f"{at}?{odd}").status_code == status, odd
 
 
-def test_what_waits_without_a_remedy_says_so(bare: World, visit: Visit) -> None:
+def test_what_waits_without_a_suggestion_says_so(bare: World, visit: Visit) -> None:
     visit("mel").post("/submit/", {**_form(), "name": "first"})
     visit("mel").post("/submit/", {**_form(), "name": "second", "after": "first"})
     w = Workload.objects.get(name="second")

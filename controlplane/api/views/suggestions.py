@@ -15,7 +15,7 @@ from controlplane.api.views.workloads import KEY, TAG, WorkloadView
 from controlplane.queries.accounts.access import Verb, is_platform_admin
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
-from controlplane.services.workloads import idempotency, remedies
+from controlplane.services.workloads import idempotency, suggestions
 from scheduler.explain.change import IN_QUOTA, ChangeKind, Choice
 
 
@@ -43,7 +43,7 @@ class Remedy(WorkloadView):
         verdict = queries.verdict(request.user, workload, choice)
 
         def work() -> idempotency.Answer:
-            remedies.apply(workload=workload, verdict=verdict, version=seen, actor=self.actor)
+            suggestions.apply(workload=workload, verdict=verdict, version=seen, actor=self.actor)
             row = queries.row(self.one(uid))
             return idempotency.Answer(200, dumps(row).decode(), {"ETag": etag(row["version"])})
 

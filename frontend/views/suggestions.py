@@ -10,21 +10,21 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from controlplane.domain.remedying import Verdict
+from controlplane.domain.suggestion import Verdict
 from controlplane.jobspec.spec import SpecError
 from controlplane.queries.accounts import access
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
-from controlplane.services.workloads import remedies as services
+from controlplane.services.workloads import suggestions as services
 from frontend.answers import answer, number
-from frontend.remedies import choice_of, effect
+from frontend.suggestions import choice_of, effect
 from scheduler.explain.change import IN_QUOTA, ChangeKind, Choice
 
 
 @login_required
 @require_http_methods(["GET", "POST"])
 def apply(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """Say what applying one remedy means, or what would start the workload instead; on POST apply it."""
+    """Say what applying one suggestion means, or what would start the workload instead; on POST apply it."""
     w = queries.get(request.user, uid)
     if w is None:
         raise Http404
@@ -73,7 +73,7 @@ def _question(request: HttpRequest, w: Any, verdict: Verdict, victim: Any) -> di
     is_stop = change is not None and change.kind is ChangeKind.STOP
     return {
         "w": w,
-        "verb": "stop" if is_stop else "remedy",
+        "verb": "stop" if is_stop else "apply",
         "label": f"Stop {victim.name}" if is_stop else "Apply",
         "question": f"Start {w.name} now?" if change else f"{w.name} would not start with that",
         "effect": f"{verdict.text}{said}",
