@@ -30,11 +30,11 @@ FINE = 1 << 20  # steps into which corrected weights are cut, so that dividing i
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of those between whom a pool is divided, in milli-GPU. kept: what of `owned` is never lent; most: or None."""
+    """One of those between whom a pool is divided, in milli-GPU. kept_from_lending: of `owned`; most: or None."""
 
     demand: int
     owned: int = 0
-    kept: int = 0
+    kept_from_lending: int = 0
     most: int | None = None
     weight: int = 1
     use: int = 0  # decayed
@@ -50,7 +50,7 @@ def divide(total: int, sides: Sequence[Side], correction: float) -> list[int]:
     sure = [min(want, side.owned) for want, side in zip(wants, sides, strict=True)]
     if sum(sure) > total:
         return fill(total, sure, [side.owned for side in sides])
-    kept = sum(max(0, side.kept - want) for want, side in zip(wants, sides, strict=True))
+    kept = sum(max(0, side.kept_from_lending - want) for want, side in zip(wants, sides, strict=True))
     over = max(0, total - sum(sure) - kept)
     more = [want - own for want, own in zip(wants, sure, strict=True)]
     extra = fill(over, more, _corrected(sides, more, over, correction))
@@ -214,7 +214,7 @@ def _of_pool(plan: Plan, pool: str, own: Pool, correction: float) -> Pool:
 
 def _side(plan: Plan, team: str, pool: str, demand: int, use: int) -> Side:
     node = plan.usage.tree.quota_nodes[team, pool]
-    kept = node.owned - node.shared + node.kept
+    kept = node.owned - node.shared + node.kept_from_lending
     return Side(demand, node.owned, kept, node.most, node.quota.weight if node.quota else 1, use)
 
 

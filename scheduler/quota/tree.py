@@ -21,12 +21,12 @@ from scheduler.model.workload import Phase, Workload
 
 @dataclass(frozen=True, slots=True)
 class QuotaNode:
-    """One team in one pool: what its subtree owns, what of it the children do not keep, and what is never lent."""
+    """One team in one pool: what its subtree owns, what of it no child keeps, and what is kept from lending."""
 
     quota: Quota | None
     owned: int
     shared: int
-    kept: int
+    kept_from_lending: int
     own: int  # what no child owns: that is for the team's own work
 
     @property
@@ -88,7 +88,7 @@ class Tree:
                 said = capacity.get(pool, 0) if name == CLUSTER else quota.nominal if quota else 0
                 theirs = sum(node.owned for node in below)
                 owned = max(said, theirs)
-                shared = owned - sum(node.owned - node.shared + node.kept for node in below)
+                shared = owned - sum(node.owned - node.shared + node.kept_from_lending for node in below)
                 kept = 0 if quota is None or quota.lending is None else max(0, shared - quota.lending)
                 self.quota_nodes[name, pool] = QuotaNode(quota, owned, shared, kept, owned - theirs)
         self._ways: dict[tuple[str, str], tuple[tuple[tuple[str, str], QuotaNode], ...]] = {}  # from the cluster down
@@ -106,8 +106,17 @@ class Tree:
         for key, node in way[1:]:
             used = stored.get(key, 0)
             if node.quota is not None and node.quota.borrowing is not None:
-                free = min(free, max(0, node.shared - node.kept - max(0, used - node.kept) + node.quota.borrowing))
-            free += max(0, node.kept - used)
+                free = min(
+                    free,
+                    max(
+                        0,
+                        node.shared
+                        - node.kept_from_lending
+                        - max(0, used - node.kept_from_lending)
+                        + node.quota.borrowing,
+                    ),
+                )
+            free += max(0, node.kept_from_lending - used)
         return free
 
     def _way(self, team: str, pool: str) -> tuple[tuple[tuple[str, str], QuotaNode], ...]:
@@ -183,7 +192,7 @@ class Usage:
         for name in self.tree.path(team):
             key = (name, pool)
             total[key] += milli
-            kept = self.tree.quota_nodes[key].kept
+            kept = self.tree.quota_nodes[key].kept_from_lending
             before = max(0, stored[key] - kept)
             stored[key] += excess
             excess = max(0, stored[key] - kept) - before

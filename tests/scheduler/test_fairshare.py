@@ -35,8 +35,8 @@ def test_nobody_gets_more_than_it_may_borrow() -> None:
 
 
 def test_what_an_owner_does_not_lend_is_given_to_nobody() -> None:
-    assert divide(10, [Side(1, owned=6, kept=4), Side(20, owned=4)], 0.5) == [1, 6]
-    assert divide(10, [Side(5, owned=6, kept=4), Side(20, owned=4)], 0.5) == [5, 5]
+    assert divide(10, [Side(1, owned=6, kept_from_lending=4), Side(20, owned=4)], 0.5) == [1, 6]
+    assert divide(10, [Side(5, owned=6, kept_from_lending=4), Side(20, owned=4)], 0.5) == [5, 5]
 
 
 def test_where_more_is_owned_than_there_is_all_get_less_in_proportion() -> None:

@@ -215,7 +215,8 @@ LIMITS = """
 def test_what_a_team_owns_keeps_and_may_hold_follows_from_the_rows_below_and_above_it() -> None:
     tree = Plan(parse(LIMITS)).usage.tree
     figures = {
-        team: (node.owned, node.own, node.kept, node.nominal, node.most) for (team, _), node in tree.quota_nodes.items()
+        team: (node.owned, node.own, node.kept_from_lending, node.nominal, node.most)
+        for (team, _), node in tree.quota_nodes.items()
     }
     assert figures == {
         "": (16000, 4000, 0, 0, None),
