@@ -19,13 +19,13 @@ from scheduler.placement.rows import (
     RAM,
     SHARED,
     VRAM,
-    Bill,
     Fleet,
     Floats,
     Now,
     Scores,
-    Stocks,
+    ShadowPrices,
     Stream,
+    Supply,
 )
 
 
@@ -142,10 +142,20 @@ def _packable(rows: Ints, stream: Stream, packables: Packables) -> Ints:
 
 
 def choose(
-    fleet: Fleet, numbers: Ints, allowed: Bools, scores: Scores, stocks: Stocks, bill: Bill, sequences: int
+    fleet: Fleet,
+    numbers: Ints,
+    allowed: Bools,
+    scores: Scores,
+    supply: Supply,
+    shadow_prices: ShadowPrices,
+    sequences: int,
 ) -> tuple[int, int, float]:
     """The node, device and score; see `loops.choose`."""
-    score = scores.gain / sequences - bill.kind[fleet.kind][:, None] - _destroyed(fleet, numbers, stocks, bill)
+    score = (
+        scores.gain / sequences
+        - shadow_prices.kind[fleet.kind][:, None]
+        - _destroyed(fleet, numbers, supply, shadow_prices)
+    )
     score[~allowed] = -np.inf
     score[scores.gain == NEVER] = -np.inf
     best = score.max(initial=-np.inf)
@@ -158,12 +168,12 @@ def choose(
     return int(node[first]), int(device[first]), float(best)
 
 
-def _destroyed(fleet: Fleet, numbers: Ints, stocks: Stocks, bill: Bill) -> Floats:
+def _destroyed(fleet: Fleet, numbers: Ints, supply: Supply, shadow_prices: ShadowPrices) -> Floats:
     """The dearest loss among the whole shapes that are larger than this worker. Shape [N, 2]."""
     own = max(int(numbers[GPUS]), 1)
     idle = (fleet.gpu >> BITS == WHOLE).sum(axis=1)
     worst = np.zeros((len(idle), 2), dtype=np.float64)
-    for want, had, price in zip(stocks.wants, stocks.caps, bill.whole, strict=True):
+    for want, had, price in zip(supply.wants, supply.caps, shadow_prices.whole, strict=True):
         if want[GPUS] <= own or price == 0.0:
             continue
         for column, used in ((SHARED, 0), (IDLE, own)):

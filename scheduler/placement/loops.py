@@ -22,13 +22,13 @@ from scheduler.placement.rows import (
     SHARED,
     UNKNOWN,
     VRAM,
-    Bill,
     Fleet,
     Memo,
     Now,
     Scores,
-    Stocks,
+    ShadowPrices,
     Stream,
+    Supply,
 )
 
 _PRIME = 1099511628211  # of the FNV hash
@@ -216,7 +216,13 @@ def _take_idle(row: Ints, first: int, count: int) -> None:
 
 @compiled
 def choose(
-    fleet: Fleet, numbers: Ints, allowed: Bools, scores: Scores, stocks: Stocks, bill: Bill, sequences: int
+    fleet: Fleet,
+    numbers: Ints,
+    allowed: Bools,
+    scores: Scores,
+    supply: Supply,
+    shadow_prices: ShadowPrices,
+    sequences: int,
 ) -> tuple[int, int, float]:
     """The node, the device for a share (-1: none, or idle ones), and the score, in milli-GPU.
 
@@ -230,10 +236,10 @@ def choose(
             gain = scores.gain[node, column]
             if gain == NEVER:
                 continue
-            score = gain / sequences - bill.kind[fleet.kind[node]]
+            score = gain / sequences - shadow_prices.kind[fleet.kind[node]]
             if score < best:
                 continue
-            score -= _destroyed(fleet, node, numbers, column, stocks, bill)
+            score -= _destroyed(fleet, node, numbers, column, supply, shadow_prices)
             device = scores.device[node, column]
             free = fleet.gpu[node, device] if device >= 0 else WHOLE << BITS
             if score > best or (score == best and free < free_of):
@@ -242,22 +248,24 @@ def choose(
 
 
 @compiled
-def _destroyed(fleet: Fleet, node: int, numbers: Ints, column: int, stocks: Stocks, bill: Bill) -> float:
+def _destroyed(
+    fleet: Fleet, node: int, numbers: Ints, column: int, supply: Supply, shadow_prices: ShadowPrices
+) -> float:
     """The dearest loss among the whole shapes that are larger than this worker."""
     own = max(numbers[GPUS], 1)
     used = own if column == IDLE else 0
     idle = -1
     worst = 0.0
-    for shape in range(stocks.wants.shape[0]):
-        had = stocks.caps[shape, node]
-        if had == 0 or bill.whole[shape] == 0.0 or stocks.wants[shape, GPUS] <= own:
+    for shape in range(supply.wants.shape[0]):
+        had = supply.caps[shape, node]
+        if had == 0 or shadow_prices.whole[shape] == 0.0 or supply.wants[shape, GPUS] <= own:
             continue
         if idle < 0:
             idle = idle_of(fleet.gpu[node])
         left = copies_left(
-            fleet.host[node, 0] - numbers[CPU], fleet.host[node, 1] - numbers[RAM], idle - used, stocks.wants[shape]
+            fleet.host[node, 0] - numbers[CPU], fleet.host[node, 1] - numbers[RAM], idle - used, supply.wants[shape]
         )
-        worst = max(worst, bill.whole[shape] * (had - left))
+        worst = max(worst, shadow_prices.whole[shape] * (had - left))
     return worst
 
 
@@ -273,24 +281,24 @@ def copies_left(cpu: int, ram: int, idle: int, numbers: Ints) -> int:
 
 
 @compiled
-def recount(fleet: Fleet, stocks: Stocks) -> None:
+def recount(fleet: Fleet, supply: Supply) -> None:
     """Bring the counts up to date with the rows that are others now."""
     for node in range(fleet.kind.shape[0]):
-        if stocks.seen[node] == fleet.version[node]:
+        if supply.seen[node] == fleet.version[node]:
             continue
-        stocks.seen[node] = fleet.version[node]
+        supply.seen[node] = fleet.version[node]
         kind, idle, free = fleet.kind[node], 0, 0
         for device in fleet.gpu[node]:
             idle += device >> BITS == WHOLE
             free += device >> BITS
-        stocks.of_kind[kind] += free - stocks.free[node]
-        stocks.free[node] = free
-        for shape in range(stocks.wants.shape[0]):
+        supply.of_kind[kind] += free - supply.free[node]
+        supply.free[node] = free
+        for shape in range(supply.wants.shape[0]):
             now = 0
-            if stocks.may[shape, kind]:
-                now = copies_left(fleet.host[node, 0], fleet.host[node, 1], idle, stocks.wants[shape])
-            stocks.slots[shape] += now - stocks.caps[shape, node]
-            stocks.caps[shape, node] = now
+            if supply.may[shape, kind]:
+                now = copies_left(fleet.host[node, 0], fleet.host[node, 1], idle, supply.wants[shape])
+            supply.slots[shape] += now - supply.caps[shape, node]
+            supply.caps[shape, node] = now
 
 
 @compiled

@@ -17,7 +17,18 @@ from scheduler.placement import arrays, loops
 from scheduler.placement.compiled import HAS_NUMBA
 from scheduler.placement.fleet import Kind
 from scheduler.placement.prices import Prices
-from scheduler.placement.rows import GPUS, MILLI, Bill, Fleet, Scores, Stream, Want, new_memo, new_now, new_scores
+from scheduler.placement.rows import (
+    GPUS,
+    MILLI,
+    Fleet,
+    Scores,
+    ShadowPrices,
+    Stream,
+    Want,
+    new_memo,
+    new_now,
+    new_scores,
+)
 from scheduler.placement.stream import SEQUENCES, stream_of
 
 MEMO = 1 << 17  # states remembered, about 12 MiB with 8 devices a node
@@ -46,7 +57,7 @@ class PackableCapacity:
             stream_of(demand, kinds, int(sizes.sum())), nodes, devices, memo
         )
         self._scores: dict[bytes, Scores] = {}
-        self._no_bill = Bill(np.zeros(len(self._prices.stocks.slots)), np.zeros(len(kinds)))
+        self._no_prices = ShadowPrices(np.zeros(len(self._prices.supply.slots)), np.zeros(len(kinds)))
 
     def choose(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int] | None:
         """The node and device for one worker among the allowed nodes, shape [N], or None if it fits on none."""
@@ -61,8 +72,8 @@ class PackableCapacity:
         if scores is None:
             scores = self._scores[key] = new_scores(len(fleet.kind))
         milli = int(numbers[GPUS] * WHOLE + numbers[MILLI])
-        bill = Bill(*self._prices.now(fleet, want.may, milli)) if milli else self._no_bill
-        node, device, score = self._rater.best(fleet, want, allowed, scores, self._prices, bill)
+        shadow_prices = ShadowPrices(*self._prices.now(fleet, want.may, milli)) if milli else self._no_prices
+        node, device, score = self._rater.best(fleet, want, allowed, scores, self._prices, shadow_prices)
         return None if node < 0 else (int(node), int(device), float(score))
 
 
@@ -71,10 +82,10 @@ class _Compiled:
         self._stream, self._memo, self._now = stream, new_memo(devices, memo), new_now(nodes)
 
     def best(
-        self, fleet: Fleet, want: Want, allowed: Bools, scores: Scores, prices: Prices, bill: Bill
+        self, fleet: Fleet, want: Want, allowed: Bools, scores: Scores, prices: Prices, shadow_prices: ShadowPrices
     ) -> tuple[int, int, float]:
         loops.refresh(fleet, want.numbers, want.may, self._stream, self._memo, self._now, scores)
-        return loops.choose(fleet, want.numbers, allowed, scores, prices.stocks, bill, SEQUENCES)
+        return loops.choose(fleet, want.numbers, allowed, scores, prices.supply, shadow_prices, SEQUENCES)
 
 
 class _Plain:
@@ -82,7 +93,7 @@ class _Plain:
         self._stream, self._packables, self._now = stream, arrays.Packables(memo), new_now(nodes)
 
     def best(
-        self, fleet: Fleet, want: Want, allowed: Bools, scores: Scores, prices: Prices, bill: Bill
+        self, fleet: Fleet, want: Want, allowed: Bools, scores: Scores, prices: Prices, shadow_prices: ShadowPrices
     ) -> tuple[int, int, float]:
         arrays.refresh(fleet, want.numbers, want.may, self._stream, self._packables, self._now, scores)
-        return arrays.choose(fleet, want.numbers, allowed, scores, prices.stocks, bill, SEQUENCES)
+        return arrays.choose(fleet, want.numbers, allowed, scores, prices.supply, shadow_prices, SEQUENCES)

@@ -1,6 +1,6 @@
 """Shadow prices of what coming work will need whole: nodes with many idle GPUs, and models that only some may use.
 
-Newsvendor prices: the chance that what is left of a stock is asked for before the cluster is full, times what a piece
+Newsvendor prices: the chance that what is left of a supply is requested before the cluster is full, times what a piece
 is worth. A finite price only reorders: nothing that fits is refused. Source: our own (ARCHITECTURE.md).
 """
 
@@ -16,7 +16,7 @@ from scheduler.model.demand import Demand
 from scheduler.model.snapshot import Ints
 from scheduler.placement import loops
 from scheduler.placement.fleet import Kind, want_of
-from scheduler.placement.rows import CPU, GPUS, RAM, Fleet, Floats, Stocks, Want
+from scheduler.placement.rows import CPU, GPUS, RAM, Fleet, Floats, Supply, Want
 
 NODE_WEIGHT = 0.5  # of a whole worker's milli-GPU; anything from 0.1 to 1 does as well
 NODE_MARGIN = 1.3  # more whole-node work than expected is kept room for
@@ -36,7 +36,7 @@ class Bound(NamedTuple):
 
 
 class Prices:
-    """The two prices on the current stock."""
+    """The two shadow prices at the current supply."""
 
     def __init__(self, demand: Demand, kinds: Sequence[Kind], fleet: Fleet, sizes: Ints) -> None:
         nodes = len(fleet.kind)
@@ -57,7 +57,7 @@ class Prices:
         rows = [(w.may, c, m) for w, c, m in zip(wants, counts, millis, strict=True) if m and w.may.any()]
         self._bound = _bound(rows, count, np.array([bool(model) for model, _ in kinds], dtype=np.bool_))
         stocked = [*(wants[i] for i in large), *whole]
-        self.stocks = Stocks(
+        self.supply = Supply(
             np.array([want.numbers for want in stocked], dtype=np.int64).reshape(-1, 5),
             np.array([want.may for want in stocked], dtype=np.bool_).reshape(-1, len(kinds)),
             np.zeros((len(stocked), nodes), dtype=np.int64),
@@ -72,14 +72,14 @@ class Prices:
 
         Both in milli-GPU; milli is what the worker takes itself.
         """
-        stocks, bound = self.stocks, self._bound
-        loops.recount(fleet, stocks)
-        to_come = int(stocks.of_kind.sum()) / self.mean if self.mean else 0.0
+        supply, bound = self.supply, self._bound
+        loops.recount(fleet, supply)
+        to_come = int(supply.of_kind.sum()) / self.mean if self.mean else 0.0
         wanted = NODE_MARGIN * to_come * self._rates
-        short = _normal((wanted - stocks.slots + 0.5) / np.sqrt(np.maximum(wanted, 0.05)))
-        whole = NODE_WEIGHT * WHOLE * stocks.wants[:, GPUS] * short
+        short = _normal((wanted - supply.slots + 0.5) / np.sqrt(np.maximum(wanted, 0.05)))
+        whole = NODE_WEIGHT * WHOLE * supply.wants[:, GPUS] * short
         spread = np.sqrt(np.maximum(bound.square * to_come, LEAST_SPREAD))
-        scarce = _normal((bound.mean * to_come - bound.may @ stocks.of_kind) / spread)
+        scarce = _normal((bound.mean * to_come - bound.may @ supply.of_kind) / spread)
         pays = (may & ~bound.may).any(axis=1)
         price = np.where(pays, MODEL_WEIGHT * milli * scarce, 0.0)
         return whole, (bound.may * price[:, None]).max(axis=0, initial=0.0)

@@ -74,8 +74,8 @@ class Scores(NamedTuple):
     device: Ints
 
 
-class Stocks(NamedTuple):
-    """What is kept count of. X shapes with two or more whole GPUs.
+class Supply(NamedTuple):
+    """What the cluster still has of what coming work needs whole. X shapes with two or more whole GPUs.
 
     wants: [X, 5]; may: [X, kinds]; caps: [X, N] of each that a node takes now; slots: [X] their sums;
     free: [N] milli-GPU; of_kind: [kinds] their sums; seen: [N] the row's version they were counted for.
@@ -90,7 +90,7 @@ class Stocks(NamedTuple):
     seen: Ints
 
 
-class Bill(NamedTuple):
+class ShadowPrices(NamedTuple):
     """What a worker pays in milli-GPU: whole: [X] for each copy of a shape it destroys; kind: [kinds] on such nodes."""
 
     whole: Floats

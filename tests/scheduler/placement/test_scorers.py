@@ -60,7 +60,7 @@ def test_a_whole_node_costs_more_the_fewer_are_left():
     fleet.version[1:] += 1
     few, _ = prices.now(fleet, everything, 100)
     assert 0 <= many[0] <= 0.5 * 8000
-    # What is left of the cluster shrank as the stock did, so the price is alike; with the stock alone gone it rises.
+    # What is left of the cluster shrank as the supply did, so the price is alike; with the supply alone gone it rises.
     fleet.gpu[1:] = 500 << BITS
     fleet.version[1:] += 1
     gone, _ = prices.now(fleet, everything, 100)
