@@ -30,7 +30,7 @@ def happened(seed: int, counts: dict[int, Counter[str]]) -> Counter[str]:
     """What happens in a world of 512 GPUs with this seed; run once."""
     if seed not in counts:
         runner = Runner(seed)
-        snapshot = runner.book.snapshot
+        snapshot = runner.store.snapshot
         assert (len(snapshot.inventory.nodes), int(snapshot.inventory.offset[-1])) == (64, 512)
         counts[seed] = runner.run(EVENTS)
         assert runner.events == EVENTS
@@ -71,7 +71,7 @@ def test_a_seed_gives_the_same_run_however_it_is_cut():
     for _ in range(6):
         parts.run(100)
     assert whole.counts == parts.counts
-    assert whole.book.snapshot.workloads == parts.book.snapshot.workloads
+    assert whole.store.snapshot.workloads == parts.store.snapshot.workloads
 
 
 def test_a_failure_names_its_seed_and_replays():

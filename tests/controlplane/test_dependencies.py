@@ -10,7 +10,7 @@ from controlplane.services.errors import Refused
 from controlplane.services.scheduling import timeouts
 from controlplane.services.workloads import workloads
 from controlplane.simulator.chaos import turn
-from controlplane.simulator.chaos.book import Book, Record
+from controlplane.simulator.chaos.store import Record, Store
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Phase
 from tests.controlplane.state import World, phase, seen_by_scheduler, story
@@ -186,11 +186,11 @@ def test_the_books_of_the_simulator_end_steps_as_the_services_do():
         probe red training 1 unmet train pending
         clean red training 1 unmet prepare pending
     """)
-    book = Book(Snapshot.build(gated.at, gated.inventory.nodes, gated.teams, gated.quotas, ()))
+    store = Store(Snapshot.build(gated.at, gated.inventory.nodes, gated.teams, gated.quotas, ()))
     for one in gated.workloads.values():
-        book.add(one, Record({}, after={"prepare": "ended"} if one.name == "clean" else {}), "user")
-    book.flush()
-    (prepare,) = (w for w in book.living() if w.name == "prepare")
-    turn.stop(book, prepare.id, "user")
-    assert {book.records[w.id] is not None and w.name: w.unmet for w in book.living()} == {"clean": ()}
-    assert sorted(book.ended.values()) == [Phase.STOPPED] * 3
+        store.add(one, Record({}, after={"prepare": "ended"} if one.name == "clean" else {}), "user")
+    store.flush()
+    (prepare,) = (w for w in store.living() if w.name == "prepare")
+    turn.stop(store, prepare.id, "user")
+    assert {store.records[w.id] is not None and w.name: w.unmet for w in store.living()} == {"clean": ()}
+    assert sorted(store.ended.values()) == [Phase.STOPPED] * 3

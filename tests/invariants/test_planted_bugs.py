@@ -11,8 +11,8 @@ from controlplane.invariants.state import Round, Schedule
 from controlplane.invariants.state import State as Seen
 from controlplane.lifecycle.state import Seat, State
 from controlplane.simulator.chaos import turn
-from controlplane.simulator.chaos.book import Book, Record
 from controlplane.simulator.chaos.run import WEIGHTS, Parts, Runner, World, pod_of
+from controlplane.simulator.chaos.store import Record, Store
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Decision, Evict, EvictReason, Place
 from scheduler.model.settings import Settings
@@ -51,7 +51,7 @@ def test_s1_trips_when_a_share_is_given_twice():
 
 
 def test_s2_trips_when_the_running_total_forgets_what_ended():
-    class Forgetful(Book):
+    class Forgetful(Store):
         def flush(self, at: float | None = None) -> None:
             before = self.snapshot
             super().flush(at)
@@ -59,7 +59,7 @@ def test_s2_trips_when_the_running_total_forgets_what_ended():
             for workload in gone:
                 self.snapshot.columns.add(self.snapshot.inventory, workload)
 
-    assert broken_by(Parts(book=Forgetful)) == {"S2"}
+    assert broken_by(Parts(store=Forgetful)) == {"S2"}
 
 
 def test_s3_trips_when_quotas_are_not_asked():
@@ -103,11 +103,11 @@ def test_s6_trips_when_cordons_are_not_seen():
 
 
 def test_s7_trips_when_a_former_leader_may_write():
-    def unfenced(book: Book, decisions: Sequence[Any], epoch: int, loop: str = "schedule") -> tuple[int, ...]:
-        now, book.epoch = book.epoch, epoch
-        stale = turn.commit(book, decisions, epoch, loop)
-        book.epoch = now
-        book.writes[-1:] = [replace(book.writes[-1], current=now)]
+    def unfenced(store: Store, decisions: Sequence[Any], epoch: int, loop: str = "schedule") -> tuple[int, ...]:
+        now, store.epoch = store.epoch, epoch
+        stale = turn.commit(store, decisions, epoch, loop)
+        store.epoch = now
+        store.writes[-1:] = [replace(store.writes[-1], current=now)]
         return stale
 
     assert broken_by(Parts(commit=unfenced)) == {"S7"}
@@ -146,14 +146,14 @@ def test_s8_trips_when_one_more_has_to_leave_than_needed():
 
 
 def test_s9_trips_when_a_reservation_is_never_honoured():
-    class Stubborn(Book):
+    class Stubborn(Store):
         """Says of whatever is awaited that it has not left yet."""
 
         @property
         def leaving(self) -> frozenset[str]:
             return frozenset(self.records)
 
-    assert broken_by(Parts(book=Stubborn), events=10_000) == {"S9"}
+    assert broken_by(Parts(store=Stubborn), events=10_000) == {"S9"}
 
 
 def test_s10_trips_when_nobody_remembers_who_left_for_whom():
@@ -166,35 +166,35 @@ def test_s10_trips_when_nobody_remembers_who_left_for_whom():
 
 
 def test_s12_trips_when_a_step_leaves_no_record():
-    class Silent(Book):
+    class Silent(Store):
         def step(self, row: State, before: Phase, actor: str) -> None:
             super().step(row, before, actor)
             if row.phase == Phase.SUSPENDING:
                 self.transitions.pop()
 
-    assert broken_by(Parts(book=Silent)) == {"S12"}
+    assert broken_by(Parts(store=Silent)) == {"S12"}
 
 
 def test_s13_trips_when_a_hold_is_billed_twice():
-    class Greedy(Book):
+    class Greedy(Store):
         def release(self, seat: Seat) -> None:
             record = self.records[seat.workload]
             billed = record.billed
             super().release(seat)
             record.billed += record.billed - billed
 
-    assert broken_by(Parts(book=Greedy)) == {"S13"}
+    assert broken_by(Parts(store=Greedy)) == {"S13"}
 
 
 def test_s13_trips_when_a_workload_vanishes():
-    class Leaky(Book):
+    class Leaky(Store):
         def step(self, row: State, before: Phase, actor: str) -> None:
             super().step(row, before, actor)
             if row.phase == Phase.SUCCEEDED:
                 del self.ended[row.id]
                 self.transitions.pop()
 
-    assert broken_by(Parts(book=Leaky)) == {"S13"}
+    assert broken_by(Parts(store=Leaky)) == {"S13"}
 
 
 def test_s14_trips_when_the_last_to_come_is_the_first_served():

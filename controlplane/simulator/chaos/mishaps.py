@@ -10,7 +10,7 @@ import numpy as np
 
 from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.simulator.chaos import turn
-from controlplane.simulator.chaos.book import Book
+from controlplane.simulator.chaos.store import Store
 from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Node
 from scheduler.model.team import Quota
@@ -19,19 +19,19 @@ from scheduler.model.workload import Phase, Workload
 
 @dataclass
 class Scene:
-    """Where mishaps happen: the books, the cluster itself, and the quotas and nodes it began with."""
+    """Where mishaps happen: the store, the cluster itself, and the quotas and nodes it began with."""
 
-    book: Book
+    store: Store
     cluster: SimulatedCluster
     rng: np.random.Generator
     quotas: tuple[Quota, ...]
 
     def __post_init__(self) -> None:
-        self.nodes = self.book.snapshot.inventory.nodes
+        self.nodes = self.store.snapshot.inventory.nodes
 
     def anybody(self, *phases: Phase) -> Workload | None:
         """A living workload, in one of these phases if any are named."""
-        found = [w for w in self.book.snapshot.workloads.values() if not phases or w.phase in phases]
+        found = [w for w in self.store.snapshot.workloads.values() if not phases or w.phase in phases]
         return found[int(self.rng.integers(len(found)))] if found else None
 
     def any_node(self, **values: object) -> Node | None:
@@ -43,34 +43,34 @@ class Scene:
 def _user_stops(scene: Scene) -> str | None:
     if (w := scene.anybody()) is None:
         return None
-    turn.stop(scene.book, w.id, "user")
+    turn.stop(scene.store, w.id, "user")
     return f"{w.id} ({w.phase})"
 
 
 def _user_suspends(scene: Scene) -> str | None:
     if (w := scene.anybody()) is None:
         return None
-    turn.suspend(scene.book, w.id, "user")
+    turn.suspend(scene.store, w.id, "user")
     return f"{w.id} ({w.phase})"
 
 
 def _user_resumes(scene: Scene) -> str | None:
     if (w := scene.anybody(Phase.HELD, Phase.SUSPENDED)) is None:
         return None
-    turn.resume(scene.book, w.id, "user")
+    turn.resume(scene.store, w.id, "user")
     return w.id
 
 
 def _quota_changes(scene: Scene) -> str:
     """One quota becomes a part of what it was at first, or that again."""
-    rows = list(scene.book.snapshot.quotas)
+    rows = list(scene.store.snapshot.quotas)
     at = int(scene.rng.integers(len(rows)))
     first = scene.quotas[at]
     nominal = int(first.nominal * scene.rng.choice([0.5, 0.75, 1.0, 1.0])) // WHOLE * WHOLE
     lending = None if first.lending is None else min(first.lending, nominal)
     told = f"{first.team}/{first.pool}: {rows[at].nominal} -> {nominal}"
     rows[at] = replace(first, nominal=nominal, lending=lending)
-    scene.book.rebuild(quotas=rows)
+    scene.store.rebuild(quotas=rows)
     return told
 
 

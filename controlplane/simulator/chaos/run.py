@@ -1,6 +1,6 @@
 """A seeded run of the core and the simulated cluster in memory, with the invariants checked after every event.
 
-Nothing here is Django: the books of controlplane/simulator stand in for the database. Everything is drawn from one
+Nothing here is Django: the store of the run stands in for the database. Everything is drawn from one
 seed, so a run is a function of (commit, seed, conditions), and a broken invariant replays from them.
 
 An event is one thing that happens by itself in production: a submission, a round's decision, its commit, one
@@ -26,9 +26,9 @@ from controlplane.invariants.state import Round, Schedule, State, Violation
 from controlplane.lifecycle.sightings import STOP_AGAIN_SECONDS
 from controlplane.lifecycle.stale import Made
 from controlplane.simulator.chaos import turn, watching
-from controlplane.simulator.chaos.book import Action, Book, Record
 from controlplane.simulator.chaos.faults import BadLine, Odds
 from controlplane.simulator.chaos.mishaps import MISHAPS, ODDS, Scene
+from controlplane.simulator.chaos.store import Action, Record, Store
 from controlplane.simulator.worlds.mix import TEAMS, Mix, nodes, quotas
 from gpushare.gpu import WHOLE
 from scheduler.model.decision import Evict, Place, Shrink
@@ -37,7 +37,7 @@ from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.workload import ACTIVE, Assignment, Kind, Phase, Workload
 from scheduler.policies import Decider
 
-Commit = Callable[[Book, Sequence[Made], int, str], tuple[int, ...]]
+Commit = Callable[[Store, Sequence[Made], int, str], tuple[int, ...]]
 TIMELINE = 40  # events shown with a failure
 MOST_WAITING = 15  # arrivals pause then: rounds stay quick and queues stay interesting
 
@@ -81,8 +81,8 @@ class Parts:
 
     schedule: Schedule = field(default_factory=Decider)
     commit: Commit = turn.commit
-    take_in: Callable[[Book, Observation], bool] = watching.take_in
-    book: Callable[[Snapshot], Book] = Book
+    take_in: Callable[[Store, Observation], bool] = watching.take_in
+    store: Callable[[Snapshot], Store] = Store
     pod: Callable[[Workload, Assignment, Record], PodSpec] = pod_of
 
 
@@ -128,8 +128,8 @@ class Runner:
         self.cluster = SimulatedCluster(self.world.nodes, Conditions(seed=seed, has_requests=False))
         self.line = BadLine(self.cluster, self.rng, self.world.odds)
         quotas_ = quotas(self.world.nodes)
-        self.book = self.parts.book(Snapshot.build(START, self.world.nodes, TEAMS, quotas_, ()))
-        self.scene = Scene(self.book, self.cluster, self.rng, quotas_)
+        self.store = self.parts.store(Snapshot.build(START, self.world.nodes, TEAMS, quotas_, ()))
+        self.scene = Scene(self.store, self.cluster, self.rng, quotas_)
         self.pods: dict[str, tuple[PodSeen, ...]] = {}
         self.partly_up: dict[str, float] = {}
         self.counts: Counter[str] = Counter()
@@ -160,40 +160,40 @@ class Runner:
 
     def happen(self, name: str) -> bool:
         """Let one event happen and check; False, and no event, if there is nothing for it to do."""
-        before = self.book.snapshot
-        self.book.begin()
+        before = self.store.snapshot
+        self.store.begin()
         self._made = None
         mishap = MISHAPS.get(name)
         told = mishap(self.scene) if mishap else getattr(self, f"_{name}")()
         if told is None:
             return False
-        self.book.flush()
+        self.store.flush()
         self.events += 1
         self.counts[name] += 1
-        self._timeline.append(f"{self.events} {self.book.at - START:.0f}s {name}: {told}")
+        self._timeline.append(f"{self.events} {self.store.at - START:.0f}s {name}: {told}")
         self._look_at_pods()
         self._check(before)
         return True
 
     def state(self, before: Snapshot | None = None) -> State:
         """What the invariants look at; without `before`, everything."""
-        book = self.book
+        store = self.store
         partial = before is not None
         return State(
-            snapshot=book.snapshot,
+            snapshot=store.snapshot,
             before=before,
             pods=self.pods,
             partly_up=self.partly_up,
-            ended=book.ended,
-            submitted=book.submitted,
-            transitions=tuple(book.transitions) if partial else None,
-            writes=tuple(book.writes),
-            accounts=book.accounts(),
-            rate=book.rate,
-            claims=tuple(book.claims),
+            ended=store.ended,
+            submitted=store.submitted,
+            transitions=tuple(store.transitions) if partial else None,
+            writes=tuple(store.writes),
+            accounts=store.accounts(),
+            rate=store.rate,
+            claims=tuple(store.claims),
             round=self._made,
             settings=self.world.settings,
-            only=frozenset(book.touched) if partial else None,
+            only=frozenset(store.touched) if partial else None,
             footprints=self._footprints if partial else Footprints(),
         )
 
@@ -202,8 +202,8 @@ class Runner:
         return check_these(self.state(), ALWAYS)
 
     def _check(self, before: Snapshot) -> None:
-        book = self.book
-        is_same = book.snapshot is before and not (book.touched or book.writes or self._made)
+        store = self.store
+        is_same = store.snapshot is before and not (store.touched or store.writes or self._made)
         if is_same:
             return  # nothing that an invariant looks at has changed
         state = self.state(before)
@@ -218,7 +218,7 @@ class Runner:
             found = self.violations()
         if found:
             raise InvariantBroken(self.seed, self.events, found, self._timeline)
-        self.book.claims = open_claims(self.book.claims, self.book.snapshot)
+        self.store.claims = open_claims(self.store.claims, self.store.snapshot)
 
     def _look_at_pods(self) -> None:
         """Follow the cluster itself, past the bad line: what it really runs."""
@@ -232,15 +232,15 @@ class Runner:
             else:
                 pods[pod.name] = pod
         for uid, pods in changed.items():
-            self.book.touched.add(uid)
+            self.store.touched.add(uid)
             self.pods[uid] = tuple(pods.values())
             if not pods:
                 del self.pods[uid]
-        for uid in self.book.touched:
+        for uid in self.store.touched:
             self._note_part(uid, seen.at)
 
     def _note_part(self, uid: str, now: float) -> None:
-        workload = self.book.snapshot.workloads.get(uid)
+        workload = self.store.snapshot.workloads.get(uid)
         least = workload.gang.min + workload.companions if workload else 0
         if workload is not None and workload.phase in ACTIVE and 0 < len(self.pods.get(uid, ())) < least:
             self.partly_up.setdefault(uid, now)
@@ -250,11 +250,11 @@ class Runner:
     # --- loops --------------------------------------------------------------------------------
 
     def _submit(self) -> str | None:
-        waiting = sum(w.phase == Phase.QUEUED for w in self.book.snapshot.workloads.values())
+        waiting = sum(w.phase == Phase.QUEUED for w in self.store.snapshot.workloads.values())
         if waiting >= self.world.max_waiting:
             return None
-        job = self.mix.draw(self.book.at)
-        self.book.add(job.workload, Record(job.spec, job.retries), "user")
+        job = self.mix.draw(self.store.at)
+        self.store.add(job.workload, Record(job.spec, job.retries), "user")
         w = job.workload
         return f"{w.id} {w.team} {w.kind} {w.gang.min}..{w.gang.count} x {w.ask.milli} priority {w.priority}"
 
@@ -271,7 +271,7 @@ class Runner:
             seen = self.line.observe(self._cursor)
         except ClusterUnreachable:
             return "unreachable"
-        was_late = not self.parts.take_in(self.book, seen)
+        was_late = not self.parts.take_in(self.store, seen)
         if not was_late:
             self._cursor = seen.cursor
         what = "late" if was_late else "whole" if seen.is_full else "next"
@@ -281,14 +281,14 @@ class Runner:
         if self._pending is not None:
             return None
         settings = self.world.settings
-        snapshot = self.book.snapshot
+        snapshot = self.store.snapshot
         decisions = tuple(self.parts.schedule(snapshot, settings))
         if not decisions:
             return "nothing"
         self.rounds += 1
         self._asks_again = self.rounds % self.world.ask_again_every == 0
         self._made = Round(snapshot, decisions, settings, self.parts.schedule)
-        self._pending = _Pending(self._made, self.book.epoch)
+        self._pending = _Pending(self._made, self.store.epoch)
         return "; ".join(f"{kind_of(d)} {d.workload}" for d in decisions)
 
     def _commit(self) -> str | None:
@@ -296,43 +296,43 @@ class Runner:
             return None
         pending, self._pending = self._pending, None
         decisions = pending.made.decisions
-        stale = self.parts.commit(self.book, decisions, pending.epoch, "schedule")
+        stale = self.parts.commit(self.store, decisions, pending.epoch, "schedule")
         for i, decision in enumerate(decisions):
             self.counts[f"stale {kind_of(decision)}" if i in stale else kind_of(decision)] += 1
         return f"{len(decisions) - len(stale)} applied, {len(stale)} stale"
 
     def _perform(self) -> str | None:
-        if not self.book.outbox:
+        if not self.store.outbox:
             return None
-        chosen = self.book.outbox[int(self.rng.integers(len(self.book.outbox)))]
+        chosen = self.store.outbox[int(self.rng.integers(len(self.store.outbox)))]
         # Commands for one workload keep their order; those for different ones need not.
-        action = next(a for a in self.book.outbox if a.workload == chosen.workload)
+        action = next(a for a in self.store.outbox if a.workload == chosen.workload)
         told = f"{action.verb} {action.workload}-{action.attempt} ranks {action.ranks}"
         try:
             self._do(action)
         except ClusterUnreachable:
             return f"{told} fails"
-        self.book.outbox.remove(action)
+        self.store.outbox.remove(action)
         return told
 
     def _do(self, action: Action) -> None:
         if action.verb == "stop":
             self.line.stop(action.workload, action.attempt, action.ranks, action.grace)
-            if action.workload in self.book.records:
+            if action.workload in self.store.records:
                 until = self.cluster.now() + action.grace + STOP_AGAIN_SECONDS
-                self.book.records[action.workload].stops[action.attempt] = until
+                self.store.records[action.workload].stops[action.attempt] = until
             return
-        workload = self.book.get(action.workload)
+        workload = self.store.get(action.workload)
         if workload is None or workload.attempt != action.attempt:
             return
         seats = [a for a in workload.placement if a.rank in action.ranks and not a.leaving and not a.reserved]
-        record = self.book.records[workload.id]
+        record = self.store.records[workload.id]
         self.line.start([self.parts.pod(workload, a, record) for a in seats])
         record.performed.update((a.rank, self.cluster.now()) for a in seats)
 
     def _rescale(self) -> str | None:
         """Another number of replicas for one service: what the autoscaler decides."""
-        services = [w for w in self.book.snapshot.workloads.values() if w.kind == Kind.INFERENCE and w.phase in ACTIVE]
+        services = [w for w in self.store.snapshot.workloads.values() if w.kind == Kind.INFERENCE and w.phase in ACTIVE]
         if not services:
             return None
         w = services[int(self.rng.integers(len(services)))]
@@ -342,26 +342,26 @@ class Runner:
         if wanted < len(staying) <= w.gang.count and self.rng.random() < 0.5:
             # The same said by ranks: these stop, and the number of wanted replicas follows in a decision of its own.
             decision = Shrink(w.id, w.version, tuple(staying[wanted:]))
-            self.parts.commit(self.book, [decision], self.book.epoch, "scale")
-            again = self.book.get(w.id)
+            self.parts.commit(self.store, [decision], self.store.epoch, "scale")
+            again = self.store.get(w.id)
             if again is not None:
-                self.parts.commit(self.book, [resized(again, wanted, "")], self.book.epoch, "scale")
+                self.parts.commit(self.store, [resized(again, wanted, "")], self.store.epoch, "scale")
         else:
-            self.parts.commit(self.book, [decision], self.book.epoch, "scale")
+            self.parts.commit(self.store, [decision], self.store.epoch, "scale")
         self.counts[kind_of(decision)] += 1
         return f"{kind_of(decision)} {w.id} {w.gang.count} -> {wanted}"
 
     def _bill(self) -> str | None:
-        held = [w.id for w in self.book.snapshot.workloads.values() if w.placement]
+        held = [w.id for w in self.store.snapshot.workloads.values() if w.placement]
         if not held:
             return None
         for uid in held:
-            self.book.bill(uid)
+            self.store.bill(uid)
         return f"{len(held)} workloads"
 
     def _leader_changes(self) -> str:
-        self.book.epoch += 1
-        return f"epoch {self.book.epoch}"
+        self.store.epoch += 1
+        return f"epoch {self.store.epoch}"
 
 
 def kind_of(decision: Made) -> str:

@@ -16,7 +16,7 @@ from controlplane.lifecycle.decisions import apply, tell
 from controlplane.lifecycle.following import follow
 from controlplane.lifecycle.stale import Known, Made, stale
 from controlplane.lifecycle.state import Seat, State
-from controlplane.simulator.chaos.book import Book
+from controlplane.simulator.chaos.store import Store
 from controlplane.simulator.replay.memory import Action, Memory
 from scheduler.model.applied import becomes
 from scheduler.model.decision import Place, Wait
@@ -114,14 +114,14 @@ class Turn(Changes):
 # --- decisions --------------------------------------------------------------------------------
 
 
-def commit(book: Book, decisions: Sequence[Made], epoch: int, loop: str = "schedule") -> tuple[int, ...]:
+def commit(store: Store, decisions: Sequence[Made], epoch: int, loop: str = "schedule") -> tuple[int, ...]:
     """Apply the decisions that still hold; the positions of the stale ones. Nothing at all under an old epoch."""
-    if epoch != book.epoch:
+    if epoch != store.epoch:
         return tuple(range(len(decisions)))
-    known = Known(book.states, book.states, book.snapshot.inventory.index)
+    known = Known(store.states, store.states, store.snapshot.inventory.index)
     found = stale(decisions, known)
-    carry_out(book, [d for i, d in enumerate(decisions) if i not in found], f"loop:{loop}")
-    book.writes.append(Write(loop, epoch, book.epoch))
+    carry_out(store, [d for i, d in enumerate(decisions) if i not in found], f"loop:{loop}")
+    store.writes.append(Write(loop, epoch, store.epoch))
     return tuple(sorted(found))
 
 

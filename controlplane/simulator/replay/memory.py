@@ -2,7 +2,7 @@
 
 A `Memory` holds the scheduler's snapshot and, beside it, what only the life cycle knows of each workload. Turns
 (turn.py) change it; `flush` takes all that they changed into the snapshot, by difference. What else has to be written
-down is its subclass's: the books of a run with invariants (book.py).
+down is its subclass's: the store of a run with invariants (chaos/store.py).
 """
 
 from collections.abc import Mapping

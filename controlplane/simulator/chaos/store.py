@@ -1,4 +1,4 @@
-"""The books of a run with invariants: the memory of its workloads, and everything that the invariants ask about.
+"""The store of a run with invariants: the memory of its workloads, and everything that the invariants ask about.
 
 That is records of transitions, holds to be billed, promises of room, accepted writes.
 """
@@ -13,10 +13,10 @@ from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Quota
 from scheduler.model.workload import ENDED, Assignment, Phase, Workload
 
-__all__ = ["Action", "Book", "Record"]
+__all__ = ["Action", "Record", "Store"]
 
 
-class Book(Memory):
+class Store(Memory):
     """One run's state. Turns (turn.py) change it between `begin` and `flush`; an event is what lies between two."""
 
     def __init__(self, snapshot: Snapshot) -> None:
