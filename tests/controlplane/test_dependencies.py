@@ -9,8 +9,8 @@ from controlplane.queries.notifications import event_types
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import timeouts
 from controlplane.services.workloads import workloads
-from controlplane.simulator.chaos import turn
 from controlplane.simulator.chaos.store import Record, Store
+from controlplane.simulator.replay import turn
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Phase
 from tests.controlplane.state import World, phase, seen_by_scheduler, story

@@ -10,7 +10,7 @@ from controlplane.invariants.check import check
 from controlplane.invariants.state import Round, Schedule
 from controlplane.invariants.state import State as Seen
 from controlplane.lifecycle.state import Seat, State
-from controlplane.simulator.chaos import turn
+from controlplane.simulator.chaos import fenced
 from controlplane.simulator.chaos.run import WEIGHTS, Parts, Runner, World, pod_of
 from controlplane.simulator.chaos.store import Record, Store
 from scheduler.cycle.schedule import schedule
@@ -105,7 +105,7 @@ def test_s6_trips_when_cordons_are_not_seen():
 def test_s7_trips_when_a_former_leader_may_write():
     def unfenced(store: Store, decisions: Sequence[Any], epoch: int, loop: str = "schedule") -> tuple[int, ...]:
         now, store.epoch = store.epoch, epoch
-        stale = turn.commit(store, decisions, epoch, loop)
+        stale = fenced.commit(store, decisions, epoch, loop)
         store.epoch = now
         store.writes[-1:] = [replace(store.writes[-1], current=now)]
         return stale

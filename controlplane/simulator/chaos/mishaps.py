@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from controlplane.cluster.simulated import SimulatedCluster
-from controlplane.simulator.chaos import turn
 from controlplane.simulator.chaos.store import Store
+from controlplane.simulator.replay import turn
 from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Node
 from scheduler.model.team import Quota

@@ -25,7 +25,7 @@ from controlplane.invariants.rounds import s17_idempotence, s18_determinism
 from controlplane.invariants.state import Round, Schedule, State, Violation
 from controlplane.lifecycle.sightings import STOP_AGAIN_SECONDS
 from controlplane.lifecycle.stale import Made
-from controlplane.simulator.chaos import turn, watching
+from controlplane.simulator.chaos import fenced, watching
 from controlplane.simulator.chaos.faults import BadLine, Odds
 from controlplane.simulator.chaos.mishaps import MISHAPS, ODDS, Scene
 from controlplane.simulator.chaos.store import Action, Record, Store
@@ -80,7 +80,7 @@ class Parts:
     """What a run is made of; the tests plant their bugs here."""
 
     schedule: Schedule = field(default_factory=Decider)
-    commit: Commit = turn.commit
+    commit: Commit = fenced.commit
     take_in: Callable[[Store, Observation], bool] = watching.take_in
     store: Callable[[Snapshot], Store] = Store
     pod: Callable[[Workload, Assignment, Record], PodSpec] = pod_of

@@ -17,7 +17,7 @@ __all__ = ["Action", "Record", "Store"]
 
 
 class Store(Memory):
-    """One run's state. Turns (turn.py) change it between `begin` and `flush`; an event is what lies between two."""
+    """One run's state. Turns (replay/turn.py) change it from `begin` to `flush`; an event is what lies between."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)

@@ -12,7 +12,7 @@ from controlplane.lifecycle.pods import see, settle
 from controlplane.lifecycle.sightings import Attempt, add_missing, by_workload, stop_strangers
 from controlplane.lifecycle.state import State
 from controlplane.simulator.chaos.store import Store
-from controlplane.simulator.chaos.turn import Turn, admit_all
+from controlplane.simulator.replay.turn import Turn, admit_all
 from scheduler.model.snapshot import Node
 
 ACTOR = "loop:observe"

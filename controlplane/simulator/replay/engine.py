@@ -16,8 +16,8 @@ from controlplane.cluster.port import PodPhase, PodSeen
 from controlplane.lifecycle import requests
 from controlplane.lifecycle.pods import see, settle
 from controlplane.lifecycle.state import LEAVING, Seat, State
-from controlplane.simulator.chaos.turn import Turn, admit_all, carry_out
 from controlplane.simulator.replay.memory import Memory, Record
+from controlplane.simulator.replay.turn import Turn, admit_all, carry_out
 from scheduler.model.decision import Decision
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import ACTIVE, Workload

@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 
 from controlplane.lifecycle.decisions import apply
-from controlplane.simulator.chaos.turn import Turn
 from controlplane.simulator.replay.engine import Replay
 from controlplane.simulator.replay.memory import Memory, Record
+from controlplane.simulator.replay.turn import Turn
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Decision, Wait
 from scheduler.model.settings import Settings

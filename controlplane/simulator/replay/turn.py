@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from controlplane.cluster.port import PodPhase
-from controlplane.invariants.state import Write
 from controlplane.lifecycle import requests
 from controlplane.lifecycle.admission import admit
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.decisions import apply, tell
 from controlplane.lifecycle.following import follow
-from controlplane.lifecycle.stale import Known, Made, stale
+from controlplane.lifecycle.stale import Made
 from controlplane.lifecycle.state import Seat, State
-from controlplane.simulator.chaos.store import Store
 from controlplane.simulator.replay.memory import Action, Memory
 from scheduler.model.applied import becomes
 from scheduler.model.decision import Place, Wait
@@ -112,17 +110,6 @@ class Turn(Changes):
 
 
 # --- decisions --------------------------------------------------------------------------------
-
-
-def commit(store: Store, decisions: Sequence[Made], epoch: int, loop: str = "schedule") -> tuple[int, ...]:
-    """Apply the decisions that still hold; the positions of the stale ones. Nothing at all under an old epoch."""
-    if epoch != store.epoch:
-        return tuple(range(len(decisions)))
-    known = Known(store.states, store.states, store.snapshot.inventory.index)
-    found = stale(decisions, known)
-    carry_out(store, [d for i, d in enumerate(decisions) if i not in found], f"loop:{loop}")
-    store.writes.append(Write(loop, epoch, store.epoch))
-    return tuple(sorted(found))
 
 
 def carry_out(memory: Memory, decisions: Sequence[Made], actor: str) -> None:
