@@ -7,8 +7,8 @@ from scheduler.state.session import Session
 
 
 def allocate(session: Session, workload: Workload) -> bool:
-    """Place the claimant without making anybody leave, and beside what reservations keep; whether it could."""
+    """Place the claimant without evicting any other, within the backfill constraints; whether that was possible."""
     plan = session.plan
-    if claim(session, workload, IDLE, is_beside=True):
+    if claim(session, workload, IDLE, is_constrained=True):
         return True
-    return bool(plan.leaving) and claim(session, workload, FUTURE_IDLE, is_beside=True)
+    return bool(plan.leaving) and claim(session, workload, FUTURE_IDLE, is_constrained=True)

@@ -21,14 +21,14 @@ def claim(
     victims: Iterable[str] = (),
     is_owed: bool = False,
     *,
-    is_beside: bool = False,
+    is_constrained: bool = False,
 ) -> bool:
     """Place the workload if enough of it fits in that state; whether it did.
 
-    is_owed: only within its team's nominal quota, as a reclaim may. is_beside: beside what reservations keep.
+    is_owed: only within its team's nominal quota, as a reclaim may. is_constrained: within the backfill constraints.
     """
     plan = session.plan
-    places = find(session, workload, when, is_owed, is_beside=is_beside)
+    places = find(session, workload, when, is_owed, is_constrained=is_constrained)
     if places is None:
         return False
     after = set(victims) | (waits_for(plan, workload, places, victims) if when == FUTURE_IDLE else set())
@@ -38,33 +38,33 @@ def claim(
 
 def fits(session: Session, workload: Workload, when: int, is_owed: bool = False) -> bool:
     """Whether `find` has an answer: cheaper, as any places will do."""
-    return _find(session, workload, when, is_owed, is_beside=False, chooser=None) is not None
+    return _find(session, workload, when, is_owed, is_constrained=False, chooser=None) is not None
 
 
 def find(
-    session: Session, workload: Workload, when: int, is_owed: bool = False, *, is_beside: bool = False
+    session: Session, workload: Workload, when: int, is_owed: bool = False, *, is_constrained: bool = False
 ) -> Places | None:
     """Places within quota, or None. A gang stays on one flavor; replicas of a service may use several.
 
-    is_beside: beside what reservations keep.
+    is_constrained: within the backfill constraints.
     """
-    return _find(session, workload, when, is_owed, is_beside=is_beside, chooser=session.chooser)
+    return _find(session, workload, when, is_owed, is_constrained=is_constrained, chooser=session.chooser)
 
 
 def _find(
-    session: Session, workload: Workload, when: int, is_owed: bool, *, is_beside: bool, chooser: Chooser | None
+    session: Session, workload: Workload, when: int, is_owed: bool, *, is_constrained: bool, chooser: Chooser | None
 ) -> Places | None:
     plan = session.plan
     found: Places = ()
     wanted = Goal(least(workload), workload.missing)
     for flavor in session.flavors.of(workload):
         room = quota_room(session, workload, flavor, when, is_owed)
-        if is_beside and flavor is not None and room >= wanted.least:
+        if is_constrained and flavor is not None and room >= wanted.least:
             room = min(room, session.constraints.quota_for(workload, flavor.pool))
         goal = Goal(wanted.least, min(wanted.most - len(found), room))
         if goal.most < goal.least:
             continue
-        free = session.constraints.room_for(workload, when) if is_beside else plan.free[when]
+        free = session.constraints.room_for(workload, when) if is_constrained else plan.free[when]
         seen = replace(workload, placement=(*workload.placement, *found)) if found else workload
         places = find_places(plan.inventory, seen, goal, free, flavor, chooser=chooser)
         if places is None:
@@ -143,7 +143,7 @@ def _quota_leavers(plan: Plan, workload: Workload, places: Places, already: set[
 def _room_without(plan: Plan, team: str, pool: str, leavers: list[Workload], count: int, amount: int) -> int:
     """Quota left once the first `count` leavers have left, whatever the reserved ones do meanwhile."""
     gone = [(w.team, -_leaving_milli(plan, w, pool)) for w in leavers[:count]]
-    room = plan.usage.available_beside(team, pool, IDLE, gone)
+    room = plan.usage.available_assuming(team, pool, IDLE, gone)
     return min(room, _room_meanwhile(plan, team, pool, leavers[count:], amount)) if room >= amount else room
 
 
@@ -155,11 +155,11 @@ def _room_meanwhile(plan: Plan, team: str, pool: str, leavers: list[Workload], a
     usage = plan.usage
     if pool not in usage.tree.lends_less:
         return _below_limits_meanwhile(plan, team, pool, leavers)
-    room = usage.available_beside(team, pool, FUTURE_IDLE, [(w.team, _leaving_milli(plan, w, pool)) for w in leavers])
+    room = usage.available_assuming(team, pool, FUTURE_IDLE, [(w.team, _leaving_milli(plan, w, pool)) for w in leavers])
     if room >= amount or not leavers:
         return room  # even if all reserved ones could start beside all that leaves
     orders = _in_all_orders(plan, pool, leavers, list(plan.reserved.values()))
-    return min(usage.available_beside(team, pool, FUTURE_IDLE, held) for held in orders)
+    return min(usage.available_assuming(team, pool, FUTURE_IDLE, held) for held in orders)
 
 
 def _below_limits_meanwhile(plan: Plan, team: str, pool: str, leavers: list[Workload]) -> int:

@@ -131,8 +131,8 @@ class Play:
         while turns and tried:
             *_, team = heapq.heappop(turns)
             for place, key in sorted((queue[0], key) for key, queue in lines[team].items()):
-                beside = self._keeping(kept, place, now) if key in tried else []
-                if key in tried and (nodes := self._start(key, free, beside, held)) is not None:
+                withheld = self._keeping(kept, place, now) if key in tried else []
+                if key in tried and (nodes := self._start(key, free, withheld, held)) is not None:
                     kept.pop(place, None)
                     tried &= self._may_fit(lines, free, kept, now)
                     _take(lines, team, key)
@@ -160,12 +160,12 @@ class Play:
         out = set()
         for line in lines.values():
             for key, queue in line.items():
-                beside = tuple(self._keeping(kept, queue[0], now))
-                if beside not in rooms:
+                withheld = tuple(self._keeping(kept, queue[0], now))
+                if withheld not in rooms:
                     room = free.copy()
-                    room[list(beside)] = 0
-                    rooms[beside] = int(room.sum()), int(room.max(initial=0))
-                most, largest = rooms[beside]
+                    room[list(withheld)] = 0
+                    rooms[withheld] = int(room.sum()), int(room.max(initial=0))
+                most, largest = rooms[withheld]
                 if key[1] * key[2] <= most and key[1] * (key[2] if key[3] else 1) <= largest:
                     out.add(key)
         return out
@@ -207,7 +207,7 @@ class Play:
         return began + claim.run.given(claim.ran, level)
 
     def _start(self, key: Key, free: Ints, kept: list[int], held: Held) -> Nodes | None:
-        """Take a place on one of the options beside the nodes that are kept, by node and milli-GPU, or None."""
+        """Take a place on one of the options, without the nodes withheld, by node and milli-GPU, or None."""
         options, milli, workers, is_together, team, _ = key
         if not milli:
             return []  # cores are not played

@@ -150,7 +150,7 @@ def _could_hold(task: Search, flavor: Flavor | None) -> bool:
         return True
     usage, pool = task.plan.usage, flavor.pool
     leaving = task.evictable.held_by_team(task.found, pool) if task.conditions.is_for_quota else []
-    with usage.beside(pool, FUTURE_IDLE, [(team, -milli) for team, milli in leaving]):
+    with usage.assuming(pool, FUTURE_IDLE, [(team, -milli) for team, milli in leaving]):
         return quota_room(task.session, task.claimant, flavor, FUTURE_IDLE, task.conditions.is_owed) >= least(
             task.claimant
         )

@@ -201,13 +201,13 @@ class Usage:
         """How much more the team may hold in that state, borrowing included; 0 when it is over."""
         return self.tree.available(team, pool, self._stored[when])
 
-    def available_beside(self, team: str, pool: str, when: int, others: Changes) -> int:
+    def available_assuming(self, team: str, pool: str, when: int, others: Changes) -> int:
         """`available` once these are held as well."""
-        with self.beside(pool, when, others):
+        with self.assuming(pool, when, others):
             return self.tree.available(team, pool, self._stored[when])
 
     @contextmanager
-    def beside(self, pool: str, when: int, others: Changes) -> Iterator[None]:
+    def assuming(self, pool: str, when: int, others: Changes) -> Iterator[None]:
         """Meanwhile these are held as well; afterwards all is, and is called, as it was."""
         state = self.state
         for other, milli in others:

@@ -246,7 +246,7 @@ def test_what_more_a_team_may_hold_ends_where_others_keep_theirs_or_a_limit_is_r
     assert room() == [0, 4000, 10000, 7000]
     usage.charge("nlp", "gpu", FUTURE_IDLE, -6000)
     assert room() == [5000, 7000, 13000, 10000]
-    assert usage.available_beside("vision", "gpu", FUTURE_IDLE, [("nlp", 5000)]) == 5000
+    assert usage.available_assuming("vision", "gpu", FUTURE_IDLE, [("nlp", 5000)]) == 5000
     assert (room(), usage.total[FUTURE_IDLE]["nlp", "gpu"]) == ([5000, 7000, 13000, 10000], 0)
 
 
