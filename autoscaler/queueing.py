@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autoscaler.metrics import Sample
 
-MOST_AT_ONCE = 256
+MAX_AT_ONCE = 256
 TOLERANCE = 1.1  # a model may say this much more than was measured: scrapes and histograms are coarse
 FULLEST = 0.98  # of capacity, where the formula still says something
 HALVINGS = 30
@@ -74,7 +74,7 @@ def learn(samples: Iterable[Sample], slowest: float) -> Replica | None:
     seconds = min(p95 for _, _, p95 in known)
     at_once = 1
     for rate, replicas, p95 in known:
-        while at_once < MOST_AT_ONCE and Replica(seconds, at_once).p95_seconds(rate, replicas) > TOLERANCE * p95:
+        while at_once < MAX_AT_ONCE and Replica(seconds, at_once).p95_seconds(rate, replicas) > TOLERANCE * p95:
             at_once += 1
     return Replica(seconds, at_once)
 

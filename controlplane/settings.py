@@ -28,16 +28,16 @@ WHAT_IF_PROCESS = env.bool(
 # --- security ---------------------------------------------------------------------------------
 EMBEDDED = env.bool("WEFT_EMBEDDED", default=not {"DATABASE_URL", "DATABASE_URL_FILE"} & os.environ.keys())
 DEBUG = False  # no environment turns it on: its pages show settings and code to whoever causes an error
-LEAST_KEY, LEAST_LETTERS = 50, 8  # characters, and how many of them differ
+MIN_KEY, MIN_LETTERS = 50, 8  # characters, and how many of them differ
 
 
 def _secret_key() -> str:
     """The configured key; in the embedded mode one made on first use and kept beside the database."""
     configured: str = env.str("SECRET_KEY", "")
-    if configured and not EMBEDDED and (len(configured) < LEAST_KEY or len(set(configured)) < LEAST_LETTERS):
+    if configured and not EMBEDDED and (len(configured) < MIN_KEY or len(set(configured)) < MIN_LETTERS):
         sys.exit(
             f"SECRET_KEY is weak: it has {len(configured)} characters, {len(set(configured))} of them different. "
-            f"Set SECRET_KEY or SECRET_KEY_FILE to {LEAST_KEY} or more random characters: openssl rand -hex 32"
+            f"Set SECRET_KEY or SECRET_KEY_FILE to {MIN_KEY} or more random characters: openssl rand -hex 32"
         )
     if configured:
         return configured
@@ -329,7 +329,7 @@ RATE_LIMITS = {
 EXPENSIVE_AT_ONCE = 3  # of one token or session in all processes together; one has four threads
 STREAM_BEAT = env.float("WEFT_STREAM_BEAT", 15.0)  # s after which a silent stream of a page says that it is alive
 STREAMS_AT_ONCE = env.int("WEFT_STREAMS", 400)  # of one token or session in all processes together
-MOST_QUEUED = env.int("WEFT_MOST_QUEUED", 20_000)  # workloads of one team that wait
+MAX_QUEUED = env.int("WEFT_MOST_QUEUED", 20_000)  # workloads of one team that wait
 
 # --- REST -------------------------------------------------------------------------------------
 REST_FRAMEWORK = {

@@ -14,7 +14,7 @@ from controlplane.queries.workloads.serving import Window
 from frontend import words
 
 MILLI = 1000
-MOST_TEAMS = 12  # named in a chart; more cannot be told apart
+MAX_TEAMS = 12  # named in a chart; more cannot be told apart
 TICKS = (  # from so many ms between two ticks: what is written at them
     (None, "%H:%M:%S"), (60_000, "%H:%M"), (43_200_000, "%b %-d %H:%M"), (86_400_000, "%b %-d"),
 )  # fmt: skip
@@ -48,7 +48,7 @@ def gpus_over_time(moments: Sequence[Moment], colours: Mapping[str, int], capaci
     return answer
 
 
-def largest_held(moments: Sequence[Moment], most: int = MOST_TEAMS) -> tuple[list[str], frozenset[str]]:
+def largest_held(moments: Sequence[Moment], most: int = MAX_TEAMS) -> tuple[list[str], frozenset[str]]:
     """The teams that a chart or table names, by name: those that held most; and the others, which stand together."""
     totals: dict[str, float] = {}
     for moment in moments:
@@ -141,7 +141,7 @@ def replicas_over_time(windows: Sequence[Window]) -> dict[str, Any]:
 
 
 DAY = 86_400.0  # s
-MOST_BARS = 8  # parts of one bar; the others are one more part
+MAX_BARS = 8  # parts of one bar; the others are one more part
 
 
 def usage_over_time(
@@ -155,7 +155,7 @@ def usage_over_time(
     held: dict[str, int] = {}
     for line in lines:
         held[line.keys[0]] = held.get(line.keys[0], 0) + line.spent.held
-    named = sorted(held, key=lambda name: (-held[name], name))[:MOST_BARS]
+    named = sorted(held, key=lambda name: (-held[name], name))[:MAX_BARS]
     colours = {line.keys[0]: line.colour % 8 for line in lines}
     starts = sorted({line.start for line in lines})
     hours: dict[str, dict[float, float]] = {name: {} for name in (*named, "others")}

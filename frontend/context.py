@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from controlplane.queries.accounts import access
-from controlplane.queries.notifications.notices import MOST_COUNTED, unread_count
+from controlplane.queries.notifications.notices import MAX_COUNTED, unread_count
 from controlplane.queries.reports import dashboard
 from frontend import answers, words
 
@@ -68,7 +68,7 @@ class Page:
     @property
     def unread_words(self) -> str:
         """The same as the bell says it."""
-        return f"{MOST_COUNTED - 1}+" if self.unread >= MOST_COUNTED else str(self.unread)
+        return f"{MAX_COUNTED - 1}+" if self.unread >= MAX_COUNTED else str(self.unread)
 
     @cached_property
     def may_audit(self) -> bool:

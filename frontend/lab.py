@@ -29,7 +29,7 @@ ABOUT = {
     "add": "Nodes to add, one kind per line: an existing node, and how many more like it.",
     "remove": "Nodes to remove, by name.",
 }
-MOST_NAMED = 3  # quotas of a request in a few words
+MAX_NAMED = 3  # quotas of a request in a few words
 EXAMPLES = {
     "settings": "max_preemptions = 1",
     "quotas": "nlp a100 32",
@@ -109,8 +109,8 @@ def differs(asked: Mapping[str, Any]) -> str:
     if scaling := (asked.get("policy") or {}).get("scaling"):
         said.append(words.plural(len(scaling), "setting") + " of scaling")
     quotas = asked.get("quotas") or ()
-    said += [f"{row.get('team')} in {row.get('pool')}" for row in quotas[:MOST_NAMED]]
-    said += [f"{words.plural(len(quotas) - MOST_NAMED, 'quota')} more"] if len(quotas) > MOST_NAMED else []
+    said += [f"{row.get('team')} in {row.get('pool')}" for row in quotas[:MAX_NAMED]]
+    said += [f"{words.plural(len(quotas) - MAX_NAMED, 'quota')} more"] if len(quotas) > MAX_NAMED else []
     nodes = asked.get("nodes") or {}
     added = sum(row.get("count") or 1 for row in nodes.get("add") or ())
     gone = len(nodes.get("remove") or ())

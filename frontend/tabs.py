@@ -29,11 +29,11 @@ TABS = (
     ("file", "Job file"),
 )
 LATEST = 8
-MOST_EVENTS = 200
+MAX_EVENTS = 200
 EVENTS = 50  # on one page of the log
 TAIL = 500
 SUGGESTIONS_SECONDS = 10.0  # how old what would start it may be
-MOST_WINDOWS = 60  # rows of the table beside the latency chart
+MAX_WINDOWS = 60  # rows of the table beside the latency chart
 MEASURED = (
     ("duty", "GPU utilisation", "percentage of time in which its GPUs computed"),
     ("memory", "GPU memory", "on each of its GPUs"),
@@ -149,7 +149,7 @@ def _facts(w: Any) -> list[tuple[str, str]]:
 
 
 def _timeline(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
-    events = _events(w, MOST_EVENTS)
+    events = _events(w, MAX_EVENTS)
     end = w.ended_at or answers.clock(request).now
     return {"events": events, "bands": _bands(list(reversed(events)), end), "end": end}
 
@@ -215,7 +215,7 @@ def _file(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[st
 
 
 def _objective(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
-    return {"windows": tuple(reversed(sla.latencies(answers.clock(request).now, w.pk)))[:MOST_WINDOWS]}
+    return {"windows": tuple(reversed(sla.latencies(answers.clock(request).now, w.pk)))[:MAX_WINDOWS]}
 
 
 MAKERS: dict[str, Callable[[HttpRequest, Any, Collection[str] | None], dict[str, Any]]] = {

@@ -9,7 +9,7 @@ the mutant, after the same tests. Deterministic: examples of Hypothesis follow f
 
 What was seen is kept in the cache (tests/mutation_memory.py), so that an interrupted run goes on where it was.
 
-Prints each survivor, and the score of each file or group; ends with 1 if one is under `LEAST` percent, or if a survivor
+Prints each survivor, and the score of each file or group; ends with 1 if one is under `MIN` percent, or if a survivor
 of the product is not explained in `tests/mutants_that_survive.txt`.
 `python -m tests.mutation product` measures one set, `... scheduler/fit/gang.py` one file of the ledger.
 """
@@ -36,7 +36,7 @@ from tests.mutants import ROOT, Mutant, compiled, live
 from tests.mutation_memory import Lines, Memory, Seen, Verdict
 from tests.mutation_sets import LEDGER, SETS, Set, chosen
 
-LEAST = 85.0  # percent of mutants noticed, in each file of the ledger and in the product as a whole (docs/promises.md)
+MIN = 85.0  # percent of mutants noticed, in each file of the ledger and in the product as a whole (docs/promises.md)
 SLOWER, GRACE = 10.0, 5.0  # a mutant runs too long at so many times its tests' time, and so many seconds
 LONGEST = 3.0  # s of CPU: of the product's tests, those that take more are left out, which can only lower the score
 SHARE = 40  # tests that are tried on a mutant in one fork
@@ -264,9 +264,9 @@ def _measure(one: Set) -> bool:
     where = ["-m", " and ".join(f"not {mark}" for mark in without)]
     ended = pytest.main(["-q", "-s", "-p", "no:cacheprovider", "-o", "timeout=0", *where, *one.tests], [runner])
     noticed, count = (sum(part) for part in zip(*runner.scores.values(), strict=True)) if runner.scores else (0, 0)
-    is_good = count > 0 and ended in (0, 5) and 100 * noticed >= LEAST * count
+    is_good = count > 0 and ended in (0, 5) and 100 * noticed >= MIN * count
     if one.drawn is None:
-        return is_good and all(100 * noticed >= LEAST * count for noticed, count in runner.scores.values())
+        return is_good and all(100 * noticed >= MIN * count for noticed, count in runner.scores.values())
     reasons = dict(explained(EXPLAINED.read_text()))
     unexplained = [key for key in runner.survivors if key not in reasons]
     _say(f"product: {noticed} of {count} mutants noticed; {len(unexplained)} survivors without a reason")

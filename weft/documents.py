@@ -15,9 +15,9 @@ import yaml
 
 from weft.errors import FieldError, WeftError
 
-MOST_BYTES = 1 << 20  # 1 MiB, what the server takes as well
-MOST_DEPTH = 32  # a job file has four levels
-MOST_DOCUMENTS = 1000
+MAX_BYTES = 1 << 20  # 1 MiB, what the server takes as well
+MAX_DEPTH = 32  # a job file has four levels
+MAX_DOCUMENTS = 1000
 
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("null", "Null", "NULL", "~", ""), None),
@@ -26,7 +26,7 @@ _WORDS: dict[str, bool | None] = {
 }
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)$")  # 0123 is text: nobody means 83, and few 123
 _FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?$")
-_MOST_DIGITS = 18  # fits 64 bits
+_MAX_DIGITS = 18  # fits 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,15 @@ def load(names: Sequence[str]) -> list[Document]:
     documents = [document for name in names for document in parse(_bytes(name), "stdin" if name == "-" else name)]
     if not documents:
         raise JobFileError(" ".join(names), "The file is empty. Begin with `type: training` and `name: NAME`.")
-    if len(documents) > MOST_DOCUMENTS:
-        raise JobFileError(names[0], f"{len(documents)} documents are too many. Submit at most {MOST_DOCUMENTS}.")
+    if len(documents) > MAX_DOCUMENTS:
+        raise JobFileError(names[0], f"{len(documents)} documents are too many. Submit at most {MAX_DOCUMENTS}.")
     return documents
 
 
 def parse(content: bytes, source: str) -> Iterator[Document]:
     """Yield the documents of one file."""
-    if len(content) > MOST_BYTES:
-        raise JobFileError(source, f"The file has {len(content):,} bytes. A job file has at most {MOST_BYTES:,}.")
+    if len(content) > MAX_BYTES:
+        raise JobFileError(source, f"The file has {len(content):,} bytes. A job file has at most {MAX_BYTES:,}.")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -106,8 +106,8 @@ class _Reader:
             raise self._error(event, f"*{event.anchor} is an alias. Write the value out; job files have no aliases.")
         if event.tag and event.tag not in ("!", "tag:yaml.org,2002:str"):
             raise self._error(event, f"The tag {event.tag} is not allowed. Write plain values.")
-        if depth > MOST_DEPTH:
-            raise self._error(event, f"The file is nested more than {MOST_DEPTH} levels deep. Flatten it.")
+        if depth > MAX_DEPTH:
+            raise self._error(event, f"The file is nested more than {MAX_DEPTH} levels deep. Flatten it.")
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(path, depth)
         if isinstance(event, yaml.SequenceStartEvent):
@@ -147,7 +147,7 @@ class _Reader:
         if text in _WORDS:
             return _WORDS[text]
         if _INTEGER.match(text):
-            if len(text) > _MOST_DIGITS:
+            if len(text) > _MAX_DIGITS:
                 raise self._error(event, f"{text[:20]}... is too large for a number. Quote it if it is text.")
             return int(text)
         return float(text) if _FLOAT.match(text) else text
@@ -162,9 +162,9 @@ class _Reader:
 def _bytes(name: str) -> bytes:
     try:
         if name == "-":
-            return sys.stdin.buffer.read(MOST_BYTES + 1)
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
         with Path(name).open("rb") as file:
-            return file.read(MOST_BYTES + 1)
+            return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise JobFileError(name, f"The file cannot be read: {error.strerror}.") from None
 

@@ -9,10 +9,10 @@ from weft.answers import UP, LogLine, Logs, Workload
 from weft.errors import NotReachable, WaitTimeout, WeftError
 
 FIRST_PAUSE = 0.25  # s: a short job's end is seen at once
-MOST_PAUSE = 3.0  # s: what a person still calls live
+MAX_PAUSE = 3.0  # s: what a person still calls live
 POLL = 30  # s of one long poll
 POLLED = ("terminal", "running")  # what the server can wait for
-MOST_LINES = 10_000  # of one answer
+MAX_LINES = 10_000  # of one answer
 PATIENCE = 300.0  # s without any answer before waiting is given up
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Pace:
 
     def rest(self, *, changed: bool) -> None:
         """Sleep until the next look, never past the deadline."""
-        self.pause = FIRST_PAUSE if changed else min(MOST_PAUSE, self.pause * 1.4)
+        self.pause = FIRST_PAUSE if changed else min(MAX_PAUSE, self.pause * 1.4)
         left = self.pause if self.deadline is None else self.deadline - time.monotonic()
         time.sleep(max(0.0, min(self.pause, left)))
 
@@ -196,7 +196,7 @@ def log_lines(
             yield from piece.lines
             since = piece.next_since if piece.next_since is not None else since
             # From now on all that is new, not the last few of it.
-            tail = MOST_LINES if since is not None else tail
+            tail = MAX_LINES if since is not None else tail
         if workload and piece is not None and workload.has_ended and (not piece.lines or piece.next_since is None):
             return
         pace.rest(changed=bool(piece and piece.lines))

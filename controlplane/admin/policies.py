@@ -16,7 +16,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from controlplane.admin.base import ReadOnly, ServiceForm
 from controlplane.domain.policy import Change, Policy, problems, shown
-from controlplane.domain.policyfields import MOST, PARTS, Field, figure, known_fields
+from controlplane.domain.policyfields import MAX, PARTS, Field, figure, known_fields
 from controlplane.models import PolicyVersion
 from controlplane.queries.scheduling import policies
 from controlplane.services.scheduling import policy
@@ -50,7 +50,7 @@ def label(field: Field) -> str:
     if field.is_word:
         return words
     unit = f", {field.unit}" if field.unit else ""
-    is_open = field.most >= MOST
+    is_open = field.most >= MAX
     bounds = f"{figure(field.least)} or more" if is_open else f"{figure(field.least)} to {figure(field.most)}"
     return f"{words}{unit} ({bounds})"
 

@@ -20,7 +20,7 @@ from rest_framework.views import APIView
 
 from controlplane.api import missing
 from controlplane.api.errors import CONTENT_TYPE
-from controlplane.api.pagination import DEFAULT_SIZE, MOST_SIZE, page, part
+from controlplane.api.pagination import DEFAULT_SIZE, MAX_SIZE, page, part
 from controlplane.api.refusals import Faulty
 from controlplane.api.serializers.problem import Problem
 from controlplane.jobspec.shapes import BAD, Faults, FieldError, Flag, Items, Shape, Text, Whole, shown
@@ -49,7 +49,7 @@ class Parameter:
 
 PAGE = (
     Parameter("cursor", Text(512), "Where the next page begins: from `next`."),
-    Parameter("page_size", Whole(1, MOST_SIZE), "Rows on one page.", DEFAULT_SIZE),
+    Parameter("page_size", Whole(1, MAX_SIZE), "Rows on one page.", DEFAULT_SIZE),
 )
 
 VERSION = {"If-Match": "The ETag of the version that was seen; 412 if there is a newer one."}

@@ -2,7 +2,7 @@
 
 Waiting costs no query and no thread of the server (asgi.Handler). Which of them may still wait is looked up for all at
 once every RECHECK seconds: one whose session, token or role has changed is answered, and comes again with what it may
-see now. One user has at most MOST_OPEN waits at once, in all processes together.
+see now. One user has at most MAX_OPEN waits at once, in all processes together.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 PERIOD = 0.5  # s between two looks
 RECHECK = 2.0  # s after which rights are looked up again
-MOST_OPEN = 50  # waits and streams of one user
-MOST_BEHIND = 2_000  # events that a stream's reader may be behind before it is ended, to be opened again
+MAX_OPEN = 50  # waits and streams of one user
+MAX_BEHIND = 2_000  # events that a stream's reader may be behind before it is ended, to be opened again
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ class TooManyOpen(exceptions.APIException):  # noqa: N818 - reads as the fact it
     """One user waits for too much at once."""
 
     status_code = 429
-    default_detail = f"You have {MOST_OPEN} waits and streams open. End one, or watch all workloads in one stream."
+    default_detail = f"You have {MAX_OPEN} waits and streams open. End one, or watch all workloads in one stream."
     wait = 5  # s
 
 
@@ -59,7 +59,7 @@ class Inbox:
         """Tell an event, if it is one for this inbox."""
         if event.pk > self.after and self.scope.has(event):
             self.told.append(event)
-            self.is_over |= len(self.told) > MOST_BEHIND
+            self.is_over |= len(self.told) > MAX_BEHIND
 
     def ring(self) -> None:
         """Wake all requests that wait."""
@@ -94,7 +94,7 @@ class Feed:
 
     def join(self, viewer: Viewer, scope: feed.Scope, after: int | None = None) -> Inbox:
         """Fill a new inbox from now on; `after`: only with what has a higher number. Raises TooManyOpen."""
-        if not atonce.of_process().enter("wait", viewer.user, MOST_OPEN):
+        if not atonce.of_process().enter("wait", viewer.user, MAX_OPEN):
             raise TooManyOpen
         with self.lock:
             if self.reader is None:

@@ -14,7 +14,7 @@ from controlplane.api.refusals import Faulty
 from controlplane.jobspec.shapes import FieldError
 
 DEFAULT_SIZE = 50
-MOST_SIZE = 200
+MAX_SIZE = 200
 
 Value = TypeVar("Value", int, str)
 

@@ -9,13 +9,13 @@ from rest_framework.parsers import BaseParser
 
 from controlplane.api.refusals import BadBody, TooLarge
 from controlplane.jobspec.shapes import FORBIDDEN
-from controlplane.security.bounds import KIB, MOST_JSON
+from controlplane.security.bounds import KIB, MAX_JSON
 
-MOST_DEPTH = 20
-MOST_KEYS = 2_000
-MOST_VALUES = 20_000
-MOST_TEXT = 64 * 1024
-MOST_WHOLE = 2**53  # beyond it, JSON numbers differ between languages
+MAX_DEPTH = 20
+MAX_KEYS = 2_000
+MAX_VALUES = 20_000
+MAX_TEXT = 64 * 1024
+MAX_WHOLE = 2**53  # beyond it, JSON numbers differ between languages
 # A text, or the rest of the body where its end is missing: possessive, so that nothing is ever looked at twice.
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NEITHER_BRACKET_NOR_COMMA = re.compile(r"[^\[\]{},]+")
@@ -31,9 +31,9 @@ class StrictJSONParser(BaseParser):
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
         """Return the decoded body; raises BadBody (400) or TooLarge (413)."""
-        raw = stream.read(MOST_JSON + 1)
-        if len(raw) > MOST_JSON:
-            raise TooLarge(f"The body is larger than {MOST_JSON // KIB} KiB. Send less at once.")
+        raw = stream.read(MAX_JSON + 1)
+        if len(raw) > MAX_JSON:
+            raise TooLarge(f"The body is larger than {MAX_JSON // KIB} KiB. Send less at once.")
         return loads(raw)
 
 
@@ -58,8 +58,8 @@ def loads(raw: bytes) -> Any:
     for at, one in _texts(value, ""):
         if FORBIDDEN.search(one):
             raise BadBody(at, f"{at or 'The body'} holds a control character. Remove it.")
-        if len(one) > MOST_TEXT:
-            raise BadBody(at, f"{at or 'The body'} is a text of {len(one)} characters. Send at most {MOST_TEXT}.")
+        if len(one) > MAX_TEXT:
+            raise BadBody(at, f"{at or 'The body'} is a text of {len(one)} characters. Send at most {MAX_TEXT}.")
     return value
 
 
@@ -71,8 +71,8 @@ class _Reader:
 
     def pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         self.keys += len(pairs)
-        if self.keys > MOST_KEYS:
-            raise BadBody("", f"The body has more than {MOST_KEYS} fields. Send less at once.")
+        if self.keys > MAX_KEYS:
+            raise BadBody("", f"The body has more than {MAX_KEYS} fields. Send less at once.")
         out = dict(pairs)
         if len(out) < len(pairs):
             names = [name for name, _ in pairs]
@@ -85,13 +85,13 @@ class _Reader:
         raise BadBody("", f"The body holds {name}, which is not a JSON number. Give a number.")
 
     def whole(self, digits: str) -> int:
-        if len(digits) > 17 or abs(int(digits)) > MOST_WHOLE:
+        if len(digits) > 17 or abs(int(digits)) > MAX_WHOLE:
             raise BadBody("", f"The body holds the number {digits[:20]}, which is too large. Keep it below 2^53.")
         return int(digits)
 
     def decimal(self, digits: str) -> float:
-        value = float(digits) if len(digits) <= 30 else MOST_WHOLE
-        if len(digits) > 30 or abs(value) > MOST_WHOLE:
+        value = float(digits) if len(digits) <= 30 else MAX_WHOLE
+        if len(digits) > 30 or abs(value) > MAX_WHOLE:
             raise BadBody("", f"The body holds the number {digits[:20]}, which is too large or too long. Shorten it.")
         return value
 
@@ -102,13 +102,13 @@ def _check_frame(text: str) -> None:
     Of the body only brackets and commas are looked at, so a hostile one exhausts neither the stack nor the processor.
     """
     frame = _NEITHER_BRACKET_NOR_COMMA.sub("", _TEXT.sub("", text))
-    if frame.count(",") + frame.count("[") + frame.count("{") > MOST_VALUES:
-        raise BadBody("", f"The body has more than {MOST_VALUES} values. Send less at once.")
+    if frame.count(",") + frame.count("[") + frame.count("{") > MAX_VALUES:
+        raise BadBody("", f"The body has more than {MAX_VALUES} values. Send less at once.")
     inner = frame.replace(",", "").translate(_ROUND)
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         inner = inner.replace("()", "")  # takes the innermost level away
-    if "()" in inner or inner.count("(") > MOST_DEPTH:
-        raise BadBody("", f"The body is nested more than {MOST_DEPTH} deep. Flatten it.")
+    if "()" in inner or inner.count("(") > MAX_DEPTH:
+        raise BadBody("", f"The body is nested more than {MAX_DEPTH} deep. Flatten it.")
 
 
 def _texts(value: Any, at: str) -> Iterator[tuple[str, str]]:

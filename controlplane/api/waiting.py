@@ -107,7 +107,7 @@ def missed(after: int | None, inbox: Inbox, until: int) -> Sequence["Event"]:
     """What happened after the number a client saw last, up to where its inbox begins. Refused 410 if it is too much."""
     found = feed.between(after, until, inbox.scope) if after is not None and after < until else ()
     if found is None:
-        raise gone(f"More than {feed.MOST_BEHIND:,} events have happened since {after}.")
+        raise gone(f"More than {feed.MAX_BEHIND:,} events have happened since {after}.")
     return found
 
 

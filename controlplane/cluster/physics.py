@@ -35,7 +35,7 @@ INTERFERENCE = 0.03  # part of its compute that each co-tenant of a shared devic
 # Seconds from creation to running containers: image pull, volumes, for a service also loading the model.
 START_MEDIAN: Mapping[Kind, float] = {Kind.TRAINING: 20.0, Kind.NOTEBOOK: 10.0, Kind.INFERENCE: 30.0}
 START_SIGMA = 0.5
-START_LEAST, START_MOST = 5.0, 60.0
+START_MIN, START_MAX = 5.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ def slowdown(tenants: int) -> float:
 def start_seconds(kind: Kind, seed: int, pod: str) -> float:
     """From a pod's creation until its containers run: whole seconds, always the same for one pod."""
     drawn = draws.lognormal(START_MEDIAN[kind], START_SIGMA, seed, "start", pod)
-    return float(math.ceil(min(max(drawn, START_LEAST), START_MOST)))
+    return float(math.ceil(min(max(drawn, START_MIN), START_MAX)))
 
 
 def milli_part(milli: int) -> float:

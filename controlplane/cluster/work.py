@@ -37,7 +37,7 @@ from scheduler.model.workload import Kind
 Profiles = Mapping[Kind, Sequence[Profile]]
 
 # A job that says nothing of how long it runs: a median quarter of an hour, nine in ten more than 5 minutes.
-UNSAID_SECONDS, UNSAID_SIGMA, UNSAID_MOST = 900.0, 0.8, 3600.0
+UNSAID_SECONDS, UNSAID_SIGMA, UNSAID_MAX = 900.0, 0.8, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _seconds(kind: Kind, spec: Mapping[str, Any], truth: Mapping[str, Any], uid:
         return None
     known = seconds(given if given is not None else spec.get("expected_duration"))
     if known is None:
-        known = min(UNSAID_MOST, draws.lognormal(UNSAID_SECONDS, UNSAID_SIGMA, seed, "work", uid))
+        known = min(UNSAID_MAX, draws.lognormal(UNSAID_SECONDS, UNSAID_SIGMA, seed, "work", uid))
     return max(1.0, known)
 
 

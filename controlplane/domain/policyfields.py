@@ -16,7 +16,7 @@ from scheduler.model.settings import Settings as Scheduling
 from scheduler.policies import ONLY_COMPARED, POLICIES
 
 PARTS: Mapping[str, type[Any]] = {"scheduling": Scheduling, "scaling": Scaling}
-MOST = 1e12
+MAX = 1e12
 DAY, WEEK = 86_400.0, 604_800.0
 
 
@@ -31,7 +31,7 @@ class Field:
     default: Any
     unit: str = ""
     least: float = 0.0
-    most: float = MOST
+    most: float = MAX
     about: str = ""
     choices: tuple[str, ...] = ()
     refused: frozenset[str] = frozenset()
@@ -115,7 +115,7 @@ _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
     "attained_step_seconds": (
         "GPU-s",
         1,
-        MOST,
+        MAX,
         "First bucket of attained service; each next one is 4 times as wide.",
     ),
     "deadline_near_seconds": ("s", 0, 30 * DAY, "A training with a deadline this near goes ahead of others."),
@@ -199,7 +199,7 @@ def _field(part: str, settings: type[Any], f: Any) -> Field:
         words = tuple(str(word) for word in kind) if issubclass(kind, StrEnum) else ()
         choices, refused, about = _WORDS.get(f.name, (words, frozenset(), ""))
         return Field(part, f.name, kind, default, about=about, choices=choices, refused=refused)
-    unknown = (_unit(f.name), 0.0, MOST, "")
+    unknown = (_unit(f.name), 0.0, MAX, "")
     unit, least, most, about = _KNOWN.get(f"{part}.{f.name}") or _KNOWN.get(f.name, unknown)
     return Field(part, f.name, kind, default, unit, least, most, about)
 

@@ -6,7 +6,7 @@ from typing import Any
 from controlplane.jobspec.shapes import BAD, REQUIRED, Faults, Field, Schema, Whole
 from gpushare.gpu import WHOLE
 
-MOST_MILLI = 10**9  # a million GPUs
+MAX_MILLI = 10**9  # a million GPUs
 TENTH = WHOLE // 10
 
 
@@ -35,9 +35,9 @@ class MilliGpus(Whole):
 
 
 QUOTA_FIELDS = (
-    Field("nominal_milli", MilliGpus(0, MOST_MILLI), "milli-GPU of nominal quota; 1000 = one GPU.", REQUIRED),
-    Field("borrowing_limit_milli", MilliGpus(0, MOST_MILLI, True), "milli-GPU it may borrow; null = no limit."),
-    Field("lending_limit_milli", MilliGpus(0, MOST_MILLI, True), "milli-GPU others may borrow; null = all."),
+    Field("nominal_milli", MilliGpus(0, MAX_MILLI), "milli-GPU of nominal quota; 1000 = one GPU.", REQUIRED),
+    Field("borrowing_limit_milli", MilliGpus(0, MAX_MILLI, True), "milli-GPU it may borrow; null = no limit."),
+    Field("lending_limit_milli", MilliGpus(0, MAX_MILLI, True), "milli-GPU others may borrow; null = all."),
     Field("weight", Whole(1, 10_000), "Its weight when idle quota is shared among borrowers.", 1),
 )
 

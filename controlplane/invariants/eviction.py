@@ -16,10 +16,10 @@ from scheduler.preemption.moving import keep_places
 from scheduler.state.ledger import is_movable
 from scheduler.state.session import Session
 
-MOST_VICTIMS = 12  # more subsets than 2**12 are not tried
+MAX_VICTIMS = 12  # more subsets than 2**12 are not tried
 
 
-def s8_legality(state: State, max_left_out: int = MOST_VICTIMS) -> tuple[Violation, ...]:
+def s8_legality(state: State, max_left_out: int = MAX_VICTIMS) -> tuple[Violation, ...]:
     """Every victim may be asked by its claimant, and every victim is needed.
 
     By priority: a lower one of the same team. By reclaim: the claimant's team stays within its nominal quota
@@ -164,7 +164,7 @@ def _line(world: Snapshot, team: str) -> list[str]:
 
 def _spared(made: Round, by: Workload, victims: Sequence[Evict], max_left_out: int) -> Iterator[Violation]:
     """A proper subset that would have been enough, if there is one."""
-    if made.schedule is None or len(victims) > MOST_VICTIMS:
+    if made.schedule is None or len(victims) > MAX_VICTIMS:
         return
     before = made.decisions[: made.decisions.index(victims[0])]
     world = _so_far(made, [d for d in before if not _is_about(d, by.id)])

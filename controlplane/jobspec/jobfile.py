@@ -47,9 +47,9 @@ RESERVED_PATHS = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/usr/loc
 ABOVE_RESERVED = tuple(sorted({str(above) for path in RESERVED_PATHS for above in PurePosixPath(path).parents}))
 GPU_DOMAINS = ("nvidia.com", "amd.com", "gpu.intel.com", "habana.ai")
 NOTEBOOK_IMAGE = "quay.io/jupyter/base-notebook"
-MOST_WORKERS = 4096
-MOST_ROLES = 8
-MOST_GPUS = 1024  # on one node; far above any machine
+MAX_WORKERS = 4096
+MAX_ROLES = 8
+MAX_GPUS = 1024  # on one node; far above any machine
 YEAR = 366 * 86_400.0
 
 
@@ -131,7 +131,7 @@ GPU_SHARE = Record(
 )
 RESOURCES = Record(
     (
-        Field("gpus", Whole(0, MOST_GPUS), "Whole GPUs of each worker. Less than one GPU is a gpu_share."),
+        Field("gpus", Whole(0, MAX_GPUS), "Whole GPUs of each worker. Less than one GPU is a gpu_share."),
         Field("gpu_share", GPU_SHARE, "A share of one GPU, in place of gpus."),
         Field(
             "gpu_model",
@@ -149,7 +149,7 @@ RESOURCES = Record(
         Field("shared_memory", _memory("16Gi"), "Size of /dev/shm; part of memory."),
         Field(
             "extra",
-            Pairs(EXTRA_NAME, Whole(1, MOST_GPUS), 10),
+            Pairs(EXTRA_NAME, Whole(1, MAX_GPUS), 10),
             "Other devices of each worker that the platform allows, such as {rdma/hca: 1}.",
         ),
     ),
@@ -178,15 +178,15 @@ VOLUME = Record(
 )
 WORKERS = Record(
     (
-        Field("count", Whole(1, MOST_WORKERS), "How many workers are wanted.", REQUIRED),
-        Field("min", Whole(1, MOST_WORKERS), "The least that may start; count if absent."),
-        Field("max", Whole(1, MOST_WORKERS), "The most it can use; count if absent."),
+        Field("count", Whole(1, MAX_WORKERS), "How many workers are wanted.", REQUIRED),
+        Field("min", Whole(1, MAX_WORKERS), "The least that may start; count if absent."),
+        Field("max", Whole(1, MAX_WORKERS), "The most it can use; count if absent."),
     )
 )
 ROLE = Record(
     (
         Field("name", Text(40, LABEL, LABEL_RULE), "What the role is called, such as ps; not worker.", REQUIRED),
-        Field("count", Whole(1, MOST_WORKERS), "How many members it has; always all of them.", 1),
+        Field("count", Whole(1, MAX_WORKERS), "How many members it has; always all of them.", 1),
         Field("resources", RESOURCES, "What each member needs, such as {cpu: 4}.", REQUIRED),
         Field("image", IMAGE_FIELD, "Container image; the workers' if absent."),
         Field("command", Items(ARGUMENT, 64), "Its entry point; the workers' command and args if absent."),
@@ -202,8 +202,8 @@ ROLE = Record(
 )
 REPLICAS = Record(
     (
-        Field("min", Whole(1, MOST_WORKERS), "The least replicas, kept as long as there is room.", 1),
-        Field("max", Whole(1, MOST_WORKERS), "The most replicas; min if absent."),
+        Field("min", Whole(1, MAX_WORKERS), "The least replicas, kept as long as there is room.", 1),
+        Field("max", Whole(1, MAX_WORKERS), "The most replicas; min if absent."),
     )
 )
 TOPOLOGY = Record(
@@ -275,7 +275,7 @@ OWN = {
         Field("workers", WORKERS, "One gang: started together, never fewer than min.", {"count": 1}),
         Field(
             "roles",
-            Items(ROLE, MOST_ROLES),
+            Items(ROLE, MAX_ROLES),
             "Companions of the workers in the same gang, such as [{name: ps, count: 2, resources: {cpu: 4}}].",
         ),
         Field("checkpoint", CHECKPOINT, "How often it saves, and how long it needs to leave.", {"grace": "30s"}),

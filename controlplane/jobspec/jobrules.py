@@ -7,7 +7,7 @@ from controlplane.jobspec.shapes import BAD, Faults
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import MAIN_ROLE, Level
 
-MOST_TENSORFLOW = 1000
+MAX_TENSORFLOW = 1000
 
 
 def check(values: Mapping[str, Any], faults: Faults) -> None:
@@ -159,8 +159,8 @@ def _framework(values: Mapping[str, Any], faults: Faults) -> None:
     counts = [role["count"] for role in roles] if roles not in (None, BAD) else []
     if most is not BAD and BAD not in counts:
         most += sum(counts)
-    if values.get("framework") == "tensorflow" and most is not BAD and most > MOST_TENSORFLOW:
-        fix = f"Set it to at most {MOST_TENSORFLOW}, or remove framework."
+    if values.get("framework") == "tensorflow" and most is not BAD and most > MAX_TENSORFLOW:
+        fix = f"Set it to at most {MAX_TENSORFLOW}, or remove framework."
         faults.add("workers.max", f"workers.max is {most}, but TF_CONFIG has no room for so many. {fix}")
 
 

@@ -8,17 +8,17 @@ import re
 import string
 import unicodedata
 
-MOST_LENGTH = 150
+MAX_LENGTH = 150
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.@+-]*[A-Za-z0-9_])?")
 _IN_NAMES = frozenset(f"{string.ascii_letters}{string.digits}_.@+-")  # `/` is a service account's
 
 
 def username_fault(name: str) -> str:
     """Why this is no user name; empty if it is one."""
-    if len(name) <= MOST_LENGTH and _NAME.fullmatch(name):
+    if len(name) <= MAX_LENGTH and _NAME.fullmatch(name):
         return ""
     return (
-        f"A user name has at most {MOST_LENGTH} of a-z, A-Z, 0-9, _, ., @, + and -, begins with a letter or a digit "
+        f"A user name has at most {MAX_LENGTH} of a-z, A-Z, 0-9, _, ., @, + and -, begins with a letter or a digit "
         "and ends with a letter, a digit or _. Choose such a name."
     )
 

@@ -8,12 +8,12 @@ from controlplane.lifecycle.state import Seat
 # Ends that are the machines' fault or our own doing: the job runs again, and its retries are not used up.
 NOT_THE_JOBS_FAULT = frozenset({"NodeLost", "NodeShutdown", "PeerFailed", "Evicted", "Preempted", "Disappeared"})
 BACKOFF_SECONDS = 10.0
-BACKOFF_MOST_SECONDS = 600.0
+BACKOFF_MAX_SECONDS = 600.0
 
 
 def backoff_seconds(failures: int) -> float:
     """How long a job waits after its n-th failure: 10 s, 20 s, 40 s ... at most 10 minutes."""
-    return min(BACKOFF_MOST_SECONDS, BACKOFF_SECONDS * 2.0 ** max(0, min(failures, 20) - 1))
+    return min(BACKOFF_MAX_SECONDS, BACKOFF_SECONDS * 2.0 ** max(0, min(failures, 20) - 1))
 
 
 @dataclass(frozen=True, slots=True)

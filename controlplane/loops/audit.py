@@ -18,8 +18,8 @@ from controlplane.services.scheduling.leases import HeldLease
 
 PERIOD_SECONDS = 60.0
 REST = 40  # times what an audit took: it shares the interpreter with the loops, so it gets a fortieth of the time
-MOST_DECIDING_MS = 1_000.0  # the newest round is decided again twice, unless that takes longer
-MOST_LOGGED = 20  # violations of one audit
+MAX_DECIDING_MS = 1_000.0  # the newest round is decided again twice, unless that takes longer
+MAX_LOGGED = 20  # violations of one audit
 
 log = structlog.get_logger(__name__)
 
@@ -49,13 +49,13 @@ def _audit(wiring: Wiring, lease: HeldLease) -> int:
         return 0
     started = time.monotonic()
     try:
-        broken, _ = look(wiring.cluster, last_rounds=1, max_ms=MOST_DECIDING_MS)
+        broken, _ = look(wiring.cluster, last_rounds=1, max_ms=MAX_DECIDING_MS)
         found: dict[str, list[Violation]] = {name: [] for name in INVARIANTS}
         for violation in broken:
             found[violation.name].append(violation)
         audits.record(found=found, lease=lease)
     finally:
         pace.spend(time.monotonic() - started)  # one that fails is not tried more often
-    for violation in broken[:MOST_LOGGED]:
+    for violation in broken[:MAX_LOGGED]:
         log.error("invariant broken", name=violation.name, subject=violation.subject, message=violation.message)
     return len(broken)

@@ -25,7 +25,7 @@ from controlplane.services.workloads import arrivals
 from controlplane.simulator.worlds.presets import Arrival, Preset
 
 POLL_SECONDS = 0.25  # of real time: how soon a pause or another speed is seen
-BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 30.0  # of real time, after a loop failed
+BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.5, 30.0  # of real time, after a loop failed
 BATCH = 100  # arrivals in one transaction: users' writes wait that long at most
 
 log = structlog.get_logger(__name__)
@@ -249,4 +249,4 @@ def _reconnect() -> None:
 
 
 def _backoff(failures: int) -> float:
-    return float(min(BACKOFF_SECONDS * 2 ** (failures - 1), MOST_BACKOFF_SECONDS))
+    return float(min(BACKOFF_SECONDS * 2 ** (failures - 1), MAX_BACKOFF_SECONDS))

@@ -15,7 +15,7 @@ from controlplane.loops.threads import PERIODS
 from controlplane.loops.wiring import Wiring
 from controlplane.runtime import wake
 
-MOST_BACKOFF_SECONDS = 60.0
+MAX_BACKOFF_SECONDS = 60.0
 LOOPS: Mapping[str, Callable[[Wiring], object]] = {"notify": notify.run_once, "prune": prune.run_once}
 
 log = structlog.get_logger(__name__)
@@ -47,5 +47,5 @@ def run(loop: str, stop: threading.Event) -> None:
             failures += 1
             log.exception("loop failed", loop=loop, failures=failures)
             close_old_connections()
-        bell.wait(min(PERIODS[loop] * (1 + failures), MOST_BACKOFF_SECONDS))
+        bell.wait(min(PERIODS[loop] * (1 + failures), MAX_BACKOFF_SECONDS))
     connection.close()

@@ -13,7 +13,7 @@ from controlplane.services.scheduling import clock, leases
 from controlplane.services.workloads.presets import loaded
 from controlplane.simulator.worlds import catalogue
 
-MOST_SECONDS = 600.0  # of the cluster's clock in one step: after a pause of the machine it does not jump
+MAX_SECONDS = 600.0  # of the cluster's clock in one step: after a pause of the machine it does not jump
 
 
 def follow(wiring: Wiring) -> None:
@@ -26,7 +26,7 @@ def follow(wiring: Wiring) -> None:
         return
     if world.observed_at is not None:
         passed = (clock.database_now() - world.observed_at).total_seconds() * world.speed
-        at = world.now + min(max(passed, 0.0), MOST_SECONDS)
+        at = world.now + min(max(passed, 0.0), MAX_SECONDS)
         if at > wiring.cluster.now():
             wiring.cluster.advance(at)
     preset = wiring.kept.get("preset")

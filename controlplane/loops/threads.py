@@ -43,13 +43,13 @@ PERIODS = {
 # once.
 REST_SECONDS = 0.05
 STANDBY_REST_SECONDS = 0.25  # the same without a lease: hints are for the holder, but one may be its good-bye
-BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 0.5, 5.0  # after a failure
+BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.5, 5.0  # after a failure
 LONGEST_ROUND_SECONDS = 120.0  # a round that is not over by then hangs: its lease is not renewed any more
 RENEW_SECONDS = 2.0
 YOUNG = 0.1  # of the lease's time: a round begins with most of it before it, and nearly all are over by then
 STANDBY_SECONDS = 1.0  # another process holds the lease: look again so soon, as that one may be gone
 MISSED_PERIODS = 3  # a thread that has not come round for so long is stuck (docs/promises.md, L8)
-LEAST_PATIENCE_SECONDS = 30.0
+MIN_PATIENCE_SECONDS = 30.0
 
 LISTENER = "observe"  # the loop that the cluster's own news wake
 
@@ -125,7 +125,7 @@ class LoopThread:
     @property
     def is_turning(self) -> bool:
         """Whether rounds come and go. One that fails counts: a restart would not mend the database."""
-        patience = max(MISSED_PERIODS * self.period, LEAST_PATIENCE_SECONDS)
+        patience = max(MISSED_PERIODS * self.period, MIN_PATIENCE_SECONDS)
         if self.turning.began_at is not None:
             patience = max(patience, LONGEST_ROUND_SECONDS)
         return self._thread.is_alive() and time.monotonic() - self.turning.came_round_at < patience
@@ -162,7 +162,7 @@ class LoopThread:
             self._bell.clear()  # before the round reads: a hint that comes from here on is for the next one
             self._round()
             if self.turning.failures:
-                self._stop.wait(min(BACKOFF_SECONDS * 2 ** (self.turning.failures - 1), MOST_BACKOFF_SECONDS))
+                self._stop.wait(min(BACKOFF_SECONDS * 2 ** (self.turning.failures - 1), MAX_BACKOFF_SECONDS))
             elif not self._stop.wait(self._rest()):
                 self._bell.wait(STANDBY_SECONDS if self.turning.is_standby else self.period)
         self._leave()

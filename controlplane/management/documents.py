@@ -6,15 +6,15 @@ from typing import Any
 import yaml
 from django.core.management.base import CommandError
 
-MOST_BYTES = 5_000_000
+MAX_BYTES = 5_000_000
 
 
 def read_document(path: Path) -> Any:
     """The document of a JSON or YAML file. Raises CommandError that names the file, the place and the fix."""
     try:
         raw = path.read_bytes()
-        if len(raw) > MOST_BYTES:
-            raise CommandError(f"{path} has {len(raw)} bytes. Give a file of at most {MOST_BYTES}.")
+        if len(raw) > MAX_BYTES:
+            raise CommandError(f"{path} has {len(raw)} bytes. Give a file of at most {MAX_BYTES}.")
         return yaml.safe_load(raw.decode())  # JSON is YAML
     except FileNotFoundError:
         raise CommandError(f"There is no file {path}. Name one that exists.") from None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.cluster.kubernetes import names, pods
-from controlplane.cluster.kubernetes.distributed import MOST_HOSTS
+from controlplane.cluster.kubernetes.distributed import MAX_HOSTS
 from controlplane.cluster.port import PodSpec
 from controlplane.jobspec.spec import parse
 from controlplane.manifests.forbidden_pods import (
@@ -60,7 +60,7 @@ def attempts(site: Site) -> list[Attempt]:
 def allowed(site: Site) -> list[Attempt]:
     """Pods as the builder makes them, of every kind: the fences must let these through."""
     members = [_pod(site, rank=rank, **_WITH_ROLES) for rank in range(_MEMBERS)]
-    members.append(_pod(site, rank=MOST_HOSTS - 1, **{**_WITH_ROLES, "workers": {"count": MOST_HOSTS - 3}}))
+    members.append(_pod(site, rank=MAX_HOSTS - 1, **{**_WITH_ROLES, "workers": {"count": MAX_HOSTS - 3}}))
     jobs: list[dict[str, Any]] = [
         {},
         {"resources": {"gpu_share": {"guarantee": 0.3, "memory": "1Gi"}, "shared_memory": "64Mi"}},

@@ -36,7 +36,7 @@ OWN_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", distributed.ROLE, distributed.ROLE_IN
 HOSTS_OF_ROLE = f"'^{distributed.HOSTS}[A-Z0-9_]{{1,40}}$'"  # CEL
 NORMAL_PATH = r"^(/[^/:\x00-\x1f\x7f]+)+$"
 DOTS = r"/\.\.?(/|$)"
-MOST_GRACE_SECONDS = 3600  # of a job file's checkpoint.grace
+MAX_GRACE_SECONDS = 3600  # of a job file's checkpoint.grace
 FROM_BINDING = f"metadata.annotations['{names.GPUS}']"
 ABSENT = (  # of a pod's spec: nothing here is ever ours
     *("hostNetwork", "hostPID", "hostIPC", "hostUsers", "hostAliases", "dnsConfig", "shareProcessNamespace"),
@@ -161,8 +161,8 @@ def _spec() -> list[Rule]:
             "the service account must be default, without its token",
         ),
         Rule(
-            f"object.spec.terminationGracePeriodSeconds <= {MOST_GRACE_SECONDS}",
-            f"spec.terminationGracePeriodSeconds may be {MOST_GRACE_SECONDS} at most",
+            f"object.spec.terminationGracePeriodSeconds <= {MAX_GRACE_SECONDS}",
+            f"spec.terminationGracePeriodSeconds may be {MAX_GRACE_SECONDS} at most",
         ),
         Rule(
             f"variables.tolerations.all(t, has(t.key) && t.key in {tolerated})",

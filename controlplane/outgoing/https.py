@@ -16,7 +16,7 @@ import structlog
 from controlplane.outgoing.target import InsideError, Policy, Target, TargetError, parse
 
 SECONDS = 5.0  # for all of it: name, connection, TLS, request and the answer's head
-MOST_HEAD = 64 * 1024  # bytes of an answer's head
+MAX_HEAD = 64 * 1024  # bytes of an answer's head
 CHUNK = 16 * 1024
 AGENT = "Weft-Webhook/1"
 INSIDE = "Refused: the name leads to an address that webhooks may not reach. Ask an operator; the log has the address."
@@ -98,7 +98,7 @@ class _LateError(Exception):
 
 def _exchange(wire: ssl.SSLSocket, target: Target, body: bytes, headers: Mapping[str, str], until: float) -> int:
     """Send the request and read the answer's head; its body is left unread."""
-    http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEAD)
+    http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
     shown = f"[{target.host}]" if ":" in target.host else target.host
     fixed = {
         "Host": shown if target.port == 443 else f"{shown}:{target.port}",
@@ -117,7 +117,7 @@ def _exchange(wire: ssl.SSLSocket, target: Target, body: bytes, headers: Mapping
         if isinstance(event, h11.Response):
             return event.status_code
         if event is h11.NEED_DATA:
-            if read > MOST_HEAD:
+            if read > MAX_HEAD:
                 raise h11.RemoteProtocolError("too much before the answer")
             wire.settimeout(_left(until))
             data = wire.recv(CHUNK)

@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 
 WAITS = (3.0, 5.0)  # s: for the connection, between two parts of the answer
-MOST_BYTES = 64 * 1024
+MAX_BYTES = 64 * 1024
 # What it says of a grant that is over. Other refusals are about us (invalid_client) or the moment.
 OVER = frozenset({"invalid_grant", "access_denied", "account_disabled"})
 
@@ -64,8 +64,8 @@ def _document(method: str, url: str, more: dict[str, Any] | None = None) -> tupl
 
     given = more or {}
     with requests.request(method, url, timeout=WAITS, allow_redirects=False, stream=True, **given) as answer:
-        raw = answer.raw.read(MOST_BYTES + 1, decode_content=True)
-        if len(raw) > MOST_BYTES:
+        raw = answer.raw.read(MAX_BYTES + 1, decode_content=True)
+        if len(raw) > MAX_BYTES:
             raise ValueError("too large")
         found = json.loads(raw)
     if not isinstance(found, dict):

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import secrets
 
-LEAST_SECRET, MOST_SECRET = 16, 128  # characters
+MIN_SECRET, MAX_SECRET = 16, 128  # characters
 PREFIX = "whsec_"  # so that scanners for leaked secrets can know one
 VERSION = "v1"
 

@@ -16,7 +16,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 PORTS = (443, 8443)
-MOST_LENGTH = 2000
+MAX_LENGTH = 2000
 _HOST = re.compile(r"(?=.{1,253}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _PATH = re.compile(r"[\x21-\x7e]*")
 
@@ -105,8 +105,8 @@ def parse(url: str, policy: Policy) -> Target:
 
 def _parts(url: str) -> tuple[SplitResult, int]:
     """The URL split, and its port. Raises TargetError for what is no plain https URL."""
-    if len(url) > MOST_LENGTH or not _PATH.fullmatch(url):
-        raise TargetError(f"Give a URL of at most {MOST_LENGTH} ASCII characters, without spaces")
+    if len(url) > MAX_LENGTH or not _PATH.fullmatch(url):
+        raise TargetError(f"Give a URL of at most {MAX_LENGTH} ASCII characters, without spaces")
     try:
         parts = urlsplit(url)
         port = 443 if parts.port is None else parts.port

@@ -2,7 +2,7 @@
 
 import logging
 
-MOST_PATH = 200  # characters of an address that strangers choose
+MAX_PATH = 200  # characters of an address that strangers choose
 
 
 class Requests(logging.Filter):
@@ -17,5 +17,5 @@ class Requests(logging.Filter):
             record.exc_info = record.exc_text = None
         request = getattr(record, "request", None)
         if request is not None and not isinstance(request, str):  # a record may pass here twice
-            record.request = f"{getattr(request, 'method', '')} {getattr(request, 'path', '')[:MOST_PATH]}"
+            record.request = f"{getattr(request, 'method', '')} {getattr(request, 'path', '')[:MAX_PATH]}"
         return True

@@ -11,7 +11,7 @@ from controlplane.runtime.logfilter import Requests
 from controlplane.security.secretless import without_tokens
 
 SECRET = re.compile(r"password|secret|token|authorization|cookie|api_key", re.IGNORECASE)
-MOST_TEXT = 2000  # characters of a value; a trace, which our own code makes, is as long as it is
+MAX_TEXT = 2000  # characters of a value; a trace, which our own code makes, is as long as it is
 TRACE = "exception"
 # The password of an address such as postgres://weft:PASSWORD@host/weft, wherever it stands in a text.
 _IN_ADDRESS = re.compile(r"(://[^\s:/@]*:)[^\s@/]+@")
@@ -20,13 +20,13 @@ _IN_ADDRESS = re.compile(r"(://[^\s:/@]*:)[^\s@/]+@")
 def hide_secrets(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Put *** in the place of values whose name says that they are secret, of tokens, and of passwords in addresses.
 
-    Values are cut to MOST_TEXT: strangers write some of them.
+    Values are cut to MAX_TEXT: strangers write some of them.
     """
     for name, value in event.items():
         if SECRET.search(name):
             event[name] = "***"
         elif isinstance(value, str):
-            event[name] = _bare(value if name == TRACE else value[:MOST_TEXT])
+            event[name] = _bare(value if name == TRACE else value[:MAX_TEXT])
     return event
 
 

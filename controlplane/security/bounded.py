@@ -27,7 +27,7 @@ HEADERS = (
 )
 CODES = {408: "Timeout", 413: "TooLarge", 431: "TooLarge"}
 # What is read at once goes through here: a read, and all that is done with it, is one step of the event loop.
-_BUFFER = memoryview(bytearray(bounds.MOST_MORE))
+_BUFFER = memoryview(bytearray(bounds.MAX_MORE))
 
 
 class Bounded(NoDelay, asyncio.BufferedProtocol):
@@ -98,9 +98,9 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
         super().data_received(data)
         if self._is_refused:  # by what the parser called
             return
-        if self._parts > bounds.MOST_HEAD or (self._in_head and self._head > bounds.MOST_HEAD):
-            self._refuse(431, f"The head of the request is larger than {bounds.MOST_HEAD // bounds.KIB} KiB.")
-        elif not self._in_head and self._framing > bounds.MOST_HEAD:
+        if self._parts > bounds.MAX_HEAD or (self._in_head and self._head > bounds.MAX_HEAD):
+            self._refuse(431, f"The head of the request is larger than {bounds.MAX_HEAD // bounds.KIB} KiB.")
+        elif not self._in_head and self._framing > bounds.MAX_HEAD:
             self._refuse(413, "The body is sent in too many small parts.")
         else:
             is_between = self._in_head and self._has_ended and not self._has_begun
@@ -130,14 +130,14 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin with the request, unless it is known already that it is too large."""
-        if self._refused or self._parts > bounds.MOST_HEAD:
+        if self._refused or self._parts > bounds.MAX_HEAD:
             return
         self._most = bounds.max_body(self.url)
         if next((int(value) for name, value in self.headers if name == b"content-length"), 0) > self._most:
             self._refuse_body()
             return
         if name := bounds.too_long(self.headers):
-            self._refuse(431, f"The header {name} is larger than {bounds.MOST_MEDIA // bounds.KIB} KiB.")
+            self._refuse(431, f"The header {name} is larger than {bounds.MAX_MEDIA // bounds.KIB} KiB.")
             return
         if bounds.is_dear_cookie(self.headers):  # as if no cookies had been sent; the application has this very list
             self.headers[:] = [one for one in self.headers if one[0] != b"cookie"]
@@ -172,7 +172,7 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
 
     @property
     def _is_given_up(self) -> bool:
-        return self._refused or self._parts > bounds.MOST_HEAD
+        return self._refused or self._parts > bounds.MAX_HEAD
 
     def _wait(self, what: str) -> None:
         """Have a look after some time whether there is more of it; go on waiting if it is waited for already."""
@@ -192,7 +192,7 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
             self._wait(awaited)
         elif awaited == "head":
             self._late_head()
-        elif self._body - self._moved < bounds.LEAST_GROWTH:
+        elif self._body - self._moved < bounds.MIN_GROWTH:
             self._refuse(408, f"The body stood still for {self.patience.body:g} s.")
         else:
             self._moved = self._body
@@ -206,7 +206,7 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
 
     def _look_at_reader(self) -> None:
         """End the connection of a client that asks and does not read: each holds a part of an answer."""
-        if self._untaken - self.transport.get_write_buffer_size() < bounds.LEAST_TAKEN:
+        if self._untaken - self.transport.get_write_buffer_size() < bounds.MIN_TAKEN:
             self.transport.abort()
         else:
             self._await_reader(True)
@@ -238,7 +238,7 @@ class Bounded(NoDelay, asyncio.BufferedProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.flow.resume_reading()
-        self._more = bounds.MOST_MORE
+        self._more = bounds.MAX_MORE
         self._wait("end")
 
     def _answer(self, status: int, message: str) -> bytes:

@@ -7,14 +7,14 @@ import threading
 import time
 from collections import OrderedDict
 
-MOST = 20_000
+MAX = 20_000
 SECONDS = 12 * 3600.0  # as long as a session lasts
 
 
 class Lately:
     """Keys that were noted within some time; of too many the one that was noted longest ago is forgotten."""
 
-    def __init__(self, most: int = MOST, seconds: float = SECONDS) -> None:
+    def __init__(self, most: int = MAX, seconds: float = SECONDS) -> None:
         self._most, self._seconds = most, seconds
         self._ends: OrderedDict[str, float] = OrderedDict()
         self._lock = threading.Lock()

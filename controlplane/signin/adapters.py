@@ -23,7 +23,7 @@ NOTED = {
     "mfa/email/totp_deactivated": "TwoStepsOff",
     "mfa/email/recovery_codes_generated": "RecoveryCodesMade",
 }
-MOST_REFRESH = 8192  # characters
+MAX_REFRESH = 8192  # characters
 log = structlog.get_logger(__name__)
 
 
@@ -116,7 +116,7 @@ def _follow(user: User, sociallogin: Any) -> None:
 def _refresh_token(sociallogin: Any) -> str:
     """What the provider gave to ask it by later; "" where it gave nothing, or nothing that could be one."""
     found = str(getattr(sociallogin.token, "token_secret", "") or "")
-    return found if len(found) <= MOST_REFRESH else ""
+    return found if len(found) <= MAX_REFRESH else ""
 
 
 def _free(wanted: str) -> str:

@@ -23,7 +23,7 @@ from controlplane.testbed.nodes import fleet, manifest
 from controlplane.testbed.stages import STAGES, configuration
 from scheduler.model.snapshot import Node
 
-MOST_RESTARTS = 3
+MAX_RESTARTS = 3
 READY_SECONDS = 60.0  # 3 to 4 s when the machine is idle
 LOG_LINE = "2026-01-01T00:00:{second:02}.000000000Z stdout F step {second} of 60\n"
 
@@ -91,7 +91,7 @@ class TestCluster(Api):
         for part, process in list(self._processes.items()):
             code = process.poll()
             if code is not None and code != -signal.SIGKILL:  # that is ours
-                if part == "kcm" and self._restarts < MOST_RESTARTS:
+                if part == "kcm" and self._restarts < MAX_RESTARTS:
                     self._restarts += 1
                     self.start(part)
                     continue

@@ -8,7 +8,7 @@ from controlplane.simulator.worlds import catalogue, openb
 from scheduler.model.snapshot import Node
 
 FAKE = ("kwok.x-k8s.io/node", "fake")  # the annotation by which KWOK knows its nodes
-MOST_PODS = 256
+MAX_PODS = 256
 NODES_PER_RACK, RACKS_PER_ZONE = 16, 8
 
 
@@ -34,7 +34,7 @@ def manifest(node: Node, port: int = 0) -> dict[str, Any]:
     resources = {
         "cpu": f"{node.cpu_milli}m",
         "memory": f"{node.memory}Mi",
-        "pods": str(MOST_PODS),
+        "pods": str(MAX_PODS),
         "nvidia.com/gpu": str(node.gpus),
     }
     healthy = resources | {"nvidia.com/gpu": str(node.gpus - len(node.lost))}

@@ -46,7 +46,7 @@ FATES = {
     Fate.STAYS: "stays until it ends: it is not preemptible",
     Fate.LEAVES: "is leaving already",
 }
-MOST_NAMED = 12  # workloads in a confirmation
+MAX_NAMED = 12  # workloads in a confirmation
 
 
 @login_required
@@ -126,8 +126,8 @@ def _question(request: HttpRequest, name: str, verb: str) -> dict[str, Any]:
         order = list(FATES)
         found = queries.leavers(name, clock(request).now, seen_teams(request))
         ordered = sorted(found, key=lambda one: order.index(one.fate))
-        effects = [{"who": one, "what": _effect(one)} for one in ordered[:MOST_NAMED]]
-        left = max(0, len(found) - MOST_NAMED)
+        effects = [{"who": one, "what": _effect(one)} for one in ordered[:MAX_NAMED]]
+        left = max(0, len(found) - MAX_NAMED)
     return {
         "subject": name,
         "verb": verb,

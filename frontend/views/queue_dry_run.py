@@ -17,7 +17,7 @@ from controlplane.services.errors import Refused
 from controlplane.services.workloads import workloads as services
 from frontend.answers import answer
 
-MOST_NAMED = 8
+MAX_NAMED = 8
 
 
 @login_required
@@ -37,7 +37,7 @@ def dry_run(request: HttpRequest) -> HttpResponse:
         "dry_run": tried,
         "chosen": tried.priority_class if tried else w.priority_class.name,
         "asked": bool(target) or "priority_class" in given,
-        "overtaken": [one for one in tried.moved if one.after > one.before][:MOST_NAMED] if tried else [],
+        "overtaken": [one for one in tried.moved if one.after > one.before][:MAX_NAMED] if tried else [],
         "overtaken_count": sum(one.after > one.before for one in tried.moved) if tried else 0,
         "is_same": tried is not None and tried.priority_class == w.priority_class.name,
     }

@@ -166,5 +166,5 @@ def _milli(text: str) -> int | None:
         value = Decimal(text) * WHOLE
     except InvalidOperation:
         return None
-    is_one = value.is_finite() and 0 <= value <= quotas.MOST_MILLI and value == value.to_integral_value()
+    is_one = value.is_finite() and 0 <= value <= quotas.MAX_MILLI and value == value.to_integral_value()
     return int(value) if is_one else None

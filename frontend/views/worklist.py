@@ -156,7 +156,7 @@ def _told(verb: str, outcomes: Sequence[bulkactions.Outcome]) -> dict[str, Any]:
 
 def _chosen(request: HttpRequest, uids: Sequence[str]) -> list["Workload"]:
     """The workloads of these ids that the viewer may see, in the order given; others do not exist."""
-    known = [uid for uid in map(_uid, uids[: bulkactions.MOST]) if uid is not None]
+    known = [uid for uid in map(_uid, uids[: bulkactions.MAX]) if uid is not None]
     found = {w.pk: w for w in queries.of(request.user, map(str, known))}
     return [found[uid] for uid in dict.fromkeys(known) if uid in found]
 

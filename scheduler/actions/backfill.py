@@ -24,8 +24,8 @@ from scheduler.state.ledger import QUEUED, RUNS, STARTED
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
 
-MOST_HINTS = 1000  # of heads, most of which have started since
-MOST_TRIES = 4  # claimants a round tries to plan for; some cannot be, as services never end
+MAX_HINTS = 1000  # of heads, most of which have started since
+MAX_TRIES = 4  # claimants a round tries to plan for; some cannot be, as services never end
 
 # Refusals that pass when running work ends.
 PASSING = frozenset(
@@ -59,7 +59,7 @@ class Backfill:
 
         What ends elsewhere than on a head's places does not matter to it, so only those there are looked at.
         """
-        plan, self._tries = self.plan, MOST_TRIES
+        plan, self._tries = self.plan, MAX_TRIES
         for uid, start in starts:
             head = plan.snapshot.workloads.get(uid)
             if head is not None and head.is_waiting:
@@ -74,7 +74,7 @@ class Backfill:
         """Make a reservation for a refused claimant if it is its turn; its reason, with the planned start."""
         plan, settings = self.plan, self.settings
         waited = plan.snapshot.at - workload.queued_at
-        if refusal.reason not in PASSING or waited <= settings.reservation_after_seconds or self._tries >= MOST_TRIES:
+        if refusal.reason not in PASSING or waited <= settings.reservation_after_seconds or self._tries >= MAX_TRIES:
             return refusal
         options = [f for f in self.session.flavors.of(workload) if self._has_room(f)]
         if not options or waited <= self._window(workload):
@@ -117,7 +117,7 @@ class Backfill:
         hints, key = self.session.memo.hints, (workload.id, flavor.pool if flavor else "")
         room = _first(len(ends.times), fits, bisect_left(ends.times, hints.get(key, ends.times[-1])))
         if room is not None:
-            if len(hints) > MOST_HINTS:
+            if len(hints) > MAX_HINTS:
                 hints.clear()
             hints[key] = ends.times[room]
         quota = 0 if flavor is None else ends.first_within_quota(workload, flavor.pool)

@@ -21,7 +21,7 @@ from scheduler.model.workload import Assignment, Gang, Level, Phase, ResourceReq
 from scheduler.state.free import Free, free_of, is_idle
 
 Places = tuple[Assignment, ...]
-MOST_TRIES = 4  # domains of a level, the tightest first, before the next level; all of the loosest level
+MAX_TRIES = 4  # domains of a level, the tightest first, before the next level; all of the loosest level
 
 
 # Places for so many workers of one role, as `gang.find_places` finds them, or None; the last: nodes, shape [N].
@@ -142,7 +142,7 @@ class _Task(NamedTuple):
         around = self.free.idle[inventory.node_of_link[found]] if level is Level.NVLINK else found
         found = found[np.lexsort((found, around, idle[found]))]
         is_last = level is levels(self.workload.topology)[-1]
-        for domain in found[: None if is_last else MOST_TRIES].tolist():
+        for domain in found[: None if is_last else MAX_TRIES].tolist():
             nodes = nodes_of(inventory, level, domain) & self.within
             devices = inventory.link_of == domain if level is Level.NVLINK else nodes[inventory.node_of]
             yield nodes, devices

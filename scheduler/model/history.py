@@ -12,7 +12,7 @@ from scheduler.model.workload import Kind
 
 STEPS = 20
 LEVELS = tuple(i / STEPS for i in range(STEPS + 1))  # 0, 0.05, ... 1: the parts of all runs that were as short
-LEAST = 20  # runs a group needs to be believed: fewer say nothing about its tenth and nine tenths
+MIN = 20  # runs a group needs to be believed: fewer say nothing about its tenth and nine tenths
 NEWEST = 1000  # predictions that are compared with what became of them: several days' worth, so no one moment rules
 
 Values = tuple[float, ...]  # at LEVELS, ascending
@@ -88,8 +88,8 @@ def learn(runs: Iterable[Run]) -> History:
             seconds.setdefault(group, []).append(run.seconds)
         if run.expected_seconds:
             ratios.append(run.seconds / run.expected_seconds)
-    kept = {group: at_levels(found) for group, found in sorted(seconds.items()) if len(found) >= LEAST}
-    return History(tuple(kept.items()), at_levels(ratios) if len(ratios) >= LEAST else ())
+    kept = {group: at_levels(found) for group, found in sorted(seconds.items()) if len(found) >= MIN}
+    return History(tuple(kept.items()), at_levels(ratios) if len(ratios) >= MIN else ())
 
 
 def at_levels(found: Sequence[float]) -> Values:

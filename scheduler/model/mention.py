@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 
 OPEN, CLOSE = "[[w:", "]]"
 MENTION = re.compile(r"\[\[w:([^\[\]]{0,200})\]\]")
-MOST_NAMED = 3  # sentences stay short
+MAX_NAMED = 3  # sentences stay short
 
 
 def mention(*ids: str) -> str:
-    """What stands in a sentence for these workloads; at least one. The ones after the first MOST_NAMED are counted."""
-    more = len(ids) - MOST_NAMED
-    return f"{OPEN}{' '.join(ids[:MOST_NAMED])}{f' +{more}' if more > 0 else ''}{CLOSE}"
+    """What stands in a sentence for these workloads; at least one. The ones after the first MAX_NAMED are counted."""
+    more = len(ids) - MAX_NAMED
+    return f"{OPEN}{' '.join(ids[:MAX_NAMED])}{f' +{more}' if more > 0 else ''}{CLOSE}"
 
 
 def mentioned(text: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from scheduler.model.workload import ResourceRequest, Role
 LAST = 2000  # workloads counted
 ENOUGH = 50  # with GPUs: fewer tell nothing of what is to come
 GROWTH = 0.3  # as many more of those counted before it is counted again
-MOST_SHAPES = 200  # the most frequent; what is rarer hardly changes a forecast
+MAX_SHAPES = 200  # the most frequent; what is rarer hardly changes a forecast
 
 
 class Asked(NamedTuple):
@@ -43,7 +43,7 @@ def next_count(last: int) -> int:
 
 def forecast(counts: Mapping[ResourceRequest, int], snapshot: Snapshot) -> Demand:
     """The demand of these counts of workers, on the cluster as it is now."""
-    frequent = sorted(counts, key=lambda ask: (-counts[ask], sort_key(ask)))[:MOST_SHAPES]
+    frequent = sorted(counts, key=lambda ask: (-counts[ask], sort_key(ask)))[:MAX_SHAPES]
     gpu = snapshot.inventory.gpu_capacity - snapshot.columns.gpu.max(axis=0)
     node = snapshot.inventory.node_capacity - snapshot.columns.node.max(axis=0)
     slots = {}

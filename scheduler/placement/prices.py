@@ -21,7 +21,7 @@ from scheduler.placement.rows import CPU, GPUS, RAM, Fleet, Floats, Supply, Want
 NODE_WEIGHT = 0.5  # of a whole worker's milli-GPU; anything from 0.1 to 1 does as well
 NODE_MARGIN = 1.3  # more whole-node work than expected is kept room for
 MODEL_WEIGHT = 0.1  # of the worker's milli-GPU; 0.5 is worse, 0.04 less steady
-LEAST_SPREAD = 1e5  # milli-GPU squared: that of ten shares, where hardly anything is to come
+MIN_SPREAD = 1e5  # milli-GPU squared: that of ten shares, where hardly anything is to come
 
 
 class Bound(NamedTuple):
@@ -78,7 +78,7 @@ class Prices:
         wanted = NODE_MARGIN * to_come * self._rates
         short = _normal((wanted - supply.slots + 0.5) / np.sqrt(np.maximum(wanted, 0.05)))
         whole = NODE_WEIGHT * WHOLE * supply.wants[:, GPUS] * short
-        spread = np.sqrt(np.maximum(bound.square * to_come, LEAST_SPREAD))
+        spread = np.sqrt(np.maximum(bound.square * to_come, MIN_SPREAD))
         scarce = _normal((bound.mean * to_come - bound.may @ supply.of_kind) / spread)
         pays = (may & ~bound.may).any(axis=1)
         price = np.where(pays, MODEL_WEIGHT * milli * scarce, 0.0)

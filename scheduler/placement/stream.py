@@ -15,7 +15,7 @@ from scheduler.placement.rows import NOBODY, Stream
 
 SEQUENCES = 16  # more bring nothing (measured up to 64)
 HORIZON = 16  # arrivals looked ahead, for each GPU of the cluster
-MOST_RATE = 6.0  # of one shape on one node: a node with eight GPUs takes hardly more of what is scarce
+MAX_RATE = 6.0  # of one shape on one node: a node with eight GPUs takes hardly more of what is scarce
 SEED = 20231  # of the sequences: any will do, as long as it stays
 
 
@@ -33,7 +33,7 @@ def stream_of(demand: Demand, kinds: Sequence[Kind], gpus: int) -> Stream:
 
 def _rates(shapes: Sequence[Shape], seen: int, horizon: int) -> list[float]:
     """How many of each shape come to one node that can take it."""
-    return [min(MOST_RATE, shape.count / seen * horizon / max(1, shape.slots)) for shape in shapes]
+    return [min(MAX_RATE, shape.count / seen * horizon / max(1, shape.slots)) for shape in shapes]
 
 
 def _sequences(rates: Sequence[float]) -> Ints:

@@ -31,7 +31,7 @@ from scheduler.state.free import Free, is_idle
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
 
-MOST_SCORE = 100  # framework.MaxNodeScore
+MAX_SCORE = 100  # framework.MaxNodeScore
 
 
 def native(session: Session) -> Iterator[tuple[Workload, Refusal | None]]:
@@ -128,7 +128,7 @@ def _pod(plan: Plan, workload: Workload, flavor: Flavor | None, within: Bools) -
     if not fits.size:
         return None
     left = free.node[:, fits] - np.array([[ask.cpu_milli], [ask.memory]], dtype=np.int64)
-    score = (left * MOST_SCORE // np.maximum(inventory.node_capacity[:, fits], 1))[[COMPUTE, MEMORY]].sum(axis=0)
+    score = (left * MAX_SCORE // np.maximum(inventory.node_capacity[:, fits], 1))[[COMPUTE, MEMORY]].sum(axis=0)
     best = fits[np.lexsort((fits, -free.idle[fits], -score))[0]]
     alone = np.zeros(len(inventory.nodes), dtype=np.bool_)
     alone[best] = True

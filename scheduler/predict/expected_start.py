@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler.actions.backfill import PASSING
 from scheduler.model.decision import Reason
-from scheduler.model.history import LEAST, LEVELS, History, Mistake, at_levels
+from scheduler.model.history import LEVELS, MIN, History, Mistake, at_levels
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
 from scheduler.policies import outcomes
@@ -104,7 +104,7 @@ def corrected(waits: Spread, at: float, history: History) -> Spread | None:
 def mistakes(pairs: Iterable[Mistake]) -> tuple[tuple[float, ...], ...]:
     """By how much past predictions were off, for `History.mistakes`: actual over predicted waits, at LEVELS."""
     found = [pair for pair in pairs if not math.isinf(pair.high)]
-    if len(found) < LEAST:
+    if len(found) < MIN:
         return ()
     return tuple(
         at_levels([(mistake.actual + SLACK) / (getattr(mistake, name) + SLACK) for mistake in found])

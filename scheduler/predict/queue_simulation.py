@@ -25,8 +25,8 @@ from scheduler.state.plan import Plan
 from scheduler.state.session import Session
 
 SCENARIOS = 30
-LEAST_SCENARIOS = 5  # for a queue of thousands
-MOST_EVENTS = 8_000  # ends in all scenarios together: the answer is given within a second or two
+MIN_SCENARIOS = 5  # for a queue of thousands
+MAX_EVENTS = 8_000  # ends in all scenarios together: the answer is given within a second or two
 _STEP = (0.7548776662466927, 0.5698402909980532)  # R2 sequence (Roberts 2018): the next scenario, the next workload
 
 
@@ -79,13 +79,13 @@ class Play:
         """
         last = next((n for n, claim in enumerate(self.queue) if claim.workload.id == until), None)
         out: list[list[float]] = [[] for _ in self.queue]
-        budget = MOST_EVENTS
+        budget = MAX_EVENTS
         for scenario in range(SCENARIOS):
             waits, events = self._scenario(scenario, last)
             for known, wait in zip(out, waits, strict=True):
                 known.append(wait)
             budget -= events
-            if budget < 0 and scenario + 1 >= LEAST_SCENARIOS:
+            if budget < 0 and scenario + 1 >= MIN_SCENARIOS:
                 break
         return out
 

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 # Columns of `ints`. REASON and TEXT: what it was told, the code and the whole.
 SEQ, PRIORITY, CLASS_OF, ATTAINED, FAILURES, TEAM, EQUIVALENCE, NEED, REASON, TEXT = range(10)
 QUEUED, DEADLINE, REASON_AT = range(3)  # columns of `times`; without a deadline: inf
-MOST_NUMBERS = 20_000  # of what no longer waits, mostly: then they are given anew
+MAX_NUMBERS = 20_000  # of what no longer waits, mostly: then they are given anew
 
 
 class PendingQueue(Slotted):
@@ -45,7 +45,7 @@ class PendingQueue(Slotted):
     def copy(self) -> "PendingQueue":
         """The same rows, to be changed apart."""
         other = self._copied()
-        if len(self._numbers) > MOST_NUMBERS + 4 * len(self.slot):
+        if len(self._numbers) > MAX_NUMBERS + 4 * len(self.slot):
             other._renumber()  # noqa: SLF001
         return other
 

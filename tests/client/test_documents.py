@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.documents import MOST_BYTES, Document, JobFileError, load, parse
+from weft.documents import MAX_BYTES, Document, JobFileError, load, parse
 
 
 def read(text: str | bytes) -> list[Document]:
@@ -77,7 +77,7 @@ def test_a_tag_is_refused() -> None:
         ("a: 99999999999999999999", "job.yaml:1: 99999999999999999999... is too large for a number."),
         (b"name: a\nteam: \xff", "job.yaml:2: The file is not UTF-8 text."),
         ("[" * 1000, "job.yaml:1: The file is nested more than 32 levels deep."),
-        (b"#" * (MOST_BYTES + 1), "job.yaml: The file has 1,048,577 bytes. A job file has at most 1,048,576."),
+        (b"#" * (MAX_BYTES + 1), "job.yaml: The file has 1,048,577 bytes. A job file has at most 1,048,576."),
     ],
 )
 def test_a_fault_names_its_line_and_the_fix(text: str | bytes, says: str) -> None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 # Two looks are enough when both find a measurement; on a busy machine Prometheus may miss a second's scrapes, and what
 # is not known counts as in use.
-MOST_LOOKS = 12
+MAX_LOOKS = 12
 
 
 class Live(World):
@@ -69,7 +69,7 @@ def test_what_prometheus_measured_is_accounted_scaled_by_and_parks(prometheus: P
             return (use.duty, use.cpu_milli) == (0.0, 0)
 
         world.later(20 * 3600)  # the notebook's person has gone, and does not come back
-        for _ in range(MOST_LOOKS):
+        for _ in range(MAX_LOOKS):
             servers.wait_until(is_still, "a quiet notebook")
             world.observe()
             world.account()

@@ -13,12 +13,12 @@ import uvicorn
 from controlplane.security.bounded import Bounded
 from controlplane.security.bounds import (
     KIB,
-    MOST_BODY,
-    MOST_ESCAPES,
-    MOST_HEAD,
-    MOST_JSON,
-    MOST_MEDIA,
-    MOST_MORE,
+    MAX_BODY,
+    MAX_ESCAPES,
+    MAX_HEAD,
+    MAX_JSON,
+    MAX_MEDIA,
+    MAX_MORE,
     Patience,
     max_body,
 )
@@ -133,15 +133,15 @@ def chunk(size: int) -> bytes:
 
 def test_what_is_within_the_bounds_is_answered_one_after_the_other(served: Server) -> None:
     with served.connect() as connection:
-        for request in (length(MOST_BODY) + b"a" * MOST_BODY, length(0), length(3, "/api/v1/x") + b"abc"):
+        for request in (length(MAX_BODY) + b"a" * MAX_BODY, length(0), length(3, "/api/v1/x") + b"abc"):
             connection.sendall(request)
             assert answers(connection, 1) == [200]
         connection.sendall(post("Transfer-Encoding: chunked") + chunk(5) + chunk(70_000) + b"0\r\n\r\n" + length(0))
         assert answers(connection, 2) == [200, 200]
-    assert [size for _, size in served.seen] == [MOST_BODY, 0, 3, 70_005, 0]
+    assert [size for _, size in served.seen] == [MAX_BODY, 0, 3, 70_005, 0]
 
 
-@pytest.mark.parametrize(("path", "most"), [("/login/", MOST_BODY), ("/healthz", MOST_BODY), ("/api/v1/x", MOST_JSON)])
+@pytest.mark.parametrize(("path", "most"), [("/login/", MAX_BODY), ("/healthz", MAX_BODY), ("/api/v1/x", MAX_JSON)])
 def test_a_body_is_refused_by_its_stated_length_before_it_is_read(served: Server, path: str, most: int) -> None:
     assert max_body(path.encode()) == most
     assert statuses(served, length(most + 1, path)) == [413]
@@ -152,7 +152,7 @@ def test_a_body_is_refused_by_its_stated_length_before_it_is_read(served: Server
 
 @pytest.mark.parametrize("path", ["/%61pi/v1/x", "/%61%70%69%2Fv1/x", "http://x/api/v1/x", "http://x/%61pi/v1/x"])
 def test_an_address_of_the_api_is_one_however_it_is_written(served: Server, path: str) -> None:
-    assert statuses(served, length(MOST_JSON + 1, path)) == [413]
+    assert statuses(served, length(MAX_JSON + 1, path)) == [413]
     assert served.seen == []
 
 
@@ -173,7 +173,7 @@ def test_who_asks_and_reads_nothing_is_not_waited_for(served: Server) -> None:
 
 
 def test_a_body_is_refused_by_the_bytes_that_came(served: Server) -> None:
-    assert statuses(served, post("Transfer-Encoding: chunked"), chunk(MOST_BODY), chunk(1)) == [413]
+    assert statuses(served, post("Transfer-Encoding: chunked"), chunk(MAX_BODY), chunk(1)) == [413]
     wait_until(lambda: served.gone == 1, "the end of what read the body", 10)
     assert served.seen == []
 
@@ -198,15 +198,15 @@ def test_of_what_is_refused_little_more_is_read(served: Server) -> None:
         (b"", b"\r\n" * 32 * KIB),
     ):
         assert pushed(served, begin, part, most) < PIPE, begin
-    assert MOST_MORE == 64 * KIB
+    assert MAX_MORE == 64 * KIB
     assert served.seen == []
 
 
 @pytest.mark.parametrize(
     "parts",
     [
-        (b"GET /" + b"a" * MOST_HEAD + b" HTTP/1.1\r\nHost: x\r\n\r\n",),
-        (b"GET / HTTP/1.1\r\nX: " + b"a" * MOST_HEAD + b"\r\n\r\n",),
+        (b"GET /" + b"a" * MAX_HEAD + b" HTTP/1.1\r\nHost: x\r\n\r\n",),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * MAX_HEAD + b"\r\n\r\n",),
         (b"GET / HTTP/1.1\r\n", b"X: a\r\n" * 7_000, b"\r\n"),
         (b"GET / HTTP/1.1\r\nX: ", b"a" * 20_000, b"a" * 20_000),
     ],
@@ -217,17 +217,17 @@ def test_a_head_is_refused_by_its_size(served: Server, parts: tuple[bytes, ...])
 
 
 def test_a_head_below_the_bound_is_taken(served: Server) -> None:
-    large = b"GET / HTTP/1.1\r\nConnection: close\r\nX: " + b"a" * (MOST_HEAD - 200) + b"\r\n\r\n"
+    large = b"GET / HTTP/1.1\r\nConnection: close\r\nX: " + b"a" * (MAX_HEAD - 200) + b"\r\n\r\n"
     assert statuses(served, large) == [200]
 
 
 @pytest.mark.parametrize(
     ("lines", "are_read"),
     [
-        (['a="' + "\\" * MOST_ESCAPES], True),
-        (['a="' + "\\" * (MOST_ESCAPES + 1)], False),
+        (['a="' + "\\" * MAX_ESCAPES], True),
+        (['a="' + "\\" * (MAX_ESCAPES + 1)], False),
         (['a="' + '\\"' * 15_000], False),
-        (['a="\\'] * (MOST_ESCAPES + 1), False),  # the lines are joined before they are read
+        (['a="\\'] * (MAX_ESCAPES + 1), False),  # the lines are joined before they are read
         (["a=1", 'b="' + "\\" * 100, "c=1"], False),
     ],
 )
@@ -240,9 +240,9 @@ def test_cookies_with_many_escapes_are_not_read(served: Server, lines: list[str]
 
 @pytest.mark.parametrize("name", ["Accept", "content-type"])
 def test_headers_that_are_dear_to_read_are_short(served: Server, name: str) -> None:
-    assert statuses(served, post(f"{name}: " + ";" * MOST_MEDIA)) == [431]
-    assert statuses(served, post(*[f"{name}: " + "a," * (MOST_MEDIA // 4)] * 2)) == [431]
-    assert statuses(served, post(f"{name}: " + ";" * (MOST_MEDIA - 1), "Connection: close")) == [200]
+    assert statuses(served, post(f"{name}: " + ";" * MAX_MEDIA)) == [431]
+    assert statuses(served, post(*[f"{name}: " + "a," * (MAX_MEDIA // 4)] * 2)) == [431]
+    assert statuses(served, post(f"{name}: " + ";" * (MAX_MEDIA - 1), "Connection: close")) == [200]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_a_body_that_comes_slowly_is_waited_for_as_long_as_it_comes(served: Serv
 
 def test_the_refusal_says_what_to_do_and_carries_the_headers(served: Server) -> None:
     with served.connect() as connection:
-        connection.sendall(length(MOST_JSON + 1, "/api/v1/workloads"))
+        connection.sendall(length(MAX_JSON + 1, "/api/v1/workloads"))
         head, _, body = received(connection).partition(b"\r\n\r\n")
     assert b"content-type: application/problem+json" in head
     assert b"content-security-policy: default-src 'none'" in head

@@ -17,7 +17,7 @@ from controlplane.outgoing import signature
 from controlplane.outgoing.https import SECONDS, Outcome
 from controlplane.services.errors import Refused
 from controlplane.services.notifications import deliveries, notices, webhooks
-from controlplane.services.notifications.deliveries import BACKOFF_SECONDS, LOST_WEBHOOK_SECONDS, MOST_GIVEN_UP
+from controlplane.services.notifications.deliveries import BACKOFF_SECONDS, LOST_WEBHOOK_SECONDS, MAX_GIVEN_UP
 from tests.controlplane.telling import SECRET, Told, another_worker, make_due, use
 from tests.receivers import Receiver, receiver
 
@@ -141,15 +141,15 @@ def test_a_long_queue_of_one_webhook_keeps_no_other_waiting(told: Told, there: R
 
 def test_after_so_many_given_up_in_a_row_a_webhook_is_switched_off(told: Told, there: Receiver) -> None:
     hook = told.webhook(there, "/410")
-    for number in range(MOST_GIVEN_UP):
+    for number in range(MAX_GIVEN_UP):
         told.end(f"train-{number}")
         told.until_settled()
     hook.refresh_from_db()
-    assert (hook.is_active, hook.given_up) == (False, MOST_GIVEN_UP)
+    assert (hook.is_active, hook.given_up) == (False, MAX_GIVEN_UP)
     assert Event.objects.filter(kind="WebhookSwitchedOff", team="red").count() == 1
     told.end("more")
     told.until_settled()
-    assert len(there.requests) == MOST_GIVEN_UP
+    assert len(there.requests) == MAX_GIVEN_UP
 
 
 def test_what_was_delivered_can_be_sent_again_under_the_same_id(told: Told, there: Receiver) -> None:
@@ -181,13 +181,13 @@ def test_while_too_many_wait_the_rest_is_counted(told: Told, there: Receiver) ->
     now = Now()
     Delivery.objects.bulk_create(
         Delivery(webhook=hook, key=f"k{n}", not_before=now + timedelta(hours=1), created_at=now)
-        for n in range(notices.MOST_WAITING)
+        for n in range(notices.MAX_WAITING)
     )
     told.end("train")
     told.round()
     hook.refresh_from_db()
     assert hook.dropped == 1
-    assert Delivery.objects.count() == notices.MOST_WAITING
+    assert Delivery.objects.count() == notices.MAX_WAITING
 
 
 def test_a_webhook_that_is_switched_off_is_sent_nothing_and_what_waited_is_given_up(
@@ -311,7 +311,7 @@ def test_a_webhook_that_cannot_be_is_refused_with_its_field(told: Told, field: s
 
 
 def test_a_team_may_have_so_many_webhooks(told: Told, there: Receiver) -> None:
-    for number in range(webhooks.MOST_WEBHOOKS):
+    for number in range(webhooks.MAX_WEBHOOKS):
         told.webhook(there, name=f"hook {number}")
     with pytest.raises(Refused, match="20 webhooks"):
         told.webhook(there, name="one more")

@@ -10,7 +10,7 @@ from controlplane.services.scheduling import forecasts as services
 from controlplane.services.scheduling.forecasts import Forecast
 from controlplane.services.scheduling.leases import LeaseLost
 from controlplane.services.workloads import workloads
-from scheduler.model.history import LEAST, NEWEST
+from scheduler.model.history import MIN, NEWEST
 from scheduler.predict.run_times import Spread
 from tests.controlplane.state import World
 
@@ -98,7 +98,7 @@ def over(number: int, waited: float) -> StartForecast:
 
 
 def test_history_learns_by_how_much_waits_were_off(world: World) -> None:
-    StartForecast.objects.bulk_create([over(number, 460.0) for number in range(LEAST)])
+    StartForecast.objects.bulk_create([over(number, 460.0) for number in range(MIN)])
     factors = learning.learnt().mistakes
     assert [values[10] for values in factors] == [round(520 / 160, 3), 2.0, round(520 / 360, 3)]
 

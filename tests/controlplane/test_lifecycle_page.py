@@ -23,7 +23,7 @@ def test_the_ends_that_use_up_no_retry_are_those_of_the_code() -> None:
 def test_the_times_are_those_of_the_code() -> None:
     text = PAGE.replace("\n", " ")
     assert f"a job waits {ends.BACKOFF_SECONDS:.0f} s, then twice as long each time" in text
-    assert f"at most {ends.BACKOFF_MOST_SECONDS:.0f} s" in text
+    assert f"at most {ends.BACKOFF_MAX_SECONDS:.0f} s" in text
     assert f"did not come up in time waits {timeouts.STALE_GANG_BACKOFF_SECONDS:.0f} s" in text
     assert f"older than {attempts.PREEMPTION_MEMORY_SECONDS / 3600:.0f} hours are forgotten" in text
 

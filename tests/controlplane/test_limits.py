@@ -220,7 +220,7 @@ def test_many_addresses_of_one_network_of_ipv6_are_one_caller(db: None, narrow: 
     assert statuses == [200, 200, 429, 429]
     assert asked.get("/login/", REMOTE_ADDR="2001:db8:0:1::1").status_code == 200
     key, until = logins._key("address", network_of("2001:db8:0:2::9")), timezone.now() + logins.WINDOW
-    SignInFailures.objects.create(key=key, count=logins.MOST_OF_ADDRESS - 2, until=until)
+    SignInFailures.objects.create(key=key, count=logins.MAX_OF_ADDRESS - 2, until=until)
     for n, expected in enumerate((Refused, Refused, logins.TooMany)):
         with pytest.raises(expected):
             logins.check(username=f"user-{n}", password="wrong", address=f"2001:db8:0:2::{n + 1:x}")
@@ -233,7 +233,7 @@ def test_a_team_submits_no_faster_than_its_budget(api: People, narrow: Any) -> N
 
 
 def test_a_queue_that_is_full_takes_no_more(api: People, settings: Any) -> None:  # noqa: F811
-    settings.MOST_QUEUED = 2
+    settings.MAX_QUEUED = 2
     body_of(api.member.post("/workloads:batch", [job("a"), job("b")]), 201)
     answer = api.admin.post("/workloads", job("c"))
     assert fields_of(answer, 429) == ["team"]

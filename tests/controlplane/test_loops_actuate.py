@@ -81,7 +81,7 @@ def test_a_start_the_cluster_refuses_is_tried_again_later_and_then_the_job_is_qu
     world.place(job, "a")
     world.cluster.refuses = True
     tries = []
-    for _ in range(actions.MOST_TRIES):
+    for _ in range(actions.MAX_TRIES):
         world.actuate()
         tries.append(Action.objects.filter(verb="start").get().tries)
         world.later(700)

@@ -89,7 +89,7 @@ def test_without_a_mail_server_nobody_can_ask_for_mail(told: Told) -> None:
 def test_there_is_an_end_to_the_mails_of_an_hour(told: Told, sink: Sink) -> None:
     told.rule("ann", "ended", by_mail=True)
     ann, now = told.user("ann"), Now()
-    for n in range(notices.MOST_MAILS):
+    for n in range(notices.MAX_MAILS):
         seen = Notice.objects.create(user=ann, key=f"k{n}", matter="ended", team="red", title="t", cluster_at=0, at=now)
         Delivery.objects.create(notice=seen, key=seen.key, state="delivered", not_before=now, created_at=now)
     told.end("train")

@@ -5,14 +5,14 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.jobspec.names import MOST_LENGTH, username_fault, username_of
+from controlplane.jobspec.names import MAX_LENGTH, username_fault, username_of
 from controlplane.models import User
 from controlplane.services.accounts import people
 from controlplane.services.errors import Refused
 
 NONE = (
     "", "<script>alert(1)</script>", "m\u0456a", "mia\u202e", "\u202eaim", "mi\u200ba", "red/ci", "a b", "mia\n",
-    ".mia", "-mia", "mia.", "m\u00efa", "\uff4dia", "a" * (MOST_LENGTH + 1), "mia\x00",
+    ".mia", "-mia", "mia.", "m\u00efa", "\uff4dia", "a" * (MAX_LENGTH + 1), "mia\x00",
 )  # fmt: skip
 
 

@@ -250,7 +250,7 @@ def test_rules_that_cannot_be_are_refused_with_their_field(told: Told) -> None:
 
 def test_there_is_an_end_to_rules(told: Told) -> None:
     ann, now = told.user("ann"), Now()
-    teams = Team.objects.bulk_create(Team(name=f"t{n}") for n in range(subscriptions.MOST_RULES))
+    teams = Team.objects.bulk_create(Team(name=f"t{n}") for n in range(subscriptions.MAX_RULES))
     NotificationRule.objects.bulk_create(
         NotificationRule(user=ann, team=team, matter="ended", created_at=now) for team in teams
     )

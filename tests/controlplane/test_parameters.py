@@ -23,7 +23,7 @@ from tests.controlplane.telling import Told
 ROOT = Path(__file__).parents[2]
 MISSING = 100_000  # more than one statement of Postgres takes parameters
 SETTLED = 500  # of those
-MOST_OF_OLD_SQLITE = 1_000  # more than one of SQLite took for long
+MAX_OF_OLD_SQLITE = 1_000  # more than one of SQLite took for long
 
 
 class Measured(NoMetrics):
@@ -128,7 +128,7 @@ def test_a_full_observation_takes_in_100_000_missing_pods() -> None:
     world = World()
     one = world.submit("one")
     world.run(one, "a")
-    count = MISSING if connection.vendor == "postgresql" else MOST_OF_OLD_SQLITE
+    count = MISSING if connection.vendor == "postgresql" else MAX_OF_OLD_SQLITE
     _copy(one, count)
     world.cluster.forget(one)
     world.observe_all()

@@ -47,21 +47,21 @@ def test_strangers_from_many_addresses_leave_sixty_rows_a_minute_and_the_rest_is
             left, strangerrows._left, strangerrows._closed_until = strangerrows._left, 0, 0.0
             auditlog._head.number, auditlog._head.digest = 0, FIRST
     strangerrows._left += left
-    assert AuditEntry.objects.filter(actor="").count() == auditlog.MOST_OF_STRANGERS
+    assert AuditEntry.objects.filter(actor="").count() == auditlog.MAX_OF_STRANGERS
     api.platform.send(
         "PUT", "/teams/red/quotas/main", {"nominal_milli": 4000}
     )  # people's rows are written all the same
-    assert AuditEntry.objects.count() - before == auditlog.MOST_OF_STRANGERS + 1
+    assert AuditEntry.objects.count() - before == auditlog.MAX_OF_STRANGERS + 1
     a_minute_later(monkeypatch)
     ask(100)
-    summed, last = AuditEntry.objects.order_by("number")[before + auditlog.MOST_OF_STRANGERS + 1 :]
+    summed, last = AuditEntry.objects.order_by("number")[before + auditlog.MAX_OF_STRANGERS + 1 :]
     assert (summed.kind, summed.outcome, last.status) == (auditlog.SUMMED, "denied", 401)
-    assert json.loads(summed.changes)[0]["data"] == {"rows": 100 - auditlog.MOST_OF_STRANGERS}
+    assert json.loads(summed.changes)[0]["data"] == {"rows": 100 - auditlog.MAX_OF_STRANGERS}
     assert queries.check().fault == ""
 
 
 def test_wrong_passwords_count_under_a_name_as_well_and_what_people_do_does_not(api: People) -> None:  # noqa: F811
-    for number in range(auditlog.MOST_OF_STRANGERS - 1):
+    for number in range(auditlog.MAX_OF_STRANGERS - 1):
         ask(number)
     before = AuditEntry.objects.count()
     for address in ("10.0.0.1", "10.0.0.2"):

@@ -119,7 +119,7 @@ def test_beyond_a_limit_no_password_is_looked_at_and_no_statement_made(
     mia: User, django_assert_num_queries: Any
 ) -> None:
     known.addresses.note("10.0.0.1")
-    assert [sign_in().status_code for _ in range(logins.MOST_FAILURES + 1)] == [401] * logins.MOST_FAILURES + [429]
+    assert [sign_in().status_code for _ in range(logins.MAX_FAILURES + 1)] == [401] * logins.MAX_FAILURES + [429]
     with django_assert_num_queries(1):  # the audit log's row
         refused = sign_in()
     assert fields_of(refused, 429) == [""]
@@ -130,7 +130,7 @@ def test_an_address_over_its_limit_is_sent_away_before_anything(mia: User, djang
     known.addresses.note("10.0.0.1")
     until = timezone.now() + logins.WINDOW
     key = logins._key("address", "10.0.0.1")
-    SignInFailures.objects.create(key=key, count=logins.MOST_OF_ADDRESS - 1, until=until)
+    SignInFailures.objects.create(key=key, count=logins.MAX_OF_ADDRESS - 1, until=until)
     assert [sign_in(f"name-{number}").status_code for number in range(2)] == [401, 429]
     with django_assert_num_queries(0):
         assert sign_in("another").status_code == 429

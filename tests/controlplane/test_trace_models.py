@@ -139,7 +139,7 @@ def test_no_number_of_a_curve_is_about_fewer_values_than_ten(values: crowds.Floa
     counts = [round((end - begin) * len(values)) for (begin, _), (end, _) in pairwise([[0.0, 0.0], *made])]
 
     assert made[-1][0] == 1
-    assert all(count >= crowds.LEAST - 1 for count in counts) or len(made) == 1  # shares are rounded
+    assert all(count >= crowds.MIN - 1 for count in counts) or len(made) == 1  # shares are rounded
     assert [mean for _, mean in made] == sorted(mean for _, mean in made)
 
 

@@ -18,7 +18,7 @@ NOT_RUN: Mapping[str, str] = {
         "measures for minutes to hours, and writes to docs/; test_figures.py measures, test_commands.py knows the names"
     ),
 }
-MOST_NOT_RUN = 10
+MAX_NOT_RUN = 10
 
 # A sentence that names a command without its arguments: its help is asked for, so the command has to exist.
 MENTION = re.compile(r"(weft (?!(?:logout|whoami|token|queue|top|quota|usage)$)[a-z]+)(?: -f)?")

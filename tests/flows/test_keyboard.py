@@ -7,13 +7,13 @@ from tests.flows.processes import up
 
 SECONDS = 1000
 LONG = 90 * SECONDS  # for what the cluster has to do first, on a machine that does other things as well
-MOST_TABS = 250  # a list of fifty rows has three stops each
+MAX_TABS = 250  # a list of fifty rows has three stops each
 
 
 def reach(page: Any, what: Any) -> None:
     """Press Tab until this has the focus, and see that it shows."""
     what.wait_for(timeout=LONG)
-    for _ in range(MOST_TABS):
+    for _ in range(MAX_TABS):
         if what.evaluate("(element) => element === document.activeElement && element.matches(':focus-visible')"):
             break
         page.keyboard.press("Tab")

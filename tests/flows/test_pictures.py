@@ -15,7 +15,7 @@ from tests.servers import ROOT
 
 SECONDS = 1000
 LONG = 100 * SECONDS
-MOST = 150 * 1024  # bytes of one picture
+MAX = 150 * 1024  # bytes of one picture
 SIZE = {"width": 1280, "height": 800}
 FOLDER = ROOT / "docs" / "pictures"
 NAMES = ("dashboard", "why", "map", "submit")
@@ -41,7 +41,7 @@ def let_it_live(weft: Server, page: Any) -> None:
 def test_the_readme_shows_each_picture_with_a_text_for_those_who_do_not_see_it(name: str) -> None:
     line = next(line for line in (ROOT / "README.md").read_text().splitlines() if f"docs/pictures/{name}.webp" in line)
     assert len(line.split("![")[1].split("]")[0]) > 30
-    assert 0 < (FOLDER / f"{name}.webp").stat().st_size <= MOST
+    assert 0 < (FOLDER / f"{name}.webp").stat().st_size <= MAX
 
 
 def test_the_pictures_can_be_taken_of_a_running_demo(tmp_path: Path, browser: Any) -> None:
@@ -77,4 +77,4 @@ def test_the_pictures_can_be_taken_of_a_running_demo(tmp_path: Path, browser: An
         take(page, folder, "submit")
         context.close()
     sizes = {name: (folder / f"{name}.webp").stat().st_size for name in NAMES}
-    assert max(sizes.values()) <= MOST, sizes
+    assert max(sizes.values()) <= MAX, sizes

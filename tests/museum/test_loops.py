@@ -80,7 +80,7 @@ def test_volcano_1383_a_start_that_fails_for_good_gives_its_places_back(world):
     refused = world.submit("refused", gpus=8)
     world.place(refused, "a")
     world.cluster.refuses = True
-    for _ in range(actions.MOST_TRIES + 1):
+    for _ in range(actions.MAX_TRIES + 1):
         world.actuate()
         world.later(700)
     for _ in range(3):
@@ -214,7 +214,7 @@ def test_kai_2074_work_whose_start_is_refused_again_and_again_does_not_keep_othe
     doomed = world.submit("doomed")
     schedule.run_once(world.wiring)
     world.cluster.refuses = True
-    for _ in range(actions.MOST_TRIES + 1):
+    for _ in range(actions.MAX_TRIES + 1):
         world.actuate()
         world.later(100)
     for _ in range(3):

@@ -18,7 +18,7 @@ from weft.cli import app
 
 CORES = ("scheduler", "autoscaler", "gpushare")
 NOT_SAID = ("controlplane/migrations/",)  # they name what was written before them
-LEAST_WORDS = 3  # of a literal that is a sentence, or a part of one
+MIN_WORDS = 3  # of a literal that is a sentence, or a part of one
 
 
 def sentences() -> Iterator[Text]:
@@ -38,7 +38,7 @@ def literals(code: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if id(node) not in inner and isinstance(node, ast.Constant | ast.JoinedStr):
             text = _text(node)
-            if len(text.split()) >= LEAST_WORDS:
+            if len(text.split()) >= MIN_WORDS:
                 yield node.lineno, text
 
 

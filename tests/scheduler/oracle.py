@@ -17,7 +17,7 @@ from scheduler.model.workload import Assignment, Gang, Kind, Phase, ResourceRequ
 
 AT = 100_000.0
 NOMINAL = 2 * WHOLE  # milli-GPU, of each team
-BLUE_MOST = 3 * WHOLE  # it borrows 1
+BLUE_MAX = 3 * WHOLE  # it borrows 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ def small(nodes: int, gpus: int, jobs: Iterable[Job]) -> Snapshot | None:
                 workload, phase=Phase.RUNNING, attempt=1, started_at=AT - 1000.0 * (seq + 1), placement=placement
             )
         workloads.append(workload)
-    quotas = [Quota("red", "gpu", NOMINAL), Quota("blue", "gpu", NOMINAL, BLUE_MOST - NOMINAL)]
+    quotas = [Quota("red", "gpu", NOMINAL), Quota("blue", "gpu", NOMINAL, BLUE_MAX - NOMINAL)]
     world = Snapshot.build(AT, machines, [Team("red"), Team("blue")], quotas, workloads)
-    return world if held(world, "blue") <= BLUE_MOST else None
+    return world if held(world, "blue") <= BLUE_MAX else None
 
 
 def _first_fit(idle: dict[str, list[int]], rank: int, gpus: int) -> Assignment:
@@ -103,7 +103,7 @@ def fits(world: Snapshot, claimant: Workload, without: Iterable[tuple[str, int]]
     chief = claimant.roles[0].ask.gpus if claimant.roles else 0
     need = claimant.ask.milli * claimant.gang.min + chief * WHOLE
     has = held(world, claimant.team, gone)
-    if claimant.team == "blue" and has + need > BLUE_MOST:
+    if claimant.team == "blue" and has + need > BLUE_MAX:
         return False
     if is_owed and has + need > NOMINAL:
         return False
@@ -133,7 +133,7 @@ def check_places(world: Snapshot) -> None:
         staying = [a for a in workload.placement if not a.leaving]
         assert not staying or len(staying) >= workload.gang.min + len(workload.roles)
         assert not staying or not workload.roles or any(a.rank == 0 for a in staying)
-    assert held(world, "blue") <= BLUE_MOST
+    assert held(world, "blue") <= BLUE_MAX
 
 
 def check_victims(world: Snapshot, decisions: tuple[Decision, ...]) -> None:

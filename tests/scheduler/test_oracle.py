@@ -15,7 +15,7 @@ from tests.scheduler.oracle import Job, check_not_dominated, check_places, check
 
 RESERVING = Settings(ageing_seconds=1e9)
 RULES = Settings(ageing_seconds=1e9, reservations_per_pool=0)  # a planned start keeps others waiting on purpose
-MOST_ROUNDS = 40  # three jobs may leave three times each, with a round to leave and one to start again
+MAX_ROUNDS = 40  # three jobs may leave three times each, with a round to leave and one to start again
 SHAPES = ((1, Gang()), (2, Gang()), (1, Gang(2, 1, 2)))  # (GPUs of a worker, workers)
 FEW = [
     Job(team, priority, *shape, is_running, saves=shape == SHAPES[0])
@@ -40,7 +40,7 @@ MANY = [
 def live(world: Snapshot, rules: Settings = RULES) -> None:
     """Let a world go on until nothing changes any more, and check every round of it against brute force."""
     quiet = 0
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         decisions = schedule(world, rules)
         check_victims(world, decisions)
         after = world.after(decisions)

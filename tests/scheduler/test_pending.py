@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.state.pending import EQUIVALENCE, MOST_NUMBERS, PRIORITY, SEQ, TEXT, PendingQueue, equivalence_of
+from scheduler.state.pending import EQUIVALENCE, MAX_NUMBERS, PRIORITY, SEQ, TEXT, PendingQueue, equivalence_of
 from tests.worlds import parse
 
 
@@ -14,7 +14,7 @@ def test_texts_that_nobody_is_told_any_more_are_forgotten_and_nothing_else() -> 
     for workload in world.workloads.values():
         pending.exchange(None, workload)
     told = world.workloads["w"]
-    for number in range(MOST_NUMBERS + 8):
+    for number in range(MAX_NUMBERS + 8):
         later = replace(told, message=f"The best node has {number} free.")
         pending.exchange(told, later)
         told = later

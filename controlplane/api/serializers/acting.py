@@ -9,7 +9,7 @@ from rest_framework import serializers as s
 
 from controlplane.api.refusals import Faulty
 from controlplane.jobspec.shapes import BAD, REQUIRED, Choice, Faults, Field, Items, Record, Schema, Text
-from controlplane.services.workloads.bulkactions import MOST, PRIORITY, VERBS
+from controlplane.services.workloads.bulkactions import MAX, PRIORITY, VERBS
 
 UID = Text(36, r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "Give the uid of a workload.")
 CLASS = "priority_class"
@@ -17,7 +17,7 @@ _ABOUT = f"With verb {PRIORITY}, and only then: the name of the class; null for 
 ACTION = Record(
     (
         Field("verb", Choice(VERBS), "What to do.", REQUIRED),
-        Field("uids", Items(UID, MOST, is_unique=True), "With which workloads.", REQUIRED),
+        Field("uids", Items(UID, MAX, is_unique=True), "With which workloads.", REQUIRED),
         Field(CLASS, Text(253, r"[^\x00-\x1f\x7f]+"), _ABOUT),
     )
 )
@@ -40,7 +40,7 @@ def read_action(body: Any) -> Asked:
         body = {name: value for name, value in body.items() if name != CLASS}
     values = ACTION.read(body, "", faults)
     if not faults.errors and not values["uids"]:
-        faults.add("uids", f"uids is empty. Name 1 to {MOST} workloads.")
+        faults.add("uids", f"uids is empty. Name 1 to {MAX} workloads.")
     if not faults.errors and names_class != (values["verb"] == PRIORITY):
         fix = f"{CLASS} is missing. Name a class, or give null for the default one."
         faults.add(CLASS, f"{CLASS} goes with verb {PRIORITY} only. Leave it out." if names_class else fix)

@@ -39,7 +39,7 @@ from scheduler.model.workload import Kind
 
 YEAR = 365 * 86_400.0
 ONE_LINE = r"[^\x00-\x1f\x7f]+"
-MOST_HOURS = 10**9
+MAX_HOURS = 10**9
 
 
 def _settings_of(part: str) -> Schema:
@@ -98,7 +98,7 @@ GROUP_MAPPING = Record(
 QUOTA = Record(QUOTA_FIELDS)
 BUDGET = Record(
     (
-        Field("gpu_hours", Whole(1, MOST_HOURS), "GPU hours in each period.", REQUIRED),
+        Field("gpu_hours", Whole(1, MAX_HOURS), "GPU hours in each period.", REQUIRED),
         Field("is_hard", Flag(), "Once used up nothing new starts; else it is only told.", False),
         Field("accept_used_up", Flag(), "Save it although as much is used already in the present period.", False),
     )
@@ -140,7 +140,7 @@ PRIORITY = Record(
 )
 SCALE = Record(
     tuple(
-        Field(name, Whole(1, jobfile.MOST_WORKERS), about)
+        Field(name, Whole(1, jobfile.MAX_WORKERS), about)
         for name, about in (
             ("count", "Workers wanted, of a training."),
             ("min", "The least workers, or replicas of a service."),
@@ -148,7 +148,7 @@ SCALE = Record(
         )
     )
 )
-MOST_IN_BATCH = 100
+MAX_IN_BATCH = 100
 
 
 def read_body(record: Record, body: Any) -> dict[str, Any]:
@@ -168,8 +168,8 @@ def read_remedy(body: Any) -> Named:
 
 def read_batch(body: Any) -> list[spec.Spec]:
     """The job files of a list; the faults of all of them, each field with its place in the list."""
-    if not isinstance(body, list) or not 0 < len(body) <= MOST_IN_BATCH:
-        raise Faulty([spec.FieldError("", f"Send a list of 1 to {MOST_IN_BATCH} job files.")])
+    if not isinstance(body, list) or not 0 < len(body) <= MAX_IN_BATCH:
+        raise Faulty([spec.FieldError("", f"Send a list of 1 to {MAX_IN_BATCH} job files.")])
     found, faults = [], []
     for i, one in enumerate(body):
         try:
@@ -307,7 +307,7 @@ class _FromTable(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
             return self._job_file(auto_schema)
         if isinstance(self.target, JobFiles):
             one = auto_schema._map_serializer(JobFile(), direction)
-            return {"type": "array", "items": one, "minItems": 1, "maxItems": MOST_IN_BATCH}
+            return {"type": "array", "items": one, "minItems": 1, "maxItems": MAX_IN_BATCH}
         return dict(_SCHEMAS[type(self.target)]())
 
     def _job_file(self, auto_schema: Any) -> Schema:

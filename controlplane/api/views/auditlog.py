@@ -50,7 +50,7 @@ class AuditLog(View):
         if given["format"] == "csv":
             if "cursor" in request.GET or "page_size" in request.GET:
                 refuse("format", "csv has no pages. Leave cursor and page_size out, and narrow it with from and to.")
-            return _csv(queries.as_csv(found[: queries.MOST_ROWS]))
+            return _csv(queries.as_csv(found[: queries.MAX_ROWS]))
         return self.listed(found, "-number", queries.row)
 
 

@@ -13,7 +13,7 @@ from controlplane.jobspec.shapes import Choice, Whole
 from controlplane.queries.workloads import details as queries
 from controlplane.services.scheduling import clock
 
-MOST_MINUTES = 24 * 60
+MAX_MINUTES = 24 * 60
 
 
 class Decisions(WorkloadView):
@@ -47,7 +47,7 @@ class Metrics(WorkloadView):
         answer=answers.Metrics,
         tag=TAG,
         operation="read_workload_metrics",
-        parameters=(Parameter("minutes", Whole(1, MOST_MINUTES), "So many of the last minutes of a service.", 60),),
+        parameters=(Parameter("minutes", Whole(1, MAX_MINUTES), "So many of the last minutes of a service.", 60),),
     )
     def get(self, request: Request, uid: UUID) -> Response:
         """Tell what a workload's GPUs do now, and how a service fared in each of the last minutes."""

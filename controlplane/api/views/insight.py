@@ -19,7 +19,7 @@ from controlplane.queries.scheduling import forecasts
 from controlplane.queries.workloads import workloads as queries
 from scheduler.predict.run_times import Spread
 
-MOST_LINES = 10_000
+MAX_LINES = 10_000
 SECONDS = Quantity(number, 0, 4e9, "1767225600.5", ("0", "4000000000"))
 
 
@@ -63,7 +63,7 @@ class Logs(WorkloadView):
         tag=TAG,
         operation="read_workload_logs",
         parameters=(
-            Parameter("tail", Whole(1, MOST_LINES), "How many of the last lines.", 100),
+            Parameter("tail", Whole(1, MAX_LINES), "How many of the last lines.", 100),
             Parameter("since", SECONDS, "Only lines after this second of the cluster's clock."),
             Parameter("rank", Whole(0, 100_000), "Of this worker only."),
         ),

@@ -199,7 +199,7 @@ class Usage(View):
                 request.user, group_by=given["group_by"], granularity=given["granularity"], since=since, until=until
             )
         except queries.TooMany:
-            refuse("granularity", f"The report has more than {queries.MOST_ROWS} rows. Group by less, or ask for less.")
+            refuse("granularity", f"The report has more than {queries.MAX_ROWS} rows. Group by less, or ask for less.")
         return Response({"granularity": given["granularity"], "from": iso(since), "to": iso(until), "rows": rows})
 
 

@@ -81,7 +81,7 @@ class UsageReport(Report):
         try:
             lines = reports.usage_for(request.user, since, until, group_by=group_by, step=step)
         except queries.TooMany:
-            refuse("granularity", f"The report has more than {queries.MOST_ROWS} rows. Group by less, or ask for less.")
+            refuse("granularity", f"The report has more than {queries.MAX_ROWS} rows. Group by less, or ask for less.")
         columns = ("start", *group_by, *reports.USAGE_COLUMNS)
         return self.written("usage", [reports.usage_row(line, group_by) for line in lines], columns, (since, until))
 
@@ -96,5 +96,5 @@ class SloReport(Report):
         try:
             rows = reports.slo(since, until, queries.scope(request.user))
         except queries.TooMany:
-            refuse("from", f"More than {queries.MOST_ROWS} services had requests. Ask for a shorter period.")
+            refuse("from", f"More than {queries.MAX_ROWS} services had requests. Ask for a shorter period.")
         return self.written("slo", rows, reports.SLO_COLUMNS, (since, until))

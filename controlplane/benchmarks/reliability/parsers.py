@@ -101,16 +101,16 @@ def _readers() -> dict[str, Callable[[str], object]]:
             resolve(f"/{text}")
 
     def cookies(text: str) -> None:
-        text = text[: bounds.MOST_HEAD]
+        text = text[: bounds.MAX_HEAD]
         if not bounds.is_dear_cookie([(b"cookie", text.encode())]):
             parse_cookie(text)
 
     def kind(text: str) -> None:
-        parse_header_parameters(text[: bounds.MOST_MEDIA])
+        parse_header_parameters(text[: bounds.MAX_MEDIA])
 
     def accepted(text: str) -> None:
         request = HttpRequest()
-        request.META["HTTP_ACCEPT"] = text[: bounds.MOST_MEDIA]
+        request.META["HTTP_ACCEPT"] = text[: bounds.MAX_MEDIA]
         with contextlib.suppress(NotAcceptable):
             DefaultContentNegotiation().select_renderer(Request(request), [renderer(), JSONRenderer()])
 

@@ -24,7 +24,7 @@ from controlplane.testbed import postgres
 from controlplane.testbed.processes import running, wait_for
 
 WORKLOADS = 1_000_000
-MOST_BYTES, LEAST_ROWS, MOST_RATIO = 8_000, 5_000, 1.2
+MAX_BYTES, MIN_ROWS, MAX_RATIO = 8_000, 5_000, 1.2
 MIB = 2**20
 
 
@@ -48,15 +48,15 @@ def _result(found: Mapping[str, Any]) -> Result:
     quiet, beside = _p99(found["quiet"]), _p99(found["beside"])
     return Result(
         (
-            Figure("storage.bytes_per_workload", round(found["database_bytes"] / found["workloads"]), "B", MOST_BYTES),
+            Figure("storage.bytes_per_workload", round(found["database_bytes"] / found["workloads"]), "B", MAX_BYTES),
             Figure(
                 "storage.rows_per_second_pruned",
                 round(found["rows"] / found["seconds"]),
                 "rows/s",
-                LEAST_ROWS,
+                MIN_ROWS,
                 higher_is_better=True,
             ),
-            Figure("storage.round_p99_ratio", round(beside / quiet, 3), "", MOST_RATIO),
+            Figure("storage.round_p99_ratio", round(beside / quiet, 3), "", MAX_RATIO),
         ),
         (
             f"{found['workloads']} workloads, {found['copies']} copies of a day of {found['each_day']}; the day took "

@@ -16,7 +16,7 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 ALWAYS = 'a0 "\\/:'  # told apart by nearly all patterns
-MOST_LETTERS = 12
+MAX_LETTERS = 12
 ENDS = ("", "\x00", "!")
 UNBOUNDED = 16  # a repeat of fewer cannot be slow
 REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
@@ -31,7 +31,7 @@ CLASSES = {
 TRIAL, CHECK = 20, 512  # at the first an exponential pattern shows itself in time, at the second a slow one
 HOPELESS_SECONDS = 0.005
 RUNS = 5
-SURE, MOST_TURNS = 4.7, 5  # of a text four times as long: less is no doubt, more is looked at up to so often
+SURE, MAX_TURNS = 4.7, 5  # of a text four times as long: less is no doubt, more is looked at up to so often
 TOO_SHORT = 0.003  # s: below it caches and the clock's grain are part of what is measured, and it harms nobody
 
 
@@ -96,7 +96,7 @@ def growth(work: Callable[[str], object], kind: Kind, small: int, large: int) ->
         return 0.0
     # By turns, so that other work on the machine meets both alike; again where only that may be what is seen.
     texts, least = (kind.of(small), kind.of(large)), [float("inf"), float("inf")]
-    for turn in range(1, RUNS * MOST_TURNS + 1):
+    for turn in range(1, RUNS * MAX_TURNS + 1):
         least = [min(known, seconds(work, text)) for known, text in zip(least, texts, strict=True)]
         if turn % RUNS == 0 and least[1] <= SURE * least[0]:
             break
@@ -107,7 +107,7 @@ def kinds(compiled: "re.Pattern[Any]") -> Iterator[Kind]:
     """The texts to try."""
     text = compiled.pattern.decode("latin-1") if isinstance(compiled.pattern, bytes) else compiled.pattern
     tree = _parser.parse(text, compiled.flags & ~re.UNICODE if isinstance(compiled.pattern, bytes) else compiled.flags)
-    letters = list(dict.fromkeys([*_letters(tree), *ALWAYS]))[:MOST_LETTERS]
+    letters = list(dict.fromkeys([*_letters(tree), *ALWAYS]))[:MAX_LETTERS]
     begins = list(dict.fromkeys(["", *_begins(tree, "")]))[:6]
     pumps = [*letters, *(a + b for a, b in product(letters, letters) if a != b)]
     for begin, pump, end in product(begins, pumps, ENDS):

@@ -30,7 +30,7 @@ from scheduler.model.workload import Phase
 
 WORLDS = 1000
 SEARCHES = 50
-COVERED_LEAST, COVERED_MOST = 75.0, 85.0  # % of starts within intervals that say 80 %
+COVERED_MIN, COVERED_MAX = 75.0, 85.0  # % of starts within intervals that say 80 %
 TRUE_PERCENT, OF_A_KIND, OF_A_REASON, SEARCH_SECONDS = 99.9, 50, 20, 1.0
 PRIORITIES = (("normal", 100, True), ("high", 200, True), ("urgent", 300, False), ("top", 400, True))
 # Told by services, or of work that is no claimant; a round gives none of them.
@@ -74,7 +74,7 @@ def _of(coverage: eta.Coverage) -> tuple[Figure, ...]:
     covered, width = round(coverage.covered_percent, 2), round(coverage.median_width_seconds / hour, 2)
     plain = round(coverage.plain_width_seconds / hour, 2)
     return (
-        Figure(f"{name}_coverage_percent", covered, "%", COVERED_LEAST, True, COVERED_MOST),
+        Figure(f"{name}_coverage_percent", covered, "%", COVERED_MIN, True, COVERED_MAX),
         Figure(f"{name}_median_width_hours", width, "h", plain),
     )
 

@@ -21,7 +21,7 @@ TENSORFLOW_PORT = 2222
 TENSORFLOW = "tensorflow"
 EVALUATOR = "evaluator"
 ROLE, ROLE_INDEX, HOSTS = "WEFT_ROLE", "WEFT_ROLE_INDEX", "WEFT_HOSTS_"
-MOST_HOSTS = 1000  # members of a gang: one variable holds 128 KiB
+MAX_HOSTS = 1000  # members of a gang: one variable holds 128 KiB
 
 
 def env(pod: PodSpec) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ def _role(pod: PodSpec) -> dict[str, str]:
     """Which role it has, and where all of each role are; no such lists where one variable has no room for them."""
     name, number = members.role_of(pod.spec, pod.rank)
     values = {ROLE: name, ROLE_INDEX: str(number)}
-    if _most(pod) <= MOST_HOSTS:
+    if _most(pod) <= MAX_HOSTS:
         for role, ranks in _by_role(pod).items():
             variable = f"{HOSTS}{role.upper().replace('-', '_')}"
             values[variable] = ",".join(host(pod, rank) for rank in ranks)

@@ -11,12 +11,12 @@ from controlplane.cluster.kubernetes.quantities import seconds
 from controlplane.cluster.port import LogLine, PodPhase
 
 LONGEST = 2**20  # bytes of each pod's answer
-MOST_PODS = 64
+MAX_PODS = 64
 
 
 async def lines(api: Api, workers: Sequence[Worker], tail: int, since: float | None) -> tuple[LogLine, ...]:
     """The last `tail` lines of these workers together, by time; those after `since` only."""
-    begun = [worker for worker in workers if worker.seen.phase != PodPhase.PENDING][:MOST_PODS]
+    begun = [worker for worker in workers if worker.seen.phase != PodPhase.PENDING][:MAX_PODS]
     parts = await asyncio.gather(*(_of_one(api, worker, tail, since) for worker in begun))
     found = sorted((line for part in parts for line in part), key=lambda line: line.at)
     return tuple(found[-tail:])

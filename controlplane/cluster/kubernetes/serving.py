@@ -13,7 +13,7 @@ from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedErr
 from controlplane.cluster.kubernetes.podstatus import Worker
 from controlplane.cluster.port import ClusterUnreachable, PodSpec
 
-MOST_OWNERS = 64  # of a gang, which comes and goes as a whole
+MAX_OWNERS = 64  # of a gang, which comes and goes as a whole
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +37,7 @@ async def own(api: Api, workers: Sequence[tuple[PodSpec, Worker]], namespace: st
     body = services.build(workers[0][0], namespace=namespace) if workers else None
     if body is None:
         return
-    body["metadata"]["ownerReferences"] = [_owner(worker) for _, worker in workers[:MOST_OWNERS]]
+    body["metadata"]["ownerReferences"] = [_owner(worker) for _, worker in workers[:MAX_OWNERS]]
     change: Json = {"metadata": {"ownerReferences": body["metadata"]["ownerReferences"]}}
     try:
         try:

@@ -21,8 +21,8 @@ from urllib3.util.retry import Retry
 
 from controlplane.cluster.prometheus.queries import Query
 
-MOST_BYTES = 16 * 1024 * 1024  # 50,000 rows of 300 bytes; Prometheus would send gigabytes
-MOST_ROWS = 50_000
+MAX_BYTES = 16 * 1024 * 1024  # 50,000 rows of 300 bytes; Prometheus would send gigabytes
+MAX_ROWS = 50_000
 CHUNK_BYTES = 65_536
 NAME = re.compile(r"[\x20-\x7e]{1,253}")  # values of the labels that we read: names of nodes and pods, numbers
 
@@ -118,7 +118,7 @@ def in_time(ask: Callable[[], T], seconds: float) -> T:
 
 def read_answer(query: Query, rows: Any) -> Answer:
     """Rows of an instant vector as an answer. Raises an exception of Python's own for anything else."""
-    if not isinstance(rows, list) or len(rows) > MOST_ROWS:
+    if not isinstance(rows, list) or len(rows) > MAX_ROWS:
         raise ValueError("no list of rows, or too many")
     values: dict[Key, float | None] = {}
     at = None
@@ -180,8 +180,8 @@ def _body(response: requests.Response, deadline: float) -> bytes:
     # read1 returns what has come: an answer that trickles is seen to be late, however small its parts.
     while part := response.raw.read1(CHUNK_BYTES, decode_content=True):
         size += len(part)
-        if size > MOST_BYTES:
-            raise requests.exceptions.ContentDecodingError(f"more than {MOST_BYTES} bytes")
+        if size > MAX_BYTES:
+            raise requests.exceptions.ContentDecodingError(f"more than {MAX_BYTES} bytes")
         if time.monotonic() > deadline:
             raise requests.exceptions.ReadTimeout("late")
         parts.append(part)

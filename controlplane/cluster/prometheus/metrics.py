@@ -17,7 +17,7 @@ from controlplane.cluster.prometheus import histogram, queries
 from controlplane.cluster.prometheus.connection import Answer, Connection, Key, Limits, Unanswered
 from controlplane.cluster.prometheus.queries import Query
 
-MOST_INDEX = 1024  # devices of one node
+MAX_INDEX = 1024  # devices of one node
 _POD = re.compile(r"(.+)-(\d{1,9})-(\d{1,9})", re.ASCII)
 
 log = structlog.get_logger(__name__)
@@ -55,7 +55,7 @@ class PrometheusMetrics:
         out = []
         for (node, text), part in duty.items():
             used = memory.get((node, text))
-            if part is not None and used is not None and _is_small(text, MOST_INDEX):
+            if part is not None and used is not None and _is_small(text, MAX_INDEX):
                 out.append(GpuUse(node, int(text), min(1.0, part), round(used)))
         return tuple(sorted(out, key=lambda use: (use.node, use.index)))
 

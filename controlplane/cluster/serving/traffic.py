@@ -27,8 +27,8 @@ STEP_SECONDS = 5.0  # for so long the rate is taken as constant
 BURST_SECONDS = 300.0  # a burst lasts that long
 NOISE_SECONDS, NOISE = 10.0, 0.05  # the rate of each ten seconds is off by about that part
 # Above so many requests a second, neighbours are counted as one group; each group is served by as many slots together.
-MOST_PER_SECOND = 2_000.0
-LEAST_BUSY = 32.0  # groups in service at the base rate: with fewer of them, chance would count for more than it does
+MAX_PER_SECOND = 2_000.0
+MIN_BUSY = 32.0  # groups in service at the base rate: with fewer of them, chance would count for more than it does
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class Recorded:
 
 def group(requests_per_second: float, seconds: float) -> int:
     """How many requests of a service with this base rate and mean request time count as one; 1 for all but huge."""
-    return max(1, int(min(requests_per_second / MOST_PER_SECOND, requests_per_second * seconds / LEAST_BUSY)))
+    return max(1, int(min(requests_per_second / MAX_PER_SECOND, requests_per_second * seconds / MIN_BUSY)))
 
 
 @lru_cache(maxsize=64)  # several readers in a process ask for the same newest blocks

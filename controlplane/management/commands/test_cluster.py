@@ -24,7 +24,7 @@ from controlplane.testbed.processes import MissingError
 from scheduler.model.snapshot import Node
 
 CHECK_SECONDS = 1.0
-MOST_NODES = 5000  # as many as Kubernetes itself is tested with
+MAX_NODES = 5000  # as many as Kubernetes itself is tested with
 
 
 class TakenError(Exception):
@@ -73,8 +73,8 @@ def _machines(asked: str) -> tuple[Sequence[Node], str]:
     if asked == "openb":
         machines, source = of_openb(settings.WEFT_DATA)
         return machines, f" ({source})"
-    if not asked.isdigit() or int(asked) > MOST_NODES:
-        raise PresetError(f"NODES is {asked}. Set it to a number up to {MOST_NODES}, or to openb.")
+    if not asked.isdigit() or int(asked) > MAX_NODES:
+        raise PresetError(f"NODES is {asked}. Set it to a number up to {MAX_NODES}, or to openb.")
     return fleet(int(asked)), ""
 
 

@@ -44,8 +44,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Compare and print."""
-        if not 2 <= options["cycles"] <= lab.MOST_CYCLES:
-            raise CommandError(f"--cycles is {options['cycles']}. Give a number from 2 to {lab.MOST_CYCLES}.")
+        if not 2 <= options["cycles"] <= lab.MAX_CYCLES:
+            raise CommandError(f"--cycles is {options['cycles']}. Give a number from 2 to {lab.MAX_CYCLES}.")
         for name, most in (("hours", 10_000), ("jobs", 1_000_000)):
             if not 0 < options[name] <= most:
                 raise CommandError(f"--{name} is {options[name]:g}. Give a number above 0, at most {most}.")

@@ -47,9 +47,9 @@ class Verb(StrEnum):
 
 
 _RANK = {Role.VIEWER: 1, Role.MEMBER: 2, Role.ADMIN: 3}
-_LEAST = {Verb.READ: 1, Verb.SUBMIT: 2, Verb.ACT: 2, Verb.CHANGE: 3, Verb.MANAGE: 3, Verb.ADMINISTER: 4}
+_MIN = {Verb.READ: 1, Verb.SUBMIT: 2, Verb.ACT: 2, Verb.CHANGE: 3, Verb.MANAGE: 3, Verb.ADMINISTER: 4}
 
-_MOST = {Scope.READ: Role.VIEWER, Scope.SUBMIT: Role.MEMBER, Scope.ADMIN: Role.ADMIN}
+_MAX = {Scope.READ: Role.VIEWER, Scope.SUBMIT: Role.MEMBER, Scope.ADMIN: Role.ADMIN}
 
 Person = User | AnonymousUser
 Branch = tuple[int, int | None, str]  # a team: its key, its parent's, its name
@@ -112,7 +112,7 @@ def roles(user: Person) -> dict[str, Role]:
 
 def allows(role: Role | None, verb: str) -> bool:
     """Whether a role in a team is enough for the verb. For lists: ask `roles` once, then this for each row."""
-    return role is not None and _RANK[role] >= _LEAST[Verb(verb)]
+    return role is not None and _RANK[role] >= _MIN[Verb(verb)]
 
 
 def can(user: Person, verb: str, team: str | Team | None = None, *, submitter: int | None = None) -> bool:
@@ -152,7 +152,7 @@ def _within(found: dict[str, Role], token: Token | None, teams: Iterable[Branch]
     if token.team_id is not None:
         inside = _inherited({token.team_id: Role.ADMIN}, list(teams))
         found = {name: role for name, role in found.items() if name in inside}
-    most = _MOST[Scope(token.scope)]
+    most = _MAX[Scope(token.scope)]
     if token.told_at is not None:  # its maker manages the team no longer: it is kept for what CI does
         most = min(most, Role.MEMBER, key=_RANK.__getitem__)
     return {name: min(role, most, key=_RANK.__getitem__) for name, role in found.items()}

@@ -15,7 +15,7 @@ from controlplane.queries.accounts import access
 from controlplane.security.auditchain import COLUMNS, FIRST, anchor_chain, fault
 
 AT_ONCE = 2_000  # rows
-MOST_ROWS = 50_000  # of one CSV
+MAX_ROWS = 50_000  # of one CSV
 OUTCOMES: tuple[str, ...] = tuple(Outcome.values)
 SHOWN = (*COLUMNS, "digest")
 

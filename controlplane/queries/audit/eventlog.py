@@ -14,7 +14,7 @@ from django.db.models import Max
 from controlplane.models import Event, EventCursor, bulk
 
 LATE_SECONDS = 300.0  # a round that hangs loses its lease after 120 s, and statements of users are cut off sooner
-MOST_GAPS = 200
+MAX_GAPS = 200
 
 Gap = tuple[int, int, float]  # first and last number, and when it was first missed
 
@@ -63,7 +63,7 @@ def after(at: Place, names: tuple[str, ...], condition: str, values: Sequence[An
     found = bulk.select(Event, names, f'WHERE ({where}) AND ({condition}) ORDER BY "id"', (*within, *values))
     gaps = [gap for gap in at.gaps if now - gap[2] < LATE_SECONDS] + [(at.event + 1, end, now)]
     left = tuple(part for gap in gaps for part in _without(gap, there))
-    return Part(tuple(row for row in found if row[0] in there), Place(end, left[-MOST_GAPS:]))
+    return Part(tuple(row for row in found if row[0] in there), Place(end, left[-MAX_GAPS:]))
 
 
 def _numbers_in(gaps: Sequence[Gap]) -> list[int]:

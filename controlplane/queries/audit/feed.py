@@ -19,8 +19,8 @@ from controlplane.queries.accounts import access
 from controlplane.queries.audit import naming
 from scheduler.model.mention import mentioned
 
-MOST_AT_ONCE = 500  # events of one look
-MOST_BEHIND = 5_000  # events that are sent again to a reader that comes back; beyond, listing anew is cheaper
+MAX_AT_ONCE = 500  # events of one look
+MAX_BEHIND = 5_000  # events that are sent again to a reader that comes back; beyond, listing anew is cheaper
 LOOKBACK = 1_000  # events among which a hole is looked for at the start
 PATIENCE, PAUSE = 1.0, 0.02  # s that a reader waits at the start for transactions to end; between two looks
 
@@ -49,7 +49,7 @@ class Reader:
     def read(self) -> Sequence[Event]:
         """The next events, none of which can be preceded by one that is not told."""
         running = _transactions()[0] if self._hole[0] > self.last else 0
-        found = list(Event.objects.filter(id__gt=self.last).order_by("id")[:MOST_AT_ONCE])
+        found = list(Event.objects.filter(id__gt=self.last).order_by("id")[:MAX_AT_ONCE])
         at = self.last
         for place, event in enumerate(found):
             if event.pk != at + 1 and self._may_fill(at + 1, running):
@@ -81,12 +81,12 @@ def oldest() -> int:
 
 
 def between(after: int, until: int, scope: Scope) -> Sequence[Event] | None:
-    """What a scope is told of the events after one number up to another; None if it is more than MOST_BEHIND."""
+    """What a scope is told of the events after one number up to another; None if it is more than MAX_BEHIND."""
     found = Event.objects.filter(id__gt=after, id__lte=until, workload__isnull=False)
     found = found if scope.teams is None else found.filter(team__in=scope.teams)
     found = found if scope.workload is None else found.filter(workload=scope.workload)
-    rows = list(found.order_by("id")[: MOST_BEHIND + 1])
-    return _with_mentions(rows) if len(rows) <= MOST_BEHIND else None
+    rows = list(found.order_by("id")[: MAX_BEHIND + 1])
+    return _with_mentions(rows) if len(rows) <= MAX_BEHIND else None
 
 
 def text(event: Event) -> str:

@@ -15,7 +15,7 @@ from scheduler.model.mention import MENTION, OPEN, mentioned, named, words
 Seen = Collection[str] | None  # the teams whose workloads a reader may see; None: all
 Names = Mapping[str, tuple[str, str]]  # (team, `team/name`) by id
 
-MOST_LOOKED_UP = 2_000  # in one answer; a page has hundreds, and a log may hold whatever its program prints
+MAX_LOOKED_UP = 2_000  # in one answer; a page has hundreds, and a log may hold whatever its program prints
 _TEAM = '(SELECT "t"."name" FROM "controlplane_team" "t" WHERE "t"."id" = "team_id")'
 _MARK = OPEN.encode()
 _MENTION = re.compile(MENTION.pattern.encode())
@@ -30,7 +30,7 @@ def seen_by(user: access.Person) -> Seen:
 def names_in(texts: Iterable[str]) -> Names:
     """What the texts mention, visible to the reader or not: for `told`. At most one query."""
     found: dict[str, tuple[str, str]] = {}
-    uids = sorted({uid for text in texts if OPEN in text for uid in mentioned(text) if _is_id(uid)})[:MOST_LOOKED_UP]
+    uids = sorted({uid for text in texts if OPEN in text for uid in mentioned(text) if _is_id(uid)})[:MAX_LOOKED_UP]
     for part in bulk.chunks(uids):
         named, keys = bulk.among(Workload, "uid", part)
         rows = bulk.select(Workload, ("uid", "name"), f"WHERE {named}", keys, extra=(_TEAM,))

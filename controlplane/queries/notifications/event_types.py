@@ -19,7 +19,7 @@ from scheduler.model.workload import ENDED, WAITING, Phase
 
 DAY = 86_400.0  # s of the cluster's clock: a service that goes on burning is told of again so often
 THRESHOLDS = (100, 80)  # % of a budget
-MOST_EVENTS = 5_000  # numbers read in a round; the next one goes on from there
+MAX_EVENTS = 5_000  # numbers read in a round; the next one goes on from there
 
 _ENDED = tuple(sorted(phase.value for phase in ENDED))
 _EVENT = ("id", "kind", "phase", "team", "workload", "name", "reason", "message", "actor", "cluster_at")
@@ -45,7 +45,7 @@ class Found:
 def happened(place: Place, *, now: float) -> tuple[tuple[Found, ...], Place]:
     """Ends and preemptions since this place, and where reading goes on. `now`: the database's clock, seconds."""
     values = (*_ENDED, "Evicted")
-    part: Part = eventlog.after(place, _EVENT, _OF_INTEREST, values, now=now, most=MOST_EVENTS)
+    part: Part = eventlog.after(place, _EVENT, _OF_INTEREST, values, now=now, most=MAX_EVENTS)
     rows = [row for row in part.rows if row[4] is not None and (row[1] != "Evicted" or row[2] == Phase.CHECKPOINTING)]
     by = _submitters(row[4] for row in rows)
     return tuple(_of_event(row, by) for row in rows), part.place

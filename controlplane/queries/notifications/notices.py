@@ -18,7 +18,7 @@ from controlplane.models import (
 from controlplane.outgoing.payload import link
 from controlplane.queries.accounts import access
 
-MOST_COUNTED = 100  # unread notices: the bell says 99+ beyond
+MAX_COUNTED = 100  # unread notices: the bell says 99+ beyond
 MATTERS: tuple[tuple[str, str], ...] = tuple((value, str(label)) for value, label in Matter.choices)
 LABELS = {**dict(MATTERS), ACCOUNT_MATTER: "Credentials of your team end"}  # that one needs no rule, and has none
 FORMATS: tuple[tuple[str, str], ...] = tuple((value, str(label)) for value, label in WebhookFormat.choices)
@@ -34,8 +34,8 @@ def notices(user: access.Person, *, unread: bool | None = None) -> QuerySet[Noti
 
 
 def unread_count(user: access.Person) -> int:
-    """How many the user has not read, counted up to `MOST_COUNTED`. One query."""
-    return notices(user, unread=True).order_by()[:MOST_COUNTED].count()
+    """How many the user has not read, counted up to `MAX_COUNTED`. One query."""
+    return notices(user, unread=True).order_by()[:MAX_COUNTED].count()
 
 
 def notice_row(one: Notice) -> dict[str, Any]:

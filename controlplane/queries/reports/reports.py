@@ -13,7 +13,7 @@ from controlplane.domain.periods import Period, span
 from controlplane.jobspec.quantities import iso
 from controlplane.models import ServiceWindow, Workload
 from controlplane.queries.accounts import access
-from controlplane.queries.tenancy.platform import MOST_ROWS, TooMany, is_by_team_alone, scope
+from controlplane.queries.tenancy.platform import MAX_ROWS, TooMany, is_by_team_alone, scope
 from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR, NOTHING, Prices, Spent, used
 from scheduler.model.workload import Kind
 
@@ -95,8 +95,8 @@ def usage(
         extra = ["day", *extra]
     asked = list(dict.fromkeys([*columns, *extra, "pool"]))
     summed = found.order_by().values(*asked).annotate(h=Sum("held"), c=Sum("computed"))
-    rows = list(summed[: MOST_ROWS + 1])
-    if len(rows) > MOST_ROWS:
+    rows = list(summed[: MAX_ROWS + 1])
+    if len(rows) > MAX_ROWS:
         raise TooMany
     return _folded(rows, columns, step, since)
 
@@ -151,9 +151,9 @@ def slo(since: float, until: float, names: Collection[str] | None) -> list[dict[
     windows = ServiceWindow.objects.filter(start__gte=since, start__lt=until).order_by().values_list("workload")
     sums: dict[UUID, tuple[int, int]] = {
         uid: (requests or 0, over or 0)
-        for uid, requests, over in windows.annotate(r=Sum("requests"), o=Sum("over"))[: MOST_ROWS + 1]
+        for uid, requests, over in windows.annotate(r=Sum("requests"), o=Sum("over"))[: MAX_ROWS + 1]
     }
-    if len(sums) > MOST_ROWS:
+    if len(sums) > MAX_ROWS:
         raise TooMany
     found = Workload.objects.filter(pk__among=list(sums), kind=Kind.INFERENCE.value)
     if names is not None:

@@ -27,7 +27,7 @@ from scheduler.policies import POLICIES
 
 POLICY_NAMES = tuple(POLICIES)
 TRACES = ("demo", "philly", "openb")
-MOST_CYCLES, MOST_HOURS, MOST_JOBS = 1000, 168, 20_000
+MAX_CYCLES, MAX_HOURS, MAX_JOBS = 1000, 168, 20_000
 DEFAULT_CYCLES, DEFAULT_HOURS, DEFAULT_JOBS = 200, 24, 2000
 
 NOTHING_DIFFERS = "Nothing differs from the current settings. Give another policy, quotas or nodes."
@@ -38,10 +38,10 @@ Progress = Callable[[float, str], None]
 REQUEST = Record(
     (
         Shaped("source", Choice(("history", "trace")), "What is replayed: stored rounds, or a trace.", "history"),
-        Shaped("cycles", Whole(2, MOST_CYCLES), "history: so many of the newest stored rounds.", DEFAULT_CYCLES),
+        Shaped("cycles", Whole(2, MAX_CYCLES), "history: so many of the newest stored rounds.", DEFAULT_CYCLES),
         Shaped("trace", Choice(TRACES), "trace: which one.", "demo"),
-        Shaped("hours", Whole(1, MOST_HOURS), "trace: of the cluster's clock.", DEFAULT_HOURS),
-        Shaped("jobs", Whole(1, MOST_JOBS), "trace: at most so many jobs.", DEFAULT_JOBS),
+        Shaped("hours", Whole(1, MAX_HOURS), "trace: of the cluster's clock.", DEFAULT_HOURS),
+        Shaped("jobs", Whole(1, MAX_JOBS), "trace: at most so many jobs.", DEFAULT_JOBS),
         Shaped("seed", Whole(0, 2**31), "trace: where it begins.", 0),
         Shaped("policy", Document(dict), "Settings that differ: {scheduling: {policy: fifo}}."),
         Shaped("quotas", Document(list), "Quotas that differ, with the fields of /quotas."),
@@ -160,12 +160,12 @@ def differences(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     for one in nodes.get("added", ()):
         told.append((f"nodes of {one['gpus']} {one['gpu_model']} in {one['pool']}", "", f"{one['count']} more"))
     if removed := nodes.get("removed", ()):
-        more = f" and {len(removed) - MOST_NAMED} more" if len(removed) > MOST_NAMED else ""
-        told.append(("nodes taken away", "", ", ".join(removed[:MOST_NAMED]) + more))
+        more = f" and {len(removed) - MAX_NAMED} more" if len(removed) > MAX_NAMED else ""
+        told.append(("nodes taken away", "", ", ".join(removed[:MAX_NAMED]) + more))
     return told
 
 
-MOST_NAMED = 8  # nodes
+MAX_NAMED = 8  # nodes
 _WORDS = {
     "nominal_milli": ("owns", ""),
     "borrowing_limit_milli": ("may borrow", "no limit"),

@@ -15,7 +15,7 @@ from scheduler.policies import outcomes
 from scheduler.state.memo import Memo
 from scheduler.state.session import Session
 
-MOST_TRIED = 6  # classes between a workload and the place it is dragged to
+MAX_TRIED = 6  # classes between a workload and the place it is dragged to
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def towards(uid: str, target: str) -> DryRun | None:
         known.filter(value__gt=value).order_by("value") if is_up else known.filter(value__lt=value).order_by("-value")
     )
     last = None
-    for offer in islice(nearer, MOST_TRIED):
+    for offer in islice(nearer, MAX_TRIED):
         last = _tried(world, order, uid, offer, settings, memo)
         if last.after is not None and (last.after <= order[target] if is_up else last.after >= order[target]):
             break

@@ -11,7 +11,7 @@ from gpushare.gpu import WHOLE, Share
 from scheduler.model.workload import Kind, Phase, ResourceRequest
 
 COMING_UP = (Phase.RESERVED, Phase.ADMITTED, Phase.STARTING, Phase.SCALING, Phase.DEGRADED)
-MOST_PODS = 10_000  # of all that are made ahead; a team's namespace may have twice as many
+MAX_PODS = 10_000  # of all that are made ahead; a team's namespace may have twice as many
 AT_ONCE = 500  # rows read in one query
 
 
@@ -22,7 +22,7 @@ class Upcoming:
     pods: dict[UUID, tuple[int, tuple[PodSpec, ...]]] = field(default_factory=dict)  # uid -> version, pods
 
 
-def upcoming(at: float, limit: int, kept: Upcoming, max_pods: int = MOST_PODS) -> tuple[PodSpec, ...]:
+def upcoming(at: float, limit: int, kept: Upcoming, max_pods: int = MAX_PODS) -> tuple[PodSpec, ...]:
     """The pods of the first `limit` queued workloads, by priority and age, as their next attempt will have them.
 
     Whole gangs only, as far as `max_pods` go. Gangs whose size is decided only when they are placed are left out: a

@@ -14,11 +14,11 @@ from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR, us
 
 STEPS = {"hour": 3600, "day": 86_400, "all": 0}
 DIMENSIONS = {"team": "team__name", "user": "user", "pool": "pool", "workload": "workload"}
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 
 
 class TooMany(Exception):  # noqa: N818 - reads as the fact it is
-    """An answer of more than MOST_ROWS rows."""
+    """An answer of more than MAX_ROWS rows."""
 
 
 def scope(user: access.Person) -> list[str] | None:
@@ -182,8 +182,8 @@ def usage(
     if "workload" in group_by:
         keys.append("name")
     summed = rows.order_by(*keys).values(*keys).annotate(held_sum=Sum("held"), computed_sum=Sum("computed"))
-    found = list(summed[: MOST_ROWS + 1])
-    if len(found) > MOST_ROWS:
+    found = list(summed[: MAX_ROWS + 1])
+    if len(found) > MAX_ROWS:
         raise TooMany
     return [_used(row, group_by, since) for row in found]
 

@@ -12,7 +12,7 @@ from controlplane.queries.workloads.prices import FREE, NOTHING, Prices, Spent
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import Phase
 
-MOST = 288  # samples: a day of one each five minutes
+MAX = 288  # samples: a day of one each five minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Cost:
     hourly: Decimal | None
 
 
-def samples(workload: Workload, most: int = MOST) -> tuple[Sample, ...]:
+def samples(workload: Workload, most: int = MAX) -> tuple[Sample, ...]:
     """The newest samples, oldest first. One query."""
     found = WorkloadSample.objects.filter(workload=workload.pk).order_by("-at")
     rows = found.values_list("at", "duty", "memory", "step_seconds")[:most]

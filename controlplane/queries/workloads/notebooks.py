@@ -12,7 +12,7 @@ from controlplane.queries.accounts import access
 from controlplane.queries.workloads import workloads
 from scheduler.model.workload import ENDED, Kind, Phase
 
-MOST = 200  # notebooks on one page
+MAX = 200  # notebooks on one page
 HELD = (PlacementState.BOUND, PlacementState.LEAVING)
 
 
@@ -71,7 +71,7 @@ def notebooks(user: access.Person, team: str = "", *, is_mine: bool = False) -> 
         found = found.filter(team__name=team)
     if is_mine:
         found = found.filter(created_by=user.pk)
-    rows = list(found.order_by("team__name", "name")[:MOST])
+    rows = list(found.order_by("team__name", "name")[:MAX])
     seats = _seats(rows)
     beside = _beside({node for node, _ in seats.values()})
     listed = [

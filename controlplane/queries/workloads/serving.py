@@ -11,7 +11,7 @@ from scheduler.model.workload import ENDED, Kind
 
 LOOKED_AT = 500  # evictions among which the page looks for a service's
 SIX_HOURS = 6 * 3600.0  # s of windows that a chart shows
-MOST = 500  # services on one page
+MAX = 500  # services on one page
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def services(at: float, names: Collection[str] | None) -> tuple[Listed, ...]:
     if names is not None:
         found = found.filter(team__name__in=names)
     columns = ("pk", "name", "team__name", "team__colour", "phase", "workers", "workers_min", "workers_max")
-    rows: list[tuple[Any, ...]] = list(found.order_by("team__name", "name").values_list(*columns)[:MOST])
+    rows: list[tuple[Any, ...]] = list(found.order_by("team__name", "name").values_list(*columns)[:MAX])
     last = _last_scaled({row[0] for row in rows})
     listed = [Listed(*(*row, stand.get(row[0]), last.get(row[0]))) for row in rows]
     order = {uid: i for i, uid in enumerate(stand)}

@@ -30,9 +30,9 @@ from controlplane.services.audit import events
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling.clock import database_now
 
-MOST_FAILURES = 10  # of one name from one address within WINDOW
-MOST_OF_NAME = 50  # from all addresses together: a name is not guessed by a crowd, nor locked by one neighbour
-MOST_OF_ADDRESS = 200  # for all names together: an office behind one address is larger than a person
+MAX_FAILURES = 10  # of one name from one address within WINDOW
+MAX_OF_NAME = 50  # from all addresses together: a name is not guessed by a crowd, nor locked by one neighbour
+MAX_OF_ADDRESS = 200  # for all names together: an office behind one address is larger than a person
 SECOND_STEP_FAILED, AGAIN_FAILED = "SecondStepFailed", "ReauthenticationFailed"  # kinds of events
 WINDOW = timedelta(seconds=300)
 REMEMBERED = 5.0  # s for which a limit that is reached is not asked for again
@@ -112,7 +112,7 @@ def count_step(user: User) -> Callable[[], None]:
 
     One count by whatever door, in the database, as for passwords.
     """
-    keys = {_key("code", user.username): MOST_FAILURES}
+    keys = {_key("code", user.username): MAX_FAILURES}
     _count(keys)
     return lambda: _forgive(keys)
 
@@ -195,9 +195,9 @@ def _strangers() -> Bucket:
 def _limits(username: str, address: str) -> dict[str, int]:
     name, address = username.casefold(), network_of(address)
     return {
-        _key("both", name, address): MOST_FAILURES,
-        _key("name", name): MOST_OF_NAME,
-        _key("address", address): MOST_OF_ADDRESS,
+        _key("both", name, address): MAX_FAILURES,
+        _key("name", name): MAX_OF_NAME,
+        _key("address", address): MAX_OF_ADDRESS,
     }
 
 

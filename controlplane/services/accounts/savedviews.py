@@ -9,7 +9,7 @@ from controlplane.jobspec.shapes import Faults, Text
 from controlplane.models import SavedView, User
 from controlplane.services.errors import Refused
 
-MOST = 50  # of one user
+MAX = 50  # of one user
 # What an address of the list may say (queries.worklist reads it). A page's place in the list is not part of a view.
 PARAMETERS = ("q", "team", "type", "phase", "reason", "by", "priority", "sort")
 LONGEST = 500  # characters of an address
@@ -33,8 +33,8 @@ def save(*, user: User, name: str, given: Mapping[str, str]) -> SavedView:
         message = f"The filters have {len(query)} characters. Shorten them to at most {LONGEST}."
         raise Refused(422, "BadQuery", "query", message)
     mine = SavedView.objects.filter(user=user)
-    if not mine.filter(name=name).exists() and mine.count() >= MOST:
-        raise Refused(409, "TooMany", "", f"You have {MOST} saved views. Delete one first.")
+    if not mine.filter(name=name).exists() and mine.count() >= MAX:
+        raise Refused(409, "TooMany", "", f"You have {MAX} saved views. Delete one first.")
     made, _ = SavedView.objects.update_or_create(user=user, name=name, defaults={"query": query})
     return made
 

@@ -10,20 +10,20 @@ from controlplane.services.audit import events
 from controlplane.services.errors import Refused
 
 NAME = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
-MOST_LENGTH = 40
-MOST_OF_TEAM = 50
+MAX_LENGTH = 40
+MAX_OF_TEAM = 50
 
 
 @transaction.atomic
 def create(*, team: Team, name: str, role: Role, actor: str) -> User:
     """A new service account, `TEAM/NAME`; an ended one of that name comes back, without its tokens. Raises Refused."""
-    if len(name) > MOST_LENGTH or not re.fullmatch(NAME, name):
-        message = f"name is not valid. Use at most {MOST_LENGTH} of a-z, 0-9 and -, such as github-actions."
+    if len(name) > MAX_LENGTH or not re.fullmatch(NAME, name):
+        message = f"name is not valid. Use at most {MAX_LENGTH} of a-z, 0-9 and -, such as github-actions."
         raise Refused(422, "BadName", "name", message)
     Team.objects.select_for_update(no_key=True).select_related(None).get(pk=team.pk)
     live = team.service_accounts.filter(is_active=True)
-    if live.count() >= MOST_OF_TEAM:
-        raise Refused(409, "TooMany", "", f"{team} has {MOST_OF_TEAM} service accounts. End one that is not used.")
+    if live.count() >= MAX_OF_TEAM:
+        raise Refused(409, "TooMany", "", f"{team} has {MAX_OF_TEAM} service accounts. End one that is not used.")
     username = f"{team}/{name}"
     account = User.objects.filter(username=username).first() or User(username=username)
     if account.pk and (account.is_active or account.service_of_id != team.pk):

@@ -17,8 +17,8 @@ from controlplane.services.scheduling.clock import database_now, database_sql
 PREFIX = "weft_"  # so that scanners for leaked secrets can know one
 SHOWN = 10  # characters kept, to tell tokens apart in a list
 DEFAULT_LIFETIME = timedelta(days=90)
-MOST_LIFETIME = timedelta(days=365)
-MOST_TOKENS = 50  # live ones of one user
+MAX_LIFETIME = timedelta(days=365)
+MAX_TOKENS = 50  # live ones of one user
 NOTED = timedelta(minutes=1)  # last_used_at is this coarse, so that reading requests hardly ever write
 
 
@@ -46,16 +46,16 @@ def create(
     one. Raises Refused if it should live too long, the token asked with is limited, or there are too many.
     """
     maker = issuer or user
-    if lifetime is not None and not timedelta(0) < lifetime <= MOST_LIFETIME:
-        raise Refused(400, "Invalid", "expires_in", f"expires_in must be from 1m to {MOST_LIFETIME.days}d.")
+    if lifetime is not None and not timedelta(0) < lifetime <= MAX_LIFETIME:
+        raise Refused(400, "Invalid", "expires_in", f"expires_in must be from 1m to {MAX_LIFETIME.days}d.")
     now = database_now()
     expires_at = _end(maker.via, now, lifetime)
-    if Token.objects.filter(user=user, expires_at__gt=now).count() >= MOST_TOKENS:
+    if Token.objects.filter(user=user, expires_at__gt=now).count() >= MAX_TOKENS:
         raise Refused(
             409,
             "TooManyTokens",
             "",
-            f"There are {MOST_TOKENS} live tokens of {user.username}. Delete one that is not used.",
+            f"There are {MAX_TOKENS} live tokens of {user.username}. Delete one that is not used.",
         )
     secret = PREFIX + secrets.token_urlsafe(32)
     token = Token.objects.create(

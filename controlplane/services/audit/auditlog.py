@@ -22,10 +22,10 @@ from controlplane.security.auditchain import COLUMNS, FIRST, digest_of
 from controlplane.security.secretless import without_tokens
 from controlplane.services.audit.events import Entry
 
-MOST_EVENTS = 20  # of one request; a batch has hundreds, and its number is told
-MOST_TEXT = 200  # characters of a value
-MOST_TRIES = 50  # so many writers at once there never are
-MOST_OF_STRANGERS, LOOKED_AT = 59, 200  # rows a minute, with the one that sums up 60; newest rows that are counted
+MAX_EVENTS = 20  # of one request; a batch has hundreds, and its number is told
+MAX_TEXT = 200  # characters of a value
+MAX_TRIES = 50  # so many writers at once there never are
+MAX_OF_STRANGERS, LOOKED_AT = 59, 200  # rows a minute, with the one that sums up 60; newest rows that are counted
 MINUTE = timedelta(seconds=60)
 HEAD_SECONDS = 60.0  # between two heads in a process's log
 SECRET = ("secret", "password", "token", "digest", "credential", "private")
@@ -70,7 +70,7 @@ def record(asked: Asked, events: Sequence[Entry] = ()) -> int:
 
     Raises DatabaseError.
     """
-    most = MOST_OF_STRANGERS if is_of_stranger(asked, events) else None
+    most = MAX_OF_STRANGERS if is_of_stranger(asked, events) else None
     found = outcome(asked.status)
     told = events if found == Outcome.DONE else ()  # what failed was rolled back
     failed = next((event for event in events if event.kind in FAILED_TO_SIGN_IN), None)
@@ -94,7 +94,7 @@ def sum_up(rows: int) -> int:
     changed = json.dumps([{"kind": SUMMED, "data": {"rows": rows}}])
     with _lock:
         return _append(
-            ("", "", "", "", "", "", 401, Outcome.DENIED.value, SUMMED, "", "", changed), MOST_OF_STRANGERS + 1
+            ("", "", "", "", "", "", 401, Outcome.DENIED.value, SUMMED, "", "", changed), MAX_OF_STRANGERS + 1
         )
 
 
@@ -115,14 +115,14 @@ def outcome(status: int) -> Outcome:
 
 def changes(events: Sequence[Entry]) -> list[dict[str, Any]]:
     """Events as the log has them: shortened, and without what must stay secret."""
-    found = [_change(event) for event in events[:MOST_EVENTS]]
-    if len(events) > MOST_EVENTS:
-        found.append({"and_more": len(events) - MOST_EVENTS})
+    found = [_change(event) for event in events[:MAX_EVENTS]]
+    if len(events) > MAX_EVENTS:
+        found.append({"and_more": len(events) - MAX_EVENTS})
     return found
 
 
 def _append(values: Sequence[Any], most: int | None = None) -> int:
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         at: datetime = timezone.now()
         number = _head.number + 1
         row = (number, at, *values)
@@ -162,7 +162,7 @@ _FAILED = ", ".join(f"'{kind}'" for kind in sorted(FAILED_TO_SIGN_IN))
 # Rows of strangers since a moment: those without an account, by their index, and failed sign-ins among the newest.
 _OF_STRANGERS = f"""(
     (SELECT count(*) FROM (
-        SELECT "at" FROM "{_TABLE}" WHERE "actor" = '' ORDER BY "number" DESC LIMIT {MOST_OF_STRANGERS + 1}
+        SELECT "at" FROM "{_TABLE}" WHERE "actor" = '' ORDER BY "number" DESC LIMIT {MAX_OF_STRANGERS + 1}
     ) "nobodys" WHERE "at" > %s)
     + (SELECT count(*) FROM (
         SELECT "at", "actor", "kind" FROM "{_TABLE}" ORDER BY "number" DESC LIMIT {LOOKED_AT}
@@ -222,9 +222,9 @@ def _change(event: Entry) -> dict[str, Any]:
 def redacted(value: Any, name: str = "") -> Any:
     """A value without secrets, and of a size that a log can keep."""
     if isinstance(value, Mapping):
-        return {str(key): redacted(one, str(key)) for key, one in list(value.items())[:MOST_EVENTS]}
+        return {str(key): redacted(one, str(key)) for key, one in list(value.items())[:MAX_EVENTS]}
     if isinstance(value, list | tuple):
-        return [redacted(one, name) for one in value[:MOST_EVENTS]]
+        return [redacted(one, name) for one in value[:MAX_EVENTS]]
     if isinstance(value, bool) or value is None:
         return value
     if any(word in name.casefold() for word in SECRET):
@@ -232,4 +232,4 @@ def redacted(value: Any, name: str = "") -> Any:
     if isinstance(value, int | float):
         return value
     text = str(value)
-    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}..."
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."

@@ -29,8 +29,8 @@ from controlplane.services.scheduling.leases import HeldLease
 BACKOFF_SECONDS = (10, 30, 120, 600, 1_800, 7_200, 28_800)
 # A claim without an outcome is taken for lost: longer than a try may last.
 LOST_WEBHOOK_SECONDS, LOST_MAIL_SECONDS = 60, 300
-MOST_GIVEN_UP = 10  # deliveries in a row; then the webhook is switched off
-MOST_LOGGED = 20  # tries kept of one delivery
+MAX_GIVEN_UP = 10  # deliveries in a row; then the webhook is switched off
+MAX_LOGGED = 20  # tries kept of one delivery
 MAILS_AT_ONCE = 4
 
 
@@ -79,7 +79,7 @@ def note(*, uid: UUID, tries: int, outcome: Outcome) -> bool:
         return False
     now = database_now()
     entry = [iso(now.timestamp()), outcome.status, round(outcome.seconds * 1000), outcome.error[:200]]
-    row.log = [*row.log, entry][-MOST_LOGGED:]
+    row.log = [*row.log, entry][-MAX_LOGGED:]
     if outcome.is_success:
         row.state, row.done_at = DeliveryState.DELIVERED, now
     elif outcome.is_final or tries > len(BACKOFF_SECONDS):
@@ -176,7 +176,7 @@ def _count(webhook: UUID, outcome: Outcome, now: datetime) -> None:
     """Count what a webhook did not take in a row; after too many it is switched off."""
     row = Webhook.objects.select_related("team").get(pk=webhook)
     given_up = 0 if outcome.is_success else row.given_up + 1
-    is_off = given_up >= MOST_GIVEN_UP and row.is_active
+    is_off = given_up >= MAX_GIVEN_UP and row.is_active
     Webhook.objects.filter(pk=webhook).update(
         given_up=given_up, is_active=row.is_active and not is_off, version=row.version + is_off
     )

@@ -18,8 +18,8 @@ from controlplane.services.scheduling.leases import HeldLease
 from scheduler.model.mention import clipped
 
 READER = "notify"
-MOST_WAITING = 1_000  # deliveries of one webhook: what comes while so many wait is counted, not sent
-MOST_MAILS = 60  # to one user in an hour: what comes beyond is told on the pages only
+MAX_WAITING = 1_000  # deliveries of one webhook: what comes while so many wait is counted, not sent
+MAX_MAILS = 60  # to one user in an hour: what comes beyond is told on the pages only
 KEEP_DAYS = 90
 
 
@@ -141,7 +141,7 @@ def _queue_mails(told: Sequence[ToUser], now: datetime) -> None:
     rows = []
     for one, notice in wanted:
         sent[one.user] = sent.get(one.user, 0) + 1
-        if sent[one.user] <= MOST_MAILS:
+        if sent[one.user] <= MAX_MAILS:
             rows.append(_delivery(one, now, notice=notice))
     bulk.insert(Delivery, _DELIVERY, rows)
 
@@ -171,7 +171,7 @@ def _tell_webhooks(webhooks: Sequence[ToWebhook], now: datetime) -> int:
     dropped: dict[UUID, int] = {}
     rows = []
     for (uid, _), one in wanted.items():
-        if waiting.get(uid, 0) >= MOST_WAITING:
+        if waiting.get(uid, 0) >= MAX_WAITING:
             dropped[uid] = dropped.get(uid, 0) + 1
             continue
         waiting[uid] = waiting.get(uid, 0) + 1

@@ -11,7 +11,7 @@ from controlplane.services.audit import events
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling.clock import database_now
 
-MOST_RULES = 100  # of one user
+MAX_RULES = 100  # of one user
 OWN_MATTERS = (Matter.ENDED, Matter.PREEMPTED, Matter.WAITS_LONG, Matter.SLO)  # a budget is a team's
 
 
@@ -33,8 +33,8 @@ def save(*, user: User, matter: str, team: Team | None, by_mail: bool = False) -
         mine.filter(pk=known.pk).update(by_mail=by_mail)
         known.by_mail = by_mail
         return known
-    if mine.count() >= MOST_RULES:
-        raise Refused(409, "TooManyRules", "", f"You have {MOST_RULES} rules, which is the most. Delete one.")
+    if mine.count() >= MAX_RULES:
+        raise Refused(409, "TooManyRules", "", f"You have {MAX_RULES} rules, which is the most. Delete one.")
     made = NotificationRule.objects.create(
         user=user, team=team, matter=matter, by_mail=by_mail, after_event=_newest(), created_at=database_now()
     )

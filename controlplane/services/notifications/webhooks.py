@@ -14,8 +14,8 @@ from controlplane.services.errors import Refused
 from controlplane.services.notifications import deliveries, subscriptions
 from controlplane.services.scheduling.clock import database_now
 
-MOST_WEBHOOKS = 20  # of one team
-MOST_NAME = 80
+MAX_WEBHOOKS = 20  # of one team
+MAX_NAME = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ def create(
     _check(name=name, url=url, format_=format_, matters=matters)
     shown = _checked(secret) if secret is not None else signature.new_secret()
     locked = Team.objects.select_for_update(no_key=True).select_related(None).get(pk=team.pk)
-    if Webhook.objects.filter(team=locked).count() >= MOST_WEBHOOKS:
-        message = f"Team {team} has {MOST_WEBHOOKS} webhooks, which is the most. Delete one that is not used."
+    if Webhook.objects.filter(team=locked).count() >= MAX_WEBHOOKS:
+        message = f"Team {team} has {MAX_WEBHOOKS} webhooks, which is the most. Delete one that is not used."
         raise Refused(409, "TooManyWebhooks", "", message)
     _require_free(team, name)
     made = Webhook.objects.create(
@@ -110,8 +110,8 @@ def _locked(webhook: Webhook) -> Webhook:
 
 
 def _check(*, name: str, url: str, format_: str, matters: Sequence[str], is_known: bool = False) -> None:
-    if not 1 <= len(name.strip()) <= MOST_NAME or not name.isprintable():
-        raise Refused(422, "BadWebhook", "name", f"name: give 1 to {MOST_NAME} characters on one line.")
+    if not 1 <= len(name.strip()) <= MAX_NAME or not name.isprintable():
+        raise Refused(422, "BadWebhook", "name", f"name: give 1 to {MAX_NAME} characters on one line.")
     if format_ not in WebhookFormat.values:
         raise Refused(422, "BadWebhook", "format", f"format is {format_}. Use {' or '.join(WebhookFormat.values)}.")
     try:
@@ -123,7 +123,7 @@ def _check(*, name: str, url: str, format_: str, matters: Sequence[str], is_know
 
 
 def _checked(secret: str) -> str:
-    least, most = signature.LEAST_SECRET, signature.MOST_SECRET
+    least, most = signature.MIN_SECRET, signature.MAX_SECRET
     if not least <= len(secret) <= most or not secret.isascii() or not secret.isprintable():
         message = f"secret: give {least} to {most} printable ASCII characters, or leave it out to have one made."
         raise Refused(422, "BadWebhook", "secret", message)

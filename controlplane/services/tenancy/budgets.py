@@ -12,7 +12,7 @@ from controlplane.services.audit import events
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import changes
 
-MOST_HOURS = 10**9
+MAX_HOURS = 10**9
 USED_UP = "UsedUpAlready"
 
 
@@ -36,8 +36,8 @@ def save(
     """
     if period not in list(Period):
         raise Refused(422, "BadBudget", "period", f"period is {period}. Give {', '.join(Period)}.")
-    if isinstance(gpu_hours, bool) or not isinstance(gpu_hours, int) or not 1 <= gpu_hours <= MOST_HOURS:
-        message = f"gpu_hours is {gpu_hours}. Give a whole number from 1 to {MOST_HOURS}."
+    if isinstance(gpu_hours, bool) or not isinstance(gpu_hours, int) or not 1 <= gpu_hours <= MAX_HOURS:
+        message = f"gpu_hours is {gpu_hours}. Give a whole number from 1 to {MAX_HOURS}."
         raise Refused(422, "BadBudget", "gpu_hours", message)
     values = {"gpu_hours": gpu_hours, "is_hard": is_hard}
     before = Budget.objects.select_for_update(no_key=True).filter(team=team, period=period).first()

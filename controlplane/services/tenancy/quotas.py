@@ -16,8 +16,8 @@ from gpushare.gpu import WHOLE
 from scheduler.model.team import owned_together
 from scheduler.model.workload import ENDED
 
-MOST_MILLI = 10**9  # a million GPUs
-MOST_PRIORITY = 1_000_000
+MAX_MILLI = 10**9  # a million GPUs
+MAX_PRIORITY = 1_000_000
 
 
 @transaction.atomic
@@ -81,8 +81,8 @@ def _check(values: Mapping[str, int | None]) -> None:
     for name, value in values.items():
         if value is None and name in ("borrowing_limit", "lending_limit"):
             continue
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_MILLI:
-            raise Refused(422, "BadQuota", name, f"{name} is {value}. Give a whole number from 0 to {MOST_MILLI}.")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_MILLI:
+            raise Refused(422, "BadQuota", name, f"{name} is {value}. Give a whole number from 0 to {MAX_MILLI}.")
     if not 1 <= (values["weight"] or 0) <= 10_000:
         raise Refused(422, "BadQuota", "weight", f"weight is {values['weight']}. Give a whole number from 1 to 10000.")
     lending, nominal = values["lending_limit"], values["nominal"] or 0
@@ -99,8 +99,8 @@ def save_priority(
     *, name: str, value: int, preemptible: bool = True, is_default: bool = False, actor: str
 ) -> PriorityClass:
     """Create or change a priority class; workloads that have not ended follow it."""
-    if not -MOST_PRIORITY <= value <= MOST_PRIORITY:
-        message = f"value is {value}. Give a whole number from {-MOST_PRIORITY} to {MOST_PRIORITY}."
+    if not -MAX_PRIORITY <= value <= MAX_PRIORITY:
+        message = f"value is {value}. Give a whole number from {-MAX_PRIORITY} to {MAX_PRIORITY}."
         raise Refused(422, "BadPriority", "value", message)
     if is_default:
         PriorityClass.objects.exclude(name=name).filter(is_default=True).update(is_default=False)

@@ -19,7 +19,7 @@ from gpushare.gpu import WHOLE
 from scheduler.model.workload import ACTIVE
 
 ACTOR = "loop:actuate"
-MOST_TRIES = 5  # of a start that the cluster answers with a refusal; one it does not answer is tried for ever
+MAX_TRIES = 5  # of a start that the cluster answers with a refusal; one it does not answer is tried for ever
 _PLACE = ("workload_id", "attempt", "rank", "node", "gpus")
 _BOUND = """"state" = 'Bound'"""
 KEEP_DONE = 20_000  # performed actions that are kept for inspection
@@ -149,7 +149,7 @@ def _note_failures(failed: Sequence[Outcome], at: float) -> None:
     rows, given_up = [], []
     for outcome in failed:
         tries = outcome.command.tries + 1
-        is_over = outcome.is_refusal and outcome.command.verb == "start" and tries >= MOST_TRIES
+        is_over = outcome.is_refusal and outcome.command.verb == "start" and tries >= MAX_TRIES
         if is_over:
             given_up.append(outcome)
         rows.append(

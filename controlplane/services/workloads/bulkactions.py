@@ -11,7 +11,7 @@ from controlplane.services.audit import context
 from controlplane.services.errors import Refused
 from controlplane.services.workloads import workloads
 
-MOST = 100
+MAX = 100
 NOT_FOUND = 404
 PRIORITY = "priority"
 VERBS = ("stop", "suspend", "resume", "requeue", PRIORITY)

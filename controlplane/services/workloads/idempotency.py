@@ -19,7 +19,7 @@ from controlplane.services.errors import Refused
 from controlplane.services.scheduling.clock import database_now
 
 KEPT = timedelta(hours=24)
-MOST_LENGTH = 255
+MAX_LENGTH = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ def once(*, user: User, key: str, request: tuple[str, str, Any], work: Callable[
 
 
 def _check(key: str) -> None:
-    if not (0 < len(key) <= MOST_LENGTH and key.isascii() and key.isprintable()):
-        message = f"Idempotency-Key must be 1 to {MOST_LENGTH} printable ASCII characters, for example a UUID."
+    if not (0 < len(key) <= MAX_LENGTH and key.isascii() and key.isprintable()):
+        message = f"Idempotency-Key must be 1 to {MAX_LENGTH} printable ASCII characters, for example a UUID."
         raise Refused(400, "Invalid", "Idempotency-Key", message)
 
 

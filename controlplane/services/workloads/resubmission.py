@@ -17,7 +17,7 @@ from scheduler.model.dependency import DEPENDENCY_FAILED
 from scheduler.model.workload import Phase
 
 REPLACED = "Replaced"
-MOST = 200  # steps that come back with one submission
+MAX = 200  # steps that come back with one submission
 # By the dependencies, of which most submissions have none. CROSS JOIN is an order to SQLite: by itself it goes through
 # all that was ever stopped, while it holds the lock of writers.
 _ENDED_SO = f"""CROSS JOIN "controlplane_workload" "step" WHERE "step"."uid" = "workload_id"
@@ -41,7 +41,7 @@ def steps(submitted: Sequence[Workload]) -> list[Workload]:
     where = f'WHERE {of_team} AND {named} GROUP BY "team_id", "name"'
     newest = bulk.select(Workload, ("team_id", "name"), where, (*teams, *names), extra=('MAX("seq")',))
     last = {(team, name): seq for team, name, seq in newest}
-    return [w for w in ended if last[w.team_id, w.name] == w.seq][:MOST]
+    return [w for w in ended if last[w.team_id, w.name] == w.seq][:MAX]
 
 
 def give_way(live: Iterable[UUID], actor: str) -> set[UUID]:

@@ -182,9 +182,9 @@ def _refuse_too_many(submissions: Sequence[Submission], teams: Mapping[str, Team
             raise Refused(429, "TooManyRequests", "team", message)
         where = 'WHERE "team_id" = %s AND "phase" = %s'
         ((waiting,),) = bulk.select(Workload, (), where, (teams[name].pk, Phase.QUEUED.value), extra=("COUNT(*)",))
-        if waiting + count > settings.MOST_QUEUED:
+        if waiting + count > settings.MAX_QUEUED:
             message = (
-                f"Team {name} has {waiting} workloads waiting, and {settings.MOST_QUEUED} may. "
+                f"Team {name} has {waiting} workloads waiting, and {settings.MAX_QUEUED} may. "
                 "Stop some, or submit more once others have started."
             )
             raise Refused(429, "QueueFull", "team", message)

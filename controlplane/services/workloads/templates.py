@@ -12,7 +12,7 @@ from controlplane.models import Team, Template, User
 from controlplane.services.audit import events
 from controlplane.services.errors import Refused
 
-MOST = 200  # of one team, and of the platform
+MAX = 200  # of one team, and of the platform
 OF_THE_SUBMISSION = ("name", "team")  # a template says nothing of these
 NAME = Text(40, "[A-Za-z0-9](?:[A-Za-z0-9 ._-]*[A-Za-z0-9])?", "Use letters, digits, spaces, `.`, _ and -.")
 ABOUT = Text(200, may_be_empty=True)
@@ -49,8 +49,8 @@ def create(*, team: Team | None, name: str, about: str, job: Mapping[str, Any], 
         whose = f"Team {team.name}" if team else "The platform"
         message = f"{whose} has a template {name} already. Choose another name, or replace it."
         raise Refused(409, "NameTaken", "name", message)
-    if Template.objects.filter(team=team).count() >= MOST:
-        raise Refused(409, "TooMany", "", f"There are {MOST} templates already. Delete one first.")
+    if Template.objects.filter(team=team).count() >= MAX:
+        raise Refused(409, "TooMany", "", f"There are {MAX} templates already. Delete one first.")
     made = Template.objects.create(team=team, name=name, about=about, kind=read["type"], job=read, author=user)
     _tell("TemplateSaved", made, user.get_username())
     return made

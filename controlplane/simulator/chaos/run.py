@@ -39,7 +39,7 @@ from scheduler.policies import Decider
 
 Commit = Callable[[Store, Sequence[Made], int, str], tuple[int, ...]]
 TIMELINE = 40  # events shown with a failure
-MOST_WAITING = 15  # arrivals pause then: rounds stay quick and queues stay interesting
+MAX_WAITING = 15  # arrivals pause then: rounds stay quick and queues stay interesting
 
 # How often each event is tried; those that find nothing to do are drawn again.
 WEIGHTS: Mapping[str, float] = {
@@ -94,7 +94,7 @@ class World:
     settings: Settings = Settings()
     odds: Odds = Odds()
     weights: Mapping[str, float] = field(default_factory=lambda: WEIGHTS)
-    max_waiting: int = MOST_WAITING
+    max_waiting: int = MAX_WAITING
     largest_gang: int = 32
     ask_again_every: int = 20
 

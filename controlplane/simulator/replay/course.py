@@ -6,7 +6,7 @@ from controlplane.simulator.replay.episode import Episode, Job
 from controlplane.simulator.replay.judge import Tally
 from scheduler.model.workload import ACTIVE, Kind, Phase, Workload
 
-GRACE_MOST = 60.0  # s: most work has saved itself long before its grace ends
+GRACE_MAX = 60.0  # s: most work has saved itself long before its grace ends
 
 
 @dataclass(slots=True)
@@ -63,4 +63,4 @@ def could_grow(workload: Workload) -> bool:
 
 def grace(workload: Workload) -> float:
     """Seconds for which what leaves holds its place."""
-    return min(workload.grace_seconds, GRACE_MOST)
+    return min(workload.grace_seconds, GRACE_MAX)

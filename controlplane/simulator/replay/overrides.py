@@ -31,9 +31,9 @@ from scheduler.model.snapshot import Node
 from scheduler.model.team import Quota
 
 NAME = Text(253, r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", "Use letters, digits, dots and dashes.")
-MOST_ADDED, MOST_ROWS = 10_000, 10_000
+MAX_ADDED, MAX_ROWS = 10_000, 10_000
 NODE_FIELDS = (
-    Field("count", Whole(1, MOST_ADDED), "How many.", 1),
+    Field("count", Whole(1, MAX_ADDED), "How many.", 1),
     Field("pool", NAME, "The node pool."),
     Field("gpu_model", NAME, "The GPU model."),
     Field("gpus", Whole(0, 64), "Devices of each."),
@@ -114,7 +114,7 @@ def _rows(document: object, teams: Shape, pools: Shape, faults: Faults) -> list[
         return []
     names = (Field("team", teams, "Of this team.", REQUIRED), Field("pool", pools, "In this pool.", REQUIRED))
     record, found, seen = Record((*names, *QUOTA_FIELDS)), [], set()
-    for number, row in enumerate(document[:MOST_ROWS]):
+    for number, row in enumerate(document[:MAX_ROWS]):
         before = len(faults.errors)
         given = record.read(row, f"quotas[{number}]", faults)
         if given is BAD or len(faults.errors) > before:
@@ -163,7 +163,7 @@ def _asked_nodes(document: object, named: Collection[str], faults: Faults) -> tu
 def _list(document: Mapping[str, Any], name: str, faults: Faults) -> Iterable[Any]:
     value = document.get(name, ())
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return value[:MOST_ROWS]
+        return value[:MAX_ROWS]
     faults.add(f"nodes.{name}", f"nodes.{name} is {shown(value)}. Give a list.")
     return ()
 

@@ -6,7 +6,7 @@ happens to what it decides is simpler than in the simulated cluster, and the sam
 - Workers start a fixed time after they are placed (physics.START_MEDIAN of their kind); then the gang is Running.
 - Progress is linear in the workers that run, against the wanted count; none below `gang.min`. Placement does not change
   speed. A resize costs nothing but the start of the new workers.
-- What leaves holds its place for its grace, at most GRACE_MOST seconds (course.py). An evicted training keeps what
+- What leaves holds its place for its grace, at most GRACE_MAX seconds (course.py). An evicted training keeps what
   it has done if it writes checkpoints, and starts over if it does not; notebooks and services lose nothing but time.
 - A round is decided when something has changed, at most every SLOT seconds, and every NET seconds while work waits or
   could grow.

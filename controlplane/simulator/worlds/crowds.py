@@ -1,6 +1,6 @@
 """Work as it comes from people and their scripts: crowds of jobs of one kind, one shortly after the other.
 
-A class describes many jobs of one kind by a few statistics, all of them shares and means of at least `LEAST` jobs:
+A class describes many jobs of one kind by a few statistics, all of them shares and means of at least `MIN` jobs:
 
 - `count` jobs come in `crowds`; `lengths` says how many jobs a crowd has;
 - `days` says when crowds begin, in days from the beginning of the trace, and `long_days`, counted by their jobs, when
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Curve = Sequence[Sequence[float]]
 
-LEAST = 10  # values behind each number of a curve
+MIN = 10  # values behind each number of a curve
 LONG = 10  # jobs of a crowd whose days and running times are told apart
 FINE = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 1.0)  # where values are cut
 COARSE = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -75,7 +75,7 @@ def curve_of(values: Floats, cuts: Sequence[float] = FINE) -> list[list[float]]:
     made: list[list[float]] = []
     for cut in cuts:
         end = round(cut * len(ordered))
-        if cut < 1 and (end - begin < LEAST or len(ordered) - end < LEAST):
+        if cut < 1 and (end - begin < MIN or len(ordered) - end < MIN):
             continue
         share, mean = _rounded(end / len(ordered)), _rounded(float(ordered[begin:end].mean()))
         begin = end
@@ -104,7 +104,7 @@ def class_of(parts: Sequence[tuple[Floats, Floats]], gap: float) -> Class:
     np.maximum.at(last, of, times)
     several = lengths > 1
     is_long = lengths[of] >= LONG
-    tell_apart = min(is_long.sum(), (~is_long).sum()) >= 2 * LEAST
+    tell_apart = min(is_long.sum(), (~is_long).sum()) >= 2 * MIN
     return Class(
         count=len(of),
         crowds=len(lengths),

@@ -1,6 +1,6 @@
 """The tables of `tracemodels.py` from the trace files: `manage.py derive_models` writes them.
 
-Whatever a table says of running times, crowds and hours is a mean over at least `crowds.LEAST` jobs. A kind of jobs
+Whatever a table says of running times, crowds and hours is a mean over at least `crowds.MIN` jobs. A kind of jobs
 (Philly: virtual cluster and GPUs; openb: shape and quality of service) has a class of its own from `OWN_CLASS` jobs on;
 the others share one with the rare kinds of their size. Virtual clusters get names of ours. Shapes of openb with fewer
 than `OWN_SHAPE` pods are left out as such: their pods are counted under the median shape of their like.

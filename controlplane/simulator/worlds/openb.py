@@ -34,7 +34,7 @@ from scheduler.model.team import Quota, Team
 
 NODES_PER_RACK, RACKS_PER_ZONE = 16, 8
 TEAMS = ("ads", "feed", "maps", "pay", "search", "video")
-GANG_SECONDS, MOST_WORKERS = 6 * 3600.0, 32
+GANG_SECONDS, MAX_WORKERS = 6 * 3600.0, 32
 DAY = 86_400.0
 SHARE_MEMORY = 15 * 1024  # MiB of a whole device: what a 16 GB device has for its tenants
 QUIET_PART = 0.01
@@ -204,7 +204,7 @@ def _resources(row: OpenbRow, kind: str) -> dict[str, object]:
 
 
 def _joins(job: Job, row: OpenbRow) -> bool:
-    near = row.at - job.row.at <= GANG_SECONDS and job.workers < MOST_WORKERS
+    near = row.at - job.row.at <= GANG_SECONDS and job.workers < MAX_WORKERS
     return near and row.qos in ("BE", "LS")
 
 

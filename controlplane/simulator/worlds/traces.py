@@ -31,7 +31,7 @@ OPENB_COLUMNS = (
     "deletion_time",
 )
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
-MOST_GPUS = 4096  # of one row; more is a mistake in the file
+MAX_GPUS = 4096  # of one row; more is a mistake in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _philly(index: int, cells: Mapping[str, str]) -> PhillyRow:
         index,
         _number(cells, "submit_s", 0),
         max(1.0, _number(cells, "duration_s", 0)),
-        int(_number(cells, "num_gpus", 0, MOST_GPUS)),
+        int(_number(cells, "num_gpus", 0, MAX_GPUS)),
         vc,
     )
 
@@ -164,7 +164,7 @@ def _openb(index: int, cells: Mapping[str, str]) -> OpenbRow:
         max(1.0, deleted - created),
         int(_number(cells, "cpu_milli", 0)),
         int(_number(cells, "memory_mib", 0)),
-        int(_number(cells, "num_gpu", 0, MOST_GPUS)),
+        int(_number(cells, "num_gpu", 0, MAX_GPUS)),
         int(_number(cells, "gpu_milli", 0, 1000)),
         tuple(model for model in cells["gpu_spec"].split("|") if model),
         cells["qos"],

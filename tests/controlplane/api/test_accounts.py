@@ -69,10 +69,10 @@ def test_neither_a_crowd_nor_a_spray_goes_on_for_long(mia: User) -> None:
         body = json.dumps({"username": username, "password": "wrong"})
         return Client(REMOTE_ADDR=address).post("/api/v1/login", body, content_type="application/json").status_code
 
-    crowd = [status("mia", f"10.0.0.{n}") for n in range(logins.MOST_OF_NAME + 1)]
-    assert crowd == [401] * logins.MOST_OF_NAME + [429]
-    spray = [status(f"user-{n}", "10.9.9.9") for n in range(logins.MOST_OF_ADDRESS + 1)]
-    assert spray == [401] * logins.MOST_OF_ADDRESS + [429]
+    crowd = [status("mia", f"10.0.0.{n}") for n in range(logins.MAX_OF_NAME + 1)]
+    assert crowd == [401] * logins.MAX_OF_NAME + [429]
+    spray = [status(f"user-{n}", "10.9.9.9") for n in range(logins.MAX_OF_ADDRESS + 1)]
+    assert spray == [401] * logins.MAX_OF_ADDRESS + [429]
     assert status("somebody", "10.8.8.8") == 401
 
 
@@ -81,7 +81,7 @@ def test_who_signs_in_rightly_is_not_kept_out_by_own_earlier_mistakes(mia: User)
         assert [login("wrong")[0] for _ in range(3)] == [401] * 3
         assert login(PASSWORD)[0] == 201
     SignInFailures.objects.update(until=database_now() - timedelta(seconds=1))
-    assert [login("wrong")[0] for _ in range(logins.MOST_FAILURES + 1)] == [401] * logins.MOST_FAILURES + [429]
+    assert [login("wrong")[0] for _ in range(logins.MAX_FAILURES + 1)] == [401] * logins.MAX_FAILURES + [429]
     SignInFailures.objects.update(until=database_now() - timedelta(seconds=1))
     logins.prune()
     assert not SignInFailures.objects.exists()

@@ -11,7 +11,7 @@ from django.test import Client
 from controlplane.api import parsers
 from controlplane.api.refusals import BadBody, TooLarge
 from controlplane.models import Event, Workload
-from controlplane.security.bounds import MOST_JSON
+from controlplane.security.bounds import MAX_JSON
 from tests.controlplane.api.conftest import V1, Caller, People, body_of, fields_of, job, people
 
 
@@ -335,11 +335,11 @@ def nested(depth: int) -> str:
         (f"{2**53}.0", f"{2**53 + 2}.0"),
         (f"0.{'1' * 28}", f"0.{'1' * 29}"),
         ("1e15", "1e16"),
-        (nested(parsers.MOST_DEPTH), nested(parsers.MOST_DEPTH + 1)),
-        (json.dumps(dict.fromkeys(map(str, range(parsers.MOST_KEYS)), 1)), json.dumps([{"a": 1}] * 2001)),
-        (json.dumps([1] * parsers.MOST_VALUES), json.dumps([1] * (parsers.MOST_VALUES + 1))),
-        (json.dumps("a" * parsers.MOST_TEXT), json.dumps("a" * (parsers.MOST_TEXT + 1))),
-        ("7" + " " * (MOST_JSON - 1), "7" + " " * MOST_JSON),
+        (nested(parsers.MAX_DEPTH), nested(parsers.MAX_DEPTH + 1)),
+        (json.dumps(dict.fromkeys(map(str, range(parsers.MAX_KEYS)), 1)), json.dumps([{"a": 1}] * 2001)),
+        (json.dumps([1] * parsers.MAX_VALUES), json.dumps([1] * (parsers.MAX_VALUES + 1))),
+        (json.dumps("a" * parsers.MAX_TEXT), json.dumps("a" * (parsers.MAX_TEXT + 1))),
+        ("7" + " " * (MAX_JSON - 1), "7" + " " * MAX_JSON),
     ],
 )
 def test_a_body_is_read_up_to_each_bound_and_refused_beyond_it(largest: str, beyond: str) -> None:

@@ -115,9 +115,9 @@ def test_an_answer_that_comes_later_is_without_other_teams_names(api: People, ur
 def test_waits_hold_no_thread_of_the_server_and_are_bounded_for_each_user(api: People, url: str) -> None:
     workload = submit(api.member)
     at = f"{url}/workloads/{workload.pk}?wait_for=terminal&timeout=60"
-    with ThreadPoolExecutor(hub.MOST_OPEN) as pool, httpx.Client(timeout=60, trust_env=False) as client:
-        polls = [pool.submit(httpx.get, at, headers=headers(api.viewer), timeout=60) for _ in range(hub.MOST_OPEN)]
-        wait_until(lambda: len(hub.FEED.inboxes) == hub.MOST_OPEN, "all waits", 20)
+    with ThreadPoolExecutor(hub.MAX_OPEN) as pool, httpx.Client(timeout=60, trust_env=False) as client:
+        polls = [pool.submit(httpx.get, at, headers=headers(api.viewer), timeout=60) for _ in range(hub.MAX_OPEN)]
+        wait_until(lambda: len(hub.FEED.inboxes) == hub.MAX_OPEN, "all waits", 20)
         refused = client.get(at, headers=headers(api.viewer))
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
         assert "streams open" in refused.json()["detail"]
@@ -209,7 +209,7 @@ def test_one_who_is_too_far_behind_reads_anew(api: People) -> None:
     workload = submit(api.member)
     more = [
         Event(at=first.at, cluster_at=0, actor="a", kind="K", team="red", workload=workload.pk)
-        for _ in range(feed.MOST_BEHIND)
+        for _ in range(feed.MAX_BEHIND)
     ]
     Event.objects.bulk_create(more)
     api.viewer.get("/workloads/watch", last_event_id=str(Event.objects.latest("id").pk - 10))

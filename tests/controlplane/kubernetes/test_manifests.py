@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.cluster.kubernetes import pods as builder
-from controlplane.cluster.kubernetes.distributed import MOST_HOSTS
+from controlplane.cluster.kubernetes.distributed import MAX_HOSTS
 from controlplane.manifests import forbidden, policy, system, teams
 from controlplane.manifests.site import BASELINE, Site, TeamSpace
 from tests.controlplane.kubernetes.allowed import violations
@@ -69,7 +69,7 @@ def test_the_pods_that_must_be_let_in_are_the_builders_own() -> None:
     assert [pod for _, pod in jobs] == [sound(size=job.get("workers", {}).get("count", 1), **job) for job, _ in jobs]
     *members, last = [pod for name, pod in made if name.startswith("member")]
     assert members == [sound(rank=rank, size=5, **GANG) for rank in range(5)]
-    assert last == sound(rank=MOST_HOSTS - 1, size=MOST_HOSTS, **{**ROLES, "workers": {"count": MOST_HOSTS - 3}})
+    assert last == sound(rank=MAX_HOSTS - 1, size=MAX_HOSTS, **{**ROLES, "workers": {"count": MAX_HOSTS - 3}})
     for _, pod in made:
         namespace = pod["metadata"]["namespace"]
         assert violations(pod, team=namespace.removeprefix("weft-"), namespace=namespace) == []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from controlplane.outgoing.https import Outcome, Sender, resolved
-from controlplane.outgoing.target import MOST_LENGTH, Policy, TargetError, parse
+from controlplane.outgoing.target import MAX_LENGTH, Policy, TargetError, parse
 from tests.receivers import Trap, trap
 
 PUBLIC = "93.184.215.14"
@@ -160,4 +160,4 @@ def test_an_operator_allows_private_receivers_by_network() -> None:
 
 def test_a_url_that_is_too_long_is_refused() -> None:
     with pytest.raises(TargetError):
-        parse("https://hooks.example.com/" + "x" * MOST_LENGTH, Policy())
+        parse("https://hooks.example.com/" + "x" * MAX_LENGTH, Policy())

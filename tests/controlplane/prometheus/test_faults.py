@@ -155,11 +155,11 @@ def test_a_huge_answer_is_cut_off(fake: FakePrometheus, metrics: PrometheusMetri
     metrics = PrometheusMetrics(Settings(fake.url, limits=Limits(whole=30.0)))
     assert metrics.gpus() == ()
     assert "ContentDecodingError" in metrics.trouble
-    assert sent < 4 * connection.MOST_BYTES
+    assert sent < 4 * connection.MAX_BYTES
 
 
 def test_too_many_rows_are_no_answer(fake: FakePrometheus) -> None:
-    rows: list[Row] = [(device("n", str(i)), "0.5") for i in range(connection.MOST_ROWS + 1)]
+    rows: list[Row] = [(device("n", str(i)), "0.5") for i in range(connection.MAX_ROWS + 1)]
     fake.says("DCGM", vector(rows))
     metrics = PrometheusMetrics(Settings(fake.url, limits=Limits(whole=30.0)))
     assert metrics.gpus() == ()

@@ -209,5 +209,5 @@ def test_the_docs_name_the_numbers_of_the_code() -> None:
     numbers = f"`$window` is {queries.WINDOW_SECONDS:g} s, `$long` {queries.LONG * queries.WINDOW_SECONDS:g} s"
     assert numbers in text
     assert f"at most {queries.CHUNK} in one query" in text
-    assert f"{connection.MOST_BYTES // 1_048_576} MiB or {connection.MOST_ROWS:,} rows" in text
+    assert f"{connection.MAX_BYTES // 1_048_576} MiB or {connection.MAX_ROWS:,} rows" in text
     assert f"longer than {Limits().whole:g} seconds" in text
