@@ -66,18 +66,18 @@ class _Rule:
     bounds: Bounds
     capacity: "Replica | float | None"  # a fitted model, or requests per second of one replica
 
-    def needed(self, rate: float, part: float) -> int | None:
-        """Replicas that take this rate with p95 at this part of the objective; None if it is not known."""
+    def needed(self, rate: float, ratio: float) -> int | None:
+        """Replicas that take this rate with p95 at this ratio of the objective; None if it is not known."""
         match self.capacity:
             case None:
                 return None
             case Replica() as replica:
-                limit = part * self.objective.p95_seconds
+                limit = ratio * self.objective.p95_seconds
                 # Only slow answers were seen: a faster one is possible or not, so it is not known what would be enough.
                 return replica.needed(rate, limit, self.bounds.most) if replica.seconds <= limit else None
             case most:
                 # A profile says the rate at target_part; less latency is taken to need more in proportion.
-                return math.ceil(min(rate * max(1.0, self.settings.target_part / part) / most, MANY))
+                return math.ceil(min(rate * max(1.0, self.settings.target_part / ratio) / most, MANY))
 
 
 def _upward(

@@ -28,12 +28,12 @@ def gpu_hours(milli_seconds: float | None) -> str:
     return f"{value:,.1f}"
 
 
-def percent(part: float | None, digits: int = 0) -> str:
-    """A part of 1 as percent. Rounded down, so that 99.99 % is never told as 100."""
-    if part is None:
+def percent(ratio: float | None, digits: int = 0) -> str:
+    """A ratio as percent. Rounded down, so that 99.99 % is never told as 100."""
+    if ratio is None:
         return NOT_KNOWN
     scale = 10**digits
-    value = int(part * 100 * scale + 1e-9) / scale if part >= 0 else round(part * 100, digits)
+    value = int(ratio * 100 * scale + 1e-9) / scale if ratio >= 0 else round(ratio * 100, digits)
     return f"{value:.{digits}f} %"
 
 

@@ -264,7 +264,7 @@ class Lifecycle:
                     attempt.fails_with = (KILLED_EXIT, "OOMKilled")
 
     def _set_speed(self, attempt: Attempt, work: Work) -> None:
-        attempt.speed = speed.part_per_second(self.world, attempt, work)
+        attempt.speed = speed.ratio_per_second(self.world, attempt, work)
         attempt.segments.append((attempt.since, attempt.done, attempt.speed))
         fails = attempt.fail_rank is not None and attempt.fail_at <= 1.0
         if not fails:

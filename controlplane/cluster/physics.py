@@ -71,14 +71,14 @@ class NotebookProfile:
 
     name: str
     busy: float = 0.6
-    active_part: float = 0.25  # of the minutes of a session in which a cell runs
+    active_ratio: float = 0.25  # of the minutes of a session in which a cell runs
     session_seconds: float = 7200.0  # median until the person goes away and leaves it open
     memory: int = 4_000
 
     @property
     def mean_duty(self) -> float:
         """Over a session."""
-        return self.busy * self.active_part
+        return self.busy * self.active_ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ class ServiceProfile:
         longer = 0.0 if self.growth is None else self.growth * (self.parallel - 1)
         return self.parallel / (self.service_seconds * (1 + longer))
 
-    def seconds_on(self, model: str, reference: str, part: float) -> float:
+    def seconds_on(self, model: str, reference: str, ratio: float) -> float:
         """Of one request on a device of this model with this many times the compute that was asked for."""
-        return self.service_seconds * self._speed(reference) / self._speed(model) / part
+        return self.service_seconds * self._speed(reference) / self._speed(model) / ratio
 
     def _speed(self, model: str) -> float:
         return self.speed.get(model, MODEL_SPEED.get(model, 1.0))
@@ -211,6 +211,6 @@ def start_seconds(kind: Kind, seed: int, pod: str) -> float:
     return float(math.ceil(min(max(drawn, START_MIN), START_MAX)))
 
 
-def milli_part(milli: int) -> float:
+def gpu_ratio(milli: int) -> float:
     """Milli-GPU as a part of one device."""
     return milli / WHOLE

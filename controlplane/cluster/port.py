@@ -177,8 +177,8 @@ class TrainingUse:
     step: int | None
     step_seconds: float | None
     samples_per_second: float | None
-    data_wait_part: float | None  # of a step, 0..1
-    sync_part: float | None
+    data_wait_ratio: float | None  # of a step, 0..1
+    sync_ratio: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class PodUse:
     duty: float | None  # of its devices, 0..1 of compute time
     cpu_milli: int | None
     memory: int | None  # MiB
-    throttled_part: float | None  # of the time in which its CPU limit held it back, 0..1
+    throttled_ratio: float | None  # of the time in which its CPU limit held it back, 0..1
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def layout(world: World, attempt: Attempt, work: Work) -> Layout:
     pods = attempt.workers
     nodes = [world.machines[pod.node].node for pod in pods]
     per_pod = max(1, len(pods[0].gpus))
-    parts = [part_of(world, pod, work) for pod in pods]
+    parts = [granted_ratio(world, pod, work) for pod in pods]
     crowd = max((len(world.running_on(p.node, i)) for p in pods for i in p.gpus if p.milli < WHOLE), default=1)
     return Layout(
         devices=len(pods) * per_pod,
@@ -46,12 +46,12 @@ def reference(world: World, attempt: Attempt, work: Work) -> Layout:
         model=work.reference_model or world.common_model or node.model,
         level=_inside(node, devices) if fits else Level.RACK,
         cores_per_device=attempt.cores,
-        granted=min(work.training.duty, physics.milli_part(pod.milli)) if pod.gpus else work.training.duty,
+        granted=min(work.training.duty, physics.gpu_ratio(pod.milli)) if pod.gpus else work.training.duty,
     )
 
 
-def part_per_second(world: World, attempt: Attempt, work: Work) -> float:
-    """Part of the whole work that the gang does in a second now."""
+def ratio_per_second(world: World, attempt: Attempt, work: Work) -> float:
+    """Ratio of the whole work that the gang does in a second now."""
     if work.seconds is None:
         return 0.0
     profile = work.training
@@ -62,7 +62,7 @@ def part_per_second(world: World, attempt: Attempt, work: Work) -> float:
     return ratio / work.seconds
 
 
-def part_of(world: World, pod: Pod, work: Work) -> float:
+def granted_ratio(world: World, pod: Pod, work: Work) -> float:
     """What a pod gets of each of its devices' compute (the least of them), 0..1."""
     most = _demand(work)
     if not pod.gpus or pod.milli >= WHOLE:
@@ -96,16 +96,16 @@ def _inside(node: Node, devices: int) -> Level:
 def _request_seconds(world: World, pod: Pod, work: Work) -> float:
     model = world.machines[pod.node].node.model
     reference = work.reference_model or world.common_model or model
-    asked = physics.milli_part(pod.milli) if pod.gpus else 1.0
-    return work.service.seconds_on(model, reference, _serving_part(world, pod, work) / asked)
+    asked = physics.gpu_ratio(pod.milli) if pod.gpus else 1.0
+    return work.service.seconds_on(model, reference, _serving_ratio(world, pod, work) / asked)
 
 
-def _serving_part(world: World, pod: Pod, work: Work) -> float:
+def _serving_ratio(world: World, pod: Pod, work: Work) -> float:
     """A service may use its limit when the device is idle otherwise; never less than it was guaranteed."""
     if not pod.gpus or pod.milli >= WHOLE:
         return 1.0
-    busy = sum(min(physics.milli_part(p.milli), _demand_of(world, p)) for p in _others(world, pod))
-    return max(physics.milli_part(pod.milli), min(work.limit, 1.0 - busy))
+    busy = sum(min(physics.gpu_ratio(p.milli), _demand_of(world, p)) for p in _others(world, pod))
+    return max(physics.gpu_ratio(pod.milli), min(work.limit, 1.0 - busy))
 
 
 def _granted(world: World, pod: Pod, index: int) -> float:
@@ -113,7 +113,7 @@ def _granted(world: World, pod: Pod, index: int) -> float:
     if pod not in tenants:
         tenants = [*tenants, pod]
     demands = [_demand_of(world, p) for p in tenants]
-    guarantees = [physics.milli_part(p.milli) for p in tenants]
+    guarantees = [physics.gpu_ratio(p.milli) for p in tenants]
     limits = [_work_of(world, p).limit for p in tenants]
     return physics.granted(tenants.index(pod), demands, guarantees, limits)
 

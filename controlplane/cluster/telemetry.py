@@ -121,7 +121,7 @@ def notebook_duty(work: Work, seed: int, pod: str, started: float, at: float) ->
     if at - started > session:
         return 0.0
     minute = at // NOTEBOOK_SECONDS
-    if draws.uniform(seed, "cell", pod, minute) >= profile.active_part:
+    if draws.uniform(seed, "cell", pod, minute) >= profile.active_ratio:
         return 0.0
     return profile.busy * (0.5 + draws.uniform(seed, "busy", pod, minute))
 
@@ -138,8 +138,8 @@ def _training(world: World, attempt: Attempt, work: Work) -> TrainingUse:
         step=steps_done(work, reference, attempt.done_at(world.now)),
         step_seconds=seconds,
         samples_per_second=here.devices * work.training.batch / seconds,
-        data_wait_part=step.data_wait / step.seconds,
-        sync_part=step.sync / step.seconds,
+        data_wait_ratio=step.data_wait / step.seconds,
+        sync_ratio=step.sync / step.seconds,
     )
 
 
@@ -166,7 +166,7 @@ def _duty(world: World, pod: Pod, loads: dict[str, float], computing: dict[tuple
     work = attempt.work
     if work is None or pod.phase != PodPhase.RUNNING:
         return 0.0
-    part = speed.part_of(world, pod, work)
+    part = speed.granted_ratio(world, pod, work)
     if work.kind == Kind.NOTEBOOK:
         return min(part / max(1e-9, work.notebook.mean_duty), 1.0) * notebook_duty(
             work, world.conditions.seed, pod.name, pod.started_at or world.now, world.now

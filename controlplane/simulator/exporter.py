@@ -67,7 +67,7 @@ class Exporter:
             memory.add_metric(labels, MIB * (use.memory or 0))
             self._add("container_cpu_usage_seconds", labels, seconds * (use.cpu_milli or 0) / 1000)
             self._add("container_cpu_cfs_periods", labels, seconds * PERIODS)
-            self._add("container_cpu_cfs_throttled_periods", labels, seconds * PERIODS * (use.throttled_part or 0))
+            self._add("container_cpu_cfs_throttled_periods", labels, seconds * PERIODS * (use.throttled_ratio or 0))
         yield memory
         yield self._counter("container_cpu_usage_seconds", "CPU time consumed.", _POD, live)
         yield self._counter("container_cpu_cfs_periods", "Elapsed enforcement periods.", _POD, live)
@@ -86,8 +86,8 @@ class Exporter:
             self._add("weft_training_steps", labels, seconds / use.step_seconds)
             self._add("weft_training_step_seconds", labels, seconds)
             self._add("weft_training_samples", labels, seconds * (use.samples_per_second or 0))
-            self._add("weft_training_data_wait_seconds", labels, seconds * (use.data_wait_part or 0))
-            self._add("weft_training_sync_seconds", labels, seconds * (use.sync_part or 0))
+            self._add("weft_training_data_wait_seconds", labels, seconds * (use.data_wait_ratio or 0))
+            self._add("weft_training_sync_seconds", labels, seconds * (use.sync_ratio or 0))
         yield step
         yield self._counter("weft_training_steps", "Steps done.", _JOB, live)
         yield self._counter("weft_training_step_seconds", "Time of those steps.", _JOB, live)

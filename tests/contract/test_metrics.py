@@ -63,7 +63,7 @@ def test_a_training_reports_its_steps(drive: Measured) -> None:
     for value in (use.step_seconds, use.samples_per_second):
         assert value is not None
         assert value > 0
-    for part in (use.data_wait_part, use.sync_part):
+    for part in (use.data_wait_ratio, use.sync_ratio):
         assert part is not None
         assert 0 <= part < 1
 
@@ -73,7 +73,7 @@ def test_a_job_that_does_not_run_has_unknown_steps(drive: Measured) -> None:
     assert phase(drive, "w-1-0") == PodPhase.PENDING
     for use in drive.metrics.training(["w", "nobody"]):
         assert (use.step, use.step_seconds, use.samples_per_second) == (None, None, None)
-        assert (use.data_wait_part, use.sync_part) == (None, None)
+        assert (use.data_wait_ratio, use.sync_ratio) == (None, None)
 
 
 def test_checkpoints_are_told_as_the_pods_have_them_or_by_the_pods_alone(drive: Measured) -> None:

@@ -64,8 +64,8 @@ def test_rates_and_latencies_are_the_clusters_own(prometheus: Prometheus, tmp_pa
     assert close(job.step, real.step)
     assert close(job.step_seconds, real.step_seconds)
     assert close(job.samples_per_second, SPEED * real.samples_per_second)
-    assert close(job.data_wait_part, real.data_wait_part)
-    assert close(job.sync_part, real.sync_part)
+    assert close(job.data_wait_ratio, real.data_wait_ratio)
+    assert close(job.sync_ratio, real.sync_ratio)
 
 
 def test_prometheus_takes_every_query_of_the_table(prometheus: Prometheus) -> None:

@@ -71,7 +71,7 @@ def test_a_soft_budget_is_only_told(world):
     assert snapshot.full().budgets == ()
     assert Event.objects.filter(kind="BudgetExhausted").count() == 1
     [row] = shares.budgets(world.cluster.at)
-    assert (row.is_used_up, row.part) == (True, pytest.approx(1.5, abs=0.01))
+    assert (row.is_used_up, row.ratio) == (True, pytest.approx(1.5, abs=0.01))
 
 
 def test_it_is_told_once_in_a_period_and_watching_then_writes_nothing(world):

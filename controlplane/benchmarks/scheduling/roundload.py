@@ -128,10 +128,10 @@ class Bench:
         where = 'WHERE "phase" = %s' + ("" if gpus is None else f' AND "gpus" = {int(gpus)} AND "workers" = 1')
         return [str(uid) for (uid,) in bulk.select(Workload, ("uid",), f'{where} ORDER BY "seq"', (phase,))]
 
-    def turn_over(self, part: float) -> None:
-        """This part of what runs ends, and as many arrive."""
+    def turn_over(self, ratio: float) -> None:
+        """This ratio of what runs ends, and as many arrive."""
         running = self.ids("Running")
-        ending = self._load.some(running, math.ceil(len(running) * part))
+        ending = self._load.some(running, math.ceil(len(running) * ratio))
         self._end(ending)
         self.submit([self._load.job() for _ in ending])
 

@@ -40,9 +40,9 @@ class _Draw:
         """One of these."""
         return values[int(self.rng.integers(len(values)))]
 
-    def chance(self, part: float) -> bool:
+    def chance(self, ratio: float) -> bool:
         """True with this probability."""
-        return bool(self.rng.random() < part)
+        return bool(self.rng.random() < ratio)
 
 
 def world(seed: int) -> Snapshot:

@@ -16,14 +16,14 @@ def cumulative(counts: Mapping[float, float]) -> tuple[Bucket, ...]:
     return tuple(out)
 
 
-def quantile(buckets: Sequence[Bucket], part: float) -> float | None:
-    """The value that `part` (0..1) of the observations do not exceed.
+def quantile(buckets: Sequence[Bucket], level: float) -> float | None:
+    """The value that a ratio of `level` (0..1) of the observations do not exceed.
 
     None when nothing was observed. Beyond the last finite bound it is that bound: a lower limit of the truth.
     """
     if not buckets or not math.isinf(buckets[-1][0]) or buckets[-1][1] <= 0:
         return None
-    rank = part * buckets[-1][1]
+    rank = level * buckets[-1][1]
     below, bound_below = 0.0, 0.0
     for bound, reached in buckets:
         if reached >= rank:
@@ -35,8 +35,8 @@ def quantile(buckets: Sequence[Bucket], part: float) -> float | None:
     return None
 
 
-def part_within(buckets: Sequence[Bucket], limit: float) -> float | None:
-    """The part (0..1) of the observations that are at most `limit`; None when nothing was observed."""
+def ratio_within(buckets: Sequence[Bucket], limit: float) -> float | None:
+    """The ratio (0..1) of the observations that are at most `limit`; None when nothing was observed."""
     if not buckets or not math.isinf(buckets[-1][0]) or buckets[-1][1] <= 0:
         return None
     total = buckets[-1][1]

@@ -192,7 +192,7 @@ def _service(
     p95 = histogram.quantile(buckets, 0.95) if buckets else None
     over: int | None = None
     good = max(0.0, count.total - count.failed)
-    within = 1.0 if objective is None else histogram.part_within(buckets, 1000 * objective) if buckets else None
+    within = 1.0 if objective is None else histogram.ratio_within(buckets, 1000 * objective) if buckets else None
     if within is not None:
         over = min(requests, round(count.failed + good * (1 - within)))
     elif round(good) == 0:

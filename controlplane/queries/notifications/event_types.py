@@ -67,7 +67,7 @@ def budgets_used(at: float) -> tuple[Found, ...]:
     """Budgets of which 80 or 100 % are used in their present period, each for the highest of the two."""
     found = []
     for row in shares.budgets(at):
-        reached = next((percent for percent in THRESHOLDS if row.part * 100 >= percent), None)
+        reached = next((percent for percent in THRESHOLDS if row.ratio * 100 >= percent), None)
         if reached is None:
             continue
         rest = "nothing new starts before the next period" if row.is_hard else "this is a warning only"

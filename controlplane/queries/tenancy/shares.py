@@ -34,8 +34,8 @@ class BudgetRow:
         return self.used_hours >= self.gpu_hours
 
     @property
-    def part(self) -> float:
-        """Part of it that is used; more than 1 when it is exceeded."""
+    def ratio(self) -> float:
+        """Used hours as a ratio of its GPU hours; more than 1 when it is exceeded."""
         return self.used_hours / self.gpu_hours if self.gpu_hours else 1.0
 
 

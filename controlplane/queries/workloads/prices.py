@@ -30,7 +30,7 @@ class Spent:
         return self.held - self.computed
 
     @property
-    def computed_part(self) -> float | None:
+    def computed_ratio(self) -> float | None:
         """Part of the held time that computed."""
         return self.computed / self.held if self.held else None
 

@@ -50,7 +50,7 @@ class Tally:
         self.answered += times * other.answered
 
     @property
-    def late_part(self) -> float:
+    def late_ratio(self) -> float:
         """Part 0..1 of the requests; 0 of none."""
         return self.late / self.requests if self.requests else 0.0
 
@@ -162,7 +162,7 @@ class Judge:
         if self._is_thorough or last is None or self._changes or until - self._changed_at <= LOOK_SECONDS:
             return True
         is_more = expected / (until - since) > MORE * last.expected / last.sample.seconds
-        return is_more or last.duty > FULL or last.tally.late_part > TROUBLE or until - last.until >= EVERY_SECONDS
+        return is_more or last.duty > FULL or last.tally.late_ratio > TROUBLE or until - last.until >= EVERY_SECONDS
 
     def _look(self, since: float, until: float, expected: float) -> None:
         assert self._begun is not None  # noqa: S101 - `to` began it

@@ -45,9 +45,9 @@ TRAININGS = (
     ),
 )  # fmt: skip
 NOTEBOOKS = (
-    NotebookProfile("notebook-reading", busy=0.35, active_part=0.15, session_seconds=3_600.0, memory=3_000),
-    NotebookProfile("notebook-plots", busy=0.5, active_part=0.25, session_seconds=5_400.0, memory=4_500),
-    NotebookProfile("notebook-tuning", busy=0.7, active_part=0.35, session_seconds=10_800.0, memory=7_000),
+    NotebookProfile("notebook-reading", busy=0.35, active_ratio=0.15, session_seconds=3_600.0, memory=3_000),
+    NotebookProfile("notebook-plots", busy=0.5, active_ratio=0.25, session_seconds=5_400.0, memory=4_500),
+    NotebookProfile("notebook-tuning", busy=0.7, active_ratio=0.35, session_seconds=10_800.0, memory=7_000),
 )
 SERVICES = (
     ServiceProfile(

@@ -202,10 +202,10 @@ def test_a_value_out_of_range_is_not_known(fake: FakePrometheus, metrics: Promet
     assert metrics.gpus() == ()
     assert metrics.services({"w": 0.2}) == ()
     (use,) = metrics.training(["w"])
-    known = (use.step, use.step_seconds, use.samples_per_second, use.data_wait_part, use.sync_part)
+    known = (use.step, use.step_seconds, use.samples_per_second, use.data_wait_ratio, use.sync_ratio)
     assert known == (None, None, None, None, None)
     (pod,) = metrics.pods(["w"])
-    assert (pod.duty, pod.cpu_milli, pod.memory, pod.throttled_part) == (None, None, None, None)
+    assert (pod.duty, pod.cpu_milli, pod.memory, pod.throttled_ratio) == (None, None, None, None)
     assert not metrics.trouble  # it answered
 
 

@@ -166,12 +166,12 @@ def test_quantile_and_part_within_are_each_others_inverse(
     finite: dict[float, float], beyond: float, part: float, limit: float
 ) -> None:
     table = histogram.cumulative({**finite, float("inf"): beyond})
-    value, within = histogram.quantile(table, part), histogram.part_within(table, limit)
+    value, within = histogram.quantile(table, part), histogram.ratio_within(table, limit)
     assert (value is None) >= (table[-1][1] <= 0)
     if within is not None:
         assert 0 <= within <= 1
     if value is not None and value < table[-2][0]:
-        again = histogram.part_within(table, value)
+        again = histogram.ratio_within(table, value)
         assert again is not None
         assert again >= part - 1e-6
 

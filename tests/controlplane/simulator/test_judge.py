@@ -45,7 +45,7 @@ def test_some_minutes_say_of_late_requests_and_p95_what_all_minutes_say(key: str
     judge, numbers = counted(service, 6)
     some, all_ = judge.tally, counted(service, 6, numbers)[0].tally
     assert all_.requests > 3_000_000
-    assert some.late_part == pytest.approx(all_.late_part, rel=0.05, abs=0.0005)
+    assert some.late_ratio == pytest.approx(all_.late_ratio, rel=0.05, abs=0.0005)
     assert some.requests == pytest.approx(all_.requests, rel=0.01)
     assert some.p95_seconds == pytest.approx(all_.p95_seconds, rel=0.05)
 
