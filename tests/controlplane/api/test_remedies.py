@@ -237,7 +237,7 @@ def test_a_patch_that_no_machine_could_run_is_refused_as_a_submission_is(full: P
     assert Workload.objects.get(pk=row["uid"]).gpus == 4
 
 
-def test_what_waits_without_a_suggestion_is_told_so_in_a_sentence(api: People) -> None:
+def test_who_waits_without_a_remedy_is_told_so_in_a_sentence(api: People) -> None:
     first = body_of(api.member.post("/workloads", job("first")), 201)
     after = body_of(api.member.post("/workloads", job("second", after=["first"])), 201)
     told = body_of(api.member.get(f"/workloads/{after['uid']}/explanation"))
