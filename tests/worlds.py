@@ -23,7 +23,7 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
       share 0.5  limit 1.0  smem 8000            instead of whole GPUs (`b1 red notebook share 0.5`)
       models h100,a100  gpumem 40000             which GPUs
       cpu 4  ram 16000                           of one worker
-      role ps*2/cpu=4/ram=8000                   companions: name, how many, what each asks (gpus, cpu, ram, share,
+      role ps*2/cpu=4/ram=8000                   role members: name, how many, what each asks (gpus, cpu, ram, share,
                                                  smem, models, gpumem); may be repeated; their places come first
       require rack  prefer node                  topology (nvlink, node, rack, zone, cluster)
       priority 100  firm                         firm = may not be preempted
@@ -331,7 +331,7 @@ def _workload(world: _World, words: list[str]) -> Workload:
 def _placement(world: _World, workload: Workload, places: list[str], leaves: set[int]) -> tuple[Assignment, ...]:
     if len(places) == 1:
         places = places * (
-            1 if workload.kind is Kind.INFERENCE and ":" in places[0] else workload.gang.count + workload.companions
+            1 if workload.kind is Kind.INFERENCE and ":" in places[0] else workload.gang.count + workload.role_members
         )
     is_reserved, is_leaving = workload.phase is Phase.RESERVED, workload.phase in LEAVING
     out = []

@@ -39,7 +39,7 @@ class Workload(Answer):
     """A workload: what was asked and how it stands.
 
     `workers` is {count, min, max, placed, running}; `resources` describes one worker, except `milli_gpu`, which
-    is all members; `roles` are the workers' companions; `position` is its place in the queue, None when it has
+    is all members; `roles` are its pod sets beside the workers; `position` is its place in the queue, None when it has
     none: it does not wait, or no round looks at it yet.
     """
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from controlplane.cluster.port import PodPhase, PodSpec
 from controlplane.cluster.serving.history import Capacity
 from controlplane.cluster.work import Work
-from controlplane.jobspec.members import companions
+from controlplane.jobspec.members import role_members
 from scheduler.model.snapshot import Node
 
 OVER = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE})
@@ -155,8 +155,8 @@ class Attempt(Row):
 
     @property
     def workers(self) -> list[Pod]:
-        """Its members without companions: those that do the work, by which its speed is measured."""
-        first = companions(self.spec)
+        """Its members without role members: those that do the work, by which its speed is measured."""
+        first = role_members(self.spec)
         return [pod for pod in self.members if pod.rank >= first]
 
     def done_at(self, at: float) -> float:

@@ -14,7 +14,7 @@ from controlplane.cluster.entities import Attempt, Machine, Pod, Service, Volume
 from controlplane.cluster.port import PodPhase, PodSpec, pod_name
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
-from controlplane.jobspec.members import companions
+from controlplane.jobspec.members import role_members
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import Kind
 
@@ -174,7 +174,7 @@ class Lifecycle:
             work = self.world.work_of(spec.workload, spec.spec)
             cores = spec.cpu_milli / 1000 / max(1, len(spec.gpus))
             asked = spec.spec.get("normalised")
-            if isinstance(asked, Mapping) and spec.rank < companions(spec.spec):  # it is made for a companion
+            if isinstance(asked, Mapping) and spec.rank < role_members(spec.spec):  # it is made for a role member
                 cores = asked["cpu_milli"] / 1000 / max(1, asked["gpus"] or bool(asked["gpu_share"]))
             attempt = Attempt(spec.workload, spec.attempt, spec.size, spec.spec, cores=cores, work=work)
             volume = self.world.volumes.get(spec.workload)

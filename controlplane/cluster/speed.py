@@ -9,7 +9,7 @@ from controlplane.cluster.port import PodPhase
 from controlplane.cluster.serving.history import Capacity
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
-from controlplane.jobspec.members import companions
+from controlplane.jobspec.members import role_members
 from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Node
 from scheduler.model.workload import Kind, Level
@@ -36,7 +36,7 @@ def layout(world: World, attempt: Attempt, work: Work) -> Layout:
 
 def reference(world: World, attempt: Attempt, work: Work) -> Layout:
     """The placement on which the work's seconds hold: as asked, as close together as such nodes allow, undisturbed."""
-    first = companions(attempt.spec)
+    first = role_members(attempt.spec)
     pod = next(pod for rank, pod in attempt.pods.items() if rank >= first)
     node = world.machines[pod.node].node
     devices = work.workers * max(1, len(pod.gpus))

@@ -196,7 +196,7 @@ def _owned_and_held(world: Snapshot) -> tuple[dict[tuple[str, str], int], dict[t
 def _is_owed(world: Snapshot, by: Workload, place: Place) -> bool:
     """Whether the claimant's team and all its ancestors stay within their nominal quotas with the least of it."""
     nominal, held = _owned_and_held(world)
-    # Companions without GPUs may be in another pool.
+    # Role members without GPUs may be in another pool.
     first = next((worker for worker in place.workers if worker.gpus), place.workers[0])
     node = world.inventory.nodes[world.inventory.index[first.node]]
     owners = [(team, node.pool) for team in _line(world, by.team) if (team, node.pool) in nominal]
@@ -204,8 +204,8 @@ def _is_owed(world: Snapshot, by: Workload, place: Place) -> bool:
 
 
 def _least_milli(by: Workload) -> int:
-    companions = sum(role.ask.milli * role.count for role in by.roles)
-    return companions + by.ask.milli * (1 if by.kind == Kind.INFERENCE else by.gang.min)
+    fixed = sum(role.ask.milli * role.count for role in by.roles)
+    return fixed + by.ask.milli * (1 if by.kind == Kind.INFERENCE else by.gang.min)
 
 
 def _only_owed(world: Snapshot, team: str) -> Snapshot:
@@ -231,7 +231,7 @@ def place_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Setting
         elif workload.phase in ACTIVE:
             # Not started counts as protected; a service that wants no more replicas does not claim.
             staying = sum(not a.leaving for a in workload.placement)
-            count = min(workload.gang.count, staying - workload.companions)
+            count = min(workload.gang.count, staying - workload.role_members)
             gang = replace(workload.gang, count=count, min=count)  # nor does an elastic gang shrink or grow
             changed.append(replace(workload, started_at=None, gang=gang))
     decisions = schedule(world.replace(changed=changed, gone=gone), settings)

@@ -82,7 +82,7 @@ class Footprints:
 
 
 def _asks(workload: Workload) -> list[ResourceRequest]:
-    """What each member asks by rank, companions first; the last holds for all further ranks. Counted for itself."""
+    """What each member asks by rank, role members first; the last holds for all further ranks. Counted for itself."""
     return [role.ask for role in workload.roles for _ in range(role.count)] + [workload.ask]
 
 

@@ -31,17 +31,17 @@ def s4_gang(state: State) -> tuple[Violation, ...]:
         if placed < least and (starts or (workload.phase in ACTIVE and placed > 0)):
             message = f"{placed} of at least {least} workers have a place ({workload.phase})."
             found.append(Violation("S4", workload.id, message))
-        found += _without_companions(workload, fixed)
+        found += _without_role_members(workload, fixed)
     return (*found, *_partly_up_too_long(state))
 
 
-def _without_companions(workload: Workload, fixed: int) -> Iterator[Violation]:
-    """A gang with roles that has places has one for each companion."""
+def _without_role_members(workload: Workload, fixed: int) -> Iterator[Violation]:
+    """A gang with roles that has places has one for each role member."""
     staying = [a for a in workload.placement if not a.leaving]
     if not fixed or not staying or workload.finishing or workload.phase not in (*_STARTS, *ACTIVE):
         return
     if missing := sorted(set(range(fixed)) - {a.rank for a in staying}):
-        message = f"Companions {missing} have no place, others of the gang have ({workload.phase})."
+        message = f"Role members {missing} have no place, others of the gang have ({workload.phase})."
         yield Violation("S4", workload.id, message)
 
 
@@ -125,7 +125,7 @@ def _misplaced(inventory: Inventory, workload: Workload, workers: tuple[Assignme
 
 
 def _ask_of(workload: Workload, rank: int) -> ResourceRequest:
-    """By its own count: companions have the first ranks, role by role."""
+    """By its own count: role members have the first ranks, role by role."""
     for role in workload.roles:
         if rank in range(role.count):
             return role.ask

@@ -276,7 +276,7 @@ OWN = {
         Field(
             "roles",
             Items(ROLE, MAX_ROLES),
-            "Companions of the workers in the same gang, such as [{name: ps, count: 2, resources: {cpu: 4}}].",
+            "Further pod sets of the gang, of a fixed size, such as [{name: ps, count: 2, resources: {cpu: 4}}].",
         ),
         Field("checkpoint", CHECKPOINT, "How often it saves, and how long it needs to leave.", {"grace": "30s"}),
         EXPECTED,

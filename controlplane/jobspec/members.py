@@ -1,4 +1,4 @@
-"""The members of a gang by rank, as a job file has them: companions first, role by role, then the workers.
+"""The members of a gang by rank, as a job file has them: role members first, role by role, then the workers.
 
 The same rule as `scheduler.model.workload.Workload.role_of`, on the stored document, for adapters and pages.
 """
@@ -14,13 +14,13 @@ _OWN = ("image", "command", "args", "resources")  # what a role may say in place
 
 
 def roles(document: Document) -> Sequence[Document]:
-    """The companions' roles of a job file."""
+    """The roles of a job file: pod sets beside the workers."""
     found = document.get("roles")
     return [role for role in found if isinstance(role, Mapping)] if isinstance(found, list | tuple) else []
 
 
-def companions(document: Document) -> int:
-    """How many companions the workers have: the rank of the first worker."""
+def role_members(document: Document) -> int:
+    """How many members the roles have: the rank of the first worker."""
     return sum(_count(role) for role in roles(document))
 
 
@@ -34,7 +34,7 @@ def role_of(document: Document, rank: int) -> tuple[str, int]:
 
 
 def ranks(document: Document) -> Iterator[tuple[str, range]]:
-    """Each role of the companions with its ranks."""
+    """Each role with the ranks of its members."""
     first = 0
     for role in roles(document):
         yield str(role["name"]), range(first, first + _count(role))

@@ -25,7 +25,7 @@ def roles_values(roles: Iterable[Role]) -> list[list[Any]]:
 
 
 def role_ask(values: Iterable[Any], rank: int) -> ResourceRequest | None:
-    """What the companion with this rank asks; None for a worker."""
+    """What the role member with this rank asks; None for a worker."""
     for _, count, ask in values:
         if rank < count:
             return ask_of(ask)

@@ -84,7 +84,7 @@ class Spec:
     image: str
     workers: Gang  # a service: count and min are replicas.min, max is replicas.max
     resources: ResourceRequest
-    roles: tuple[Role, ...] = ()  # companions of the workers
+    roles: tuple[Role, ...] = ()  # pod sets beside the workers
     topology: Topology = Topology()
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ def stop_attempt(changes: Changes, row: State, intent: str, reason: str, message
 
 
 def succeed(changes: Changes, row: State, ends: Sequence[End]) -> None:
-    """All workers are done; what we stopped on the way (a shrunk gang's, companions) does not count against it."""
+    """All workers are done; what we stopped on the way (a shrunk gang's, role members) does not count against it."""
     ended = max((end.seat.released_at or changes.at for end in ends), default=changes.at)
     started = row.started_at
     if started is None:  # it was over before it was seen running

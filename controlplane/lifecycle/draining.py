@@ -38,7 +38,7 @@ class Resident:
     workers_min: int
     here: int
     elsewhere: int
-    has_companion_here: bool = False
+    has_role_member_here: bool = False
     is_leaving: bool = False  # an intent: it is on its way out for another reason
 
 
@@ -55,7 +55,7 @@ def fate(resident: Resident) -> Fate:
         return Fate.REPLACED if resident.preemptible or resident.elsewhere else Fate.STAYS
     if not resident.preemptible:
         return Fate.STAYS
-    runs_on = resident.elsewhere >= resident.workers_min and not resident.has_companion_here
+    runs_on = resident.elsewhere >= resident.workers_min and not resident.has_role_member_here
     if resident.kind == Kind.TRAINING and phase == Phase.RUNNING and runs_on and resident.elsewhere:
         return Fate.SHRINKS
     return Fate.MOVES

@@ -23,14 +23,14 @@ def run(changes: Changes, row: State, ends: Sequence[End], pods: Sequence[PodSee
     elif not live and ends:
         succeed(changes, row, ends)
     elif live and not row.intent:  # with an intent it waits for its last workers to leave
-        if row.roles and all(seat.rank < row.companions for seat in live):
-            _release_companions(changes, row, live)
+        if row.roles and all(seat.rank < row.role_members for seat in live):
+            _release_role_members(changes, row, live)
         else:
             _come_up(changes, row, live, pods)
 
 
-def _release_companions(changes: Changes, row: State, live: Sequence[Seat]) -> None:
-    """Once all workers are done their companions are stopped: a parameter server does not end by itself."""
+def _release_role_members(changes: Changes, row: State, live: Sequence[Seat]) -> None:
+    """Once all workers are done the role members are stopped: a parameter server does not end by itself."""
     changes.leave(row, [seat for seat in live if seat.state == BOUND])
 
 

@@ -33,6 +33,6 @@ def leave(changes: Changes, row: State, ends: Sequence[End]) -> None:
 
 def _has_succeeded(changes: Changes, row: State, ends: Sequence[End]) -> bool:
     """Whether every worker of the attempt had done its work before it could be stopped."""
-    if not all(end.is_success for end in ends if end.seat.rank >= row.companions):
+    if not all(end.is_success for end in ends if end.seat.rank >= row.role_members):
         return False
     return not changes.unfinished(row, [end.seat for end in ends])

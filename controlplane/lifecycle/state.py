@@ -27,7 +27,7 @@ class State:
     gpus: int
     share_guarantee: int  # milli-GPU; 0: whole GPUs
     workers: int  # wanted
-    roles: Sequence[Any]  # companions, as controlplane/jobspec/podsets.py writes them
+    roles: Sequence[Any]  # further pod sets, as controlplane/jobspec/podsets.py writes them
     retries: int
     failures: int
     queued_at: float
@@ -65,8 +65,8 @@ class State:
         return self.share_guarantee or self.gpus * WHOLE
 
     @property
-    def companions(self) -> int:
-        """How many companions its workers have: the rank of the first worker."""
+    def role_members(self) -> int:
+        """How many members its roles have: the rank of the first worker."""
         return sum(count for _, count, _ in self.roles)
 
     @property

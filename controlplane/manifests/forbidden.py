@@ -37,7 +37,7 @@ _WITH_ROLES: dict[str, Any] = {
     "workers": {"count": 2},
     "roles": [_SERVERS, {"name": "evaluator", "resources": {"gpus": 1}}],
 }
-_MEMBERS = 5  # of that gang: its companions, then its workers
+_MEMBERS = 5  # of that gang: its role members, then its workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,10 @@ def _pod(site: Site, *, uid: str = UID, rank: int = 0, **changes: Any) -> dict[s
     """A pod of the builder's from a small job file."""
     small = {"type": "training", "name": "hello", "team": TEAM, "image": f"{REGISTRY}app:1", "resources": {"gpus": 1}}
     spec = parse({key: value for key, value in {**small, **changes}.items() if value is not None})
-    companions = [role.ask for role in spec.roles for _ in range(role.count)]
-    ask = companions[rank] if rank < len(companions) else spec.resources
+    role_members = [role.ask for role in spec.roles for _ in range(role.count)]
+    ask = role_members[rank] if rank < len(role_members) else spec.resources
     milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
-    size = spec.workers.count + len(companions)
+    size = spec.workers.count + len(role_members)
     worker = PodSpec(
         uid, 1, rank, size, "", (), milli, memory, ask.cpu_milli, ask.memory, spec.team, spec.document()
     )  # fmt: skip

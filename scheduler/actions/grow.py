@@ -79,7 +79,7 @@ def _flavor(plan: Plan, gang: Workload) -> Flavor | None:
 
 
 def _first_worker(gang: Workload) -> Assignment:
-    return next((a for a in gang.placement if a.rank >= gang.companions), gang.placement[0])
+    return next((a for a in gang.placement if a.rank >= gang.role_members), gang.placement[0])
 
 
 def _near(plan: Plan, gang: Workload) -> Bools | None:

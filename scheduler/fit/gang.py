@@ -39,7 +39,7 @@ def find_places(
     """Places for goal.least to goal.most more workers, as many as fit, or None. Changes nothing.
 
     within restricts the nodes further; shape [N]. chooser says where single workers and replicas go; None: best fit.
-    Exact for one role: None means that no placement of goal.least exists. Companions that have no place yet get
+    Exact for one role: None means that no placement of goal.least exists. Role members that have no place yet get
     theirs as well (see `scheduler.fit.roles`).
     """
     if workload.roles and not workload.placement:

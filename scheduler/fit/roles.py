@@ -42,7 +42,7 @@ def members(workload: Workload, workers: int) -> list[Member]:
     out: list[Member] = []
     for role in workload.roles:
         out.append(Member(role.ask, role.count, sum(member.count for member in out)))
-    return [*out, Member(workload.ask, workers, workload.companions)]
+    return [*out, Member(workload.ask, workers, workload.role_members)]
 
 
 def alone(workload: Workload, ask: ResourceRequest, count: int) -> Workload:
@@ -69,7 +69,7 @@ def find_all(
     flavor: Flavor | None,
     within: Bools | None,
 ) -> Places | None:
-    """Places for all companions and for `least` to `most` workers, or None. Changes nothing."""
+    """Places for all role members and for `least` to `most` workers, or None. Changes nothing."""
     everywhere = np.ones(len(inventory.nodes), dtype=np.bool_) if within is None else within
     task = _Task(place, inventory, workload, free, flavor, everywhere)
     best = task.places(least)
@@ -100,7 +100,7 @@ class _Task(NamedTuple):
     within: Bools  # [N]
 
     def places(self, workers: int) -> Places | None:
-        """Places for the companions and so many workers, at the tightest level that holds them."""
+        """Places for the role members and so many workers, at the tightest level that holds them."""
         everybody = members(self.workload, workers)
         with_gpus = sorted((m for m in everybody if m.ask.milli), key=lambda m: (-m.ask.milli, m.first))
         without = [m for m in everybody if not m.ask.milli]

@@ -121,9 +121,9 @@ class Gang:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Companions beside the workers of a gang, of a fixed number: parameter servers, a launcher, an evaluator.
+    """A pod set beside the workers of a gang, of a fixed size: parameter servers, a launcher, an evaluator.
 
-    They start with the workers, on the same GPU model if they ask GPUs, and the gang is never without one of them.
+    Its members start with the workers, on the same GPU model if they request GPUs; a gang is never without one of them.
     Source: podSets of Kueue, tasks of Volcano, replica specs of Kubeflow.
     """
 
@@ -161,8 +161,8 @@ class Assignment:
 class Workload:
     """One workload that has not ended. Times are cluster-clock seconds; version is the row's.
 
-    `ask` and `gang` are those of its workers, the main role, which alone may be elastic. Companions (`roles`) have the
-    lowest ranks, in the order of their roles: so the workers, from rank `companions` on, may go on growing.
+    `ask` and `gang` are those of its workers, the main role, which alone may be elastic. Members of `roles` have the
+    lowest ranks, in the order of their roles: so the workers, from rank `role_members` on, may go on growing.
     """
 
     id: str
@@ -201,7 +201,7 @@ class Workload:
     scaled_at: float | None = None  # when this attempt was last given more workers or lost some by a decision
     finishing: bool = False  # one of its workers is done: it does not grow any more
     moving: bool = False  # was consolidated: a place is kept for it until it starts again
-    roles: tuple[Role, ...] = ()  # companions of its workers
+    roles: tuple[Role, ...] = ()  # further pod sets
 
     @property
     def is_waiting(self) -> bool:
@@ -212,8 +212,8 @@ class Workload:
 
     @property
     def missing(self) -> int:
-        """Workers wanted and not placed; companions not counted."""
-        first = self.companions if self.roles else 0
+        """Workers wanted and not placed; role members not counted."""
+        first = self.role_members if self.roles else 0
         return max(0, self.gang.count - sum(not a.leaving and a.rank >= first for a in self.placement))
 
     @property
@@ -224,8 +224,8 @@ class Workload:
         return sum(self.ask_of(a.rank).milli for a in self.placement)
 
     @property
-    def companions(self) -> int:
-        """How many companions its workers have: the rank of the first worker."""
+    def role_members(self) -> int:
+        """How many members its roles have: the rank of the first worker."""
         return sum(role.count for role in self.roles) if self.roles else 0
 
     def ask_of(self, rank: int) -> ResourceRequest:
@@ -256,9 +256,9 @@ class Workload:
         return milli + sum(role.ask.milli * role.count for role in self.roles) if self.roles else milli
 
     def need_milli(self, workers: int) -> int:
-        """Milli-GPU that so many more workers need, with the companions as long as these have no place."""
+        """Milli-GPU that so many more workers need, with the role members as long as these have no place."""
         milli = self.ask.milli * workers
-        if self.roles and not any(a.rank < self.companions and not a.leaving for a in self.placement):
+        if self.roles and not any(a.rank < self.role_members and not a.leaving for a in self.placement):
             milli += sum(role.ask.milli * role.count for role in self.roles)
         return milli
 
@@ -276,8 +276,8 @@ def least(workload: Workload) -> int:
 
 
 def staying(workload: Workload) -> list[int]:
-    """Ranks of workers that hold a place and keep it, ascending; companions are none."""
-    first = workload.companions
+    """Ranks of workers that hold a place and keep it, ascending; role members are none."""
+    first = workload.role_members
     return sorted(a.rank for a in workload.placement if not a.leaving and a.rank >= first)
 
 
@@ -285,4 +285,4 @@ def can_shrink(workload: Workload) -> bool:
     """Whether a running gang has workers beyond its minimum."""
     if workload.kind is not Kind.TRAINING or workload.phase is not Phase.RUNNING:
         return False
-    return sum(not a.leaving for a in workload.placement) - workload.companions > max(1, workload.gang.min)
+    return sum(not a.leaving for a in workload.placement) - workload.role_members > max(1, workload.gang.min)

@@ -17,7 +17,7 @@ MAX_SHAPES = 200  # the most frequent; what is rarer hardly changes a forecast
 
 
 class Asked(NamedTuple):
-    """What one workload asked for: its workers, and their companions."""
+    """What one workload asked for: its workers, and the members of its roles."""
 
     ask: ResourceRequest
     workers: int = 1

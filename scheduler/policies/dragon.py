@@ -147,7 +147,7 @@ def shrink_for(session: Session, claimant: Workload) -> bool:
 
 def spare_ranks(job: Workload) -> tuple[int, ...]:
     """The workers a training can do without, the first to go first: never worker 0, never below its minimum."""
-    staying = [a for a in job.placement if not a.leaving and a.rank >= job.companions]
+    staying = [a for a in job.placement if not a.leaving and a.rank >= job.role_members]
     if not staying:
         return ()
     home = min(staying, key=lambda a: a.rank)
@@ -182,7 +182,7 @@ def grow(session: Session) -> None:
     plan = session.plan
     inventory, free = plan.inventory, plan.free[IDLE]
     jobs = [w for w in _running(plan) if all(a.node in inventory.index for a in w.placement)]
-    jobs = [w for w in jobs if len(w.placement) - w.companions < w.gang.max and not w.finishing]
+    jobs = [w for w in jobs if len(w.placement) - w.role_members < w.gang.max and not w.finishing]
     jobs = [w for w in jobs if w.topology.require is not Level.NVLINK]
     for node in range(len(inventory.nodes)) if jobs else ():
         alone = np.zeros(len(inventory.nodes), dtype=np.bool_)
@@ -191,7 +191,7 @@ def grow(session: Session) -> None:
             continue
         for job in jobs:
             seen = plan.workload(job.id)
-            most = seen.gang.max - len(seen.placement) + seen.companions
+            most = seen.gang.max - len(seen.placement) + seen.role_members
             if most > 0 and per_node(inventory, seen.ask, free, alone).any():
                 _add_workers(session, seen, most, alone & _near(plan, seen))
 
@@ -211,7 +211,7 @@ def _add_workers(session: Session, job: Workload, most: int, within: Bools) -> N
 
 def _home(job: Workload) -> str:
     """The node of its first worker."""
-    return next((a.node for a in job.placement if a.rank >= job.companions), job.placement[0].node)
+    return next((a.node for a in job.placement if a.rank >= job.role_members), job.placement[0].node)
 
 
 def _near(plan: Plan, job: Workload) -> Bools:

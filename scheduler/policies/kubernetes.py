@@ -67,7 +67,7 @@ def gang(session: Session) -> Iterator[tuple[Workload, Refusal | None]]:
 def bind(session: Session, workload: Workload, at_least: int, at_most: int, is_gang: bool = False) -> bool:
     """Place so many of a workload's missing workers by LeastAllocated, on one GPU model; whether it could.
 
-    is_gang: its companions as well; else each counts as a worker of its own, and companions come first.
+    is_gang: its role members as well; else each counts as a worker of its own, and role members come first.
     """
     plan = session.plan
     for flavor in session.flavors.of(workload):
@@ -76,7 +76,7 @@ def bind(session: Session, workload: Workload, at_least: int, at_most: int, is_g
             continue
         free, allowed = _whole_only(plan.free[IDLE]), allowed_nodes(plan.inventory, workload.ask, flavor)
         room = per_node(plan.inventory, workload.ask, free, allowed)
-        others = len(_unplaced(workload)) if is_gang else 0  # a gang starts with its companions
+        others = len(_unplaced(workload)) if is_gang else 0  # a gang starts with its role members
         for within in _domains(plan, workload, at_most):
             if not workload.roles and int(room[within].sum()) < at_least:
                 continue
@@ -118,7 +118,7 @@ def _pod(plan: Plan, workload: Workload, flavor: Flavor | None, within: Bools) -
     """The place of one more worker, on the node with the highest score."""
     inventory, free = plan.inventory, _whole_only(plan.free[IDLE])
     rank = min(_unplaced(workload), default=None)
-    if rank is not None:  # companions are created first
+    if rank is not None:  # role members are created first
         ask = workload.ask_of(rank)
         workload, flavor = replace(workload, ask=ask, roles=()), flavor if ask.milli else None
     elif workload.roles:
@@ -139,9 +139,9 @@ def _pod(plan: Plan, workload: Workload, flavor: Flavor | None, within: Bools) -
 
 
 def _unplaced(workload: Workload) -> list[int]:
-    """Ranks of companions that have no place."""
+    """Ranks of role members that have no place."""
     placed = {a.rank for a in workload.placement}
-    return [rank for rank in range(workload.companions) if rank not in placed]
+    return [rank for rank in range(workload.role_members) if rank not in placed]
 
 
 def _whole_only(free: Free) -> Free:

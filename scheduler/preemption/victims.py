@@ -163,7 +163,7 @@ def _scenarios(task: Search, free: Free) -> Iterator[list[Workload]]:
     for flavor in task.session.flavors.of(claimant):
         allowed = allowed_nodes(plan.inventory, claimant.ask, flavor)
         prices = evictable.prices(plan, claimant, task.found, free, allowed)
-        for role in claimant.roles:  # nodes that only companions may use
+        for role in claimant.roles:  # nodes that only role members may use
             may = allowed_nodes(plan.inventory, role.ask, flavor if role.ask.milli else None)
             theirs = evictable.prices(plan, replace(claimant, ask=role.ask), task.found, free, may)
             prices = np.where(np.isfinite(prices), prices, theirs)

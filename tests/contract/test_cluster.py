@@ -79,7 +79,7 @@ def test_a_gang_succeeds_together_with_exit_code_0(drive: Drive) -> None:
         assert found.started_at < found.ended_at <= drive.cluster.now()
 
 
-def test_a_gang_with_roles_runs_and_its_companions_can_be_stopped_by_themselves(drive: Drive) -> None:
+def test_a_gang_with_roles_runs_and_its_role_members_can_be_stopped_by_themselves(drive: Drive) -> None:
     roles = [{"name": "ps", "count": 2, "resources": {"cpu": 2, "memory": "1Gi"}}]
     file = drive.job_file(Kind.TRAINING, 600.0) | {"workers": {"count": 1}, "roles": roles}
     numbers = {"gpus": 1, "gpu_share": None, "cpu_milli": 4000, "grace_seconds": 30}

@@ -196,7 +196,7 @@ def test_a_list_of_ones_own_stands_alone(data):
     assert not any(note.startswith("generated") for note in result.notes)
 
 
-def test_a_gang_with_companions_finds_no_more_than_its_workers_alone(data):
+def test_a_gang_with_role_members_finds_no_more_than_its_workers_alone(data):
     cost = rolegangs.measure(world(data), 60)
     assert len(cost.with_roles) == len(cost.alone) == 60
     assert 0 < cost.found <= cost.found_alone < 60

@@ -109,7 +109,7 @@ def test_usage_counts_what_each_member_holds(world: World) -> None:
     assert made.attained == owed
 
 
-def test_a_companion_that_fails_ends_the_gang_by_its_name(world: World) -> None:
+def test_a_role_member_that_fails_ends_the_gang_by_its_name(world: World) -> None:
     made = gang(world)
     run(world, made)
     world.pods(made, FAILED, 1, exit_code=3)
@@ -119,7 +119,7 @@ def test_a_companion_that_fails_ends_the_gang_by_its_name(world: World) -> None:
     assert made.message.startswith("Ps 1 on ")
 
 
-def test_the_gang_is_done_when_its_workers_are_and_companions_are_stopped_then(world: World) -> None:
+def test_the_gang_is_done_when_its_workers_are_and_role_members_are_stopped_then(world: World) -> None:
     made = gang(world)
     run(world, made)
     world.pods(made, SUCCEEDED, 3)
@@ -134,7 +134,7 @@ def test_the_gang_is_done_when_its_workers_are_and_companions_are_stopped_then(w
     assert (made.phase, made.exit_code, held(made)) == ("Succeeded", 0, 0)
 
 
-def test_a_companion_that_is_done_early_leaves_the_others_at_work(world: World) -> None:
+def test_a_role_member_that_is_done_early_leaves_the_others_at_work(world: World) -> None:
     made = gang(world)
     run(world, made)
     world.pods(made, SUCCEEDED, 2)

@@ -426,7 +426,7 @@ DECIDED: Sequence[Rule] = (
     Rule(
         "Companions of workers that are all done",
         "services: they are stopped, and the gang has succeeded (the simulator knew no companions)",
-        "tests/controlplane/test_roles.py::test_the_gang_is_done_when_its_workers_are_and_companions_are_stopped_then",
+        "tests/controlplane/test_roles.py::test_the_gang_is_done_when_its_workers_are_and_role_members_are_stopped_then",
     ),
     Rule(
         "What a job has attained, in a replay",

@@ -114,7 +114,7 @@ def _gangs_start_whole_close_enough_and_on_one_model(
             continue
         workload = before.workloads[decision.workload]
         count = len(decision.workers)
-        fixed = workload.companions
+        fixed = workload.role_members
         new = {a.rank for a in decision.workers if a.rank < fixed}
         assert new == (set() if workload.placement else set(range(fixed)))  # all of them, with the first workers
         assert count - len(new) <= workload.missing
@@ -195,8 +195,8 @@ def _leaves_legally(before: Snapshot, decision: Evict, held: Usage, tree: Tree) 
 def _shrinks_legally(before: Snapshot, decision: Shrink, held: Usage, tree: Tree) -> None:
     event("Shrink")
     gang, claimant = before.workloads[decision.workload], before.workloads[decision.by]
-    assert len(gang.placement) - gang.companions - len(decision.ranks) >= gang.gang.min
-    assert min(decision.ranks) > gang.companions  # neither a companion nor the first worker
+    assert len(gang.placement) - gang.role_members - len(decision.ranks) >= gang.gang.min
+    assert min(decision.ranks) > gang.role_members  # neither a role member nor the first worker
     held.count(gang, -1)
     held.count(applied(gang, decision, before.at))
     if gang.team == claimant.team:

@@ -1,4 +1,4 @@
-"""Gangs with several roles: companions beside the workers, all or nothing, each counted by its own ask."""
+"""Gangs with several roles: pod sets beside the workers, all or nothing, each counted by its own ask."""
 
 from dataclasses import replace
 
@@ -28,14 +28,14 @@ def placed(world: Snapshot, uid: str) -> dict[str, list[str]]:
     return out
 
 
-def test_companions_have_the_first_ranks_and_each_rank_its_own_ask() -> None:
+def test_role_members_have_the_first_ranks_and_each_rank_its_own_ask() -> None:
     world = parse("team red   j red training 1 x 2..4 role ps*2/cpu=4 role chief/gpus=2 pending")
     job = world.workloads["j"]
     assert [job.role_of(rank) for rank in range(5)] == [
         ("ps", 0), ("ps", 1), ("chief", 0), ("worker", 0), ("worker", 1),
     ]  # fmt: skip
     assert [job.ask_of(rank).gpus for rank in range(5)] == [0, 0, 2, 1, 1]
-    assert (job.companions, job.whole_milli, job.need_milli(2)) == (3, 6000, 4000)
+    assert (job.role_members, job.whole_milli, job.need_milli(2)) == (3, 6000, 4000)
 
 
 def test_all_roles_are_placed_together_and_those_without_gpus_strand_none() -> None:
@@ -164,7 +164,7 @@ def test_columns_count_each_member_by_its_own_ask() -> None:
     assert world.columns.gpu[FUTURE_IDLE, :, 0:3].tolist() == [[500, 1000, 1000], [2000, 0, 0]]
 
 
-def test_an_elastic_gang_starts_with_its_least_workers_and_all_companions() -> None:
+def test_an_elastic_gang_starts_with_its_least_workers_and_all_role_members() -> None:
     world = parse("""
         node a 4 gpus
         team red nominal 4
@@ -194,7 +194,7 @@ def test_only_workers_are_taken_from_an_elastic_gang() -> None:
     assert shrunk.ranks == (2, 3)  # the chief has rank 0, the first worker rank 1
 
 
-def test_a_gang_that_grew_beside_its_companions_gets_the_next_ranks() -> None:
+def test_a_gang_that_grew_beside_its_role_members_gets_the_next_ranks() -> None:
     world = parse("""
         node a,b 4 gpus
         team red nominal 8
@@ -206,7 +206,7 @@ def test_a_gang_that_grew_beside_its_companions_gets_the_next_ranks() -> None:
     assert [len(worker.gpus) for worker in found.workers] == [1, 1]
 
 
-def test_victims_leave_for_a_gang_whose_companion_needs_their_cores() -> None:
+def test_victims_leave_for_a_gang_whose_role_member_needs_their_cores() -> None:
     world = parse("""
         node a 4 gpus cpu 4
         cpu-node c cpu 8

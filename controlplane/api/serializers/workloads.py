@@ -51,7 +51,7 @@ class Resources(Answer):
 
 
 class Role(Answer):
-    """Companions of the workers in one gang: how many, and how they stand; milli_gpu is of all of them."""
+    """One role of a gang, a pod set beside its workers: how many members, how they stand, and milli_gpu of them all."""
 
     name = s.CharField()
     count = s.IntegerField()
@@ -338,7 +338,7 @@ class Preview(Answer):
 
 
 class Worker(Answer):
-    """One member's place: its rank, its role (worker, but for companions) and its number in it."""
+    """One member's place: its rank, its role (worker, but for role members) and its number in it."""
 
     rank = s.IntegerField()
     role = s.CharField()

@@ -1,8 +1,8 @@
 """What it costs to place a gang with roles: workers with parameter servers and a launcher, on Alibaba's machines.
 
 The machines first take pods of the list, one after the other, until `TAKEN` of their GPUs are held. Then gangs come;
-each is looked for with its companions, and in the same state once more as its workers alone. What is found with
-companions is taken, so that the later gangs find less. A decision is the whole of one claimant's: every GPU model,
+each is looked for with its role members, and in the same state once more as its workers alone. What is found with
+role members is taken, so that the later gangs find less. A decision is the whole of one claimant's: every GPU model,
 quota, and places for all members or for none.
 """
 
@@ -32,7 +32,7 @@ NEAR = (Topology(), Topology(prefer=Level.NODE))
 
 @dataclass
 class Cost:
-    """Processor seconds of each decision, and how many found places: with companions, and the workers alone."""
+    """Processor seconds of each decision, and how many found places: with role members, and the workers alone."""
 
     machines: int
     taken: float  # part of the GPUs when the first gang came
@@ -43,7 +43,7 @@ class Cost:
 
     @property
     def p99_ms(self) -> float:
-        """Of the decisions with companions."""
+        """Of the decisions with role members."""
         return 1000 * _p99(self.with_roles)
 
     @property
@@ -52,7 +52,7 @@ class Cost:
         taken = f"{100 * self.taken:.0f} % of their GPUs held at first"
         return (
             f"gangs with roles, {len(self.with_roles)} on {self.machines} machines, {taken}, the processor's time of a "
-            f"decision: {_times(self.with_roles)} ({self.found} placed); the same workers without companions: "
+            f"decision: {_times(self.with_roles)} ({self.found} placed); the same workers without role members: "
             f"{_times(self.alone)} ({self.found_alone} could be placed)"
         )
 
@@ -88,7 +88,7 @@ def _fill(session: Session, pods: Sequence[Workload], capacity: int) -> float:
 
 
 def _gangs() -> Iterator[Workload]:
-    """Every shape with every set of companions, near and anywhere, over and over."""
+    """Every shape with every set of roles, near and anywhere, over and over."""
     for number, ((workers, gpus), roles, near) in enumerate(cycle(product(SHAPES, ROLES, NEAR))):
         ask = ResourceRequest(gpus=gpus, cpu_milli=4000 * gpus, memory=16 * 1024 * gpus)
         yield replace(_workload(f"g{number}", ask, Gang(workers, workers, workers), near), roles=roles)

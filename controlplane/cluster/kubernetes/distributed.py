@@ -4,7 +4,7 @@ Every worker gets MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, LOCAL_RANK as if i
 PET_* besides, from which `torchrun train.py` starts one process for each GPU. TF_CONFIG only when it is asked for.
 
 In a gang with roles every member also gets WEFT_ROLE, WEFT_ROLE_INDEX and each role's WEFT_HOSTS_<ROLE>. Ranks and the
-world are the workers' alone, from 0; companions know where these meet, and TF_CONFIG has a list for each role.
+world are the workers' alone, from 0; role members know where these meet, and TF_CONFIG has a list for each role.
 """
 
 import json
@@ -26,7 +26,7 @@ MAX_HOSTS = 1000  # members of a gang: one variable holds 128 KiB
 
 def env(pod: PodSpec) -> list[dict[str, Any]]:
     """Variables of one worker of a gang (of one worker, too: a script need not tell the cases apart)."""
-    is_worker = pod.rank >= members.companions(pod.spec)
+    is_worker = pod.rank >= members.role_members(pod.spec)
     values = {**_usual(pod), **_torchrun(pod)} if is_worker else _meeting(pod)
     if members.roles(pod.spec):
         values |= _role(pod)
@@ -80,7 +80,7 @@ def _role(pod: PodSpec) -> dict[str, str]:
 
 def _by_role(pod: PodSpec) -> dict[str, range]:
     """The ranks of each role, the workers' last: those that start together."""
-    first = members.companions(pod.spec)
+    first = members.role_members(pod.spec)
     return {**dict(members.ranks(pod.spec)), MAIN_ROLE: range(first, first + _size(pod))}
 
 
@@ -117,22 +117,22 @@ def _tf_config(pod: PodSpec) -> str:
 
 def _size(pod: PodSpec) -> int:
     """Workers of this attempt: those that start together, or more where it grew after its start."""
-    return max(pod.size, pod.rank + 1) - members.companions(pod.spec)
+    return max(pod.size, pod.rank + 1) - members.role_members(pod.spec)
 
 
 def _most(pod: PodSpec) -> int:
     """All members that the gang may have."""
-    return max(_size(pod), _gang(pod)["max"]) + members.companions(pod.spec)
+    return max(_size(pod), _gang(pod)["max"]) + members.role_members(pod.spec)
 
 
 def _rank(pod: PodSpec) -> int:
     """Its rank among the workers."""
-    return pod.rank - members.companions(pod.spec)
+    return pod.rank - members.role_members(pod.spec)
 
 
 def _first(pod: PodSpec) -> str:
     """Where the workers meet: at the first of them."""
-    return host(pod, members.companions(pod.spec))
+    return host(pod, members.role_members(pod.spec))
 
 
 def _gang(pod: PodSpec) -> Mapping[str, int]:

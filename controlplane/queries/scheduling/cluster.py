@@ -170,7 +170,7 @@ def hosts(names: Sequence[str], visible: Collection[str] | None) -> tuple[NodeRo
 
 
 def running(found: Collection[Workload]) -> dict[UUID, int]:
-    """How many workers of each of these workloads run; companions are not counted."""
+    """How many workers of each of these workloads run; role members are not counted."""
     up = Placement.objects.filter(workload__among=[w.pk for w in found], pod_phase=PodPhase.RUNNING.value)
     for w in found:
         if w.roles:

@@ -143,8 +143,8 @@ def leavers(name: str, at: float, visible: Collection[str] | None) -> tuple[Leav
     here: Counter[UUID] = Counter()
     staying_here: Counter[UUID] = Counter()
     elsewhere: Counter[UUID] = Counter()
-    companion: set[UUID] = set()
-    companions = {w.pk: sum(count for _, count, _ in w.roles) for w in found}
+    with_role_members: set[UUID] = set()
+    role_members = {w.pk: sum(count for _, count, _ in w.roles) for w in found}
     for uid, node, rank, state in seats.values_list("workload_id", "node", "rank", "state"):
         if node == name:
             here[uid] += 1
@@ -152,12 +152,12 @@ def leavers(name: str, at: float, visible: Collection[str] | None) -> tuple[Leav
             continue
         if node == name:
             staying_here[uid] += 1
-            companion |= {uid} if rank < companions[uid] else set()
-        elif rank >= companions[uid]:
+            with_role_members |= {uid} if rank < role_members[uid] else set()
+        elif rank >= role_members[uid]:
             elsewhere[uid] += 1
     rows = []
     for w in found:
-        counts = (staying_here[w.pk], elsewhere[w.pk], w.pk in companion, bool(w.intent))
+        counts = (staying_here[w.pk], elsewhere[w.pk], w.pk in with_role_members, bool(w.intent))
         rows.append(_leaver(w, here[w.pk], counts, at, visible))
     return tuple(rows)
 

@@ -58,7 +58,7 @@ def starting() -> frozenset[str]:
 def _pods(row: Workload) -> tuple[PodSpec, ...]:
     if not row.workers_min == row.workers_max == row.workers:
         return ()
-    return tuple(_pod(row, rank) for rank in range(members.companions(row.spec) + row.workers))
+    return tuple(_pod(row, rank) for rank in range(members.role_members(row.spec) + row.workers))
 
 
 def _pod(row: Workload, rank: int) -> PodSpec:
@@ -71,7 +71,7 @@ def _pod(row: Workload, rank: int) -> PodSpec:
         workload=str(row.pk),
         attempt=row.attempt + 1,
         rank=rank,
-        size=members.companions(row.spec) + row.workers,
+        size=members.role_members(row.spec) + row.workers,
         node="",
         gpus=(),
         milli=ask.share.guarantee if ask.share else WHOLE,

@@ -74,7 +74,8 @@ def _resident(batch: Batch, row: Row, here: Sequence[Seat], preemptible: bool) -
         preemptible=preemptible,
         workers_min=row.workers_min,
         here=len(mine),
-        elsewhere=sum(seat.rank >= row.companions for seat in staying) - sum(s.rank >= row.companions for s in mine),
-        has_companion_here=any(seat.rank < row.companions for seat in mine),
+        elsewhere=sum(seat.rank >= row.role_members for seat in staying)
+        - sum(s.rank >= row.role_members for s in mine),
+        has_role_member_here=any(seat.rank < row.role_members for seat in mine),
         is_leaving=bool(row.intent),
     )

@@ -59,8 +59,8 @@ class Batch(Changes):
 
     def unfinished(self, row: State, ends: Sequence[Seat]) -> bool:
         """Whether a worker of this attempt, beside those that end now, ended otherwise than in success before."""
-        # Companions are stopped when the workers are done, so how they end does not matter.
-        mine = Placement.objects.filter(workload=self.rows[row.id].uid, attempt=row.attempt, rank__gte=row.companions)
+        # Role members are stopped when the workers are done, so how they end does not matter.
+        mine = Placement.objects.filter(workload=self.rows[row.id].uid, attempt=row.attempt, rank__gte=row.role_members)
         others = mine.exclude(pk__among=[seat.pk for seat in ends])
         return others.exclude(pod_phase=PodPhase.SUCCEEDED.value).exists()
 

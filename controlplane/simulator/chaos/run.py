@@ -241,7 +241,7 @@ class Runner:
 
     def _note_part(self, uid: str, now: float) -> None:
         workload = self.store.snapshot.workloads.get(uid)
-        least = workload.gang.min + workload.companions if workload else 0
+        least = workload.gang.min + workload.role_members if workload else 0
         if workload is not None and workload.phase in ACTIVE and 0 < len(self.pods.get(uid, ())) < least:
             self.partly_up.setdefault(uid, now)
         else:

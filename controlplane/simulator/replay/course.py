@@ -57,7 +57,7 @@ def held(workload: Workload) -> int:
 
 def could_grow(workload: Workload) -> bool:
     """Whether time alone may bring it more workers: a gang that is partial or below its most."""
-    most = workload.gang.max + workload.companions
+    most = workload.gang.max + workload.role_members
     return workload.kind is Kind.TRAINING and workload.phase in ACTIVE and len(workload.placement) < most
 
 

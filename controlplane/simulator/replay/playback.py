@@ -295,7 +295,7 @@ class _Run:
         course.settle(self.at)
         staying = sum(not (a.leaving or a.reserved) for a in workload.placement)
         is_on = workload.phase in (Phase.RUNNING, Phase.SCALING) and staying >= _least(workload)
-        course.rate = (staying - workload.companions) / max(1, workload.gang.count) if is_on else 0.0
+        course.rate = (staying - workload.role_members) / max(1, workload.gang.count) if is_on else 0.0
         if workload.kind is not Kind.TRAINING:
             course.rate = 1.0 if is_on else 0.0
         course.held = held(workload)
@@ -337,4 +337,4 @@ class _Run:
 
 def _least(workload: Workload) -> int:
     """Workers without which it makes no progress."""
-    return 1 if workload.kind is Kind.INFERENCE else workload.gang.min + workload.companions
+    return 1 if workload.kind is Kind.INFERENCE else workload.gang.min + workload.role_members

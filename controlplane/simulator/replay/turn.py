@@ -40,7 +40,7 @@ class Turn(Changes):
         return any(
             seat.pod_phase != PodPhase.SUCCEEDED
             for seat in self.memory.records[row.id].seats
-            if seat.rank >= row.companions and seat.rank not in now
+            if seat.rank >= row.role_members and seat.rank not in now
         )
 
     def move(self, row: State, to: Phase, **told: Any) -> None:

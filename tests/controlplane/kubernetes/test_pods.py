@@ -192,7 +192,7 @@ def member(rank: int, **changes: Any) -> dict[str, Any]:
     return builder.build(pod_of(file, rank=rank, size=7, attempt=2), namespace="weft-nlp")
 
 
-def test_a_companion_runs_what_its_role_says_with_what_its_role_asks() -> None:
+def test_a_role_member_runs_what_its_role_says_with_what_its_role_asks() -> None:
     server, evaluator, worker = member(1), member(2), member(3)
     assert main(server)["command"] == ["serve"]
     assert "args" not in main(server)

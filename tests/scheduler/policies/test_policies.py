@@ -115,7 +115,7 @@ def _gangs_are_whole_and_between_their_least_and_most(
         if workload.kind is not Kind.TRAINING:
             continue
         staying = [a for a in workload.placement if not a.leaving]
-        fixed = workload.companions
+        fixed = workload.role_members
         assert set(range(fixed)) <= {a.rank for a in staying}
         assert workload.gang.min <= len(staying) - fixed <= workload.gang.max
         # Worker 0 stands for the parameter server: it is never taken away.
