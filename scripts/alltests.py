@@ -51,7 +51,7 @@ SHORT = (
     Part("the product on SQLite", ("tests/controlplane", "-m", f"{NO_KUBERNETES[1]} and not any_database")),
     Part("the cores", ("tests/autoscaler", "tests/gpushare", "tests/invariants", "tests/scheduler")),
 )
-# One server for all of these, which ends with them: even when nobody asks it takes a twentieth of a core.
+# One server for all of these, which ends with them: even when idle it takes a twentieth of a core.
 KUBERNETES = Part(
     "all on a real Kubernetes",
     ("tests", "--ignore=tests/flows", "--ignore=tests/documents", "-m", "kubernetes and not nightly"),

@@ -85,7 +85,7 @@ class Inbox:
 
 @dataclass
 class Feed:
-    """The one reader of a process; its thread lives as long as somebody waits."""
+    """The one reader of a process; its thread lives as long as a request waits."""
 
     inboxes: set[Inbox] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)

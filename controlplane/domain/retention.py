@@ -43,7 +43,7 @@ def from_environment(read: Callable[[str, str], str]) -> dict[str, int]:
 
 PRUNED, ELSEWHERE, BOUNDED, FOR_EVER = "pruned by the loop `prune`", "pruned", "bounded", "kept for ever"
 KINDS = (PRUNED, ELSEWHERE, BOUNDED, FOR_EVER)
-_BY_HAND = f"{FOR_EVER}: one row for each thing that somebody sets up"
+_BY_HAND = f"{FOR_EVER}: one row for each thing that a user sets up"
 _CLUSTER = f"{BOUNDED}: by the machines that there are"
 _LOOP = f"{BOUNDED}: one row a loop, an invariant, a reader or a table"
 

@@ -15,7 +15,7 @@ from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.team import Quota
 
-_MOMENTS = ("bound or leaving", "bound or reserved")  # IDLE, FUTURE_IDLE
+_STATES = ("bound or leaving", "bound or reserved")  # IDLE, FUTURE_IDLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ def s3_quota(state: State) -> tuple[Violation, ...]:
     team over its limit (OverQuota): then it must not grow, which the state before tells.
     """
     found = []
-    for what, now in zip(_MOMENTS, quota_uses(state.snapshot, state.footprints), strict=True):
+    for what, now in zip(_STATES, quota_uses(state.snapshot, state.footprints), strict=True):
         for one in now:
             if one.most is None or one.taken <= one.most or one.taken <= _before(state, one):
                 continue
-            who = f"Team {one.team}" if one.team else "The cluster"
-            kept = f" (and {one.taken - one.held} are kept back)" if one.taken > one.held else ""
-            message = f"{who} holds {one.held} milli-GPU {what} in {one.pool}{kept}, the most is {one.most}."
+            holder = f"Team {one.team}" if one.team else "The cluster"
+            kept = f" (and {one.taken - one.held} are kept from lending)" if one.taken > one.held else ""
+            message = f"{holder} has {one.held} milli-GPU {what} in {one.pool}{kept}; at most {one.most} is allowed."
             found.append(Violation("S3", f"{one.team or 'cluster'}/{one.pool}", message))
     return tuple(found)
 

@@ -140,8 +140,8 @@ def _send(wiring: Wiring, lease: HeldLease) -> int:
 def as_read(claimed: Sequence[Claimed]) -> list[Claimed]:
     """The mails among them with the names that their readers may see now."""
     seen = subscriptions.seen_teams({one.reader for one in claimed if one.reader is not None})
-    nobody: naming.Seen = ()
-    texts = naming.each([(one.mail.message if one.mail else "", seen.get(one.reader or 0, nobody)) for one in claimed])
+    nothing: naming.Seen = ()
+    texts = naming.each([(one.mail.message if one.mail else "", seen.get(one.reader or 0, nothing)) for one in claimed])
     return [
         replace(one, mail=replace(one.mail, message=text)) if one.mail else one
         for one, text in zip(claimed, texts, strict=True)
@@ -175,7 +175,7 @@ def _sender(wiring: Wiring) -> Sender:
     return found
 
 
-# --- who is still somebody --------------------------------------------------------------------
+# --- accounts that still exist --------------------------------------------------------------------
 
 
 def _ask_provider(wiring: Wiring, lease: HeldLease) -> None:

@@ -25,7 +25,7 @@ from gpushare.gpu import WHOLE
 
 TEAM, ROOMY = "nlp", "ops"  # a team at level restricted; one at baseline
 NODE = "a"
-PLAIN = "plain"  # a namespace of nobody's
+PLAIN = "plain"  # a namespace of no team
 UID, EXISTING = "0a1b2c3d-0000-4000-8000-00000000000a", "0a1b2c3d-0000-4000-8000-00000000000b"
 REGISTRY = "registry.example/"
 SCHEDULER, PROVISIONER, ADMIN, OWNER = "scheduler", "provisioner", "admin", "owner"
@@ -95,7 +95,7 @@ def prerequisites(site: Site) -> list[Json]:
 
 
 def existing(site: Site) -> list[Attempt]:
-    """Pods that attempts change: one of the team's, made by the scheduler, and one of nobody's."""
+    """Pods that attempts change: one of the team's, made by the scheduler, and one of no team's."""
     bystander = _pod(site)
     bystander["metadata"] = {"name": "bystander", "namespace": PLAIN}
     return [

@@ -42,7 +42,7 @@ def _quota(site: Site, namespace: str, space: TeamSpace) -> Json:
 
 def _networks(site: Site, namespace: str) -> list[Json]:
     """Nothing gets in or out, but: the team's pods among themselves, gateways, DNS, the internet, what is named."""
-    everybody: Json = {"podSelector": {}}
+    anywhere: Json = {"podSelector": {}}
     dns = {"namespaceSelector": _labelled("kubernetes.io/metadata.name", "kube-system"), **_pods("k8s-app", "kube-dns")}
     gateways = {"namespaceSelector": _labelled(GATEWAY, "true")}
     internet = [
@@ -53,7 +53,7 @@ def _networks(site: Site, namespace: str) -> list[Json]:
     ports = [{"protocol": protocol, "port": DNS_PORT} for protocol in ("UDP", "TCP")]
     return [
         _network("deny-all", namespace, {"policyTypes": ["Ingress", "Egress"]}),
-        _network("team", namespace, {"ingress": [{"from": [everybody]}], "egress": [{"to": [everybody]}]}),
+        _network("team", namespace, {"ingress": [{"from": [anywhere]}], "egress": [{"to": [anywhere]}]}),
         _network("gateways", namespace, {"ingress": [{"from": [gateways]}]}),
         _network("dns", namespace, {"egress": [{"to": [dns], "ports": ports}]}),
         _network("internet", namespace, {"egress": [{"to": [*internet, *named]}]}),

@@ -31,7 +31,7 @@ class Server:
     command: tuple[str | Path, ...]
     url: str  # of its maintenance database
     log: Path
-    user: str | None  # whom it has to run as
+    user: str | None  # that it has to run as
 
     def answers(self) -> bool:
         """Whether it takes connections."""
@@ -88,7 +88,7 @@ def create_database(server: str, name: str, template: str = "template0") -> str:
 
 
 def drop_database(server: str, name: str) -> None:
-    """Drop a database, with whoever is still connected to it."""
+    """Drop a database, with all connections to it that are open to it."""
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
@@ -103,7 +103,7 @@ def _postgres_version(binary: Path) -> int:
 
 
 def _unprivileged_user() -> str | None:
-    """Return whom to run Postgres as, which refuses to run as root; None for ourselves."""
+    """Return the user to run Postgres as, which refuses to run as root; None for ourselves."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}

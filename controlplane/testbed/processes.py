@@ -1,4 +1,4 @@
-"""Servers as child processes: started on a loopback port, ended with whoever started them."""
+"""Servers as child processes: started on a loopback port, ended with the process that started them."""
 
 import contextlib
 import ctypes
@@ -37,7 +37,7 @@ class MissingError(Exception):
 
 
 def free_port() -> int:
-    """Return a loopback port nobody listens on now."""
+    """Return a loopback port that no process listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -84,7 +84,7 @@ def running(
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a command in a process group of its own, output to `log`, and end it on leaving.
 
-    It gets `stop` too if this process itself is killed, so no server outlives who started it.
+    It gets `stop` too if this process itself is killed, so no server outlives its starter.
     """
     process = start(command, log=log, env=env, user=user, stop=stop)
     try:

@@ -126,7 +126,7 @@ def _question(request: HttpRequest, name: str, verb: str) -> dict[str, Any]:
         order = list(FATES)
         found = queries.leavers(name, clock(request).now, seen_teams(request))
         ordered = sorted(found, key=lambda one: order.index(one.fate))
-        effects = [{"who": one, "what": _effect(one)} for one in ordered[:MAX_NAMED]]
+        effects = [{"workload": one, "what": _effect(one)} for one in ordered[:MAX_NAMED]]
         left = max(0, len(found) - MAX_NAMED)
     return {
         "subject": name,

@@ -22,7 +22,7 @@ from scheduler.state.session import Session
 def waited_too_long(session: Session, claimant: Workload) -> bool:
     """Whether the claimant waits so long, and so much longer than its team's running work did, that it may catch up.
 
-    Where everybody waits for days, one that waits for days is not overtaken more than others. What runs already, and
+    Where all claimants wait for days, one that waits for days is not overtaken more than others. What runs already, and
     only wants more, is not overtaken.
     """
     plan, settings = session.plan, session.settings

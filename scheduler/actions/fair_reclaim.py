@@ -14,7 +14,7 @@ from scheduler.state.session import Session
 def fair_reclaim(session: Session, claimant: Workload, may_evict: bool = True) -> bool:
     """Place a claimant by making borrowers above their entitlement leave; whether it could.
 
-    What they borrow is theirs for `borrower_runtime_seconds`: here nobody takes back what it owns. A claimant that
+    What they borrow is theirs for `borrower_runtime_seconds`: here no team takes back what it owns. A claimant that
     was preempted too often borrows nothing, so it takes nothing. All workers it wants are counted, as it may get all.
     """
     plan, evictable = session.plan, session.evictable

@@ -1,4 +1,4 @@
-"""Grow: give an elastic gang that runs with fewer workers than it wants some of what nobody else waits for."""
+"""Grow: give an elastic gang that runs with fewer workers than it wants some of what no other workload waits for."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from scheduler.model.workload import Assignment, Kind, Level, Phase, Workload
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
 
-# Who waits for one of these could use the room, whatever its team.
+# What waits for one of these could use the room, whatever its team.
 FOR_ROOM = frozenset(
     {
         Reason.FAIR_SHARE_EXCEEDED,
@@ -27,7 +27,7 @@ OWN = frozenset({Reason.NON_PREEMPTIBLE_OVER_QUOTA, Reason.WAITING_FOR_QUOTA, Re
 
 
 def grow(session: Session, refused: Sequence[tuple[Workload, Refusal]]) -> None:
-    """Let elastic gangs grow, in order of submission, unless somebody waits who was refused the room or the quota."""
+    """Let elastic gangs grow, in order of submission, unless a claimant waits that was refused the room or the quota."""
     plan = session.plan
     if any(refusal.reason in FOR_ROOM for _, refusal in refused):
         return

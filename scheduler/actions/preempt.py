@@ -11,7 +11,7 @@ from scheduler.state.session import Session
 def preempt(session: Session, claimant: Workload, may_evict: bool = True) -> bool:
     """Place a claimant by making its team's lower priorities leave; whether it could.
 
-    Base priorities count: work that only waited long pushes nobody out. Elastic gangs of its team shrink for it at
+    Base priorities count: work that only waited long preempts nothing. Elastic gangs of its team shrink for it at
     equal priority too: nothing that runs is ended.
     """
     evictable = session.evictable

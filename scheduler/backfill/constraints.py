@@ -23,7 +23,7 @@ BINDS = "-"  # in `signature`
 
 
 class BackfillConstraints:
-    """The reservations of one round, and what they keep from whom. They follow the plan."""
+    """The reservations of one round, and what they keep from which claimant. They follow the plan."""
 
     def __init__(self, plan: Plan, flavors: Flavors, settings: Settings) -> None:
         self.reservations: list[Reservation] = []  # planned starts of heads that wait too long

@@ -57,7 +57,7 @@ class Refusals:
         return None if last is None else last.told
 
     def scope_of(self, workload: Workload, equivalence: str, refusal: Refusal) -> str:
-        """For whom of its class the refusal holds: for all (""), or for those that the same reservations bind.
+        """For which of its class the refusal holds: for all (""), or for those that the same reservations bind.
 
         Short work may start where work as large, but longer, may not. What does not fit at all does not fit however
         soon it would end.

@@ -125,13 +125,13 @@ class Queue(Protocol):
 
 
 class Listed:
-    """A queue in which everybody has a turn."""
+    """A queue in which every claimant has a turn."""
 
     def __init__(self, waiting: list[Workload], pending: PendingQueue) -> None:
         self._rest = waiting[::-1]
         self._pending = pending
 
-    def peek(self, own: int, borrows: bool) -> Next | None:  # noqa: ARG002 - everybody has a turn
+    def peek(self, own: int, borrows: bool) -> Next | None:  # noqa: ARG002 - each has a turn
         """The next one; None after the last."""
         if not self._rest:
             return None

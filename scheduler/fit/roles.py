@@ -101,12 +101,12 @@ class _Task(NamedTuple):
 
     def places(self, workers: int) -> Places | None:
         """Places for the role members and so many workers, at the tightest level that holds them."""
-        everybody = members(self.workload, workers)
-        with_gpus = sorted((m for m in everybody if m.ask.milli), key=lambda m: (-m.ask.milli, m.first))
-        without = [m for m in everybody if not m.ask.milli]
-        orders = [[*with_gpus, *without], [*without, *with_gpus]] if with_gpus and without else [everybody]
+        all_members = members(self.workload, workers)
+        with_gpus = sorted((m for m in all_members if m.ask.milli), key=lambda m: (-m.ask.milli, m.first))
+        without = [m for m in all_members if not m.ask.milli]
+        orders = [[*with_gpus, *without], [*without, *with_gpus]] if with_gpus and without else [all_members]
         # A member that may be anywhere need not be near: those without GPUs go where they strand none.
-        near = everybody if self.workload.topology != Topology() else with_gpus
+        near = all_members if self.workload.topology != Topology() else with_gpus
         for level in levels(self.workload.topology) if near else [Level.CLUSTER]:
             for nodes, seen in self._domains(level, near):
                 for order in orders:

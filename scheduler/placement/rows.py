@@ -20,7 +20,7 @@ MIB = (1 << BITS) - 1
 NEVER = -(1 << 60)  # the gain where a worker does not fit
 SHARED, IDLE = 0, 1  # columns of scores: on a device in use (or none), on idle ones
 UNKNOWN = -1  # no packable capacity is remembered
-NOBODY = -1  # the rest of a sequence
+NO_SHAPE = -1  # the rest of a sequence
 
 
 class Fleet(NamedTuple):
@@ -44,7 +44,7 @@ class Want(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Shapes with GPUs, and the sequences. wants: [K, 5]; may: [K, kinds]; order: [M, L] shapes, then NOBODY."""
+    """Shapes with GPUs, and the sequences. wants: [K, 5]; may: [K, kinds]; order: [M, L] shapes, then NO_SHAPE."""
 
     wants: Ints
     may: Bools

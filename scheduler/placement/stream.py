@@ -11,7 +11,7 @@ import numpy as np
 from scheduler.model.demand import Demand, Shape
 from scheduler.model.snapshot import Ints
 from scheduler.placement.fleet import Kind, want_of
-from scheduler.placement.rows import NOBODY, Stream
+from scheduler.placement.rows import NO_SHAPE, Stream
 
 SEQUENCES = 16  # more bring nothing (measured up to 64)
 HORIZON = 16  # arrivals looked ahead, for each GPU of the cluster
@@ -45,7 +45,7 @@ def _sequences(rates: Sequence[float]) -> Ints:
         marks = np.floor(steps * rate + draw.random()).astype(np.int64)
         for sequence, times in zip(draw.permutation(SEQUENCES).tolist(), np.diff(marks).tolist(), strict=True):
             members[sequence] += [shape] * times
-    order = np.full((SEQUENCES, max(1, *map(len, members))), NOBODY, dtype=np.int64)
+    order = np.full((SEQUENCES, max(1, *map(len, members))), NO_SHAPE, dtype=np.int64)
     for sequence, shapes in enumerate(members):
         order[sequence, : len(shapes)] = draw.permutation(np.array(shapes, dtype=np.int64))
     return order

@@ -41,9 +41,9 @@ class Side:
 
 
 def divide(total: int, sides: Sequence[Side], correction: float) -> list[int]:
-    """Divide milli-GPU: what is owned first, the rest by corrected weight; nobody gets more than it wants and may hold.
+    """Divide milli-GPU: what is owned first, the rest by corrected weight; none gets more than it wants and may hold.
 
-    Gives out all of `total` that somebody wants and that its owners lend. Ties go to the lower index. Where more is
+    Gives out all of `total` that any of them wants and that its owners lend. Ties go to the lower index. Where more is
     owned and wanted than there is, it is divided in proportion to what is owned.
     """
     wants = [side.demand if side.most is None else min(side.demand, side.most) for side in sides]

@@ -22,4 +22,4 @@ class Shortcuts:
 
 ALL = Shortcuts()
 NONE = Shortcuts(columns=False, quota=False)
-EACH_TURN = Shortcuts(columns=False)  # for whom the turn of every claimant matters
+EACH_TURN = Shortcuts(columns=False)  # for callers that need the turn of every claimant

@@ -271,6 +271,6 @@ def is_in_line(workload: Workload) -> bool:
 
 
 def is_movable(workload: Workload) -> bool:
-    """Whether it loses little when it starts again elsewhere: it saves checkpoints, and nobody calls it."""
+    """Whether it loses little when it starts again elsewhere: it saves checkpoints, and no client calls it."""
     saves = workload.checkpoint_interval is not None or workload.checkpointed_at is not None
     return saves and workload.kind is not Kind.INFERENCE and workload.uses_gpus

@@ -76,7 +76,7 @@ class PendingQueue(Slotted):
     def workload(self, slot: int) -> Workload:
         """Whose row it is."""
         found = self.slots[slot]
-        assert found is not None  # noqa: S101 - nobody asks for an empty slot
+        assert found is not None  # noqa: S101 - no caller asks for an empty slot
         return found
 
     def _fill(self, slot: int, w: Workload, *, is_same: bool) -> None:

@@ -22,7 +22,7 @@ from scheduler.state.plan import Plan
 class Session:
     """A plan over one snapshot with all that is asked beside it.
 
-    memo: what rounds before left, by default nothing. candidates: who may be made to leave, where another session of
+    memo: what rounds before left, by default nothing. candidates: what may be evicted, where another session of
     the same world has worked that out already.
     """
 

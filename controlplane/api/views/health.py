@@ -17,7 +17,7 @@ from controlplane.queries.reports import health
 from controlplane.security import limits
 
 ASKED = 10.0  # times a second that it is looked whether all works
-FRESH = 1.0  # s for which what was found is told to those who ask more often
+FRESH = 1.0  # s for which what was found answers requests that come more often
 _found: dict[bool, tuple[float, dict[str, str]]] = {}  # by whether loops are left out: when, and what was wrong
 
 

@@ -77,7 +77,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Tenants:
-    """Who there is, and what each team has."""
+    """The users, and what each team has."""
 
     people: tuple[Person, ...]
     workloads: Mapping[tuple[str, str], Workload]  # by team and type

@@ -1,10 +1,10 @@
-"""`fencing`: two workers, and whoever holds the lease is stopped and let go again, many times, mostly in mid-round.
+"""`fencing`: two workers, and the one that holds the lease is stopped and let go again, many times, mostly in mid-round.
 
 A trigger in the database is the judge: each write of a loop (its events, its commands done) is compared with the
-holder of that loop's lease at that moment, and the session says who writes. Pods are judged by the placements.
+holder of that loop's lease at that moment, and the session says which worker writes. Pods are judged by the placements.
 
 The workers are not as production starts them: their leases last two seconds, so that there is time for 200 stops, and
-they log warnings only, since their logs tell who stopped itself.
+they log warnings only, since their logs tell which one stopped itself.
 """
 
 import itertools
@@ -121,7 +121,7 @@ def _worker(stack: ExitStack, found: Site, folder: Path, number: int) -> Worker:
 def _stop_and_go(
     found: Site, workers: list[Worker], stops: int, min_in_round: int, progress: Progress
 ) -> tuple[int, int]:
-    """Let go whoever stopped itself in a round; when none does, stop the holder. (in a round, holders)."""
+    """Let go each worker that stopped itself in a round; when none does, stop the holder. (in a round, holders)."""
     in_round, holders = 0, 0
     for number in itertools.count():
         if in_round + holders >= stops and in_round >= min_in_round:
@@ -131,7 +131,7 @@ def _stop_and_go(
             if process.poll() is not None:
                 raise BenchmarkError(f"A worker ended with {process.returncode}:\n{log.read_text()[-2000:]}")
         stopped = [process for process, _ in workers if _is_stopped(process)]
-        if len(stopped) == len(workers):  # nobody left to take over
+        if len(stopped) == len(workers):  # none is left to take over
             stopped.pop().send_signal(signal.SIGCONT)
             in_round += 1
         elif stopped:

@@ -1,7 +1,7 @@
 """`recovery`: `kill -9` of each process while work runs, waits and comes in; then all of ours stopped for a while.
 
 Time counts from the kill to the first right decision on a job submitted after it (its admission, in the database; for
-the API server its pods bound and seen there too). Whatever was killed is started again after a second.
+the API server its pods bound and seen there too). What was killed is started again after a second.
 """
 
 import tempfile
@@ -62,7 +62,7 @@ def run(options: Options, progress: Progress) -> Result:
 
 
 def measure(found: Site, repeat: int, stopped_seconds: float, progress: Progress) -> Seen:
-    """All kills, then the pause of all of ours; the checks at the end count whatever went wrong on the way."""
+    """All kills, then the pause of all of ours; the checks at the end count what went wrong on the way."""
     seen, before = Seen(), found.pods()
     with Submitter(found, PER_SECOND):
         for number in range(repeat):

@@ -1,7 +1,7 @@
 """Half a year for `storage`: the rows that a day wrote, again and again, each time a little later.
 
 The day's rows are put aside (schema `day`). A copy of the day has workloads of its own, which have all ended, and
-whatever else they wrote: placements, usage, dependencies, events, rounds, samples, and a row of the audit log for each
+what else they wrote: placements, usage, dependencies, events, rounds, samples, and a row of the audit log for each
 submission, as by REST. Everything lies as much earlier as the copy says; the day itself is the last.
 """
 

@@ -32,7 +32,7 @@ TRIAL, CHECK = 20, 512  # at the first an exponential pattern shows itself in ti
 HOPELESS_SECONDS = 0.005
 RUNS = 5
 SURE, MAX_TURNS = 4.7, 5  # of a text four times as long: less is no doubt, more is looked at up to so often
-TOO_SHORT = 0.003  # s: below it caches and the clock's grain are part of what is measured, and it harms nobody
+TOO_SHORT = 0.003  # s: below it caches and the clock's grain are part of what is measured, and it does no harm
 
 
 @dataclass(frozen=True, slots=True)

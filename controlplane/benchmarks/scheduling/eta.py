@@ -6,7 +6,7 @@ days. Three things keep a replay within half an hour, and none of them touches w
 
 - a round every quarter of an hour: times are rounded up to it, running times to the nearest, at least one;
 - a round sees the first `DEPTH` of each team's line (Slurm: bf_max_job_user), hardly less than may start at once;
-- expected starts are asked once in `ASKED_EVERY` of the cluster's time, of `ASKED` of those who came to wait since.
+- expected starts are asked once in `ASKED_EVERY` of the cluster's time, for `ASKED` of the workloads queued since.
 
 History learns from what has ended and from the predictions whose starts have been seen: at a prediction only what was
 known by then. Counted are the predictions of the second half of the file; those of jobs that had not started when the
@@ -50,7 +50,7 @@ class Coverage:
     covered_percent: float
     median_width_seconds: float  # of the intervals
     plain_width_seconds: float  # from the tenth to the nine tenths of the first half's waits
-    unknown: int  # asked, and nobody could say
+    unknown: int  # asked, without a prediction
 
     @property
     def note(self) -> str:
@@ -91,7 +91,7 @@ class _Lines:
         self._coming = iter(jobs)
         self._next = next(self._coming, None)
         self._held: dict[str, deque[Job]] = {}
-        self._seen: dict[str, set[str]] = {}  # by team: who waits in the cluster
+        self._seen: dict[str, set[str]] = {}  # by team: the workloads that wait in the cluster
 
     def advance(self) -> bool:
         """Go to the next moment; False at the end."""
@@ -108,7 +108,7 @@ class _Lines:
         return True
 
     def snapshot(self) -> Snapshot:
-        """The cluster and everybody who waits, seen by rounds or not."""
+        """The cluster and every workload that waits, seen by rounds or not."""
         return self.cluster.snapshot.replace(changed=[job.workload for held in self._held.values() for job in held])
 
     @property
@@ -141,7 +141,7 @@ class _Asker:
         self._unknown = 0
 
     def look(self) -> None:
-        """After a round: who started; and is it time to ask."""
+        """After a round: what started; and is it time to ask."""
         started = self._cluster.started
         for uid in [uid for uid in self._open if uid in started]:
             self._compare(*self._open.pop(uid), started[uid])
@@ -175,7 +175,7 @@ class _Asker:
             self._counted.append((told.low - 1 <= start <= told.high + 1, told.high - told.low))
 
     def result(self) -> Coverage:
-        """The figures. Raises BenchmarkError if nobody waited."""
+        """The figures. Raises BenchmarkError if no workload waited."""
         came, started = self._lines.came, self._cluster.started
         first = [w.id for w in self._jobs if w.queued_at < self._half]
         plain = [wait for uid in first if (wait := started[uid] - came[uid]) > 0]

@@ -48,7 +48,7 @@ def run(options: Options, progress: Progress) -> Result:
 
 def _result(seen: list[Outcome], half_life: float) -> Result:
     judged = [errors(outcome, half_life, is_covered=True) for outcome in seen]
-    everybody = [errors(outcome, half_life, is_covered=False) for outcome in seen]
+    of_all = [errors(outcome, half_life, is_covered=False) for outcome in seen]
     plain = [errors(outcome, half_life, is_covered=True, is_plain=True) for outcome in seen]
     if not any(judged):
         raise BenchmarkError("No team's demand covered its entitlement for a half-life. Run more jobs.")
@@ -60,7 +60,7 @@ def _result(seen: list[Outcome], half_life: float) -> Result:
         ),
         (
             f"half-life {half_life / DAY:g} days; {sum(map(len, judged))} team hours judged, of "
-            f"{sum(map(len, everybody))} after the first half-life; the worst of all of them {_worst(everybody):.2f} %",
+            f"{sum(map(len, of_all))} after the first half-life; the worst of all of them {_worst(of_all):.2f} %",
             f"against entitlement without the correction by past use: {_worst(plain):.2f} %",
             f"waits for what is owned while anybody borrows anything: {sum(len(o.unfair_strictly) for o in seen)}",
             *(_note(outcome) for outcome in seen),

@@ -1,7 +1,7 @@
 """A full cluster of 1,250 nodes x 8 GPUs with 200 teams and 1,000 waiting workloads, as a snapshot without a database.
 
 Every team owns about what it holds, so that little can be reclaimed, and what waits asks more than is free: the round
-refuses nearly everybody, as on a cluster that has been busy for long.
+refuses nearly all workloads, as on a cluster that has been busy for long.
 """
 
 import numpy as np

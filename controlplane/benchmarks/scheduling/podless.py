@@ -105,7 +105,7 @@ class Podless:
         return Observation(self.now(), str(len(self._changes)), is_full, tuple(pods.values()), nodes)
 
     def on_news(self, tell: Callable[[], None]) -> None:
-        """Nothing to tell: who commands it is the one that observes it."""
+        """Nothing to tell: what commands it also observes it."""
 
     def start(self, pods: Sequence[PodSpec]) -> None:
         """Run these from now on."""
@@ -133,7 +133,7 @@ class Podless:
         """Nothing to do."""
 
     def publish(self, notes: Sequence[Note]) -> None:
-        """Nobody to tell."""
+        """There are no pods to show them on."""
 
     def logs(
         self, workload: str, attempt: int, rank: int | None, tail: int, since: float | None

@@ -1,4 +1,4 @@
-"""A watch of a benchmark's own on the pods of ours, beside Weft's: what happened when, by the clock of who looks on.
+"""A watch of a benchmark's own on the pods of ours, beside Weft's: what happened when, by the clock of the watcher.
 
 Kubernetes' own timestamps count whole seconds, so a time is that of the receipt of the change, by the monotonic clock.
 """

@@ -23,7 +23,7 @@ _PARTS = {
 }  # fmt: skip
 THEMES = tuple(theme for theme, parts in _PARTS.items() for _ in range(parts))
 SMALL = ("shares", "share memory")  # themes of few GPUs, which shares fill soon
-FIRM = ("topology", "reserved", "behind", "fragments")  # themes in which nobody can be made to leave
+FIRM = ("topology", "reserved", "behind", "fragments")  # themes in which no workload can be preempted
 TWO_NODES = (*SMALL, "cores", "host memory")
 MODELS = {"t4": 16_384, "a100": 40_960, "h100": 81_920}  # MiB of a device
 GIB = 1024
@@ -245,7 +245,7 @@ class _Floor:
         return None
 
     def idle(self, name: str) -> tuple[int, ...]:
-        """The devices of a node that nobody holds."""
+        """The devices of a node that no workload holds."""
         return tuple(i for i in range(self.nodes[name].gpus) if not self._milli.get((name, i)))
 
     def hold(self, name: str, devices: tuple[int, ...]) -> None:

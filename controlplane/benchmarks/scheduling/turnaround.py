@@ -134,7 +134,7 @@ def _prepared(env: dict[str, str]) -> None:
 
 
 class Bench:
-    """The installation at work, who submits, and who looks on."""
+    """The installation at work, the submitter, and the watcher."""
 
     def __init__(self, made: Installation, cluster: TestCluster, watch: PodWatch, http: httpx.Client) -> None:
         self._made, self._cluster, self._watch, self._http = made, cluster, watch, http

@@ -37,7 +37,7 @@ def _cluster(nodes: int) -> Iterator[tuple[TestCluster, Path]]:
         tempfile.TemporaryDirectory(prefix="weft-benchmark-") as folder,
         test_cluster(Path(folder), nodes=nodes, tier="api") as cluster,
     ):
-        # Nobody counts quotas here, and the load is bound as it is made, which the policies forbid.
+        # No controller counts quotas here, and the load is bound as it is made, which the policies forbid.
         yield cluster, rights.scheduler(cluster, [TEAM], is_fenced=False)
 
 

@@ -98,8 +98,8 @@ class KubernetesCluster:
             tell()
 
     def _number(self, cursor: str | None) -> int | None:
-        who, _, number = (cursor or "").partition(":")
-        return int(number) if who == self._id and number.isdigit() else None
+        source, _, number = (cursor or "").partition(":")
+        return int(number) if source == self._id and number.isdigit() else None
 
     def _watching(self) -> Reflector:
         with self._lock:

@@ -14,7 +14,7 @@ def serve(
 
     free: when each slot is idle again, seconds, a heap; owner: its replica; both change. seconds: of a request of size
     1, by replica. A slot takes up to `batch` requests that wait; the step takes as long as the largest of them, and
-    longer by the part `growth` for each but the first. Writes of each request when it began and ended, and by whose
+    longer by the part `growth` for each but the first. Writes of each request when it began and ended, and by replicase
     slot; returns the number of the first that still waits. There is one slot at least.
     """
     slots = len(free)
@@ -32,18 +32,18 @@ def serve(
         while taken < batch and i + taken < len(at) and at[i + taken] <= start:
             longest = max(longest, hold[i + taken])
             taken += 1
-        who = owner[0]
-        step = seconds[who] * (1.0 + growth * (taken - 1))
+        replica = owner[0]
+        step = seconds[replica] * (1.0 + growth * (taken - 1))
         for k in range(i, i + taken):
-            began[k], by[k] = start, who
+            began[k], by[k] = start, replica
             ended[k] = start + step * (longest if batch > 1 else size[k])
         i += taken
-        _replace_first(free, owner, slots, start + step * longest, who)
+        _replace_first(free, owner, slots, start + step * longest, replica)
     return i
 
 
 @compiled
-def _replace_first(free: Floats, owner: Ints, slots: int, at: float, who: int) -> None:
+def _replace_first(free: Floats, owner: Ints, slots: int, at: float, replica: int) -> None:
     """Give the heap's first slot another time."""
     place = 0
     while True:
@@ -56,4 +56,4 @@ def _replace_first(free: Floats, owner: Ints, slots: int, at: float, who: int) -
             break
         free[place], owner[place] = free[child], owner[child]
         place = child
-    free[place], owner[place] = at, who
+    free[place], owner[place] = at, replica

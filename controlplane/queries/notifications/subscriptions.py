@@ -52,9 +52,9 @@ def active() -> tuple[Rule, ...]:
 
 
 def addressed(found: Iterable[Found], rules: Sequence[Rule]) -> tuple[Addressed, ...]:
-    """Each matter with each rule that it meets; nobody is told of a team that is not theirs, or what they did.
+    """Each event type with each rule that it meets; no user is told of a team not theirs, or of their own actions.
 
-    A constant number of queries, and two for each user who is met.
+    A constant number of queries, and two for each user that a rule names.
     """
     own: dict[tuple[str, int], list[Rule]] = defaultdict(list)
     of_team: dict[tuple[str, str], list[Rule]] = defaultdict(list)
@@ -88,8 +88,8 @@ def _as_read(wanted: Sequence[tuple[Said, Rule]], above: Mapping[str, Sequence[s
     for team, path in above.items():
         for one in path:
             below[one].add(team)
-    nobody: naming.Seen = ()
-    texts = naming.each([(said.message, nobody if rule.user else below[rule.team]) for said, rule in wanted])
+    nothing: naming.Seen = ()
+    texts = naming.each([(said.message, nothing if rule.user else below[rule.team]) for said, rule in wanted])
     return [
         (said if rule.user is not None else replace(said, message=text), rule)
         for (said, rule), text in zip(wanted, texts, strict=True)

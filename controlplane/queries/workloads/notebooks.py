@@ -90,9 +90,9 @@ def _beside(nodes: Collection[str]) -> dict[tuple[str, int], list[tuple[Any, ...
     live = Placement.objects.filter(node__among=sorted(nodes), state__in=HELD).order_by("id")
     columns = ("workload_id", "workload__team__name", "workload__team__colour", "workload__name", "milli")
     found: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
-    for node, gpus, *who in live.values_list("node", "gpus", *columns):
+    for node, gpus, *tenant in live.values_list("node", "gpus", *columns):
         for index in gpus:
-            found[node, index].append((*who[:4], who[4] // len(gpus)))
+            found[node, index].append((*tenant[:4], tenant[4] // len(gpus)))
     return found
 
 
@@ -104,7 +104,7 @@ def _row(
     may_act: bool,
 ) -> Row:
     node, gpus = seat or ("", ())
-    near = {who[0]: who for index in gpus for who in beside.get((node, index), ()) if who[0] != w.pk}
+    near = {one[0]: one for index in gpus for one in beside.get((node, index), ()) if one[0] != w.pk}
     idle_since = workloads.idle_since(w)
     return Row(
         workload=w,
@@ -114,13 +114,13 @@ def _row(
         address=workloads.address(w),
         node=node,
         gpus=gpus,
-        neighbours=tuple(_neighbour(who, seen) for who in near.values()),
+        neighbours=tuple(_neighbour(one, seen) for one in near.values()),
         may_act=may_act,
     )
 
 
-def _neighbour(who: tuple[Any, ...], seen: Collection[str] | None) -> Neighbour:
-    uid, team, colour, name, milli = who
+def _neighbour(tenant: tuple[Any, ...], seen: Collection[str] | None) -> Neighbour:
+    uid, team, colour, name, milli = tenant
     may_see = seen is None or team in seen
     return Neighbour(uid if may_see else None, team, colour, name if may_see else "", milli)
 

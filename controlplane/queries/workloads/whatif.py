@@ -178,8 +178,8 @@ def _evicted(user: access.Person, world: Snapshot, victims: Iterable[Evict | Shr
         victim = world.workloads[eviction.workload]
         reason = eviction.reason.value if isinstance(eviction, Evict) else "Shrunk"
         may_see = seen is None or victim.team in seen
-        who = {"uid": victim.id, "name": victim.name} if may_see else {"uid": None, "name": None}
-        out.append({**who, "team": victim.team, "reason": reason})
+        named = {"uid": victim.id, "name": victim.name} if may_see else {"uid": None, "name": None}
+        out.append({**named, "team": victim.team, "reason": reason})
     return out
 
 

@@ -53,7 +53,7 @@ def _values(spread: Spread | None) -> tuple[float | None, float | None, float | 
 
 
 def _compare(over: list[UUID], asked: Mapping[UUID, float]) -> int:
-    """Note how long these waited; who was stopped before a start, or whom nobody could predict, teaches nothing."""
+    """Note how long these waited; one that was stopped before a start, or had no prediction, teaches nothing."""
     starts: dict[UUID, float] = {}
     waits: set[UUID] = set()
     silenced: list[UUID] = []
@@ -67,7 +67,7 @@ def _compare(over: list[UUID], asked: Mapping[UUID, float]) -> int:
                 starts[uid] = start
             elif phase in _ON_ITS_WAY:
                 waits.add(uid)
-                silenced += [uid] if phase == Phase.QUEUED.value else []  # nobody can say any more
+                silenced += [uid] if phase == Phase.QUEUED.value else []  # it has no prediction any more
     bulk.update(
         StartForecast,
         ("waited", "ended_at"),

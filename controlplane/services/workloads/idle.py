@@ -110,7 +110,7 @@ def _park(notebook: Watched, since: float, seconds: float, lease: HeldLease) -> 
 
 
 def _idle(uses: Iterable[PodUse]) -> Mapping[tuple[str, int], bool]:
-    """Whether each attempt was idle; one that nobody measured is not among them."""
+    """Whether each attempt was idle; one that was not measured is not among them."""
     found: dict[tuple[str, int], bool] = {}
     for use in uses:
         key = (use.workload, use.attempt)

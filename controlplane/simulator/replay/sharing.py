@@ -263,7 +263,7 @@ class Sharing:
     # judging
 
     def _judge(self, at: float) -> None:
-        """Who waits too long by now; the state has been as it is since the last event."""
+        """What waits too long by now; the state has been as it is since the last event."""
         limit = self.settings.min_runtime_seconds + GRACE
         for waits, found in ((self._since, self.seen.unfair), (self._strictly, self.seen.unfair_strictly)):
             found.update(uid for uid, since in waits.items() if at - since > limit)

@@ -3,7 +3,7 @@
 Offered load is the GPU time that arrives per second, sum(gpus x seconds) / span, over the cluster's GPUs. The trace's
 span is stretched or compressed so that it is as asked; how long a job runs stays as recorded. The trace repeats when
 it ends. The seed chooses the moment at which we look in: the first of its draws at which as many GPUs would be busy
-as the cluster has, and at most half as many again, had nobody ever waited. What would run then is submitted at once,
+as the cluster has, and at most half as many again, had no job ever waited. What would run then is submitted at once,
 oldest first, with the rest of its running time, which fills the cluster and begins a queue.
 """
 
@@ -97,7 +97,7 @@ class Repeated:
                 yield Arrival(START, (item.write(_numbered(item.name, cycle), rest),), self.actor)
 
     def _busy(self, phase: float) -> float:
-        """How many GPUs would be busy at this moment had nobody ever waited."""
+        """How many GPUs would be busy at this moment had no job ever waited."""
         running = [(began < 0) & (began + self._seconds > 1) for _, began in self._past(phase)]
         return float(sum(self._gpus[mask].sum() for mask in running))
 

@@ -26,7 +26,7 @@ NAMES = ("demo", *FILES, *(name + MODEL for name in FILES))
 PHILLY_PACE = Pace(slot=30.0, scale=600.0, net=300.0, account=300.0, speed=600.0)
 # openb has two thousand jobs at a time, and a few pods that arrive or leave every second.
 OPENB_PACE = Pace(slot=15.0, scale=60.0, net=120.0, account=120.0, speed=30.0)
-# Two months at once, which nobody watches: usage rows are by the hour anyway.
+# Two months at once, which no user watches: usage rows are by the hour anyway.
 REPLAY_PACE = Pace(slot=60.0, scale=3600.0, net=600.0, account=3600.0, speed=600.0)
 
 

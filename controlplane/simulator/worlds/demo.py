@@ -163,7 +163,7 @@ def serving_gpus() -> float:
 
 
 def services() -> tuple[tuple[Document, str], ...]:
-    """The services that run from the start on, each with who submitted it."""
+    """The services that run from the start on, each with its submitter."""
     return tuple((_inference(*service), PEOPLE[service[0]][-1]) for service in SERVICES)
 
 

@@ -7,10 +7,10 @@ The shared file gives, each 10 minutes and for each virtual cluster, running and
   compute is how long it was open, so a job that waits here ends later than it did there.
 - what is open at the end of the month goes on; the first 10 minutes' demand arrives at once.
 - job: a gang of workers of one GPU that may be anywhere, preemptible, all of one kind and priority: what is measured
-  is who gets how much, not how well it packs.
+  is how much each team gets, not how well it packs.
 - cluster: 25 nodes of 8 GPUs in one pool. Nominal quotas: the virtual clusters' own (`total_gpus`, 376 in all) scaled
-  to the 200 GPUs, by largest remainder. Everybody may borrow without limit and lends all; equal weights. The demand is
-  not scaled: it is 245 GPUs on average, so there is nearly always somebody who would like more.
+  to the 200 GPUs, by largest remainder. Every team may borrow without limit and lends all; equal weights. The demand is
+  not scaled: it is 245 GPUs on average, so there is nearly always a team that wants more.
 """
 
 import csv

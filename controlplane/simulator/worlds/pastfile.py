@@ -1,6 +1,6 @@
 """Rows as a small file: columns of JSON, each written the shortest of a few ways, compressed.
 
-JSON in a column is kept as text, which nobody has to read to write it into a database.
+JSON in a column is kept as text, which need not be parsed to write it into a database.
 """
 
 import gzip
