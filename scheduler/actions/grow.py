@@ -27,7 +27,7 @@ OWN = frozenset({Reason.NON_PREEMPTIBLE_OVER_QUOTA, Reason.WAITING_FOR_QUOTA, Re
 
 
 def grow(session: Session, refused: Sequence[tuple[Workload, Refusal]]) -> None:
-    """Let elastic gangs grow, in order of submission, unless a claimant waits that was refused the room or the quota."""
+    """Let elastic gangs grow, in order of submission, unless a claimant was refused the room or the quota."""
     plan = session.plan
     if any(refusal.reason in FOR_ROOM for _, refusal in refused):
         return

@@ -19,7 +19,7 @@ class When(StrEnum):
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"  # by itself, or as it never got a place; not by a person's stop
-    ENDED = "ended"  # whatever way
+    ENDED = "ended"  # in any way
     HEALTHY = "healthy"  # it runs
 
 

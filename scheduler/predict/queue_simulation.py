@@ -120,7 +120,7 @@ class Play:
     def _started(
         self, lines: Lines, free: Ints, held: Held, kept: Kept, ends: list[End], now: float
     ) -> Iterator[tuple[int, Nodes]]:
-        """Start whatever fits now, one team after the other as rounds go through them.
+        """Start what fits now, one team after the other as rounds go through them.
 
         A workload with the same request as one that does not fit is not tried. For one with a reservation,
         the nodes that it will get first are kept from others that would not end before.

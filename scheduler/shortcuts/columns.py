@@ -125,7 +125,7 @@ class TeamQueue:
     def peek(self, own: int, borrows: bool) -> Next | None:
         """The next one that was not told anything, or on which the team's turn depends; None after the last.
 
-        own: what the team may still take without borrowing; borrows: whether its turn is for claimants that would borrow.
+        own: what the team may still take without borrowing; borrows: whether its turn is one of those that borrow.
         """
         pending, told = self._columns.pending, self._columns.told
         while self.position < len(self.slots):

@@ -1,4 +1,4 @@
-"""`fencing`: two workers, and the one that holds the lease is stopped and let go again, many times, mostly in mid-round.
+"""`fencing`: two workers, and the holder of the lease is stopped and let go again, many times, mostly in mid-round.
 
 A trigger in the database is the judge: each write of a loop (its events, its commands done) is compared with the
 holder of that loop's lease at that moment, and the session says which worker writes. Pods are judged by the placements.

@@ -100,7 +100,7 @@ class Replay:
         return self.memory.get(uid)
 
     def submit(self, workload: Workload) -> None:
-        """Work arrives, in whatever phase and with the places that it has."""
+        """Work arrives, in any phase and with the places that it has."""
         self.memory.add(workload, Record(), ACTOR)
 
     def round(self) -> tuple[Decision, ...]:
