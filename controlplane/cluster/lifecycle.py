@@ -137,10 +137,24 @@ class Lifecycle:
         self._note_capacity(group)
 
     def resize(self, pod: Pod, cpu_milli: int, memory: int) -> None:
-        """Change a worker's CPU and memory in place."""
-        pod.cpu_milli, pod.memory = cpu_milli, memory
+        """Change a worker's CPU and memory in place, or keep what it is to have until its node has room."""
+        refused = self.world.refuses(pod, cpu_milli, memory)
+        wanted = (cpu_milli, memory) if refused[0] else None
+        if (pod.wanted, pod.refused) == (wanted, refused) and (wanted or (pod.cpu_milli, pod.memory) == (cpu_milli, memory)):
+            return
+        pod.wanted, pod.refused = wanted, refused
+        if wanted is None:
+            pod.cpu_milli, pod.memory = cpu_milli, memory
         self.world.change(pod)
-        self._retime(self.world.attempts[pod.group])
+        if wanted is None:
+            self._retime(self.world.attempts[pod.group])
+            self._resize_waiting(pod.node)
+
+    def _resize_waiting(self, node: str) -> None:
+        """There may be room on a node now for what was deferred."""
+        for pod in sorted(self.world.on_node.get(node, {}).values(), key=lambda pod: pod.name):
+            if pod.wanted is not None and not self.world.refuses(pod, *pod.wanted)[0]:
+                self.resize(pod, *pod.wanted)
 
     def lose_node(self, machine: Machine) -> None:
         """The node stops answering; its pods are gone."""
@@ -218,6 +232,7 @@ class Lifecycle:
         pod.phase, pod.exit_code, pod.reason = phase, exit_code, reason
         pod.ended_at, pod.due = self.world.now, None
         self.world.vacate(pod)
+        self._resize_waiting(pod.node)
         self.world.ended[pod.name] = pod
         self.world.change(pod)
         self._retime_neighbours(pod)

@@ -8,8 +8,8 @@ from django.db import transaction
 from controlplane.jobspec.spec import Spec, amended
 from controlplane.models import PriorityClass, Workload
 from controlplane.services.errors import Refused
-from controlplane.services.scheduling import clock
-from controlplane.services.workloads import admission, columns, dependencies, feasibility
+from controlplane.services.scheduling import clock, leases
+from controlplane.services.workloads import admission, columns, dependencies, feasibility, resizing
 from controlplane.services.workloads.rows import Row
 from controlplane.services.workloads.transitions import Batch
 from scheduler.model.workload import ENDED, Phase
@@ -30,9 +30,12 @@ def patch(
     """Change what may be changed after submission; `changes` as in a job file (spec.amended). Raises SpecError.
 
     `version` is the one the caller saw: Refused 412 if it is not the current one. Workers, resources and topology
-    change only while nothing of the workload runs; a service's bounds at any time, and its wanted number is kept
-    between them. Its place and age in the queue stay. `event`: the kind and message that its history keeps.
+    change only while nothing of the workload runs, but CPU and memory also while it runs, in place; a service's bounds
+    at any time, and its wanted number is kept between them. Its place and age in the queue stay. `event`: the kind and
+    message that its history keeps.
     """
+    if "resources" in changes:
+        leases.keep_still("schedule")
     batch, row = locked(workload, actor, version)
     if row.phase in ENDED:
         refuse(row, "changed")
@@ -40,15 +43,23 @@ def patch(
         return
     stored: Workload = Workload.objects.select_related("team").get(pk=row.uid)
     spec = amended(stored.spec, changes)
+    waits = row.phase in WAITS and not batch.live(row)
+    in_place = not waits and "resources" in changes and resizing.is_size_only(amended(stored.spec, {}), spec)
     for name in WHILE_IT_WAITS:
-        if name in changes and (row.phase not in WAITS or batch.live(row)):
-            message = f"{row.name} is {row.phase}; its {name} can be changed only while it waits. Suspend it first."
+        if name in changes and not waits and not (in_place and name == "resources"):
+            but = ", except for cpu and memory" if name == "resources" else ""
+            message = (
+                f"{row.name} is {row.phase}; its {name} can be changed only while it waits{but}. Suspend it first."
+            )
             raise Refused(409, "NotWaiting", name, message)
     new = {"spec": spec.document(), **columns.of_times(spec)}
     if "priority_class" in changes:
         new |= _priority(spec.priority_class)
     if any(name in changes for name in WHILE_IT_WAITS):
         _refuse_impossible(spec, stored)
+    if in_place:
+        resizing.begin(batch, row, spec, was=stored.spec["resources"])
+    elif any(name in changes for name in WHILE_IT_WAITS):
         new |= columns.of_ask(spec)
     Workload.objects.filter(pk=row.uid).update(**new)
     gang = spec.workers
