@@ -44,6 +44,7 @@ class Machine(Row):
     failures: int = 0
     is_removed: bool = False
     revision: int = 0
+    refuses: str = ""  # what it answers to resizes, whatever room it has
 
     def __post_init__(self) -> None:
         given: Any = self.node

@@ -156,6 +156,12 @@ class Lifecycle:
             if pod.wanted is not None and not self.world.refuses(pod, *pod.wanted)[0]:
                 self.resize(pod, *pod.wanted)
 
+    def refuse_resizes(self, machine: Machine, reason: str) -> None:
+        """The node answers resizes with this reason, or by its room again; what it deferred may be done then."""
+        machine.refuses = reason
+        self.world.keep(machine)
+        self._resize_waiting(machine.key)
+
     def lose_node(self, machine: Machine) -> None:
         """The node stops answering; its pods are gone."""
         if not machine.node.ready:

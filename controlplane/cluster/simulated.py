@@ -257,6 +257,11 @@ class SimulatedCluster:
         with self._writing() as world:
             self._life.lose_gpu(world.machines[node], index)
 
+    def refuse_resizes(self, node: str, reason: str) -> None:
+        """Have a node answer all resizes with this reason of the port; empty: by the room it has, again."""
+        with self._writing() as world:
+            self._life.refuse_resizes(world.machines[node], reason)
+
     # --- inside ------------------------------------------------------------------------------
 
     def _seen(self, pod: Pod) -> PodSeen:

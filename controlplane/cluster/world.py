@@ -221,8 +221,10 @@ class World:
     def refuses(self, pod: Pod, cpu_milli: int, memory: int) -> tuple[str, str]:
         """Why the node does not give this pod so much, as a kubelet would say it; empty if it does."""
         machine = self.machines.get(pod.node)
-        if machine is None:
+        if machine is None or (cpu_milli, memory) == (pod.cpu_milli, pod.memory):
             return "", ""
+        if machine.refuses:
+            return machine.refuses, "The node was told to refuse resizes"
         others = [p for p in self.on_node.get(pod.node, {}).values() if p is not pod]
         for what, wanted, has, capacity, taken in (
             ("cpu", cpu_milli, pod.cpu_milli, machine.node.cpu_milli, sum(p.cpu_milli for p in others)),

@@ -14,8 +14,9 @@ from gpushare.gpu import WHOLE, Share
 from scheduler.model.workload import Ask, Kind, Phase
 
 # Decisions, not each step of a pod: those the cluster knows by itself.
-TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused")
-WARNINGS = ("Evicted", "Expired", "StartRefused")
+TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused",
+        "Resizing", "Resized", "ResizeRefused")  # fmt: skip
+WARNINGS = ("Evicted", "Expired", "StartRefused", "ResizeRefused")
 COMING_UP = (Phase.RESERVED, Phase.ADMITTED, Phase.STARTING, Phase.SCALING, Phase.DEGRADED)
 MOST_PODS = 10_000  # of all that are made ahead; a team's namespace may have twice as many
 AT_ONCE, BESIDE_COMMANDS = 500, 25  # events looked at in one round

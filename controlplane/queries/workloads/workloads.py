@@ -12,7 +12,7 @@ from controlplane.models import Event, Placement, Workload, bulk, loading
 from controlplane.queries.accounts import access
 from controlplane.queries.workloads.remedies import verdict
 from controlplane.queries.workloads.whatif import explanation, preview, queue, remedies, turns
-from controlplane.queries.workloads.workloadrows import address, idle_since, listed, row, rows
+from controlplane.queries.workloads.workloadrows import address, idle_since, listed, resize_of, row, rows
 from controlplane.runtime import logs as cluster_logs
 from scheduler.model.workload import ENDED, WAITING, Phase
 
@@ -33,6 +33,7 @@ __all__ = [
     "preview",
     "queue",
     "remedies",
+    "resize_of",
     "row",
     "rows",
     "turns",

@@ -57,9 +57,7 @@ def patch(
         new |= _priority(spec.priority_class)
     if any(name in changes for name in WHILE_IT_WAITS):
         _refuse_impossible(spec, stored)
-    if in_place:
-        resizing.begin(batch, row, spec, was=stored.spec["resources"])
-    elif any(name in changes for name in WHILE_IT_WAITS):
+    if not in_place and any(name in changes for name in WHILE_IT_WAITS):
         new |= columns.of_ask(spec)
     Workload.objects.filter(pk=row.uid).update(**new)
     gang = spec.workers
@@ -67,6 +65,8 @@ def patch(
     batch.bump(row, workers=count, workers_min=gang.min, workers_max=gang.max)
     kind, message = event
     batch.note(row, kind, message=message, data={"changes": dict(changes)})
+    if in_place:
+        resizing.begin(batch, row, spec, was=stored.spec["resources"])
     batch.write()
 
 
