@@ -64,12 +64,11 @@ def see(changes: Changes, row: State, pods: Sequence[PodSeen]) -> None:
 
 
 def repeat(changes: Changes, row: State, pods: Sequence[PodSeen]) -> None:
-    """Tell those again that run with another size and have not been told, as a pod that was made too early has not."""
+    """Tell those again that run and were not seen with their size: a pod may have been made too early to be told."""
     others = [
         pod.rank
         for pod in pods
-        if pod.attempt == row.attempt and pod.phase == PodPhase.RUNNING and not pod.resize
-        if pod.cpu_milli is not None and (pod.cpu_milli, pod.memory) != wanted(row)
+        if pod.attempt == row.attempt and pod.phase == PodPhase.RUNNING and (pod.cpu_milli, pod.memory) != wanted(row)
     ]
     _command(changes, row, [seat for seat in _running(changes, row) if seat.rank in others])
 

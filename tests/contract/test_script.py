@@ -40,7 +40,7 @@ class Script:
 
     def submit(self, name: str, seconds: float | None, exit_code: int = 0, **asked: Any) -> Workload:
         file = self.drive.job_file(Kind.TRAINING, seconds, exit_code)
-        extra = {part: file[part] for part in ("simulated", "kwok") if part in file}
+        extra = {part: file[part] for part in ("simulated", "kwok") if file.get(part)}
         at = self.drive.cluster.now()
         (made,) = submission.submit_all([Submission(job(name, TEAM, **asked), actor="alice", at=at, extra=extra)])
         return made
