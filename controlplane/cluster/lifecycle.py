@@ -139,14 +139,14 @@ class Lifecycle:
     def resize(self, pod: Pod, cpu_milli: int, memory: int) -> None:
         """Change a worker's CPU and memory in place, or keep what it is to have until its node has room."""
         refused = self.world.refuses(pod, cpu_milli, memory)
-        wanted = (cpu_milli, memory) if refused[0] else None
-        if (pod.wanted, pod.refused) == (wanted, refused) and (wanted or (pod.cpu_milli, pod.memory) == (cpu_milli, memory)):
-            return
-        pod.wanted, pod.refused = wanted, refused
-        if wanted is None:
+        before = (pod.wanted, pod.refused, pod.cpu_milli, pod.memory)
+        pod.wanted, pod.refused = ((cpu_milli, memory) if refused[0] else None), refused
+        if pod.wanted is None:
             pod.cpu_milli, pod.memory = cpu_milli, memory
+        if (pod.wanted, pod.refused, pod.cpu_milli, pod.memory) == before:
+            return
         self.world.change(pod)
-        if wanted is None:
+        if pod.wanted is None:
             self._retime(self.world.attempts[pod.group])
             self._resize_waiting(pod.node)
 

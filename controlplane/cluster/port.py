@@ -73,7 +73,7 @@ class PodSeen:
     progress: float | None = None  # part of the work that is safe, 0..1
     cpu_milli: int | None = None  # that its containers run with; None: not known, or being changed
     memory: int | None = None  # MiB, likewise
-    resize: str = ""  # why its node has not resized it as it was told: INFEASIBLE, DEFERRED; empty: nothing is in the way
+    resize: str = ""  # why its node has not resized it as it was told: INFEASIBLE, DEFERRED; empty: no reason
     resize_message: str = ""  # the node's words for that
 
     @property

@@ -231,9 +231,9 @@ class World:
             ("memory", memory, pod.memory, machine.node.memory, sum(p.memory for p in others)),
         ):
             if wanted > has and wanted > capacity:
-                return INFEASIBLE, f"Node didn't have enough capacity: {what}, requested: {wanted}, capacity: {capacity}"
+                return INFEASIBLE, f"Node has not enough capacity: {what}, requested: {wanted}, capacity: {capacity}"
             if wanted > has and taken + wanted > capacity:
-                return DEFERRED, f"Node didn't have enough resource: {what}, requested: {wanted}, used: {taken}"
+                return DEFERRED, f"Node has not enough room: {what}, requested: {wanted}, used: {taken}"
         return "", ""
 
     def running_on(self, node: str, index: int) -> list[Pod]:

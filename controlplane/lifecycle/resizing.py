@@ -1,8 +1,9 @@
 """CPU and memory of workers that run are changed in place (Kubernetes: resize of a pod).
 
-State.resize says how that stands, as JSON: `to`, the size that each worker is to have; `back`, the one to go back to if a
-node refuses (null: it is going back already); `since`; `seen`, the ranks that were seen with `to`; `refused`, by rank,
-the reason and words of the nodes that did not do it yet. A size is [1/1000 cores, MiB].
+State.resize says how that stands, as JSON: `to`, the size that each worker is to have; `back`, the one to go back to if
+a node refuses (null: it is going back already), and `was`, what the job file said then; `since`; `seen`, the ranks that
+were seen with `to`; `refused`, by rank, the reason and words of the nodes that did not do it yet. A size is [1/1000
+cores, MiB].
 
 Meanwhile State.cpu_milli and memory, which the scheduler counts, are the larger of before and after: a worker may have
 either, so a node is never promised to others before what was given up there is seen to be free.
@@ -40,7 +41,8 @@ def begin(changes: Changes, row: State, size: Size, *, was: Mapping[str, Any]) -
     counted = {"cpu_milli": max(row.cpu_milli, size[0]), "memory": max(row.memory, size[1])}
     changes.bump(row, resize=_resize(size, back, changes.at) | {"was": dict(was)}, **counted)
     data = {"before": _as_data(before), "after": _as_data(size)}
-    changes.note(row, "Resizing", message=f"Each worker gets {in_words(size)} in place of {in_words(before)}.", data=data)
+    text = f"Each worker gets {in_words(size)} in place of {in_words(before)}."
+    changes.note(row, "Resizing", message=text, data=data)
     _command(changes, row, _running(changes, row))
 
 

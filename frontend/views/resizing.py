@@ -21,7 +21,7 @@ from controlplane.services.workloads import workloads as services
 from frontend import words
 from frontend.answers import answer
 from frontend.forms import FormField
-from frontend.layout import HALF
+from frontend.layout import WIDTH
 
 VERB = "resize"
 EFFECT = "Its workers go on while their nodes change it. If a node refuses, it is put back."
@@ -88,9 +88,9 @@ def _question(w: Any, values: Any, faults: dict[str, str]) -> dict[str, Any]:
         "question": f"Resize each worker of {w.name}?",
         "effect": " ".join([*others, EFFECT]),
         "fields": [
-            FormField(f"resources.{name}", label, text, str(values.get(name) or ""), faults.get(f"resources.{name}", ""),
-                      unit=unit, width=HALF)
+            FormField(path, label, text, str(values.get(name) or ""), faults.get(path, ""), unit=unit, width=WIDTH[1])
             for name, label, unit, text in _FIELDS
+            for path in (f"resources.{name}",)
         ],
         "action_url": reverse("frontend:resize", args=[w.pk]),
-    }  # fmt: skip
+    }

@@ -57,7 +57,7 @@ def test_what_a_worker_has_is_seen_once_its_node_has_changed_it(drive: Drive) ->
 
 
 @pytest.mark.parametrize("reason", [INFEASIBLE, DEFERRED])
-def test_a_node_that_refuses_a_resize_says_so_until_the_worker_is_to_have_what_it_has(drive: Drive, reason: str) -> None:
+def test_a_node_that_refuses_a_resize_says_so_until_it_is_taken_back(drive: Drive, reason: str) -> None:
     run(drive, [pod(drive)])
     drive.refuse_resizes("w", 1, 0, reason)
     drive.cluster.resize("w", 1, 0, 8000, 32_768)

@@ -61,7 +61,7 @@ class Script:
 
     def until_told(self, workload: Workload, kind: str) -> None:
         def is_so() -> bool:
-            for _ in range(3):  # told, refused, put back: a simulated cluster answers at once, and then nothing comes due
+            for _ in range(3):  # told, refused, put back: a simulated cluster answers at once
                 self.turn()
             return (kind, "") in self.story(workload)
 

@@ -5,7 +5,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from controlplane.cluster.port import ClusterUnreachable, LogLine, Note, Observation, PodPhase, PodSeen, PodSpec, pod_name
+from controlplane.cluster.port import (
+    ClusterUnreachable,
+    LogLine,
+    Note,
+    Observation,
+    PodPhase,
+    PodSeen,
+    PodSpec,
+    pod_name,
+)
 from controlplane.jobspec.spec import Spec, parse
 from controlplane.loops import account, actuate, observe
 from controlplane.loops.lease import Lease

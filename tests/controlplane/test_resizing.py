@@ -204,9 +204,7 @@ def test_what_a_node_can_never_do_is_said_and_put_back(world):
     world.observe()
     event = told(gang, "ResizeRefused")
     assert event.reason == INFEASIBLE
-    assert event.message == (
-        "a could not give worker 0 4 cores and 512 MiB: Full. Each worker keeps 1 core and 1 GiB."
-    )
+    assert event.message == ("a could not give worker 0 4 cores and 512 MiB: Full. Each worker keeps 1 core and 1 GiB.")
     assert (asked(gang), counted(gang)) == ((1, *BEFORE), (4000, 1024))  # one may have what was asked until it is seen
     world.actuate()
     world.observe()

@@ -61,8 +61,7 @@ def apply(
         if not is_late:
             add_missing(batch, observation, pods, _started_lately(observation.at))
         freed = _settle_all(batch, pods)
-        if not is_late:
-            _see_resizes(batch, pods, observation.is_full)
+        _see_resizes(batch, {} if is_late else pods, observation.is_full)
         orphans = 0
         if observation.is_full and not is_late:
             orphans = stop_strangers(batch, observation, _may_be_ours, _stopped_lately(observation.at))

@@ -103,7 +103,9 @@ def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Comma
 
 def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
     named, keys = bulk.among(Workload, "uid", uids)
-    columns = ("uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "resize", "roles", "spec")
+    columns = (
+        "uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "resize", "roles", "spec",
+    )  # fmt: skip
     asks = {row[0]: row[1:] for row in bulk.select(Workload, columns, f"WHERE {named}", keys, extra=(TEAM_NAME,))}
     theirs, keys = bulk.among(Placement, "workload_id", uids)
     for uid, attempt, rank, node, gpus in bulk.select(Placement, _PLACE, f"WHERE {theirs} AND {_BOUND}", keys):

@@ -1,6 +1,6 @@
 """What may be changed of a workload after its submission."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -41,24 +41,23 @@ def patch(
         refuse(row, "changed")
     if not changes:
         return
+    _amend(batch, row, changes, event)
+
+
+def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str, str]) -> None:
     stored: Workload = Workload.objects.select_related("team").get(pk=row.uid)
     spec = amended(stored.spec, changes)
     waits = row.phase in WAITS and not batch.live(row)
     in_place = not waits and "resources" in changes and resizing.is_size_only(amended(stored.spec, {}), spec)
-    for name in WHILE_IT_WAITS:
-        if name in changes and not waits and not (in_place and name == "resources"):
-            but = ", except for cpu and memory" if name == "resources" else ""
-            message = (
-                f"{row.name} is {row.phase}; its {name} can be changed only while it waits{but}. Suspend it first."
-            )
-            raise Refused(409, "NotWaiting", name, message)
+    asks = [name for name in WHILE_IT_WAITS if name in changes]
+    if not waits:
+        _refuse_running(row, [name for name in asks if not (in_place and name == "resources")])
     new = {"spec": spec.document(), **columns.of_times(spec)}
     if "priority_class" in changes:
         new |= _priority(spec.priority_class)
-    if any(name in changes for name in WHILE_IT_WAITS):
+    if asks:
         _refuse_impossible(spec, stored)
-    if not in_place and any(name in changes for name in WHILE_IT_WAITS):
-        new |= columns.of_ask(spec)
+        new |= {} if in_place else columns.of_ask(spec)
     Workload.objects.filter(pk=row.uid).update(**new)
     gang = spec.workers
     count = min(max(row.workers, gang.min), gang.max) if row.is_service else gang.count
@@ -87,6 +86,14 @@ def locked(workload: Workload, actor: str, version: int | None) -> tuple[Batch, 
 def refuse(row: Row, participle: str) -> None:
     """Say that the phase does not allow it."""
     raise Refused(409, "WrongPhase", "phase", f"{row.name} is {row.phase}; it cannot be {participle}.")
+
+
+def _refuse_running(row: Row, names: Sequence[str]) -> None:
+    """Raise Refused for the first of these fields: they change only while nothing of it runs."""
+    for name in names:
+        but = ", except for cpu and memory" if name == "resources" else ""
+        message = f"{row.name} is {row.phase}; its {name} can be changed only while it waits{but}. Suspend it first."
+        raise Refused(409, "NotWaiting", name, message)
 
 
 def _refuse_impossible(spec: Spec, stored: Workload) -> None:

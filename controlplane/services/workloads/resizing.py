@@ -17,6 +17,7 @@ from controlplane.services.workloads.transitions import Batch
 from scheduler.model.workload import Phase
 
 FIELDS = ("resources.cpu", "resources.memory")
+_ASK = ("uid", "phase", "cpu_milli", "memory", "roles")
 _HELD = ("workload_id", "rank", "node", "state", "bound_at")
 
 
@@ -71,7 +72,7 @@ def _commanded(batch: Batch, rows: Collection[Row]) -> set[UUID]:
     """Those about which a command is open."""
     told = Action.objects.filter(verb="resize", done_at__isnull=True, workload__among=[row.uid for row in rows])
     now = (command.workload for command in batch.commands if command.verb == "resize")
-    return {*told.values_list("workload", flat=True), *map(UUID, now)}
+    return {uid for uid in told.values_list("workload", flat=True) if uid is not None} | set(map(UUID, now))
 
 
 def give_up(batch: Batch, row: Row, reason: str, message: str) -> None:
@@ -147,6 +148,6 @@ def _asks(uids: set[UUID]) -> dict[UUID, tuple[str, int, int, list[Any]]]:
     found: dict[UUID, tuple[str, int, int, list[Any]]] = {}
     for part in bulk.chunks(sorted(uids)):
         named, keys = bulk.among(Workload, "uid", part)
-        for uid, *ask in bulk.select(Workload, ("uid", "phase", "cpu_milli", "memory", "roles"), f"WHERE {named}", keys):
+        for uid, *ask in bulk.select(Workload, _ASK, f"WHERE {named}", keys):
             found[uid] = (ask[0], ask[1], ask[2], ask[3])
     return found
