@@ -261,6 +261,7 @@ PROMETHEUS_CA = env.str("PROMETHEUS_CA", "")  # a file of certificates; empty: t
 # made only then takes three times as long to bind (benchmark kubernetes-bind), and one that is there costs nearly
 # nothing: with 2,000 that wait, looking at them takes 15 ms every 5 s.
 PREPARED_WORKLOADS = env.int("WEFT_PREPARED_WORKLOADS", 2000)
+RESIZE_SECONDS = env.float("WEFT_RESIZE_SECONDS", 300.0)  # cluster clock; then a change of CPU and memory is put back
 SIMULATED_STORE = Path(env.str("WEFT_SIMULATED_STORE", str(DATA_DIR / "cluster.sqlite3")))
 
 # --- tenants (docs/kubernetes.md); `manage.py manifests` writes the same into the cluster's policy -----------

@@ -92,6 +92,11 @@ def cores(milli: float | None) -> str:
     return NOT_KNOWN if milli is None else f"{milli / 1000:g}"
 
 
+def size(cpu_milli: float, mib: float) -> str:
+    """CPU and memory of a worker: "8 cores and 64 GiB"."""
+    return f"{cores(cpu_milli)} {'core' if cpu_milli == 1000 else 'cores'} and {memory(mib)}"
+
+
 def exact(at: float) -> str:
     """A moment in full, UTC."""
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}"
@@ -150,6 +155,9 @@ _TONE_OF_KIND = {
     "Stopping": ("dim", "stopping"),
     "Stopped": ("dim", "stopped"),
     "Patched": ("dim", "changed"),
+    "Resizing": ("accent", "resizing"),
+    "Resized": ("ok", "resized"),
+    "ResizeRefused": ("bad", "resize refused"),
     "ReplicasMoved": ("warn", "replicas moved"),
     "Extended": ("accent", "extended"),
     "QuotaChanged": ("accent", "quota changed"),

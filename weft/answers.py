@@ -55,6 +55,7 @@ class Workload(Answer):
     workers: Json = field(default_factory=dict)
     roles: tuple[Json, ...] | list[Json] = ()
     resources: Json = field(default_factory=dict)
+    resize: Json | None = None  # CPU and memory that its workers are being given while they run
     position: int | None = None
     attempt: int = 0
     exit_code: int | None = None

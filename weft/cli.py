@@ -78,6 +78,7 @@ for command in (
     act.requeue,
     act.extend,
     act.scale,
+    act.resize,
     act.priority,
     act.remedy,
     read.queue,

@@ -177,6 +177,16 @@ class Client(ClusterClient):
         body = {name: value for name, value in given.items() if value is not None}
         return Workload.of(self._transport.send("POST", f"{path_of(uid)}/scale", body=body, key=new_key()))
 
+    def resize(self, uid: str, *, cpu: str = "", memory: str = "") -> Workload:
+        """Give each worker other CPU ("8", "500m") or memory ("64Gi"), in place while it runs; what is not named stays.
+
+        The answer's `resize` says what its workers are to have; it is None again once they have it.
+        """
+        now = self.read(uid)
+        given = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text}
+        resources = {**now.document["spec"]["resources"], **given}
+        return self.patch(uid, {"resources": resources}, version=now.version)
+
     def set_priority(self, uid: str, priority_class: str | None) -> Workload:
         """Give a workload another priority class; None gives it the default one."""
         body = {"priority_class": priority_class}

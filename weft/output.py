@@ -151,6 +151,13 @@ def gpus(milli: int | None) -> str:
     return "-" if milli is None else f"{milli / 1000:g}"
 
 
+def size(worker: Mapping[str, Any]) -> str:
+    """Return CPU and memory of a worker: `8 cores and 64 GiB`."""
+    cpu, mib = worker.get("cpu_milli") or 0, worker.get("memory_mib") or 0
+    memory = f"{mib / 1024:g} GiB" if mib >= 1024 else f"{mib} MiB"
+    return f"{cpu / 1000:g} {'core' if cpu == 1000 else 'cores'} and {memory}"
+
+
 def measured(milli: int | None) -> str:
     """Return measured milli-GPU as GPUs, to the tenth that a measurement is good for."""
     return "-" if milli is None else f"{milli / 1000:.1f}"

@@ -44,6 +44,7 @@ class Machine(Row):
     failures: int = 0
     is_removed: bool = False
     revision: int = 0
+    refuses: str = ""  # what it answers to resizes, whatever room it has
 
     def __post_init__(self) -> None:
         given: Any = self.node
@@ -83,9 +84,12 @@ class Pod(Row):
     stopped_at: float | None = None  # when it was told to end
     deadline: float | None = None  # when its grace ends
     revision: int = 0
+    wanted: tuple[int, int] | None = None  # CPU and memory that its node did not give it
+    refused: tuple[str, str] = ("", "")  # the reason and the node's words for that
 
     def __post_init__(self) -> None:
-        self.gpus, self.phase = tuple(self.gpus), PodPhase(self.phase)
+        self.gpus, self.phase, self.refused = tuple(self.gpus), PodPhase(self.phase), (self.refused[0], self.refused[1])
+        self.wanted = None if self.wanted is None else (self.wanted[0], self.wanted[1])
 
     @staticmethod
     def create(spec: PodSpec, at: float) -> "Pod":

@@ -23,6 +23,8 @@ class PodPhase(StrEnum):
 
 
 ALIVE = (PodPhase.PENDING, PodPhase.RUNNING)
+# A node's answers to a resize: it could never do it, or not now. Kubernetes: reasons of PodResizePending.
+INFEASIBLE, DEFERRED = "Infeasible", "Deferred"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,10 @@ class PodSeen:
     reason: str = ""  # of a failure or a disappearance: OOMKilled, NodeLost, Evicted, ...
     checkpointed_at: float | None = None  # last checkpoint that is safe
     progress: float | None = None  # part of the work that is safe, 0..1
+    cpu_milli: int | None = None  # that its containers run with; None: not known, or being changed
+    memory: int | None = None  # MiB, likewise
+    resize: str = ""  # why its node has not resized it as it was told: INFEASIBLE, DEFERRED; empty: no reason
+    resize_message: str = ""  # the node's words for that
 
     @property
     def name(self) -> str:
@@ -147,7 +153,7 @@ class Cluster(Protocol):
         """End these pods with a chance to checkpoint; those that are gone are done."""
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
-        """Change a running worker's CPU and memory in place."""
+        """Have a running worker's CPU and memory changed in place; observations show when that is done, or why not."""
 
     def cordon(self, node: str, on: bool) -> None:
         """Take a node out of (or back into) use for new work."""

@@ -19,6 +19,7 @@ from controlplane.cluster.port import (
     LogLine,
     Note,
     Observation,
+    PodPhase,
     PodSeen,
     PodSpec,
     PodUse,
@@ -160,7 +161,7 @@ class SimulatedCluster:
         """Change a running worker's CPU and memory in place; nothing happens if it has ended."""
         with self._writing() as world:
             pod = world.pods.get(pod_name(workload, attempt, rank))
-            if pod is not None and not pod.is_over and (pod.cpu_milli, pod.memory) != (cpu_milli, memory):
+            if pod is not None and not pod.is_over:
                 self._life.resize(pod, cpu_milli, memory)
 
     def cordon(self, node: str, on: bool) -> None:
@@ -256,6 +257,11 @@ class SimulatedCluster:
         with self._writing() as world:
             self._life.lose_gpu(world.machines[node], index)
 
+    def refuse_resizes(self, node: str, reason: str) -> None:
+        """Have a node answer all resizes with this reason of the port; empty: by the room it has, again."""
+        with self._writing() as world:
+            self._life.refuse_resizes(world.machines[node], reason)
+
     # --- inside ------------------------------------------------------------------------------
 
     def _seen(self, pod: Pod) -> PodSeen:
@@ -263,9 +269,11 @@ class SimulatedCluster:
         progress, checkpointed_at = None, None
         if attempt.work is not None and attempt.work.kind == Kind.TRAINING:
             progress, checkpointed_at = attempt.checkpoint_at(self._world.now)
+        is_known = pod.phase == PodPhase.RUNNING and pod.wanted is None
         return PodSeen(
             pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, pod.phase, pod.started_at, pod.ended_at,
             pod.exit_code, pod.reason, checkpointed_at, progress,
+            pod.cpu_milli if is_known else None, pod.memory if is_known else None, *pod.refused,
         )  # fmt: skip
 
     def _read(self) -> World:

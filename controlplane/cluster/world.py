@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from controlplane.cluster import draws
 from controlplane.cluster.entities import Attempt, Entity, Machine, Pod, Service, Volume
-from controlplane.cluster.port import PodPhase, PodSpec
+from controlplane.cluster.port import DEFERRED, INFEASIBLE, PodPhase, PodSpec
 from controlplane.cluster.serving.history import Followed
 from controlplane.cluster.work import Profiles, Work, read_work
 from gpushare.gpu import WHOLE
@@ -217,6 +217,24 @@ class World:
         if spec.memory and sum(p.memory for p in pods) + spec.memory > node.memory:
             return "OutOfMemory"
         return ""
+
+    def refuses(self, pod: Pod, cpu_milli: int, memory: int) -> tuple[str, str]:
+        """Why the node does not give this pod so much, as a kubelet would say it; empty if it does."""
+        machine = self.machines.get(pod.node)
+        if machine is None or (cpu_milli, memory) == (pod.cpu_milli, pod.memory):
+            return "", ""
+        if machine.refuses:
+            return machine.refuses, "The node was told to refuse resizes"
+        others = [p for p in self.on_node.get(pod.node, {}).values() if p is not pod]
+        for what, wanted, has, capacity, taken in (
+            ("cpu", cpu_milli, pod.cpu_milli, machine.node.cpu_milli, sum(p.cpu_milli for p in others)),
+            ("memory", memory, pod.memory, machine.node.memory, sum(p.memory for p in others)),
+        ):
+            if wanted > has and wanted > capacity:
+                return INFEASIBLE, f"Node has not enough capacity: {what}, requested: {wanted}, capacity: {capacity}"
+            if wanted > has and taken + wanted > capacity:
+                return DEFERRED, f"Node has not enough room: {what}, requested: {wanted}, used: {taken}"
+        return "", ""
 
     def running_on(self, node: str, index: int) -> list[Pod]:
         """Pods that use this device now."""

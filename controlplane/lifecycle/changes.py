@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from controlplane.lifecycle.state import BOUND, LEAVING, RELEASED, RESERVED, Seat, State
-from scheduler.model.workload import ENDED, Phase, may_move
+from scheduler.model.workload import ACTIVE, ENDED, Phase, may_move
+from scheduler.model.workload import LEAVING as LEAVING_PHASES
+
+HOLDING = ACTIVE | LEAVING_PHASES  # phases in which pods may hold a place
 
 
 class IllegalMoveError(Exception):
@@ -56,7 +59,7 @@ class Place(NamedTuple):
 
 
 class Command(NamedTuple):
-    """What the cluster has to do once the changes are stored: start or stop these ranks of an attempt."""
+    """What the cluster has to do once the changes are stored: start, stop or resize these ranks of an attempt."""
 
     verb: str
     workload: str
@@ -110,6 +113,8 @@ class Changes:
         row.changed |= {"phase", "version"}
         if to in ENDED:
             self.change(row, reason=reason, message=message, intent="", reserved_after=[])
+        if row.resize is not None and to not in HOLDING:
+            self.settle_size(row)  # nothing of it runs any more: it has what it asks for when it starts again
         if to in ENDED or to == Phase.RUNNING:
             self.steps.append((row, to))
         self.moves += 1
@@ -129,6 +134,12 @@ class Changes:
     def bump(self, row: State, **columns: Any) -> None:
         """Set columns that a decision may have relied on: the version grows, so that older decisions are stale."""
         self.change(row, version=row.version + 1, **columns)
+
+    def settle_size(self, row: State) -> None:
+        """A resize is over: what its workers were to have is what counts from now on."""
+        if row.resize is not None:
+            cpu_milli, memory = row.resize["to"]
+            self.change(row, cpu_milli=cpu_milli, memory=memory, resize=None)
 
     def note(self, row: Named, kind: str, *, reason: str = "", message: str = "", data: Mapping[str, Any] = {}) -> None:
         """Add an event about a workload."""

@@ -51,6 +51,9 @@ class State:
     reason: str
     message: str
     reason_at: float
+    cpu_milli: int  # of one worker, as the scheduler counts it
+    memory: int  # MiB, likewise
+    resize: dict[str, Any] | None  # how both are being changed in place (resizing.py); None: they are not
     seen: int = field(default=0, kw_only=True)  # the version when it was read
     changed: set[str] = field(default_factory=set, kw_only=True)
 

@@ -71,6 +71,11 @@ class Workload(models.Model):
     reserved_after = models.JSONField(default=list, help_text="Reserved: ids of workloads that must leave first")
     unmet = models.JSONField(default=list, help_text="names in `after` that are not met yet")
     intent = models.CharField(max_length=10, blank=True, help_text="What follows leaving: suspend, requeue or empty")
+    resize = models.JSONField(
+        null=True,
+        help_text="CPU and memory that are being changed in place (lifecycle/resizing.py); cpu_milli and memory are "
+        "the larger of before and after meanwhile.",
+    )
 
     class Meta:
         constraints = [
@@ -86,6 +91,7 @@ class Workload(models.Model):
             models.Index(fields=["team", "name"]),
             models.Index(fields=["-seq"]),
             models.Index(fields=["phase", "deadline"], condition=Q(deadline__isnull=False), name="workload_deadline"),
+            models.Index(fields=["uid"], condition=Q(resize__isnull=False), name="workload_resize"),
         ]
 
     def __str__(self) -> str:

@@ -14,12 +14,13 @@ RUN_FOR_LABEL = "run-for"  # of the job file: what comes through Weft says it so
 FAIL_AFTER = "kwok.weft.dev/fail-after"
 EXIT_CODE = "kwok.weft.dev/exit-code"
 REASON = "kwok.weft.dev/reason"
+RESIZE = "kwok.weft.dev/resize"
 STOP_AFTER = "kwok.weft.dev/stop-after"
 NOT_READY = "kwok.weft.dev/not-ready"
 
 
 NEVER = 86_400.0  # seconds; pods that are to start as late as that do not start at all
-RUNNING = ("pod-start", "pod-resize", "pod-succeed", "pod-fail")  # stages of what has started
+RUNNING = ("pod-start", "pod-resize", "pod-resize-refuse", "pod-succeed", "pod-fail")  # stages of what has started
 
 
 def configuration(log: Path, start_after: float = 0.0, stages: Path = STAGES) -> str:

@@ -23,10 +23,12 @@ from controlplane.queries.workloads.whatif import Turn
 from controlplane.services.workloads import bulkactions
 from frontend import charts, questions, tabs, words
 from frontend.answers import answer, clock, is_part, link, number, seen_teams, teams_for
+from frontend.views import resizing
 from scheduler.model.workload import ENDED, Phase
 
 PAGE = 50
 PRIORITY = bulkactions.PRIORITY
+ACTIONS = words.LABELS | {resizing.VERB: "Resize"}
 LONG_QUEUE = 500  # waiting workloads; the order of a longer queue comes after the page
 TURNS_SECONDS = 5.0  # how old the order of the queue may be while nothing happens
 
@@ -205,8 +207,8 @@ def _in_turn(request: HttpRequest, uids: Sequence[str], places: Mapping[str, Tur
 
 
 def _may(request: HttpRequest, w: Any, verb: str) -> bool:
-    """Whether the viewer may do this; changing the priority is the submitter's and the team admins' only."""
-    if verb == PRIORITY:
+    """Whether the viewer may do this; changing what it is is the submitter's and the team admins' only."""
+    if verb in (PRIORITY, resizing.VERB):
         return access.can(request.user, access.Verb.CHANGE, w.team.name, submitter=w.created_by_id)
     return access.can(request.user, access.Verb.ACT, w.team.name)
 
@@ -228,14 +230,16 @@ def _head(request: HttpRequest, w: Any) -> dict[str, Any]:
         "park_after": (w.spec.get("normalised") or {}).get("park_after_seconds"),
         "progress_width": f"{100 * min(1.0, w.progress or 0):.1f}%",
         "may_submit": access.can(request.user, access.Verb.SUBMIT, w.team.name),
-        "actions": [(verb, words.LABELS[verb]) for verb in _verbs(w) if _may(request, w, verb)],
+        "actions": [(verb, ACTIONS[verb]) for verb in _verbs(w) if _may(request, w, verb)],
+        **resizing.shown(w),
     }
 
 
 def _verbs(w: Any) -> tuple[str, ...]:
     """What can be done in its phase; what ends it comes last."""
     verbs = words.actions(w.phase)
-    return (*verbs[:-1], PRIORITY, *verbs[-1:]) if verbs else ()
+    more = (resizing.VERB, PRIORITY) if resizing.may_be(w) else (PRIORITY,)
+    return (*verbs[:-1], *more, *verbs[-1:]) if verbs else ()
 
 
 def _question(request: HttpRequest, w: Any, verb: str) -> dict[str, Any]:

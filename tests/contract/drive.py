@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from controlplane.cluster.port import Cluster, Observation, PodPhase, PodSeen, PodSpec
+from controlplane.cluster.port import Cluster, Observation, PodPhase, PodSeen, PodSpec, pod_name
 from controlplane.cluster.simulated import SimulatedCluster
 from scheduler.model.snapshot import Node
 from scheduler.model.workload import Kind
@@ -35,6 +35,9 @@ class Drive(Protocol):
 
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         """The CPU (milli) and memory (MiB) that the cluster gives a worker."""
+
+    def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
+        """Have a worker's node answer its resizes with this reason of the port; empty: do them."""
 
     def told(self, workload: str, attempt: int, rank: int) -> list[Told] | None:
         """What the cluster's own tools say of a worker beside its state; None: this cluster has no such tools."""
@@ -78,6 +81,10 @@ class SimulatedDrive:
 
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         return self.cluster.size(workload, attempt, rank)
+
+    def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
+        name = pod_name(workload, attempt, rank)
+        self.cluster.refuse_resizes(seen(self.cluster.observe(None))[name].node, reason)
 
     def told(self, workload: str, attempt: int, rank: int) -> list[Told] | None:
         return None

@@ -76,6 +76,10 @@ class KubernetesDrive:
         amounts = container["resources"]["limits"]
         return quantities.milli(amounts["cpu"]), quantities.mebibytes(amounts["memory"])
 
+    def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
+        path = f"/api/v1/namespaces/{names.namespace(TEAM)}/pods/{pod_name(workload, attempt, rank)}"
+        self.server.annotate(path, resize=reason or None)
+
     def told(self, workload: str, attempt: int, rank: int) -> list[Told] | None:
         """Its Kubernetes events, oldest first."""
         name = pod_name(workload, attempt, rank)

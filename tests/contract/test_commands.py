@@ -3,7 +3,9 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from controlplane.cluster.port import Note, PodPhase
+import pytest
+
+from controlplane.cluster.port import DEFERRED, INFEASIBLE, Note, PodPhase
 from scheduler.model.workload import Kind
 from tests.contract.drive import TEAM, Drive, gang, phase, pod, run, seen
 
@@ -45,6 +47,39 @@ def test_a_resized_worker_has_what_it_was_given(drive: Drive) -> None:
     drive.cluster.resize("w", 1, 1, 2000, 8192)
     drive.until(lambda: drive.size("w", 1, 1) == (2000, 8192))
     assert drive.size("w", 1, 0) == (8000, 32_768)
+
+
+def test_what_a_worker_has_is_seen_once_its_node_has_changed_it(drive: Drive) -> None:
+    run(drive, [pod(drive)])
+    drive.until(lambda: _seen(drive) == (4000, 16_384, ""))
+    drive.cluster.resize("w", 1, 0, 8000, 8192)
+    drive.until(lambda: _seen(drive) == (8000, 8192, ""))
+
+
+@pytest.mark.parametrize("reason", [INFEASIBLE, DEFERRED])
+def test_a_node_that_refuses_a_resize_says_so_until_it_is_taken_back(drive: Drive, reason: str) -> None:
+    run(drive, [pod(drive)])
+    drive.refuse_resizes("w", 1, 0, reason)
+    drive.cluster.resize("w", 1, 0, 8000, 32_768)
+    drive.until(lambda: _seen(drive) == (None, None, reason))
+    assert seen(drive.cluster.observe(None))["w-1-0"].resize_message
+    assert drive.size("w", 1, 0) == (4000, 16_384)
+    drive.cluster.resize("w", 1, 0, 4000, 16_384)
+    drive.until(lambda: _seen(drive) == (4000, 16_384, ""))
+
+
+def test_a_resize_that_was_deferred_is_done_once_there_is_room(drive: Drive) -> None:
+    run(drive, [pod(drive)])
+    drive.refuse_resizes("w", 1, 0, DEFERRED)
+    drive.cluster.resize("w", 1, 0, 8000, 32_768)
+    drive.until(lambda: _seen(drive) == (None, None, DEFERRED))
+    drive.refuse_resizes("w", 1, 0, "")
+    drive.until(lambda: _seen(drive) == (8000, 32_768, ""))
+
+
+def _seen(drive: Drive) -> tuple[int | None, int | None, str]:
+    found = seen(drive.cluster.observe(None))["w-1-0"]
+    return found.cpu_milli, found.memory, found.resize
 
 
 def test_resizing_what_is_not_there_or_has_ended_does_nothing(drive: Drive) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.cluster.port import INFEASIBLE
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import actuate, audit, observe, schedule
 from controlplane.loops.wiring import Wiring
@@ -39,7 +40,7 @@ class Script:
 
     def submit(self, name: str, seconds: float | None, exit_code: int = 0, **asked: Any) -> Workload:
         file = self.drive.job_file(Kind.TRAINING, seconds, exit_code)
-        extra = {part: file[part] for part in ("simulated", "kwok") if part in file}
+        extra = {part: file[part] for part in ("simulated", "kwok") if file.get(part)}
         at = self.drive.cluster.now()
         (made,) = submission.submit_all([Submission(job(name, TEAM, **asked), actor="alice", at=at, extra=extra)])
         return made
@@ -52,6 +53,20 @@ class Script:
 
         self.drive.until(is_so, 600.0)
         self.audit()
+
+    def resize(self, workload: Workload, **size: Any) -> None:
+        workload.refresh_from_db()
+        changes = {"resources": workload.spec["resources"] | size}
+        workloads.patch(workload=workload, changes=changes, version=None, actor="alice")
+
+    def until_told(self, workload: Workload, kind: str) -> None:
+        def is_so() -> bool:
+            for _ in range(3):  # told, refused, put back: a simulated cluster answers at once
+                self.turn()
+            return (kind, "") in self.story(workload)
+
+        self.drive.until(is_so, 600.0)
+        workload.refresh_from_db()
 
     def audit(self) -> None:
         """Every pod has its place, and none outlives its workload; rows and pods may move meanwhile."""
@@ -112,3 +127,29 @@ def test_a_job_whose_node_is_lost_runs_again_elsewhere_and_is_stopped(script: Sc
         ("Stopping", "Stopped"),
         ("Stopped", "Stopped"),
     ]
+
+
+def test_a_gang_that_gets_more_cpu_and_less_memory_while_it_runs(script: Script) -> None:
+    gang = script.submit("train", None, workers=2)
+    script.until(gang, "Running")
+    script.resize(gang, cpu=2, memory="512Mi")
+    script.until_told(gang, "Resized")
+    uid = str(gang.pk)
+    assert [script.drive.size(uid, 1, rank) for rank in range(2)] == [(2000, 512), (2000, 512)]
+    assert (gang.cpu_milli, gang.memory, gang.resize) == (2000, 512, None)
+    assert script.story(gang)[-3:] == [("Patched", ""), ("Resizing", ""), ("Resized", "")]
+    script.audit()
+
+
+def test_a_gang_whose_node_refuses_keeps_what_it_has(script: Script) -> None:
+    gang = script.submit("train", None, workers=2)
+    script.until(gang, "Running")
+    uid = str(gang.pk)
+    script.drive.refuse_resizes(uid, 1, 1, INFEASIBLE)
+    script.resize(gang, cpu=2, memory="1Gi")
+    script.until_told(gang, "Resized")
+    assert [script.drive.size(uid, 1, rank) for rank in range(2)] == [(1000, 1024), (1000, 1024)]
+    assert (gang.cpu_milli, gang.memory, gang.resize) == (1000, 1024, None)
+    assert gang.spec["resources"]["cpu"] == 1
+    assert script.story(gang)[-2:] == [("ResizeRefused", "Infeasible"), ("Resized", "")]
+    script.audit()

@@ -5,7 +5,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from controlplane.cluster.port import ClusterUnreachable, LogLine, Note, Observation, PodPhase, PodSeen, PodSpec
+from controlplane.cluster.port import (
+    ClusterUnreachable,
+    LogLine,
+    Note,
+    Observation,
+    PodPhase,
+    PodSeen,
+    PodSpec,
+    pod_name,
+)
 from controlplane.jobspec.spec import Spec, parse
 from controlplane.loops import account, actuate, observe
 from controlplane.loops.lease import Lease
@@ -23,6 +32,7 @@ from scheduler.model.snapshot import Node
 from scheduler.model.workload import Assignment
 
 START = 1_767_225_600.0
+SILENT = "Silent"
 ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.GONE)
 EIGHT_GPUS = Node("a", "main", "A100", 8, 81_920, 64_000, 262_144)
 
@@ -42,6 +52,8 @@ class PodCluster:
     at: float = START
     answers: bool = True
     refuses: bool = False
+    answer: str = ""  # of its nodes to resizes: empty (done at once), INFEASIBLE, DEFERRED, or SILENT
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # CPU and memory that each pod has
     calls: list[tuple[str, str]] = field(default_factory=list)
     serial: int = 0
     log: list[tuple[int, str]] = field(default_factory=list)
@@ -77,6 +89,7 @@ class PodCluster:
         for pod in pods:
             if pod.name not in self.pods:
                 seen = PodSeen(pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, PodPhase.PENDING)
+                self.sizes[pod.name] = pod.cpu_milli, pod.memory
                 self._put(pod.name, seen)
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:
@@ -84,7 +97,21 @@ class PodCluster:
         self.calls.append(("stop", workload))
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
+        self._answer()
         self.calls.append(("resize", workload))
+        if self.refuses:
+            raise RuntimeError("admission denied")
+        name, size = pod_name(workload, attempt, rank), (cpu_milli, memory)
+        if name not in self.pods or self.pods[name].phase in ENDED:
+            return
+        if self.answer and size != self.sizes[name]:
+            reason = "" if self.answer == SILENT else self.answer
+            self._put(name, replace(self.pods[name], cpu_milli=None, memory=None, resize=reason, resize_message="Full"))
+            return
+        self.sizes[name] = size
+        if self.pods[name].phase == PodPhase.RUNNING:
+            shown = {"cpu_milli": cpu_milli, "memory": memory, "resize": "", "resize_message": ""}
+            self._put(name, replace(self.pods[name], **shown))  # type: ignore[arg-type]
 
     def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
         self._answer()
@@ -111,6 +138,7 @@ class PodCluster:
                 continue
             if phase == PodPhase.RUNNING:
                 columns.setdefault("started_at", self.at)
+                columns |= dict(zip(("cpu_milli", "memory"), self.sizes[name], strict=True))
             if phase in ENDED:
                 columns.setdefault("ended_at", self.at)
             self._put(name, replace(pod, phase=phase, **columns))

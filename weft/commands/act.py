@@ -1,4 +1,4 @@
-"""stop, suspend, resume, requeue, extend, scale, priority; and remedy, which makes a waiting one start."""
+"""stop, suspend, resume, requeue, extend, scale, resize, priority; and remedy, which makes a waiting one start."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -90,6 +90,26 @@ def scale(
     what = "replicas" if now.type == "inference" else "workers"
     bounds = f" (min {sizes.get('min')}, max {sizes.get('max')})"
     output.say(f"{now.path} now asks for {sizes.get('count')} {what}{bounds}.")
+
+
+def resize(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="team/name, name or uid.")],
+    cpu: Annotated[str, typer.Option("--cpu", help="CPU cores of each worker, such as 8 or 500m.")] = "",
+    memory: Annotated[str, typer.Option("--memory", help="Memory of each worker, such as 64Gi.")] = "",
+    team: Team = "",
+) -> None:
+    """Change CPU or memory of each worker; one that runs goes on meanwhile."""
+    session: Session = ctx.obj
+    if not cpu and not memory:
+        raise typer.BadParameter("Give --cpu, --memory or both.")
+    found = session.client.find(name, team=team)
+    now = session.client.resize(found.uid, cpu=cpu, memory=memory)
+    to = now.resize
+    if to is None:
+        output.say(f"{now.path} asks for {output.size(now.resources)} for each worker.")
+    else:
+        output.say(f"{now.path}: each worker is being given {output.size(to)}. `weft describe` shows when it has it.")
 
 
 def priority(

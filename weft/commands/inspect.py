@@ -115,6 +115,8 @@ def _facts(workload: "Workload", now: str) -> list[tuple[str, str]]:
         ("Workers", f"{workers.get('running')}/{workers.get('count')} running (min {workers.get('min')}, "
          f"max {workers.get('max')})"),
         *((role["name"].capitalize(), f"{role['running']}/{role['count']} running") for role in workload.roles),
+        ("Each worker", output.size(workload.resources)),
+        ("Resize", _resize(workload)),
         ("GPUs", output.gpus(workload.resources.get("milli_gpu"))),
         ("Starts after", _starts_after(workload)),
         ("Progress", f"{workload.progress:.0%} is saved" if workload.progress is not None else ""),
@@ -126,6 +128,14 @@ def _facts(workload: "Workload", now: str) -> list[tuple[str, str]]:
         ("Started", _moment(workload.started_at, now)),
         ("Ended", _moment(workload.ended_at, now)),
     ]  # fmt: skip
+
+
+def _resize(workload: "Workload") -> str:
+    resize = workload.resize
+    if not resize:
+        return ""
+    what = "back to" if resize.get("is_put_back") else "to"
+    return f"{what} {output.size(resize)}" + (f" ({output.clean(resize['message'])})" if resize.get("message") else "")
 
 
 def _starts_after(workload: "Workload") -> str:

@@ -50,6 +50,16 @@ class Resources(Answer):
     milli_gpu = s.IntegerField()
 
 
+class Resize(Answer):
+    """CPU and memory of each worker while they are changed in place; `resources` has the larger of before and after."""
+
+    cpu_milli = s.IntegerField(help_text="That each worker is to have.")
+    memory_mib = s.IntegerField()
+    is_put_back = s.BooleanField(help_text="Whether a node refused, so that it gets back what it had.")
+    since = s.DateTimeField()
+    message = s.CharField(allow_blank=True, help_text="Why a node has not done it yet, in its own words.")
+
+
 class Role(Answer):
     """One role of a gang, a pod set beside its workers: how many members, how they stand, and milli_gpu of them all."""
 
@@ -116,6 +126,7 @@ class WorkloadRow(Answer):
     workers = Workers()
     roles = Role(many=True)
     resources = Resources()
+    resize = Resize(allow_null=True, help_text="Null when nothing is being changed in place.")
     after = s.ListField(child=s.CharField())
     starts_after = StartsAfter(many=True)
     unmet = s.ListField(child=s.CharField())

@@ -280,7 +280,8 @@ class Workload(WorkloadView):
     def patch(self, request: Request, uid: UUID) -> Response:
         """Change priority class, durations or labels, and while it waits size, resources or topology.
 
-        null takes an optional field away; resources and topology are given whole.
+        null takes an optional field away; resources and topology are given whole. While it runs, cpu and memory in
+        resources may change: its workers go on, and `resize` says how far that is. 409 NoRoom: a node has no room.
         """
         workload = self.one(uid)
         self.may(Verb.CHANGE, workload.team.name, submitter=workload.created_by_id)

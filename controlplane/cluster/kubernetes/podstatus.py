@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from controlplane.cluster.kubernetes import names
-from controlplane.cluster.kubernetes.quantities import MIB, most, requested, seconds
+from controlplane.cluster.kubernetes.quantities import MIB, mebibytes, milli, most, requested, seconds
 from controlplane.cluster.port import PodPhase, PodSeen
 
 Json = Mapping[str, Any]
@@ -30,6 +30,7 @@ _DISRUPTIONS = {
     "PreemptionByScheduler": "Preempted",
     "TerminationByKubelet": "Evicted",
 }
+_RESIZES = ("PodResizePending", "PodResizeInProgress")
 _USUAL_WAITS = ("ContainerCreating", "PodInitializing")
 
 
@@ -118,11 +119,39 @@ def _worker(pod: Json, labels: Json) -> Worker:
             _ended_at(status, ends) if is_over else None,
             _exit_code(phase, ends),
             _why(phase, status, containers, ends),
+            None,
+            None,
+            *(resized(meta, spec, status) if phase == PodPhase.RUNNING else ()),
         ),
         is_leaving="deletionTimestamp" in meta,
         digest=annotations.get(names.DIGEST, ""),
         created_at=seconds(meta.get("creationTimestamp")) or 0.0,
     )  # fmt: skip
+
+
+def resized(meta: Json, spec: Json, status: Json) -> tuple[int | None, int | None, str, str]:
+    """CPU and memory of our container, both None while its node changes them, and why it does not.
+
+    A condition that was written for an older generation says nothing about the newest size.
+    """
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True" and condition.get("type") in _RESIZES:
+            is_old = condition.get("observedGeneration", meta.get("generation", 0)) < meta.get("generation", 0)
+            if condition["type"] == "PodResizeInProgress" or is_old:
+                return None, None, "", ""
+            return None, None, str(condition.get("reason", "")), str(condition.get("message", ""))
+    asked = _requests(spec.get("containers") or ())
+    has = _requests(status.get("containerStatuses") or ())
+    return (*has, "", "") if has == asked else (None, None, "", "")
+
+
+def _requests(containers: Iterable[Json]) -> tuple[int | None, int | None]:
+    for container in containers:
+        if container.get("name") == names.CONTAINER:
+            requests = (container.get("resources") or {}).get("requests") or {}
+            if "cpu" in requests and "memory" in requests:
+                return milli(requests["cpu"]), mebibytes(requests["memory"])
+    return None, None
 
 
 def _gpus(annotations: Json) -> tuple[int, ...]:

@@ -8,8 +8,9 @@ from controlplane.models import Action, Event
 from controlplane.queries.audit import naming
 
 # Decisions, not each step of a pod: those the cluster knows by itself.
-TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused")
-WARNINGS = ("Evicted", "Expired", "StartRefused")
+TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused",
+        "Resizing", "Resized", "ResizeRefused")  # fmt: skip
+WARNINGS = ("Evicted", "Expired", "StartRefused", "ResizeRefused")
 AT_ONCE, BESIDE_COMMANDS = 500, 25  # events looked at in one round
 
 

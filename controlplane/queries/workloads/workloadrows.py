@@ -54,6 +54,7 @@ class Stored(NamedTuple):
     share_limit: int
     cpu_milli: int
     memory: int
+    resize: Any
     idle_since: float | None
     submitted_at: float
     queued_at: float
@@ -129,6 +130,22 @@ def idle_since(workload: Workload | Stored) -> float | None:
     return since if is_of_now else None
 
 
+def resize_of(workload: Workload | Stored) -> dict[str, Any] | None:
+    """How the CPU and memory of each worker are being changed in place; None when they are not."""
+    resize = workload.resize
+    if not resize:
+        return None
+    cpu_milli, memory = resize["to"]
+    answers = [": ".join(filter(None, resize["refused"][rank])) for rank in sorted(resize["refused"], key=int)]
+    return {
+        "cpu_milli": cpu_milli,
+        "memory_mib": memory,
+        "is_put_back": resize["back"] is None,
+        "since": iso(resize["since"]),
+        "message": answers[0] if answers else "",
+    }
+
+
 def _named(w: Workload) -> Named:
     return Named(w.team.name, w.priority_class.name, w.created_by.username if w.created_by else None)
 
@@ -178,6 +195,7 @@ def _row(w: Workload | Stored, names: Named, seats: Seats, in_full: bool) -> dic
         },
         "roles": [_role(role, *seats.get(role.name, (0, 0))) for role in roles_of(w.roles)],
         "resources": _resources(w),
+        "resize": resize_of(w),
         "after": [one["name"] for one in first],
         "starts_after": first,
         "address": _address(w, names.team),

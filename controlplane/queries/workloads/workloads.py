@@ -12,7 +12,7 @@ from controlplane.models import Event, Placement, Workload, bulk, loading
 from controlplane.queries.accounts import access
 from controlplane.queries.workloads.suggestions import verdict
 from controlplane.queries.workloads.whatif import explanation, preview, queue, suggestions, turns
-from controlplane.queries.workloads.workloadrows import address, idle_since, listed, row, rows
+from controlplane.queries.workloads.workloadrows import address, idle_since, listed, resize_of, row, rows
 from controlplane.runtime import logs as cluster_logs
 from scheduler.model.workload import ENDED, WAITING, Phase
 
@@ -32,6 +32,7 @@ __all__ = [
     "placement",
     "preview",
     "queue",
+    "resize_of",
     "row",
     "rows",
     "suggestions",

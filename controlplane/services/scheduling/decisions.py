@@ -25,6 +25,11 @@ from scheduler.model.decision import Place, Wait
 M = TypeVar("M", bound=Made)
 _REASON = ("reason", "message", "reason_at")
 _POOL = '(SELECT "p"."name" FROM "controlplane_nodepool" "p" WHERE "p"."id" = "controlplane_node"."pool_id")'
+# A hint that is still there was written after the snapshot was taken.
+_STANDS_STILL = """"name" NOT IN (SELECT "p"."node" FROM "controlplane_workload" "w"
+    JOIN "controlplane_change" "c" ON "c"."workload" = "w"."uid"
+    JOIN "controlplane_placement" "p" ON "p"."workload_id" = "w"."uid" AND "p"."state" <> 'Released'
+    WHERE "w"."resize" IS NOT NULL)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +81,12 @@ def _involved(decisions: Iterable[Made]) -> dict[str, None]:
 
 
 def _pools(decisions: Iterable[Made]) -> dict[str, str]:
-    """The pool of every node that a worker is placed on."""
+    """The pool of every node that a worker is placed on, but for nodes where a resize took room since the snapshot."""
     names = {worker.node for d in decisions if isinstance(d, Place) for worker in d.workers}
     if not names:
         return {}
     named, keys = bulk.among(Node, "name", sorted(names))
-    return dict(bulk.select(Node, ("name",), f"WHERE {named}", keys, extra=(_POOL,)))
+    return dict(bulk.select(Node, ("name",), f"WHERE {named} AND {_STANDS_STILL}", keys, extra=(_POOL,)))
 
 
 def _is_awaiting(batch: Batch, decision: Place) -> bool:

@@ -35,6 +35,11 @@ class HeldLease:
             raise LeaseLost(f"{self.name}: epoch {self.epoch} of {self.holder} is over")
 
 
+def keep_still(name: str) -> None:
+    """Have the holder's next commit wait until this transaction ends: what it commits on stays as it is read here."""
+    bulk.select(Lease, ("epoch",), f'WHERE "name" = %s {bulk.for_update()}', (name,))
+
+
 @transaction.atomic
 def acquire(*, name: str, holder: str, ttl: float = TTL_SECONDS) -> HeldLease | None:
     """Take the lease if it is free, expired or under our own name; always with a new epoch. None if another has it.

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from controlplane.cluster.port import ALIVE, Observation, PodSeen
+from controlplane.lifecycle import resizing as lifecycle
 from controlplane.lifecycle.admission import admit
 from controlplane.lifecycle.pods import see, settle
 from controlplane.lifecycle.sightings import STOP_AGAIN_SECONDS, Attempt, add_missing, by_workload, stop_strangers
@@ -19,7 +20,7 @@ from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
 from controlplane.models import Action, Node, Placement, bulk
 from controlplane.services.scheduling import clusters, timeouts
 from controlplane.services.scheduling.leases import HeldLease
-from controlplane.services.workloads import dependencies
+from controlplane.services.workloads import dependencies, resizing
 from controlplane.services.workloads.rows import uuids
 from controlplane.services.workloads.transitions import Batch
 
@@ -55,11 +56,12 @@ def apply(
             uids |= dict.fromkeys(_holders(observation.gone_nodes))
         due = timeouts.due(batch.at, gang_timeout_seconds) if with_timeouts else timeouts.Due()
         promised = timeouts.promised() if with_timeouts or nodes_changed or _may_free(observation) else []
-        later = {*due.phases, *due.late, *due.overtaken, *promised}
+        later = {*due.phases, *due.late, *due.overtaken, *due.resizing, *promised}
         batch.lock(uids, ahead=lambda: {*later, *dependencies.dependents({*uids, *later})})
         if not is_late:
             add_missing(batch, observation, pods, _started_lately(observation.at))
         freed = _settle_all(batch, pods)
+        _see_resizes(batch, {} if is_late else pods, observation.is_full)
         orphans = 0
         if observation.is_full and not is_late:
             orphans = stop_strangers(batch, observation, _may_be_ours, _stopped_lately(observation.at))
@@ -108,6 +110,16 @@ def _settle_all(batch: Batch, pods: dict[str, list[PodSeen]]) -> bool:
         freed = freed or bool(ends)
         settle(batch, row, ends, seen)
     return freed
+
+
+def _see_resizes(batch: Batch, pods: dict[str, list[PodSeen]], is_full: bool) -> None:
+    """Take note of what nodes did of the resizes that they were told; those that none was told are told again."""
+    rows = [row for row in batch.rows.values() if row.resize is not None]
+    for row in rows:
+        lifecycle.see(batch, row, pods.get(row.id, ()))
+    if rows and is_full:
+        resizing.repeat(batch, rows, pods)
+    resizing.conclude(batch, rows)
 
 
 # --- what the log of actions says -------------------------------------------------------------

@@ -3,17 +3,21 @@
 No pod reports it, so the observe loop looks for it every half minute of the cluster's clock.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection
 
+from controlplane.lifecycle import resizing as lifecycle
 from controlplane.lifecycle import timeouts
 from controlplane.lifecycle.following import GATED
 from controlplane.lifecycle.pods import settle
 from controlplane.lifecycle.timeouts import COMING_UP, UNPLACED
 from controlplane.models import Placement, Workload, bulk
+from controlplane.services.workloads import resizing
+from controlplane.services.workloads.rows import Row
 from controlplane.services.workloads.transitions import Batch
 from scheduler.model.workload import ACTIVE, ENDED, LEAVING, Phase
 
@@ -32,6 +36,7 @@ _DUE = f"""WHERE "uid" IN ({_EACH} ({_listed(UNPLACED)}) AND "deadline" <= %s
 _LATE = f"""WHERE NOT "is_settled" AND "state" = 'Bound' AND "bound_at" <= %s AND "pod_phase" <> 'Running'
     AND EXISTS (SELECT 1 FROM "controlplane_workload" "w" WHERE "w"."uid" = "workload_id" AND "w"."intent" = ''
     AND "w"."kind" <> 'inference' AND "w"."phase" IN ({_listed(COMING_UP)}))"""  # noqa: S608 - constants
+_RESIZING = 'WHERE "resize" IS NOT NULL'
 
 
 def _overtaken() -> str:
@@ -54,6 +59,7 @@ def is_due(*, at: float, gang_timeout_seconds: float) -> bool:
         or bulk.select(Placement, ("workload_id",), f"{_LATE} LIMIT 1", (at - gang_timeout_seconds,))
         or bulk.select(Placement, ("workload_id",), f"{_PROMISED} LIMIT 1")
         or bulk.select(Workload, ("uid",), f"{_overtaken()} LIMIT 1")
+        or bulk.select(Workload, ("uid",), f"{_RESIZING} LIMIT 1")
     )
 
 
@@ -64,6 +70,7 @@ class Due:
     phases: Mapping[UUID, str] = field(default_factory=dict)
     late: frozenset[UUID] = frozenset()
     overtaken: frozenset[UUID] = frozenset()  # have ended, and others wait for them
+    resizing: frozenset[UUID] = frozenset()  # their CPU and memory are being changed in place
 
 
 def due(at: float, gang_timeout_seconds: float) -> Due:
@@ -71,7 +78,8 @@ def due(at: float, gang_timeout_seconds: float) -> Due:
     phases = dict(bulk.select(Workload, ("uid", "phase"), _DUE, (at, at)))
     late = bulk.select(Placement, ("workload_id",), _LATE, (at - gang_timeout_seconds,))
     overtaken = bulk.select(Workload, ("uid",), _overtaken())
-    return Due(phases, frozenset(uid for (uid,) in late), frozenset(uid for (uid,) in overtaken))
+    resized = bulk.select(Workload, ("uid",), _RESIZING)
+    return Due(phases, *(frozenset(uid for (uid,) in found) for found in (late, overtaken, resized)))
 
 
 def promised() -> list[UUID]:
@@ -81,7 +89,7 @@ def promised() -> list[UUID]:
 
 def enforce(batch: Batch, found: Due, gang_timeout_seconds: float) -> None:
     """Expire, end and requeue what was found due."""
-    batch.lock({*found.phases, *found.late, *found.overtaken})
+    batch.lock({*found.phases, *found.late, *found.overtaken, *found.resizing})
     for uid in sorted(found.overtaken):
         batch.followed(batch.rows[str(uid)])
     for uid, stored in sorted(found.phases.items()):
@@ -95,3 +103,12 @@ def enforce(batch: Batch, found: Due, gang_timeout_seconds: float) -> None:
             settle(batch, row, ())  # all its workers may be gone already
     for uid in sorted(found.late):
         timeouts.give_up(batch, batch.rows[str(uid)], gang_timeout_seconds)
+    _end_resizes(batch, [batch.rows[str(uid)] for uid in sorted(found.resizing)])
+
+
+def _end_resizes(batch: Batch, rows: Sequence[Row]) -> None:
+    """Finish those whose last worker of the old size has left, and put back those that take too long."""
+    resizing.conclude(batch, rows)
+    for row in rows:
+        if (why := lifecycle.overdue(batch, row, settings.RESIZE_SECONDS)) is not None:
+            resizing.give_up(batch, row, *why)

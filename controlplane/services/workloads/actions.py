@@ -8,11 +8,13 @@ from django.db import transaction
 
 from controlplane.cluster.port import PodSpec
 from controlplane.jobspec.podsets import role_ask
+from controlplane.lifecycle import resizing as lifecycle
 from controlplane.lifecycle.attempts import start_refused
 from controlplane.lifecycle.ends import backoff_seconds
 from controlplane.models import Action, Placement, Workload, bulk
 from controlplane.services.scheduling import clusters
 from controlplane.services.scheduling.leases import HeldLease
+from controlplane.services.workloads import resizing
 from controlplane.services.workloads.rows import TEAM_NAME
 from controlplane.services.workloads.transitions import Batch
 from gpushare.gpu import WHOLE
@@ -59,13 +61,29 @@ def due(*, at: float, limit: int = 500) -> tuple[Command, ...]:
             float(payload.get("grace", 0.0)),
             node=payload.get("node", ""),
             on=payload.get("on", False),
-            cpu_milli=payload.get("cpu_milli", 0),
-            memory=payload.get("memory", 0),
         )
         for pk, verb, workload, attempt, payload, tries in bulk.select(Action, columns, open_now, (at, limit))
     ]
-    starts = {UUID(c.workload) for c in commands if c.verb == "start"}
-    return tuple(_with_pods(commands, starts)) if starts else tuple(commands)
+    if starts := {UUID(c.workload) for c in commands if c.verb == "start"}:
+        commands = list(_with_pods(commands, starts))
+    if resizes := {UUID(c.workload) for c in commands if c.verb == "resize"}:
+        commands = list(_with_sizes(commands, resizes))
+    return tuple(commands)
+
+
+def _with_sizes(commands: Sequence[Command], resizes: set[UUID]) -> Iterable[Command]:
+    """Resizes get what is wanted now, whatever was wanted when they were written."""
+    named, keys = bulk.among(Workload, "uid", resizes)
+    columns = ("uid", "phase", "attempt", "cpu_milli", "memory", "resize")
+    rows = {str(uid): rest for uid, *rest in bulk.select(Workload, columns, f"WHERE {named}", keys)}
+    for command in commands:
+        if command.verb != "resize":
+            yield command
+            continue
+        phase, attempt, cpu_milli, memory, resize = rows[command.workload]
+        cpu_milli, memory = resize["to"] if resize else (cpu_milli, memory)
+        is_stale = attempt != command.attempt or phase not in ACTIVE
+        yield replace(command, cpu_milli=cpu_milli, memory=memory, is_stale=is_stale)
 
 
 def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Command]:
@@ -85,17 +103,21 @@ def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Comma
 
 def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
     named, keys = bulk.among(Workload, "uid", uids)
-    columns = ("uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "roles", "spec")
+    columns = (
+        "uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "resize", "roles", "spec",
+    )  # fmt: skip
     asks = {row[0]: row[1:] for row in bulk.select(Workload, columns, f"WHERE {named}", keys, extra=(TEAM_NAME,))}
     theirs, keys = bulk.among(Placement, "workload_id", uids)
     for uid, attempt, rank, node, gpus in bulk.select(Placement, _PLACE, f"WHERE {theirs} AND {_BOUND}", keys):
-        phase, current, guarantee, gpu_memory, cpu_milli, memory, roles, spec, team = asks[uid]
+        phase, current, guarantee, gpu_memory, cpu_milli, memory, resize, roles, spec, team = asks[uid]
         if current != attempt or phase not in ACTIVE:
             continue
         ask = role_ask(roles, rank) if roles else None
         if ask is not None:
             guarantee, gpu_memory = (ask.share.guarantee, ask.share.memory) if ask.share else (0, 0)
             cpu_milli, memory = ask.cpu_milli, ask.memory
+        elif resize:
+            cpu_milli, memory = resize["to"]
         yield PodSpec(
             workload=str(uid),
             attempt=attempt,
@@ -132,6 +154,8 @@ def settle(outcomes: Sequence[Outcome], *, at: float, lease: HeldLease) -> None:
         bulk.update(Action, ("done_at", "error"), ("id",), [(at, "", number) for number in done])
         if failed:
             _note_failures(failed, at)
+        if resized := [o for o in outcomes if o.command.verb == "resize" and not o.error and not o.command.is_stale]:
+            _note_resizes(resized, at)
         if any(o.command.is_stale and o.command.verb == "start" for o in outcomes):
             clusters.forget_cursor()  # only a full observation tells that such pods never came to be
 
@@ -149,7 +173,7 @@ def _note_failures(failed: Sequence[Outcome], at: float) -> None:
     rows, given_up = [], []
     for outcome in failed:
         tries = outcome.command.tries + 1
-        is_over = outcome.is_refusal and outcome.command.verb == "start" and tries >= MAX_TRIES
+        is_over = outcome.is_refusal and outcome.command.verb in ("start", "resize") and tries >= MAX_TRIES
         if is_over:
             given_up.append(outcome)
         rows.append(
@@ -157,16 +181,32 @@ def _note_failures(failed: Sequence[Outcome], at: float) -> None:
         )
     bulk.update(Action, ("tries", "not_before", "error", "done_at"), ("id",), rows)
     if given_up:
-        _requeue_refused(given_up, at)
+        _give_up(given_up, at)
 
 
-def _requeue_refused(given_up: Sequence[Outcome], at: float) -> None:
-    """What the cluster will not start goes back to the queue, and waits longer each time."""
+def _give_up(given_up: Sequence[Outcome], at: float) -> None:
+    """What the cluster will not start goes back to the queue, and waits longer each time; a resize is put back."""
     batch = Batch(at, ACTOR)
     batch.lock(UUID(outcome.command.workload) for outcome in given_up)
     for outcome in given_up:
         row = batch.rows.get(outcome.command.workload)
-        if row is not None and row.attempt == outcome.command.attempt:
+        if row is None or row.attempt != outcome.command.attempt:
+            continue
+        if outcome.command.verb == "start":
             start_refused(batch, row, outcome.command.ranks, outcome.error)
+        else:
+            resizing.give_up(batch, row, "ResizeRefused", f"The cluster does not resize it: {outcome.error}.")
     batch.write()
     clusters.forget_cursor()
+
+
+def _note_resizes(outcomes: Sequence[Outcome], at: float) -> None:
+    """What the nodes answered may have been seen before their commands were noted as done."""
+    batch = Batch(at, ACTOR)
+    batch.lock(UUID(outcome.command.workload) for outcome in outcomes)
+    for outcome in outcomes:
+        row, command = batch.rows.get(outcome.command.workload), outcome.command
+        if row is not None and row.attempt == command.attempt:
+            lifecycle.performed(batch, row, (command.cpu_milli, command.memory))
+    resizing.conclude(batch, batch.rows.values())
+    batch.write()

@@ -1,6 +1,6 @@
 """What may be changed of a workload after its submission."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -8,8 +8,8 @@ from django.db import transaction
 from controlplane.jobspec.spec import Spec, amended
 from controlplane.models import PriorityClass, Workload
 from controlplane.services.errors import Refused
-from controlplane.services.scheduling import clock
-from controlplane.services.workloads import admission, columns, dependencies, feasibility
+from controlplane.services.scheduling import clock, leases
+from controlplane.services.workloads import admission, columns, dependencies, feasibility, resizing
 from controlplane.services.workloads.rows import Row
 from controlplane.services.workloads.transitions import Batch
 from scheduler.model.workload import ENDED, Phase
@@ -30,32 +30,42 @@ def patch(
     """Change what may be changed after submission; `changes` as in a job file (spec.amended). Raises SpecError.
 
     `version` is the one the caller saw: Refused 412 if it is not the current one. Workers, resources and topology
-    change only while nothing of the workload runs; a service's bounds at any time, and its wanted number is kept
-    between them. Its place and age in the queue stay. `event`: the kind and message that its history keeps.
+    change only while nothing of the workload runs, but CPU and memory also while it runs, in place; a service's bounds
+    at any time, and its wanted number is kept between them. Its place and age in the queue stay. `event`: the kind and
+    message that its history keeps.
     """
+    if "resources" in changes:
+        leases.keep_still("schedule")
     batch, row = locked(workload, actor, version)
     if row.phase in ENDED:
         refuse(row, "changed")
     if not changes:
         return
+    _amend(batch, row, changes, event)
+
+
+def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str, str]) -> None:
     stored: Workload = Workload.objects.select_related("team").get(pk=row.uid)
     spec = amended(stored.spec, changes)
-    for name in WHILE_IT_WAITS:
-        if name in changes and (row.phase not in WAITS or batch.live(row)):
-            message = f"{row.name} is {row.phase}; its {name} can be changed only while it waits. Suspend it first."
-            raise Refused(409, "NotWaiting", name, message)
+    waits = row.phase in WAITS and not batch.live(row)
+    in_place = not waits and "resources" in changes and resizing.is_size_only(amended(stored.spec, {}), spec)
+    asks = [name for name in WHILE_IT_WAITS if name in changes]
+    if not waits:
+        _refuse_running(row, [name for name in asks if not (in_place and name == "resources")])
     new = {"spec": spec.document(), **columns.of_times(spec)}
     if "priority_class" in changes:
         new |= _priority(spec.priority_class)
-    if any(name in changes for name in WHILE_IT_WAITS):
+    if asks:
         _refuse_impossible(spec, stored)
-        new |= columns.of_ask(spec)
+        new |= {} if in_place else columns.of_ask(spec)
     Workload.objects.filter(pk=row.uid).update(**new)
     gang = spec.workers
     count = min(max(row.workers, gang.min), gang.max) if row.is_service else gang.count
     batch.bump(row, workers=count, workers_min=gang.min, workers_max=gang.max)
     kind, message = event
     batch.note(row, kind, message=message, data={"changes": dict(changes)})
+    if in_place:
+        resizing.begin(batch, row, spec, was=stored.spec["resources"])
     batch.write()
 
 
@@ -76,6 +86,14 @@ def locked(workload: Workload, actor: str, version: int | None) -> tuple[Batch, 
 def refuse(row: Row, participle: str) -> None:
     """Say that the phase does not allow it."""
     raise Refused(409, "WrongPhase", "phase", f"{row.name} is {row.phase}; it cannot be {participle}.")
+
+
+def _refuse_running(row: Row, names: Sequence[str]) -> None:
+    """Raise Refused for the first of these fields: they change only while nothing of it runs."""
+    for name in names:
+        but = ", except for cpu and memory" if name == "resources" else ""
+        message = f"{row.name} is {row.phase}; its {name} can be changed only while it waits{but}. Suspend it first."
+        raise Refused(409, "NotWaiting", name, message)
 
 
 def _refuse_impossible(spec: Spec, stored: Workload) -> None:

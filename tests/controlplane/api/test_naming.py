@@ -252,6 +252,7 @@ WHOSE = {
     ("services/workloads/suggestions", "workload.name"): ITSELF,
     ("services/audit/retention", "kept.name"): "a table",
     ("services/accounts/service_accounts", "name"): "a service account",
+    ("services/workloads/resizing", "row.name"): ITSELF,
     ("services/workloads/submission", "name"): ASKED,
     ("services/workloads/submission", "workload.name"): ITSELF,
     ("services/tenancy/teams", "name"): TEAM,
