@@ -227,7 +227,9 @@ def test_what_waits_can_be_patched_to_ask_something_else_and_what_runs_cannot(fu
     told = body_of(full.member.send("PATCH", f"/workloads/{row['uid']}", changes))
     assert (told["resources"]["milli_gpu"], told["spec"]["topology"]) == (2000, {"require": "rack"})
     assert phase_after_a_round(full, row["uid"]) == "Admitted"
-    assert fields_of(full.member.send("PATCH", f"/workloads/{row['uid']}", changes), 409) == ["topology"]  # nothing but cpu and memory
+    assert fields_of(full.member.send("PATCH", f"/workloads/{row['uid']}", changes), 409) == [
+        "topology"
+    ]  # nothing but cpu and memory
 
 
 def test_a_patch_that_no_machine_could_run_is_refused_as_a_submission_is(full: People) -> None:
