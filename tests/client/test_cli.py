@@ -77,7 +77,7 @@ def test_a_resize_changes_what_is_named_and_says_what_goes_on(signed_in: Scripte
     assert ran.out.startswith("nlp/hello: each worker is being given 8 cores and 32 GiB.")
     (sent,) = signed_in.sent("PATCH", AT)
     assert sent.body == {"resources": {**RESOURCES, "cpu": "8"}}
-    assert sent.headers["If-Match"] == '"7"'
+    assert sent.headers["if-match"] == '"7"'
 
 
 def test_a_resize_of_what_waits_is_done_at_once_and_one_of_nothing_is_refused(signed_in: Scripted, weft: Weft) -> None:
