@@ -13,6 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
+from controlplane.jobspec.spec import SpecError
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import dashboard, sla
 from controlplane.queries.scheduling import forecasts
@@ -20,10 +21,11 @@ from controlplane.queries.tenancy import teams
 from controlplane.queries.workloads import measured
 from controlplane.queries.workloads import workloads as queries
 from controlplane.queries.workloads.whatif import Turn
+from controlplane.services.errors import Refused
 from controlplane.services.workloads import bulkactions
-from frontend import charts, questions, tabs, words
+from controlplane.services.workloads import workloads as services
+from frontend import charts, questions, resizing, tabs, words
 from frontend.answers import answer, clock, is_part, link, number, seen_teams, teams_for
-from frontend.views import resizing
 from scheduler.model.workload import ENDED, Phase
 
 PAGE = 50
@@ -166,6 +168,30 @@ def act(request: HttpRequest, uid: UUID, verb: str) -> HttpResponse:
         before = done.before if verb == PRIORITY else ""
         back = f"undo {words.UNDO[verb]} {uid} {before}" if verb in words.UNDO else ""
         messages.info(request, f"{words.DONE[verb]} {w.name}.", extra_tags=back.strip())
+    return redirect("frontend:workload", uid)
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def resize(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Ask for the CPU and memory of each worker; on POST have them changed."""
+    w = _visible(request, uid)
+    if not _may(request, w, resizing.VERB):
+        raise PermissionDenied
+    if request.method == "GET":
+        return answer(request, "confirm", "confirm", resizing.question(w, w.spec["resources"], {}))
+    changes, faults = resizing.changes(w, request.POST), {}
+    try:
+        services.patch(workload=w, changes=changes, version=None, actor=request.user.get_username())
+    except Refused as refused:
+        faults = {refused.field: refused.message}
+    except SpecError as refused:
+        faults = {error.field: error.message for error in refused.errors}
+    if faults:
+        response = answer(request, "confirm", "confirm", resizing.question(w, changes["resources"], faults))
+        response.status_code = 422
+        return response
+    messages.info(request, f"Resizing {w.name}.")
     return redirect("frontend:workload", uid)
 
 

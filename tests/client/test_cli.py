@@ -65,6 +65,32 @@ def test_a_wrong_name_among_several_stops_nothing(signed_in: Scripted, weft: Wef
     assert not signed_in.sent("POST", f"{AT}/stop")
 
 
+RESOURCES = {"gpus": 1, "cpu": "4", "memory": "32Gi", "gpu_model": ["A100"]}
+
+
+def test_a_resize_changes_what_is_named_and_says_what_goes_on(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page(HELLO))
+    signed_in.on("GET", AT, workload(spec={"resources": RESOURCES}, version=7))
+    signed_in.on("PATCH", AT, workload(resize={"cpu_milli": 8000, "memory_mib": 32_768}))
+    ran = weft("resize", "nlp/hello", "--cpu", "8")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("nlp/hello: each worker is being given 8 cores and 32 GiB.")
+    (sent,) = signed_in.sent("PATCH", AT)
+    assert sent.body == {"resources": {**RESOURCES, "cpu": "8"}}
+    assert sent.headers["if-match"] == '"7"'
+
+
+def test_a_resize_of_what_waits_is_done_at_once_and_one_of_nothing_is_refused(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page(HELLO))
+    signed_in.on("GET", AT, workload(spec={"resources": RESOURCES}))
+    signed_in.on("PATCH", AT, workload(resources={"cpu_milli": 500, "memory_mib": 512}))
+    assert (
+        weft("resize", "hello", "--memory", "512Mi").out
+        == "nlp/hello asks for 0.5 cores and 512 MiB for each worker.\n"
+    )
+    assert weft("resize", "hello").code == 2
+
+
 # --- signing in ------------------------------------------------------------------------------
 
 

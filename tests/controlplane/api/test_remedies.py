@@ -227,8 +227,8 @@ def test_what_waits_can_be_patched_to_ask_something_else_and_what_runs_cannot(fu
     told = body_of(full.member.send("PATCH", f"/workloads/{row['uid']}", changes))
     assert (told["resources"]["milli_gpu"], told["spec"]["topology"]) == (2000, {"require": "rack"})
     assert phase_after_a_round(full, row["uid"]) == "Admitted"
-    again = full.member.send("PATCH", f"/workloads/{row['uid']}", changes)  # it runs: nothing but cpu and memory
-    assert fields_of(again, 409) == ["topology"]
+    refused = full.member.send("PATCH", f"/workloads/{row['uid']}", changes)
+    assert fields_of(refused, 409) == ["topology"]  # its resources are what they were
 
 
 def test_a_patch_that_no_machine_could_run_is_refused_as_a_submission_is(full: People) -> None:

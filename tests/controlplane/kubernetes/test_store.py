@@ -266,3 +266,41 @@ def test_a_machine_has_the_memory_that_its_kubelet_says_in_ki() -> None:
     made.list_nodes([machine], AT)
     (found,) = made.since(None).nodes
     assert found.memory == 263_866_068 // 1024
+
+
+# --- resizes ----------------------------------------------------------------------------------
+
+
+def sized(cpu: str, memory: str, asked: str = "4", generation: int = 2, **condition: Any) -> dict[str, Any]:
+    """A running pod that was asked to have so much CPU and 1Gi, and has this much."""
+
+    def container(cpu: str, memory: str) -> dict[str, Any]:
+        return {"name": names.CONTAINER, "resources": {"requests": {"cpu": cpu, "memory": memory}}}
+
+    status = container(cpu, memory) | {"state": {"running": {"startedAt": T.format(1)}}}
+    told = [{"status": "True", "message": "Full", **condition}] if condition else []
+    made = pod(phase="Running", containerStatuses=[status], conditions=told, meta={"generation": generation})
+    made["spec"]["containers"] = [container(asked, "1Gi")]
+    return made
+
+
+DONE, CHANGING = (4000, 1024, "", ""), (None, None, "", "")
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (sized("4", "1Gi"), DONE),
+        (sized("4000m", "1024Mi"), DONE),
+        (sized("2", "1Gi"), CHANGING),  # its node has not looked at it yet
+        (sized("4", "1Gi", type="PodResizeInProgress"), CHANGING),
+        (sized("2", "1Gi", type="PodResizePending", reason="Deferred"), (None, None, "Deferred", "Full")),
+        (sized("2", "1Gi", type="PodResizePending", reason="Infeasible", observedGeneration=1), CHANGING),
+        (sized("4", "1Gi", type="PodResizePending", status="False"), DONE),
+        (running(), CHANGING),  # an old server does not tell
+    ],
+)
+def test_a_pod_says_what_it_has_once_its_node_has_changed_it(found: dict[str, Any], expected: object) -> None:
+    worker = read(found)
+    assert isinstance(worker, Worker)
+    assert (worker.seen.cpu_milli, worker.seen.memory, worker.seen.resize, worker.seen.resize_message) == expected
