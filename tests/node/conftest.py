@@ -7,13 +7,13 @@ import pytest
 
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.realnode.node import RealNode, real_node
-from tests.node.product import Product
+from tests.node.product import GPUS, Product
 
 
 @pytest.fixture(scope="package")
 def node_server(kubernetes_server: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealNode]:
-    """A real node of 2 GPUs, which only pretends to have them; it needs root."""
-    with real_node(kubernetes_server, tmp_path_factory.mktemp("node"), gpus=2) as node:
+    """A real node with GPUs that it only pretends to have; it needs root."""
+    with real_node(kubernetes_server, tmp_path_factory.mktemp("node"), gpus=GPUS) as node:
         yield node
 
 

@@ -14,14 +14,15 @@ from controlplane.services.scheduling import policy
 from controlplane.services.workloads import submission
 from controlplane.services.workloads.submission import Submission
 from controlplane.testbed.kubernetes import TestCluster
-from controlplane.testbed.realnode.node import MODEL
+from controlplane.testbed.realnode.node import MODEL, POOL
 from tests.controlplane.state import job
 from tests.servers import wait_until
 
 TEAM = "nlp"
+GPUS = 2  # of the node
 IMAGE = "registry.example/shell:1"
 PATIENCE = 60.0  # s: a real container starts in one or two, and is seen to end a second after it did
-BRIEF = ("Starting",)  # may be over before it is seen
+PASSING = ("Starting", "Waiting")  # what may be over before it is seen
 
 
 class Product:
@@ -35,8 +36,7 @@ class Product:
         PriorityClass.objects.create(name="normal", value=100, is_default=True)
         PriorityClass.objects.create(name="high", value=200)
         self.turn()
-        for pool in NodePool.objects.all():
-            Quota.objects.create(team=team, pool=pool, nominal=24_000)
+        Quota.objects.create(team=team, pool=NodePool.objects.get(name=POOL), nominal=GPUS * 1000)
         policy.change(changes={"scheduling": {"min_runtime_seconds": 0}}, author="root")
 
     def close(self) -> None:
@@ -79,9 +79,9 @@ class Product:
             raise AssertionError(f"{workload.phase} after {self.story(workload)}: {workload.message}") from late
 
     def story(self, workload: Workload) -> list[tuple[str, str]]:
-        """Its events and their reasons."""
+        """Its events and their reasons, without those that come by chance."""
         events = Event.objects.filter(workload=workload.pk).order_by("id")
-        return [(e.kind, e.reason) for e in events if e.kind not in BRIEF]
+        return [(e.kind, e.reason) for e in events if e.kind not in PASSING]
 
     def log(self, workload: Workload) -> list[str]:
         """What the worker of its present attempt has printed."""

@@ -37,6 +37,12 @@ class RealNode:
         """What the kubelet has printed."""
         return self.place.folder / LOG
 
+    def storage(self, name: str) -> tuple[Path, Path]:
+        """A folder that lasts as long as the node: its path there, for a local volume, and on this machine."""
+        folder = self.place.folder / "lib" / "claims" / name
+        folder.mkdir(parents=True)
+        return Path("/var/lib/claims", name), folder
+
     @property
     def commands(self) -> tuple[str, ...]:
         """The command lines of all processes in its pods."""
