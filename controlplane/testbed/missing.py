@@ -22,6 +22,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
 OF_A_NODE: Mapping[str, Callable[[], object]] = {
     "CNI": node.find_cni,
     "kubelet": node.find_kubelet,
+    "python3": node.find_python,
     **{name: partial(node.find, name) for name in node.DEBIANS},
 }
 

@@ -50,9 +50,10 @@ class Product:
             assert not report.skipped, report
 
     def submit(self, name: str, script: str, *, gpus: int = 1, memory: str = "64Mi", **asked: Any) -> Workload:
-        """A training on the real node: a shell script."""
+        """A training on the real node: a shell script, unless it names another program."""
         resources = {"gpus": gpus, "gpu_model": [MODEL], "cpu": "100m", "memory": memory}
-        asked |= {"image": IMAGE, "command": ["/bin/sh", "-c", script], "resources": resources}
+        program = {"image": IMAGE, "command": ["/bin/sh", "-c"], "args": [script]}
+        asked = {**program, "resources": resources, **asked}
         at = self.cluster.now()
         (made,) = submission.submit_all([Submission(job(name, TEAM, **asked), actor="alice", at=at)])
         return made
@@ -83,6 +84,6 @@ class Product:
         events = Event.objects.filter(workload=workload.pk).order_by("id")
         return [(e.kind, e.reason) for e in events if e.kind not in PASSING]
 
-    def log(self, workload: Workload) -> list[str]:
-        """What the worker of its present attempt has printed."""
-        return [line.text for line in self.cluster.logs(str(workload.pk), workload.attempt, None, 100, None)]
+    def log(self, workload: Workload, rank: int = 0) -> list[str]:
+        """What this worker of its present attempt has printed."""
+        return [line.text for line in self.cluster.logs(str(workload.pk), workload.attempt, rank, 100, None)]

@@ -6,6 +6,7 @@ A folder `v2/NAME` holds manifests and blobs where the distribution API has them
 import hashlib
 import io
 import json
+import re
 import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -20,28 +21,31 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 FOLDERS = ("bin", "dev", "etc", "proc", "sys", "tmp")
+# Of Python's library: for its own tests, for building it, and what Debian keeps elsewhere.
+LEFT_OUT = re.compile(r"config-.*|ensurepip|lib2to3|pydoc_data|sitecustomize\.py|test|__pycache__")
 # The sandbox holds a pod's namespaces and has nothing to do until it is killed.
 FOR_EVER = ("/bin/tail", "-f", "/dev/null")
 
 
-def write(registry: Path, busybox: Path) -> None:
-    """The images `pause` and `shell`, both with all that busybox can be called by."""
-    layer = _layer(busybox)
-    image(registry, "pause", layer, FOR_EVER)
-    image(registry, "shell", layer, ("/bin/sh",))
+def write(registry: Path, busybox: Path, python: Path) -> None:
+    """The images `pause` and `shell`, with all that busybox can be called by, and `python`, which has both."""
+    shell = _shell(busybox)
+    image(registry, "pause", [shell], FOR_EVER)
+    image(registry, "shell", [shell], ("/bin/sh",))
+    image(registry, "python", [shell, _python(python)], (str(python),))
 
 
-def image(registry: Path, name: str, layer: bytes, entrypoint: Sequence[str], **env: str) -> None:
-    """An image of one layer with the tag `1`."""
+def image(registry: Path, name: str, layers: Sequence[bytes], entrypoint: Sequence[str]) -> None:
+    """An image of these layers (tar files) with the tag `1`."""
     folder = registry / "v2" / name
-    settings = {"User": f"{USER}:{USER}", "Entrypoint": entrypoint, "Env": [f"{k}={v}" for k, v in env.items()]}
-    rootfs = {"type": "layers", "diff_ids": [_digest(layer)]}
+    settings = {"User": f"{USER}:{USER}", "Entrypoint": entrypoint, "Env": ["PATH=/usr/bin:/bin"]}
+    rootfs = {"type": "layers", "diff_ids": [_digest(layer) for layer in layers]}
     config = {"architecture": "amd64", "os": "linux", "config": settings, "rootfs": rootfs}
     manifest = {
         "schemaVersion": 2,
         "mediaType": MANIFEST,
         "config": _blob(folder, CONFIG, json.dumps(config).encode()),
-        "layers": [_blob(folder, LAYER, layer)],
+        "layers": [_blob(folder, LAYER, layer) for layer in layers],
     }
     text = json.dumps(manifest).encode()
     (folder / "manifests").mkdir()
@@ -67,7 +71,7 @@ class _Files(SimpleHTTPRequestHandler):
         """Be silent: what containerd asked for is in its log."""
 
 
-def _layer(busybox: Path) -> bytes:
+def _shell(busybox: Path) -> bytes:
     """A root with busybox and its names."""
     listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
     out = io.BytesIO()
@@ -77,8 +81,28 @@ def _layer(busybox: Path) -> bytes:
         _add(tar, "etc/passwd", f"user:x:{USER}:{USER}::/tmp:/bin/sh\n".encode())
         _add(tar, "bin/busybox", busybox.read_bytes(), mode=0o755)
         for name in sorted(set(listed) - {"busybox"}):
-            _add(tar, f"bin/{name}", type=tarfile.SYMTYPE, linkname="busybox")
+            tar.addfile(_link(f"bin/{name}", "busybox"))
     return out.getvalue()
+
+
+def _python(python: Path) -> bytes:
+    """The interpreter, the C libraries that it loads, and its library as far as that needs no others."""
+    linked = subprocess.run(["ldd", python], capture_output=True, text=True, check=True).stdout
+    code = "import os; print(os.path.dirname(os.__file__))"
+    library = subprocess.run([python, "-IS", "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", dereference=True) as tar:
+        for file in (str(python), *re.findall(r"(/\S+) \(0x", linked)):
+            tar.add(file)
+        tar.addfile(_link("usr/bin/python3", python.name))
+        tar.add(library, filter=lambda found: None if LEFT_OUT.fullmatch(Path(found.name).name) else found)
+    return out.getvalue()
+
+
+def _link(name: str, to: str) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = tarfile.SYMTYPE, to
+    return info
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes = b"", **fields: Any) -> None:

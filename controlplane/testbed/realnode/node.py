@@ -3,7 +3,7 @@
     with real_node(cluster, folder, gpus=2) as node:
         ...
 
-It needs root. Its images are `pause` and `shell` (images.py), of any registry's name, with tag 1.
+It needs root. Its images are `pause`, `shell` and `python` (images.py), of any registry's name, with tag 1.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from controlplane.testbed import processes
 from controlplane.testbed.kubernetes import TestCluster
-from controlplane.testbed.realnode import images, keeper, programs, settings
+from controlplane.testbed.realnode import dns, images, keeper, programs, settings
 from controlplane.testbed.realnode.settings import LOG, NAME, Place
 
 MOST_NODES = 250  # on one machine
@@ -64,11 +64,11 @@ def real_node(cluster: TestCluster, folder: Path, *, gpus: int = 2) -> Iterator[
     Yields when it is ready; nothing of it is left afterwards.
     """
     programs.find_root()
-    busybox, cni = programs.find("busybox"), programs.find_cni()
+    busybox, python, cni = programs.find("busybox"), programs.find_python(), programs.find_cni()
     for name in programs.DEBIANS:
         programs.find(name)
     programs.find_kubelet()
-    images.write(folder / "registry", busybox)
+    images.write(folder / "registry", busybox, python)
     registry = images.serve(folder / "registry")
     try:
         place = _claimed(folder)
@@ -84,7 +84,8 @@ def real_node(cluster: TestCluster, folder: Path, *, gpus: int = 2) -> Iterator[
         with processes.running(command, log=folder / "node.log") as process:
             node = RealNode(place, process)
             _wait_until_ready(cluster, node, gpus)
-            yield node
+            with dns.serving(place.address, cluster):
+                yield node
     finally:
         registry.shutdown()
         registry.server_close()

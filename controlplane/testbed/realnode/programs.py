@@ -47,6 +47,11 @@ def find(name: str) -> Path:
     return _there(shutil.which(program, path=f"{os.environ.get('PATH', '')}:{SBIN}"), name)
 
 
+def find_python() -> Path:
+    """Debian's own interpreter, for images: one that a version manager has built may lie anywhere. Raises MissingError."""
+    return _there("/usr/bin/python3", "python3").resolve()
+
+
 def find_cni() -> Path:
     """The folder with the network plugins. Raises MissingError."""
     for plugin in CNI_PLUGINS:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from controlplane.testbed import parts
+from controlplane.testbed.realnode import dns
 
 NAME = parts.REAL_NODE
 MOST_PODS = 30
@@ -107,6 +108,8 @@ def _kubelet(place: Place, layout: parts.Layout) -> object:
         "failSwapOn": False,
         "enforceNodeAllocatable": [],
         "resolvConf": "",
+        "clusterDNS": [place.address],
+        "clusterDomain": dns.DOMAIN,
         "makeIPTablesUtilChains": False,
         # The machine's disk may be fuller than a node's: that is no matter of the tests.
         "evictionHard": dict.fromkeys(("memory.available", "nodefs.available", "imagefs.available"), "0%"),

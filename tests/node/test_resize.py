@@ -1,0 +1,21 @@
+"""A worker that gets another size while it runs: the kernel holds it to that, and it is not started again."""
+
+from controlplane.cluster.port import PodPhase
+from controlplane.testbed.realnode.node import RealNode
+from tests.node.product import Product
+
+MIB = 2**20
+
+
+def test_another_size_is_in_the_cgroup_of_the_same_process(product: Product, node: RealNode) -> None:
+    train = product.submit("train", "exec sleep 600", memory="64Mi")
+    product.until_phase(train, "Running")
+    before = node.processes("sleep 600")
+    (process,) = before
+    assert node.limits(process) == (100, 64 * MIB)
+
+    product.cluster.resize(str(train.pk), 1, 0, cpu_milli=200, memory=96)
+
+    product.until(lambda: node.limits(process) == (200, 96 * MIB), "the other size")
+    (pod,) = product.cluster.observe(None).pods
+    assert (pod.phase, node.processes("sleep 600")) == (PodPhase.RUNNING, before)
