@@ -10,7 +10,7 @@ def test_a_job_runs_as_a_process_and_its_log_is_told(product: Product, node: Rea
     train = product.submit("train", "echo user $(id -u) of $WORLD_SIZE; sleep 2; echo done")
 
     product.until_phase(train, "Running")
-    assert any("echo user" in command for command in node.commands)
+    assert any("echo user" in command for command in node.commands.values())
     product.until_phase(train, "Succeeded")
 
     assert product.story(train) == [*SUBMITTED_AND_RUN, ("Succeeded", "")]

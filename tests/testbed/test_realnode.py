@@ -25,7 +25,7 @@ pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "real", "containers": [co
 cluster_folder, folder = map(Path, sys.argv[1:])
 with test_cluster(cluster_folder, tier="api") as cluster, real_node(cluster, folder) as node:
     cluster.request("POST", "/api/v1/namespaces/default/pods", pod)
-    cluster.wait_for(lambda: "/bin/sleep 600" in node.commands, "the pod")
+    cluster.wait_for(lambda: "/bin/sleep 600" in node.commands.values(), "the pod")
     print(node.place.number, flush=True)
     signal.pause()
 """

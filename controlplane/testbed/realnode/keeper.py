@@ -18,6 +18,7 @@ from controlplane.testbed.realnode import programs
 from controlplane.testbed.realnode.settings import CONTAINERD, LOG, NAME, Place
 
 CGROUPS = Path("/sys/fs/cgroup")
+POLL_SECONDS = 0.02
 GONE_SECONDS = 5.0  # the kernel takes milliseconds to clear a cgroup whose processes were killed
 # Set by each kubelet for the whole machine, whatever it is told: it gets copies to write to.
 SYSCTLS = (
@@ -46,7 +47,7 @@ until [ -S "$SOCKET" ]; do sleep 0.02; done
 
 def main(folder: Path, number: int, labels: str) -> int:
     """Run the node until it ends or this process is told to; its exit status."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, _leave)
     place = Place(folder, number)
     environment = os.environ | {
         "PATH": f"{os.environ.get('PATH', '')}:{programs.SBIN}",
@@ -71,6 +72,11 @@ def main(folder: Path, number: int, labels: str) -> int:
             return node.wait()
 
 
+def _leave(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would end the cleaning
+    sys.exit(0)
+
+
 @contextlib.contextmanager
 def _network(place: Place) -> Iterator[None]:
     ip = str(programs.find("iproute2"))
@@ -90,7 +96,7 @@ def _cgroups(place: Place) -> Iterator[None]:
     made = [root / place.cgroup for root in roots]
     try:
         for path in made:
-            path.mkdir()
+            path.mkdir(exist_ok=True)  # of a node whose keeper was killed; the number is ours now
         yield
     finally:
         for path in made:
@@ -98,15 +104,16 @@ def _cgroups(place: Place) -> Iterator[None]:
 
 
 def _remove(cgroup: Path) -> None:
+    """Remove it with all below, which the last processes of the node may still add to."""
     deadline = time.monotonic() + GONE_SECONDS
-    for path in [*sorted(cgroup.glob("**/"), reverse=True), cgroup]:
-        while path.exists():
-            try:
+    while cgroup.exists():
+        try:
+            for path in sorted(cgroup.glob("**/"), reverse=True):
                 path.rmdir()
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_SECONDS)
 
 
 if __name__ == "__main__":

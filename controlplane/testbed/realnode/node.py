@@ -9,7 +9,7 @@ It needs root. Its images are `pause`, `shell` and `python` (images.py), of any 
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,11 +44,14 @@ class RealNode:
         return Path("/var/lib/claims", name), folder
 
     @property
-    def commands(self) -> tuple[str, ...]:
-        """The command lines of all processes in its pods."""
-        found = [file.read_text().split() for file in keeper.CGROUPS.glob(f"*/{self.place.cgroup}/**/cgroup.procs")]
-        files = [Path("/proc", pid, "cmdline") for pid in sorted({pid for pids in found for pid in pids})]
-        return tuple(file.read_text().replace("\0", " ").strip() for file in files if file.exists())
+    def commands(self) -> Mapping[int, str]:
+        """The processes in its pods: their command lines by process id."""
+        found = {}
+        for file in keeper.CGROUPS.glob(f"*/{self.place.cgroup}/**/cgroup.procs"):
+            with contextlib.suppress(OSError):  # the cgroup, or one of its processes, has just ended
+                for pid in map(int, file.read_text().split()):
+                    found[pid] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+        return found
 
     def check(self) -> None:
         """Raise RuntimeError with its log if it has ended by itself."""
