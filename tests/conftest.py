@@ -32,6 +32,7 @@ MARK_OF_FIXTURE = {
     "prometheus": "prometheus",
     "chromium": "browser",
     "kubernetes_server": "kubernetes",
+    "node_server": "node",
 }
 
 

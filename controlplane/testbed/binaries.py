@@ -12,7 +12,7 @@ from controlplane.testbed import golang
 from controlplane.testbed.golang import GO, Say, pinned
 from controlplane.testbed.processes import HOW, MissingError
 
-__all__ = ["GO", "PACKAGES", "PROGRAMS", "find", "kubernetes_version"]
+__all__ = ["GO", "PACKAGES", "PROGRAMS", "assets", "find", "kubernetes_version", "link_flags"]
 
 NAME = "Kubernetes"
 # By the module that pins them; KWOK wants newer libraries of Kubernetes than our Kubernetes has.
@@ -31,7 +31,7 @@ PROGRAMS = tuple(program for packages in PACKAGES.values() for program in packag
 
 def find(say: Say = lambda _: None, *, build: bool = True) -> Mapping[str, Path]:
     """Return the path of each program, building what no folder has. Raises MissingError."""
-    given = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"))
+    given = assets()
     found = {name: given / name for name in PROGRAMS if (given / name).exists()}
     if len(found) == len(PROGRAMS):
         return found
@@ -42,21 +42,27 @@ def find(say: Say = lambda _: None, *, build: bool = True) -> Mapping[str, Path]
     return {name: folder / name for name in PROGRAMS} | found
 
 
+def assets() -> Path:
+    """The folder whose programs go before built ones."""
+    return Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"))
+
+
 def kubernetes_version() -> str:
     """The version that go.mod pins, such as v1.35.4."""
     return pinned("kubernetes", r"k8s\.io/kubernetes (v\S+)")
 
 
-def _programs() -> golang.Programs:
-    return golang.Programs(NAME, PACKAGES, kubernetes_version(), ("-ldflags", _link_flags()), minutes="5 to 10")
-
-
-def _link_flags() -> str:
+def link_flags() -> tuple[str, ...]:
+    """The flags of `go build` by which a program of Kubernetes knows its version."""
     version = kubernetes_version()
     major, minor, _ = version.removeprefix("v").split(".", 2)
     names = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     settings = [f"-X k8s.io/component-base/version.{name}={value}" for name, value in names.items()]
-    return " ".join(["-s -w", *settings])
+    return ("-ldflags", " ".join(["-s -w", *settings]))
+
+
+def _programs() -> golang.Programs:
+    return golang.Programs(NAME, PACKAGES, kubernetes_version(), link_flags(), minutes="5 to 10")
 
 
 if __name__ == "__main__":

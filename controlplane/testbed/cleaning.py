@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from controlplane.testbed.api import Json
 from controlplane.testbed.nodes import manifest
-from controlplane.testbed.parts import Layout
+from controlplane.testbed.parts import REAL_NODE, Layout
 from scheduler.model.snapshot import Node
 
 # In the order of deleting: first what would forbid that, or make pods again.
@@ -46,12 +46,13 @@ class Cleanable(Protocol):
 
 
 def empty(cluster: Cleanable, machines: Sequence[Node]) -> None:
-    """Delete what is in the collections, and make the nodes what `machines` says."""
+    """Delete what is in the collections, and make the nodes what `machines` says; a real one stays."""
     for collection in COLLECTIONS:
         cluster.delete(*_paths(cluster, collection))
     cluster.wait_for(lambda: not cluster.request("GET", "/api/v1/pods?limit=1")["items"], "the end of all pods")
     wanted = {machine.name: manifest(machine, cluster.layout.kubelet) for machine in machines}
-    there = {node["metadata"]["name"]: node for node in cluster.request("GET", "/api/v1/nodes")["items"]}
+    nodes = cluster.request("GET", "/api/v1/nodes")["items"]
+    there = {node["metadata"]["name"]: node for node in nodes if node["metadata"]["name"] != REAL_NODE}
     changed = {name for name, node in there.items() if not _is_like(node, wanted.get(name))}
     cluster.delete(*(f"/api/v1/nodes/{name}" for name in changed))
     absent = set(wanted) - (set(there) - changed)

@@ -8,6 +8,7 @@ from functools import partial
 
 from controlplane.testbed import binaries, chromium, postgres, programs, prometheus, redis
 from controlplane.testbed.processes import MissingError
+from controlplane.testbed.realnode import programs as node
 
 FINDERS: Mapping[str, Callable[[], object]] = {
     "Chromium": chromium.find,
@@ -17,11 +18,19 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "Redis": redis.find_redis,
     **{name: partial(programs.find, name) for name in programs.PROGRAMS},
 }
+# Of no use to those that may not run a node; what they lack is called "root".
+OF_A_NODE: Mapping[str, Callable[[], object]] = {
+    "CNI": node.find_cni,
+    "kubelet": node.find_kubelet,
+    "python3": node.find_python,
+    **{name: partial(node.find, name) for name in node.DEBIANS},
+}
 
 
 def missing() -> list[str]:
     """The names of those that are not there."""
-    return [name for name, find in FINDERS.items() if not _is_there(find)]
+    wanted = {**FINDERS, **(OF_A_NODE if node.may_run() else {})}
+    return [name for name, find in wanted.items() if not _is_there(find)]
 
 
 def _is_there(find: Callable[[], object]) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -51,6 +52,7 @@ CONTROLLERS = (
 # Go collects garbage for a fifth of the API server's start; a small cluster's has memory to spare.
 EAGER = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
 LEASE_SECONDS = 40  # as kubelets have it; KWOK renews at a quarter of it
+REAL_NODE = "real"
 MANY_NODES = 100  # above it leases would be most of what the API server writes
 
 
@@ -63,6 +65,7 @@ class Layout:
     node_count: int
     has_audit: bool
     token: str  # of the administrator, who is every part of the control plane as well
+    node_token: str = field(default_factory=lambda: secrets.token_hex(16))  # of a real node's kubelet
     etcd: int = field(default_factory=free_port)
     peers: int = field(default_factory=free_port)
     api: int = field(default_factory=free_port)
@@ -123,7 +126,9 @@ def environment(part: str, layout: Layout) -> Mapping[str, str]:
 def write_files(layout: Layout) -> None:
     """Write the keys, tokens and settings that the parts read."""
     _certificates(layout.folder)
-    (layout.folder / "tokens").write_text(f'{layout.token},admin,admin,"system:masters"\n')
+    node = f"system:node:{REAL_NODE}"
+    tokens = [f'{layout.token},admin,admin,"system:masters"', f'{layout.node_token},{node},{node},"system:nodes"']
+    (layout.folder / "tokens").write_text("".join(f"{line}\n" for line in tokens))
     layout.admin.write_text(kubeconfig(layout, "admin", layout.token))
     layout.admin.chmod(0o600)
     rule = {"level": "Metadata", "omitStages": ["RequestReceived"]}
@@ -155,8 +160,8 @@ def kubeconfig(layout: Layout, user: str, token: str) -> str:
 
 
 def _certificates(folder: Path) -> None:
-    """An authority, the API server's certificate from it, and the key that signs service accounts' tokens."""
-    authority, server, accounts = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
+    """An authority, the API server's certificates from it, and the key that signs service accounts' tokens."""
+    authority, server, client, accounts = (ec.generate_private_key(ec.SECP256R1()) for _ in range(4))
     name = _named("weft test cluster")
     signs = x509.KeyUsage(
         key_cert_sign=True, crl_sign=True, digital_signature=False, content_commitment=False, key_encipherment=False,
@@ -167,9 +172,11 @@ def _certificates(folder: Path) -> None:
     here = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1")), x509.DNSName("localhost")])
     theirs = _certificate(_named("127.0.0.1"), name, server).add_extension(here, critical=False)
     theirs = theirs.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    for file, builder in (("ca.crt", own), ("api.crt", theirs)):
+    to_kubelets = x509.Name([*_named("apiserver"), x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")])
+    asks = _certificate(to_kubelets, name, client)
+    for file, builder in (("ca.crt", own), ("api.crt", theirs), ("client.crt", asks)):
         (folder / file).write_bytes(builder.sign(authority, hashes.SHA256()).public_bytes(Encoding.PEM))
-    for file, key in (("ca.key", authority), ("api.key", server), ("accounts.key", accounts)):
+    for file, key in (("ca.key", authority), ("api.key", server), ("client.key", client), ("accounts.key", accounts)):
         text = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
         (folder / file).write_bytes(text)
         (folder / file).chmod(0o600)
@@ -220,6 +227,8 @@ def _apiserver(layout: Layout) -> dict[str, object]:
         "service-account-signing-key-file": folder / "accounts.key",
         "service-cluster-ip-range": "10.96.0.0/16",
         "kubelet-preferred-address-types": "InternalIP",
+        "kubelet-client-certificate": folder / "client.crt",
+        "kubelet-client-key": folder / "client.key",
         "allow-privileged": "true",
         "profiling": "false",
     }

@@ -10,6 +10,7 @@ import pytest
 
 from controlplane.testbed import binaries, chromium, compose, prometheus
 from controlplane.testbed.processes import MissingError
+from controlplane.testbed.realnode import programs as node
 
 GO = """#!/bin/sh
 case $1 in
@@ -17,8 +18,9 @@ env) echo go{version} ;;
 build)
     echo build >>{folder}/builds
     out=$3
-    shift $(($# - {take}))
+    shift 3
     for package; do
+        case $package in -* | *" "*) continue ;; */*) ;; *) continue ;; esac # a flag, or what one is set to
         name=${{package##*/}}
         [ $name = v3 ] && name=server
         echo program >$out$name
@@ -47,10 +49,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def install_go(machine: Path, version: str = "1.99.0", then: str = ":") -> None:
-    # What follows the flags are the packages: five of them in one module, one in each other.
-    take = "$(case $PWD in */kubernetes) echo 5 ;; *) echo 1 ;; esac)"
     program = machine / "bin" / "go"
-    program.write_text(GO.format(version=version, folder=machine, take=take, then=then))
+    program.write_text(GO.format(version=version, folder=machine, then=then))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
 
@@ -106,6 +106,19 @@ def test_given_programs_go_before_built_ones(machine: Path) -> None:
     found = binaries.find()
     assert found["etcd"] == assets / "etcd"
     assert found["kwok"].parent.parent == machine / "cache" / "weft"
+
+
+def test_the_kubelet_is_built_by_itself_so_that_only_those_pay_for_it_who_may_run_it(machine: Path) -> None:
+    with pytest.raises(MissingError, match="kubelet is missing"):
+        node.find_kubelet()
+
+    node.build(lambda _: None)
+
+    assert builds(machine) == 1
+    assert node.find_kubelet().read_text() == "program\n"
+    (machine / "assets").mkdir()
+    (machine / "assets" / "kubelet").touch()
+    assert node.find_kubelet() == machine / "assets" / "kubelet"
 
 
 def test_an_old_go_gives_way_to_the_one_of_a_wheel(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,13 +36,13 @@ _USUAL_WAITS = ("ContainerCreating", "PodInitializing")
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A pod of ours. `seen` has no node while it is not placed."""
+    """A pod of ours. `seen` has no node while it is not placed; `told_at`: when it was first told to leave."""
 
     namespace: str
     uid: str
     version: int
     seen: PodSeen
-    is_leaving: bool
+    told_at: float | None
     digest: str
     created_at: float
 
@@ -55,6 +55,11 @@ class Worker:
     def is_placed(self) -> bool:
         """Whether it has been bound."""
         return bool(self.seen.node)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it has been told to leave."""
+        return self.told_at is not None
 
     @property
     def is_over(self) -> bool:
@@ -84,11 +89,14 @@ def version_of(thing: Json) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def pod_of(pod: Json) -> Worker | Foreign | None:
-    """What this pod is to us; None for one that takes no room."""
+def pod_of(pod: Json, known: Worker | Foreign | None = None) -> Worker | Foreign | None:
+    """What this pod is to us, after what was known of it before; None for one that takes no room."""
     meta = pod["metadata"]
     labels = meta.get("labels") or {}
-    return _worker(pod, labels) if is_ours(labels) else _foreign(pod)
+    if not is_ours(labels):
+        return _foreign(pod)
+    before = known.told_at if isinstance(known, Worker) and known.uid == meta["uid"] else None
+    return _worker(pod, labels, _told_at(meta, before))
 
 
 def is_ours(labels: Json) -> bool:
@@ -96,7 +104,7 @@ def is_ours(labels: Json) -> bool:
     return names.WORKLOAD in labels and all(str(labels.get(k, "")).isdigit() for k in (names.ATTEMPT, names.RANK))
 
 
-def _worker(pod: Json, labels: Json) -> Worker:
+def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     annotations = meta.get("annotations") or {}
     attempt, rank = int(labels[names.ATTEMPT]), int(labels[names.RANK])
@@ -105,7 +113,7 @@ def _worker(pod: Json, labels: Json) -> Worker:
     ends = [s["terminated"] for s in containers if s.get("terminated")]
     if phase == PodPhase.RUNNING and not any(s.get("running") or s.get("terminated") for s in containers):
         phase = PodPhase.PENDING
-    if phase in ENDED and _is_our_doing(meta, ends):
+    if phase in ENDED and _is_our_doing(told_at, ends):
         phase = PodPhase.RUNNING  # it leaves because it was told to; once it is away it is gone, and nothing else
     running = [s["running"] for s in containers if s.get("running")]
     is_over = phase in ENDED
@@ -123,7 +131,7 @@ def _worker(pod: Json, labels: Json) -> Worker:
             None,
             *(resized(meta, spec, status) if phase == PodPhase.RUNNING else ()),
         ),
-        is_leaving="deletionTimestamp" in meta,
+        told_at=told_at,
         digest=annotations.get(names.DIGEST, ""),
         created_at=seconds(meta.get("creationTimestamp")) or 0.0,
     )  # fmt: skip
@@ -161,12 +169,23 @@ def _gpus(annotations: Json) -> tuple[int, ...]:
         return ()
 
 
-def _is_our_doing(meta: Json, ends: Iterable[Json]) -> bool:
-    """Whether its containers ended after it was told to leave: what they answer to that is no success or failure."""
+def _told_at(meta: Json, before: float | None) -> float | None:
+    """When it was told to leave, by its deadline and its grace.
+
+    Once its containers have ended the kubelet deletes it again, without grace, and the deadline becomes that moment. So
+    what was known before goes first: else a worker that saved and left well would have succeeded before it was told.
+    """
     deadline = seconds(meta.get("deletionTimestamp"))
     if deadline is None:
-        return False
+        return None
     told_at = deadline - float(meta.get("deletionGracePeriodSeconds") or 0)
+    return told_at if before is None else min(before, told_at)
+
+
+def _is_our_doing(told_at: float | None, ends: Iterable[Json]) -> bool:
+    """Whether its containers ended after it was told to leave: what they answer to that is no success or failure."""
+    if told_at is None:
+        return False
     ended = most(seconds(end.get("finishedAt")) for end in ends)
     return ended is None or ended >= told_at
 

@@ -70,7 +70,7 @@ class Store:
                 self._remove(key, "", at)
             self._postponed = set()
             for key, pod in listed.items():
-                self._put(key, podstatus.pod_of(pod), at)
+                self._put(key, podstatus.pod_of(pod, self._pods.get(key)), at)
             touched, self._postponed = self._postponed, None
             for node in touched:
                 self._refresh(node)
@@ -78,7 +78,8 @@ class Store:
     def put_pod(self, pod: Json, at: float) -> None:
         """A pod as it is now."""
         with self._lock:
-            self._put(podstatus.key_of(pod), podstatus.pod_of(pod), at)
+            key = podstatus.key_of(pod)
+            self._put(key, podstatus.pod_of(pod, self._pods.get(key)), at)
 
     def drop_pod(self, pod: Json, at: float) -> None:
         """A pod is no longer there; this was its last state."""
@@ -87,7 +88,7 @@ class Store:
             known = self._pods.get(key)
             if isinstance(known, Worker) and known.uid != pod["metadata"]["uid"]:
                 return  # another one of the same name is there already
-            last = podstatus.pod_of(pod)
+            last = podstatus.pod_of(pod, known)
             if isinstance(last, Worker):
                 self._put(key, last, at)
             self._remove(key, podstatus.disruption(pod.get("status") or {}), at)

@@ -217,6 +217,30 @@ def test_an_end_counts_as_ours_from_the_moment_a_pod_was_told_to_leave(
     assert (found.seen.ended_at is not None) is found.is_over
 
 
+def test_a_worker_that_saved_and_left_well_is_gone_and_has_not_succeeded() -> None:
+    """As a kubelet does it: it deletes a pod whose containers have ended again, without grace and from now on."""
+    told = {"deletionTimestamp": T.format(40), "deletionGracePeriodSeconds": 30}
+    again = {"deletionTimestamp": T.format(13), "deletionGracePeriodSeconds": 0}
+    made = stored(running())
+    made.put_pod(running(version=2, meta=told), AT)
+    made.put_pod(ended("Succeeded", 0, 12, version=3, meta=told), AT)
+    made.put_pod(ended("Succeeded", 0, 12, version=4, meta=again), AT)
+    made.drop_pod(ended("Succeeded", 0, 12, version=5, meta=again), AT)
+    (found,) = made.since(None).pods
+    assert (found.phase, found.exit_code) == (PodPhase.GONE, None)
+
+
+def test_a_worker_that_had_succeeded_before_it_was_told_to_leave_has_succeeded() -> None:
+    told = {"deletionTimestamp": T.format(43), "deletionGracePeriodSeconds": 30}
+    again = {"deletionTimestamp": T.format(13), "deletionGracePeriodSeconds": 0}
+    made = stored(running())
+    made.put_pod(running(version=2, meta=told), AT)
+    made.put_pod(ended("Succeeded", 0, 12, version=3, meta=told), AT)
+    made.drop_pod(ended("Succeeded", 0, 12, version=4, meta=again), AT)
+    (found,) = made.since(None).pods
+    assert (found.phase, found.exit_code) == (PodPhase.SUCCEEDED, 0)
+
+
 @pytest.mark.parametrize(
     ("states", "phase"),
     [

@@ -1,6 +1,7 @@
 //go:build tools
 
-// Package kubernetes names the programs of the control plane, so that their modules and hashes are pinned in go.sum.
+// Package kubernetes names the programs of the control plane and of a node, so that their modules and hashes are
+// pinned in go.sum.
 package kubernetes
 
 import (
@@ -9,4 +10,5 @@ import (
 	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
 	_ "k8s.io/kubernetes/cmd/kube-scheduler"
 	_ "k8s.io/kubernetes/cmd/kubectl"
+	_ "k8s.io/kubernetes/cmd/kubelet"
 )

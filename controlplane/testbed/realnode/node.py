@@ -1,0 +1,133 @@
+"""A real node of a test cluster: containerd and the kubelet, whose pods are processes of this machine.
+
+    with real_node(cluster, folder, gpus=2) as node:
+        ...
+
+It needs root. Its images are `pause`, `shell` and `python` (images.py), of any registry's name, with tag 1.
+"""
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from controlplane.testbed import processes
+from controlplane.testbed.kubernetes import TestCluster
+from controlplane.testbed.realnode import dns, images, keeper, programs, settings
+from controlplane.testbed.realnode.settings import LOG, NAME, Place
+
+MOST_NODES = 250  # on one machine
+READY_SECONDS = 60.0  # 2 to 3 s when the machine is idle
+GPU = "nvidia.com/gpu"
+PATH = f"/api/v1/nodes/{NAME}"
+POOL, MODEL, GPU_MEMORY = "real", "T4", 16 * 1024  # MiB
+
+
+@dataclass(frozen=True, slots=True)
+class RealNode:
+    """A node that runs."""
+
+    place: Place
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def log(self) -> Path:
+        """What the kubelet has printed."""
+        return self.place.folder / LOG
+
+    def storage(self, name: str) -> tuple[Path, Path]:
+        """A folder that lasts as long as the node: its path there, for a local volume, and on this machine."""
+        folder = self.place.folder / "lib" / "claims" / name
+        folder.mkdir(parents=True)
+        return Path("/var/lib/claims", name), folder
+
+    @property
+    def commands(self) -> Mapping[int, str]:
+        """The processes in its pods: their command lines by process id."""
+        found = {}
+        for file in keeper.CGROUPS.glob(f"*/{self.place.cgroup}/**/cgroup.procs"):
+            with contextlib.suppress(OSError):  # the cgroup, or one of its processes, has just ended
+                for pid in map(int, file.read_text().split()):
+                    found[pid] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+        return found
+
+    def check(self) -> None:
+        """Raise RuntimeError with its log if it has ended by itself."""
+        code = self.process.poll()
+        if code is not None:
+            raise RuntimeError(f"the node ended with {code}:\n{self.log.read_text(errors='replace')[-5000:]}")
+
+
+@contextlib.contextmanager
+def real_node(cluster: TestCluster, folder: Path, *, gpus: int = 2) -> Iterator[RealNode]:
+    """Join a node with pretended GPUs to the cluster, with its files in `folder`. Raises MissingError.
+
+    Yields when it is ready; nothing of it is left afterwards.
+    """
+    programs.find_root()
+    busybox, python, cni = programs.find("busybox"), programs.find_python(), programs.find_cni()
+    for name in programs.DEBIANS:
+        programs.find(name)
+    programs.find_kubelet()
+    images.write(folder / "registry", busybox, python)
+    registry = images.serve(folder / "registry")
+    try:
+        place = _claimed(folder)
+        settings.write(place, cluster.layout, f"http://127.0.0.1:{registry.server_port}", cni)
+        command = [
+            sys.executable,
+            "-m",
+            "controlplane.testbed.realnode.keeper",
+            folder,
+            str(place.number),
+            _labels(gpus),
+        ]
+        with processes.running(command, log=folder / "node.log") as process:
+            node = RealNode(place, process)
+            _wait_until_ready(cluster, node, gpus)
+            with dns.serving(place.address, cluster):
+                yield node
+    finally:
+        registry.shutdown()
+        registry.server_close()
+
+
+def _claimed(folder: Path) -> Place:
+    """A bridge that none had, by which no two nodes have one network."""
+    ip = programs.find("iproute2")
+    said = ""
+    for number in range(MOST_NODES):
+        place = Place(folder, number)
+        command = [ip, "link", "add", place.bridge, "type", "bridge"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return place
+        said = done.stderr
+    raise RuntimeError(f"no bridge can be made: {said}")
+
+
+def _labels(gpus: int) -> str:
+    """As GPU feature discovery would set them."""
+    labels = {
+        "nvidia.com/gpu.product": MODEL,
+        "nvidia.com/gpu.memory": GPU_MEMORY,
+        "nvidia.com/gpu.count": gpus,
+        "weft.dev/pool": POOL,
+    }
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
+def _wait_until_ready(cluster: TestCluster, node: RealNode, gpus: int) -> None:
+    def is_ready() -> bool:
+        node.check()
+        if not cluster.exists(PATH):
+            return False
+        found = cluster.request("GET", PATH)
+        conditions = {one["type"]: one["status"] for one in found["status"].get("conditions", ())}
+        return conditions.get("Ready") == "True" and not found["spec"].get("taints")
+
+    cluster.wait_for(is_ready, "the real node", READY_SECONDS)
+    # What a device plugin would have told. The kubelet keeps it, and refuses pods that ask for more.
+    cluster.patch(f"{PATH}/status", {"status": {"capacity": {GPU: str(gpus)}, "allocatable": {GPU: str(gpus)}}})

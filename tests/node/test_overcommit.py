@@ -1,0 +1,41 @@
+"""A kubelet refuses what its node has no room for, and nothing that Weft places is ever refused."""
+
+from controlplane.testbed.api import Json
+from controlplane.testbed.kubernetes import TestCluster
+from controlplane.testbed.realnode.node import GPU, RealNode
+from controlplane.testbed.realnode.settings import NAME
+from tests.node.product import IMAGE, Product
+
+PODS = "/api/v1/namespaces/default/pods"
+JOBS = 6  # three times what the node has room for
+
+
+def test_the_kubelet_refuses_more_gpus_than_there_are(node: RealNode, kubernetes: TestCluster) -> None:
+    for name, gpus in (("first", 2), ("second", 1)):
+        kubernetes.request("POST", PODS, pod(name, gpus))
+        kubernetes.wait_for(lambda name=name: status(kubernetes, name)["phase"] != "Pending", f"pod {name}")  # type: ignore[misc]
+
+    assert status(kubernetes, "first")["phase"] == "Running"
+    second = status(kubernetes, "second")
+    assert (second["phase"], second["reason"]) == ("Failed", f"OutOf{GPU}")
+
+
+def test_jobs_that_follow_each_other_on_its_gpus_are_never_refused(product: Product) -> None:
+    jobs = [product.submit(f"job-{number}", "sleep 1") for number in range(JOBS)]
+
+    for one in jobs:
+        product.until_phase(one, "Succeeded")
+
+    assert [(one.attempt, one.failures) for one in jobs] == [(1, 0)] * JOBS
+
+
+def pod(name: str, gpus: int) -> Json:
+    """A pod that was put on the node without asking any scheduler."""
+    limits = {"limits": {GPU: str(gpus)}}
+    container = {"name": "main", "image": IMAGE, "command": ["/bin/sleep", "600"], "resources": limits}
+    return {"metadata": {"name": name}, "spec": {"nodeName": NAME, "containers": [container]}}
+
+
+def status(server: TestCluster, name: str) -> Json:
+    found: Json = server.request("GET", f"{PODS}/{name}")["status"]
+    return found
