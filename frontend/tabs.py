@@ -103,7 +103,7 @@ def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str
         "checks": checks(found["checks"]),
         "evicts": found["evicts"],
         "remedies": _remedies(request, w) if waits else [],
-        "no_remedies": found["no_remedies"],
+        "no_remedies": found["no_suggestions"],
         "position": found["position"],
         "in_queue": found["in_queue"],
         "expected": None if found["will_start"] else found["expected_start"],
