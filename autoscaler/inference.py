@@ -76,8 +76,8 @@ class _Rule:
                 # Only slow answers were seen: a faster one is possible or not, so it is not known what would be enough.
                 return replica.needed(rate, limit, self.bounds.most) if replica.seconds <= limit else None
             case most:
-                # A profile says the rate at target_part; less latency is taken to need more in proportion.
-                return math.ceil(min(rate * max(1.0, self.settings.target_part / ratio) / most, MANY))
+                # A profile says the rate at target_ratio; less latency is taken to need more in proportion.
+                return math.ceil(min(rate * max(1.0, self.settings.target_ratio / ratio) / most, MANY))
 
 
 def _upward(
@@ -86,7 +86,7 @@ def _upward(
     """More replicas, or None."""
     settings, newest = rule.settings, samples[-1]
     rate = predicted(samples, at, settings)
-    for_load = rule.needed(rate, settings.target_part) if rate is not None else None
+    for_load = rule.needed(rate, settings.target_ratio) if rate is not None else None
     terms = _terms(newest, rate, rule)
     if _is_emergency(rule, newest) and _has_all(newest, current) and is_settled(at, service.scaled_at, settings):
         wanted = max(current + 1, math.ceil(current * (1 + settings.emergency_step)), for_load or 0)
@@ -107,7 +107,7 @@ def _downward(
     settings = rule.settings
     if current <= rule.bounds.least or samples[-1].p95_seconds is None or _is_emergency(rule, samples[-1]):
         return None
-    slow = slow_rate(samples, settings.down_part * rule.objective.p95_seconds)
+    slow = slow_rate(samples, settings.down_ratio * rule.objective.p95_seconds)
     too_much = None if slow is None else slow * (1 - settings.slow_margin)
     past = [Wanted(s.at, s.seconds, _needed_then(rule, s, too_much)) for s in samples]
     fewer = rule.bounds.clamp(downward(current, past, at, service.scaled_at, settings))
@@ -127,7 +127,7 @@ def _needed_then(rule: _Rule, sample: Sample, too_much: float | None) -> int | N
     if rate is None or sample.p95_seconds is None:
         return None
     rate *= 1 + rule.settings.down_margin
-    needed = rule.needed(rate, rule.settings.down_part)
+    needed = rule.needed(rate, rule.settings.down_ratio)
     if needed is None or too_much is None:
         return needed
     return max(needed, math.floor(min(rate / too_much, MANY)) + 1) if too_much > 0 else None
@@ -135,7 +135,7 @@ def _needed_then(rule: _Rule, sample: Sample, too_much: float | None) -> int | N
 
 def _is_emergency(rule: _Rule, newest: Sample) -> bool:
     """Latency at its limit, or a queue longer than is answered within the objective."""
-    limit = rule.settings.emergency_part * rule.objective.p95_seconds
+    limit = rule.settings.emergency_ratio * rule.objective.p95_seconds
     is_slow = newest.p95_seconds is not None and newest.p95_seconds > limit
     rate, queue = newest.requests_per_second, newest.queue
     is_queued = rate is not None and queue is not None and queue > rate * rule.objective.p95_seconds
@@ -162,7 +162,7 @@ def _terms(newest: Sample, rate: float | None, rule: _Rule) -> tuple[tuple[str, 
         "queue": newest.queue,
     }
     if isinstance(rule.capacity, Replica):
-        target = rule.settings.target_part * rule.objective.p95_seconds
+        target = rule.settings.target_ratio * rule.objective.p95_seconds
         named["rate_per_replica"] = rule.capacity.most(1, target)
         named["request_seconds"] = rule.capacity.seconds
     else:

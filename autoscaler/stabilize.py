@@ -33,7 +33,7 @@ class Wanted:
 
 def upward(current: int, wanted: int, settings: Settings) -> int:
     """A rise, at once, but not by more than one step."""
-    step = max(settings.up_count, math.ceil(current * settings.up_part))
+    step = max(settings.up_count, math.ceil(current * settings.up_ratio))
     return min(wanted, current + step)
 
 

@@ -103,7 +103,7 @@ def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str
         "checks": checks(found["checks"]),
         "evicts": found["evicts"],
         "suggestions": _suggestions(request, w) if waits else [],
-        "no_suggestions": found["no_remedies"],
+        "no_suggestions": found["no_suggestions"],
         "position": found["position"],
         "in_queue": found["in_queue"],
         "expected": None if found["will_start"] else found["expected_start"],

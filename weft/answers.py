@@ -100,8 +100,8 @@ class Preview(Answer):
     in_queue: int | None = None
     expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within
     checks: tuple[Json, ...] | list[Json] = ()
-    remedies: tuple[Json, ...] | list[Json] = ()
-    no_remedies: str = ""  # why there are none, of one that waits
+    suggestions: tuple[Json, ...] | list[Json] = ()
+    no_suggestions: str = ""  # why there are none, of one that waits
     workload: Json = field(default_factory=dict)
 
 
@@ -110,7 +110,7 @@ class Explanation(Answer):
     """Why a workload is where it is: one reason with its numbers, each check, and what would start it now.
 
     A check is {name, status, message}; status is ok, fails, or unknown where it was not looked at. A remedy is {kind,
-    text, before, after, target, pool, tested, is_smallest, may_apply}; Client.apply_remedy makes it so.
+    text, before, after, target, pool, tested, is_smallest, may_apply}; Client.apply_suggestion makes it so.
     """
 
     uid: str = ""
@@ -125,8 +125,8 @@ class Explanation(Answer):
     will_start: bool | None = None
     expected_start: Json | None = None  # low, median, high; 8 in 10 starts are within
     checks: tuple[Json, ...] | list[Json] = ()
-    remedies: tuple[Json, ...] | list[Json] = ()
-    no_remedies: str = ""  # why there are none, of one that waits
+    suggestions: tuple[Json, ...] | list[Json] = ()
+    no_suggestions: str = ""  # why there are none, of one that waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ class Cost(Answer):
     """The GPU hours of a workload, and what they cost at the pools' prices."""
 
     uid: str = ""
-    held_gpu_hours: float = 0.0
+    allocated_gpu_hours: float = 0.0
     computed_gpu_hours: float = 0.0
     idle_gpu_hours: float = 0.0
     cost: float = 0.0
@@ -249,7 +249,7 @@ class Team(Answer):
     parent: str | None = None
     role: str | None = None
     nominal_milli: int = 0
-    held_milli: int = 0
+    allocated_milli: int = 0
     borrowed_milli: int = 0
     computing_milli: int | None = None
     waiting: int = 0
@@ -277,8 +277,8 @@ class TeamShare(Answer):
     pool: str = ""
     nominal_milli: int = 0
     entitled_milli: int = 0
-    held_milli: int = 0
-    decayed_milli: int = 0
+    allocated_milli: int = 0
+    recent_usage_milli: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,7 +327,7 @@ class Node(Answer):
     rack: str = ""
     ready: bool = True
     schedulable: bool = True
-    held_milli: int = 0
+    allocated_milli: int = 0
     gpus: tuple[Json, ...] | list[Json] = ()
 
 

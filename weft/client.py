@@ -196,7 +196,7 @@ class Client(ClusterClient):
         """Return why a workload is where it is."""
         return Explanation.of(self._transport.get(path_of(uid) + "/explanation"))
 
-    def apply_remedy(
+    def apply_suggestion(
         self, uid: str, remedy: Mapping[str, Any], *, version: int | None = None, key: str = ""
     ) -> Workload:
         """Make one change that would start it, as its explanation lists them; the workload as it stands then.
@@ -205,7 +205,9 @@ class Client(ClusterClient):
         """
         body = {name: remedy[name] for name in ("kind", "after", "target", "pool") if name in remedy}
         headers = {"If-Match": f'"{version}"'} if version is not None else {}
-        sent = self._transport.send("POST", f"{path_of(uid)}/remedy", body=body, headers=headers, key=key or new_key())
+        sent = self._transport.send(
+            "POST", f"{path_of(uid)}/suggestion", body=body, headers=headers, key=key or new_key()
+        )
         return Workload.of(sent)
 
     def events(self, uid: str, *, newest_first: bool = False, limit: int | None = None) -> Iterator[Event]:

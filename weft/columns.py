@@ -64,7 +64,7 @@ NODES: Table = (
     Column("STATE", lambda n: _state(n)),
     Column("GPU", lambda n: n.gpu_model or "-"),
     Column("GPUS", lambda n: str(n.gpu_count), right=True),
-    Column("ALLOCATED", lambda n: gpus(n.held_milli), right=True),
+    Column("ALLOCATED", lambda n: gpus(n.allocated_milli), right=True),
     Column("COMPUTING", lambda n: measured(computing(n)), right=True),
     Column("ZONE", lambda n: n.zone or "-", wide=True),
     Column("RACK", lambda n: n.rack or "-", wide=True),
@@ -81,7 +81,7 @@ TEAMS: Table = (
     Column("PARENT", lambda t: t.parent or "-", wide=True),
     Column("ROLE", lambda t: t.role or "-", wide=True),
     Column("NOMINAL", lambda t: gpus(t.nominal_milli), right=True),
-    Column("ALLOCATED", lambda t: gpus(t.held_milli), right=True),
+    Column("ALLOCATED", lambda t: gpus(t.allocated_milli), right=True),
     Column("BORROWED", lambda t: gpus(t.borrowed_milli), right=True),
     Column("COMPUTING", lambda t: measured(t.computing_milli), right=True),
     Column("RUNNING", lambda t: str(t.running), right=True),
@@ -100,8 +100,8 @@ SHARES: Table = (
     Column("POOL", lambda s: s.pool),
     Column("NOMINAL", lambda s: gpus(s.nominal_milli), right=True),
     Column("ENTITLED", lambda s: gpus(s.entitled_milli), right=True),
-    Column("ALLOCATED", lambda s: gpus(s.held_milli), right=True),
-    Column("RECENT USAGE", lambda s: gpus(s.decayed_milli), right=True),
+    Column("ALLOCATED", lambda s: gpus(s.allocated_milli), right=True),
+    Column("RECENT USAGE", lambda s: gpus(s.recent_usage_milli), right=True),
 )
 BUDGETS: Table = (
     Column("TEAM", lambda b: b.team),
@@ -121,13 +121,13 @@ OWNED: Table = (
     Column("POOL", lambda r: r.pool),
     Column("NOMINAL", lambda r: gpus(r.owned.nominal_milli if r.owned else 0), right=True),
     Column("ENTITLED", lambda r: gpus(r.share.entitled_milli if r.share else None), right=True),
-    Column("ALLOCATED", lambda r: gpus(r.share.held_milli if r.share else None), right=True),
+    Column("ALLOCATED", lambda r: gpus(r.share.allocated_milli if r.share else None), right=True),
     Column("MAY BORROW", lambda r: _limit(r.owned.borrowing_limit_milli if r.owned else None), right=True),
     Column("MAY LEND", lambda r: _limit(r.owned.lending_limit_milli if r.owned else None), right=True, wide=True),
     Column("WEIGHT", lambda r: str(r.owned.weight if r.owned else 1), right=True, wide=True),
 )
 HOURS: Table = (
-    Column("ALLOCATED GPU-HOURS", lambda u: _hours(u.document, "held"), right=True),
+    Column("ALLOCATED GPU-HOURS", lambda u: _hours(u.document, "allocated"), right=True),
     Column("COMPUTED GPU-HOURS", lambda u: _hours(u.document, "computed"), right=True),
     Column("UTILISATION", lambda u: _part(u.document), right=True),
 )
@@ -197,5 +197,5 @@ def _hours(row: Mapping[str, Any], what: str) -> str:
 
 
 def _part(row: Mapping[str, Any]) -> str:
-    held = row.get("held_milli_seconds") or 0
+    held = row.get("allocated_milli_seconds") or 0
     return f"{row.get('computed_milli_seconds', 0) / held:.0%}" if held else "-"

@@ -201,21 +201,21 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def say_remedies(remedies: Sequence[Mapping[str, Any]], none: str = "", name: str = "") -> None:
+def say_suggestions(suggestions: Sequence[Mapping[str, Any]], none: str = "", name: str = "") -> None:
     """Print what would start a workload now, a line each; `none` says why there is nothing.
 
     name: of the workload, for the command that applies them; empty where there is none yet.
     """
     if none:
         say(f"  {clean(none)}")
-    if remedies:
+    if suggestions:
         say("  Any one of these would start it now:")
-    for one in remedies:
+    for one in suggestions:
         was_tried = "tested" if one.get("is_smallest") else "tested; less may be enough"
         kind = f"{one.get('kind')}: " if name and one.get("may_apply") else ""
         said = f" ({was_tried})" if one.get("tested") else ""
         say(f"  - {kind}{clean(str(one.get('text')))}{said}")
-    kinds = [str(one.get("kind")) for one in remedies if one.get("may_apply")]
+    kinds = [str(one.get("kind")) for one in suggestions if one.get("may_apply")]
     if name and kinds:
         say(f"  To apply one: weft remedy {name} {kinds[0] if len(kinds) == 1 else '|'.join(kinds)}")
 

@@ -22,6 +22,7 @@ from controlplane.api import missing
 from controlplane.api.errors import CONTENT_TYPE
 from controlplane.api.pagination import DEFAULT_SIZE, MAX_SIZE, page, part
 from controlplane.api.refusals import Faulty
+from controlplane.api.renamed import with_old_names
 from controlplane.api.serializers.problem import Problem
 from controlplane.jobspec.shapes import BAD, Faults, FieldError, Flag, Items, Shape, Text, Whole, shown
 from controlplane.queries.accounts import access
@@ -61,6 +62,7 @@ class Endpoint:
 
     least: str
     parameters: tuple[Parameter, ...]
+    answer: Any = None
 
 
 def endpoint(
@@ -81,7 +83,7 @@ def endpoint(
 
     csv: the answer may be a table instead, where a parameter asks for it. media: its media type where it is not JSON.
     """
-    declared = Endpoint(least, tuple(parameters))
+    declared = Endpoint(least, tuple(parameters), answer)
     known = [400, 404, 406, 411, 429, 503, *([] if least == ANYONE else [401, 403]), *problems]
     given: dict[Any, Any] = {(status, media) if media else status: answer}
     if csv:
@@ -167,7 +169,10 @@ class View(APIView):
         self.given = query(request, declared.parameters if declared else ())
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Keep answers out of shared caches: each is for one user."""
+        """Add the old names of renamed keys; keep answers out of shared caches: each is for one user."""
+        declared = self.declared(request)
+        if declared is not None and isinstance(response, Response) and response.status_code < 400:
+            response.data = with_old_names(declared.answer, response.data)
         answer = super().finalize_response(request, response, *args, **kwargs)
         answer.headers.setdefault("Cache-Control", "no-store")
         return answer

@@ -9,6 +9,7 @@ _PART = re.compile(r"([\w-]+)/<(\w+):(\w+)>")  # of a route: `nodes/<str:name>`
 _NOUNS = {
     "deliveries": "delivery",
     "inferences": "inference service",
+    "notification-rules": "notification subscription",
     "policies": "policy version",
     "simulations": "what-if",
     "views": "saved view",

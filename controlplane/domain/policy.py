@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from autoscaler.settings import Settings as Scaling
-from controlplane.domain.policyfields import PARTS, figure, known_fields
+from controlplane.domain.policyfields import OLD_NAMES, PARTS, figure, known_fields
+from controlplane.jobspec.oldnames import clash
 from scheduler.model.settings import Settings as Scheduling
 
 
@@ -54,6 +55,7 @@ class Policy:
     def stored(data: Mapping[str, Any]) -> "Policy":
         """The policy of a version that was checked when it was saved; settings that there are no more are left out."""
         values: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
+        data = in_current_names(data)
         for known in known_fields():
             given = data.get(known.part, {})
             if known.name in given:
@@ -75,12 +77,32 @@ def problems(data: object, in_force: bool = False) -> dict[str, str]:
         else:
             for name, value in values.items():
                 at = f"{part}.{name}"
-                known = names[part].get(name)
+                known = names[part].get(OLD_NAMES[part].get(name, name))
                 if known is None:
                     out[at] = f"{at} is not a setting. The settings are {', '.join(names[part])}."
                 elif fault := known.problem(value, in_force):
                     out[at] = fault
-    return out
+    return out | clashes(data)
+
+
+def clashes(data: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with settings given under both their names, by dotted field; empty if nothing."""
+    pairs = (
+        (part, was, clash(data[part], was, now))
+        for part, old in OLD_NAMES.items()
+        if isinstance(data.get(part), Mapping)
+        for was, now in old.items()
+    )
+    return {f"{part}.{was}": f"{part}.{was} {wrong}" for part, was, wrong in pairs if wrong}
+
+
+def in_current_names(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The plain values of a policy with its settings under their names of now."""
+    return {part: _renamed(OLD_NAMES.get(part, {}), values) for part, values in data.items()}
+
+
+def _renamed(old: Mapping[str, str], values: Any) -> Any:
+    return {old.get(name, name): value for name, value in values.items()} if isinstance(values, Mapping) else values
 
 
 def difference(before: Policy, after: Policy) -> tuple[Change, ...]:

@@ -16,6 +16,20 @@ from scheduler.model.settings import Settings as Scheduling
 from scheduler.policies import ONLY_COMPARED, POLICIES
 
 PARTS: Mapping[str, type[Any]] = {"scheduling": Scheduling, "scaling": Scaling}
+# The settings that have another name now, by part; stored policies and requests of before have the old one.
+OLD_NAMES: Mapping[str, Mapping[str, str]] = {
+    "scheduling": {
+        "ageing_most": "max_ageing",
+        "most_changes": "max_changes",
+        "reservation_after_most_seconds": "reservation_after_max_seconds",
+    },
+    "scaling": {
+        "target_part": "target_ratio",
+        "emergency_part": "emergency_ratio",
+        "down_part": "down_ratio",
+        "up_part": "up_ratio",
+    },
+}
 MAX = 1e12
 DAY, WEEK = 86_400.0, 604_800.0
 
@@ -84,7 +98,7 @@ class Field:
 # unit, least, most, what it does
 _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
     "ageing_seconds": ("s", 1, WEEK, "A workload gains one point of priority for each of these times it has waited."),
-    "ageing_most": (
+    "max_ageing": (
         "points",
         0,
         99,
@@ -125,7 +139,7 @@ _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
     "max_moves": ("workloads", 0, 1000, "Most workloads that one round moves to consolidate free GPUs."),
     "max_move_scenarios": ("scenarios", 0, 10_000, "Most sets of moves that one round tries."),
     "max_victims": ("scenarios", 1, 10_000, "Most sets of victims that are tried for one workload."),
-    "most_changes": (
+    "max_changes": (
         "changes",
         1,
         1_000_000,
@@ -150,15 +164,15 @@ _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
         1_000_000,
         "dragon, edragon: notebooks and shares from it on are urgent.",
     ),
-    "target_part": ("of the objective", 0.01, 1, "The p95 to plan for at the predicted load."),
-    "emergency_part": ("of the objective", 0.01, 10, "A p95 above it means too few replicas now."),
+    "target_ratio": ("of the objective", 0.01, 1, "The p95 to plan for at the predicted load."),
+    "emergency_ratio": ("of the objective", 0.01, 10, "A p95 above it means too few replicas now."),
     "emergency_step": ("of the replicas", 0, 10, "Replicas that are added at once then."),
-    "down_part": ("of the objective", 0.01, 1, "The p95 that must hold with fewer replicas."),
+    "down_ratio": ("of the objective", 0.01, 1, "The p95 that must hold with fewer replicas."),
     "down_margin": ("of the load", 0, 10, "More load than the highest seen that must fit on what is left."),
     "slow_margin": ("of the rate", 0, 1, "A request rate this close to one that was too slow is not tried again."),
     "down_seconds": ("s", 0, DAY, "Load must be low for this long before a replica is removed."),
     "down_coverage": ("of the time", 0, 1, "Ratio of that time that must be measured."),
-    "up_part": ("of the replicas", 0, 100, "Most that one decision adds,"),
+    "up_ratio": ("of the replicas", 0, 100, "Most that one decision adds,"),
     "up_count": ("replicas", 0, 10_000, "... or this many, whichever is more."),
     "settle_seconds": ("s", 0, DAY, "How long added replicas need to start and to show in the metrics."),
     "stale_seconds": ("s", 1, DAY, "Older samples are ignored."),

@@ -8,13 +8,13 @@ import re
 from pathlib import PurePosixPath
 
 from controlplane.jobspec import quantities
+from controlplane.jobspec.named import Named
 from controlplane.jobspec.shapes import (
     REQUIRED,
     Choice,
     Field,
     Flag,
     Items,
-    Named,
     Pairs,
     Quantity,
     Record,

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Protocol
 
+from controlplane.jobspec import oldnames
+
 # Characters that may stand nowhere: controls (but tab and line feed), bidirectional controls, lone surrogates.
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 LINE_BREAK = re.compile("[\t\n]")
@@ -276,29 +278,6 @@ class Items:
         return {"anyOf": [array, self.each.schema()]} if self.takes_one else array
 
 
-@dataclass(frozen=True)
-class Named:
-    """An object, or in its place only the text of its first field; reads as the object either way."""
-
-    record: "Record"
-
-    def read(self, value: Any, at: str, faults: Faults) -> Any:
-        """Return a dict."""
-        first = self.record.fields[0]
-        if isinstance(value, Mapping):
-            return self.record.read(value, at, faults)
-        name = first.shape.read(value, at, faults)
-        return BAD if name is BAD else {**dict.fromkeys(f.name for f in self.record.fields), first.name: name}
-
-    def filled(self, value: Any) -> Any:
-        """Return it as given."""
-        return self.record.filled(value) if isinstance(value, Mapping) else value
-
-    def schema(self) -> Schema:
-        """Return both forms."""
-        return {"anyOf": [self.record.fields[0].shape.schema(), self.record.schema()]}
-
-
 @dataclass(frozen=True, slots=True)
 class Pairs(_AsGiven):
     """An object with free keys of one shape and values of another."""
@@ -333,12 +312,13 @@ class Pairs(_AsGiven):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a record. default is as a user would write it; None = absent."""
+    """One field of a record. default is as a user would write it; None = absent. was: its old name, read as well."""
 
     name: str
     shape: Shape
     about: str
     default: Any = None
+    was: str = ""
 
 
 @dataclass(frozen=True)
@@ -352,13 +332,16 @@ class Record:
         """Return a dict with every field; absent ones without default are None."""
         if not isinstance(value, Mapping):
             return faults.add(at, f"{at or 'The document'} is {shown(value)}. Give an object.")
-        for name in sorted(map(str, value.keys() - {f.name for f in self.fields})):
+        for name in sorted(map(str, value.keys() - {name for f in self.fields for name in (f.name, f.was)})):
             self._unknown(name, at, faults)
         out = {}
         for one in self.fields:
-            inner = f"{at}.{one.name}" if at else one.name
-            if one.name in value:
-                out[one.name] = one.shape.read(value[one.name], inner, faults)
+            given = one.was if one.was in value else one.name
+            inner = f"{at}.{given}" if at else given
+            if fault := one.was and oldnames.clash(value, one.was, one.name):
+                out[one.name] = faults.add(inner, f"{inner} {fault}")
+            elif given in value:
+                out[one.name] = one.shape.read(value[given], inner, faults)
             elif one.default is REQUIRED:
                 out[one.name] = faults.add(inner, f"{inner} is missing. Add it: {_inside(one.about)}")
             else:
@@ -367,7 +350,7 @@ class Record:
 
     def filled(self, value: Any) -> Any:
         """Return the object in the order of the table, with defaults."""
-        given = ((f, value.get(f.name, f.default)) for f in self.fields)
+        given = ((f, value.get(f.name, value.get(f.was, f.default))) for f in self.fields)
         return {f.name: f.shape.filled(one) for f, one in given if one is not None}
 
     def schema(self) -> Schema:
@@ -377,9 +360,10 @@ class Record:
             properties[one.name] = {**one.shape.schema(), "description": one.about}
             if one.default not in (None, REQUIRED):
                 properties[one.name]["default"] = one.default
-        required = [f.name for f in self.fields if f.default is REQUIRED]
-        out: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-        return {**out, "required": required} if required else out
+            if one.was:
+                properties[one.was] = oldnames.deprecated(one.shape.schema(), one.name)
+        needed = [(f.name, f.was) for f in self.fields if f.default is REQUIRED]
+        return {"type": "object", "properties": properties, "additionalProperties": False, **oldnames.required(needed)}
 
     def _unknown(self, name: str, at: str, faults: Faults) -> None:
         known = [f.name for f in self.fields]

@@ -175,7 +175,7 @@ def _round(wiring: Wiring, lease: HeldLease, keeper: SnapshotKeeper, journal: Jo
     keeper.follow(committed.applied)
     if journal.is_behind:
         journal.settle()
-    is_full = sum(not isinstance(decision, Wait) for decision in decided) >= settings.scheduling.most_changes
+    is_full = sum(not isinstance(decision, Wait) for decision in decided) >= settings.scheduling.max_changes
     if is_full or committed.stale or any(isinstance(decision, Evict | Shrink) for decision in decided):
         timer.unsettled()
     if is_full:

@@ -49,7 +49,8 @@ def _weft(said: Said) -> dict[str, Any]:
     return {
         "version": VERSION,
         "key": said.key,
-        "matter": said.matter,
+        "event_type": said.matter,
+        "matter": said.matter,  # the name before 0.1: read until 0.2
         "team": said.team,
         "workload": None if said.workload is None else {"uid": str(said.workload), "name": said.name},
         "title": said.title,

@@ -175,7 +175,7 @@ def _page(request: HttpRequest, found: Any, refused: Refused | None = None) -> H
         "webhook": found,
         "fields": [_field(name, label, typed, options.get(name, ()), refused) for name, label in names],
         "matters": queries.MATTERS,
-        "chosen": request.POST.getlist("matters") if refused else row["matters"],
+        "chosen": request.POST.getlist("matters") if refused else row["event_types"],
         "is_active": request.POST.get("is_active") == "on" if refused else row["is_active"],
         "fault": _elsewhere(refused, [name for name, _ in names]),
         **_log(found),

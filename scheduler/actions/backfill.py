@@ -143,7 +143,7 @@ def window(known: NDArray[np.float64], head: Workload, settings: Settings) -> fl
     """
     earlier = known[known[:, 0] <= head.queued_at, 1]
     usual = settings.reservation_after_waits * float(np.median(earlier)) if earlier.size else 0.0
-    return max(settings.reservation_after_seconds, min(usual, settings.reservation_after_most_seconds))
+    return max(settings.reservation_after_seconds, min(usual, settings.reservation_after_max_seconds))
 
 
 def _first(count: int, holds: Callable[[int], bool], guess: int) -> int | None:

@@ -3,7 +3,7 @@
 The claimants of a team are compared by these five values, in this order; the first that differs decides:
 
 1. class: services, then notebooks, then trainings whose deadline is near, then other trainings;
-2. priority with ageing: one point more for each `ageing_seconds` waited, at most `ageing_most`, the higher first;
+2. priority with ageing: one point more for each `ageing_seconds` waited, at most `max_ageing`, the higher first;
 3. attained service: the bucket of the GPU-seconds that it held so far, the lower first (2D-LAS, Tiresias NSDI'19);
 4. failures of its own, the fewer first: work that keeps failing lets others try (docs/promises.md, P15);
 5. the order of submission, never a time, which ties.
@@ -57,7 +57,7 @@ def order_keys(workloads: Sequence[Workload]) -> OrderKeys:
 def precedence(keys: OrderKeys, at: float, settings: Settings) -> Ints:
     """The five values of each workload, the lower first. Shape [5, workloads]."""
     waited = np.maximum(at - keys.queued_at, 0.0)
-    age = np.minimum((waited / settings.ageing_seconds).astype(np.int64), settings.ageing_most)
+    age = np.minimum((waited / settings.ageing_seconds).astype(np.int64), settings.max_ageing)
     return np.array(
         [
             classes(keys, at, settings),

@@ -54,6 +54,6 @@ def decide(
 def outcomes(session: Session) -> Iterator[Turn]:
     """Try each claimant in order on the session's plan, and say of each what it is told; None = it was placed.
 
-    What comes after `most_changes` is left to the next round, which sees the same order.
+    What comes after `max_changes` is left to the next round, which sees the same order.
     """
     return Round(session, EACH_TURN).run()

@@ -70,7 +70,7 @@ def explain(snapshot: Snapshot, workload_id: str, settings: Settings, memo: Memo
             return Explanation(asked.id, *refused, checks=checks, position=position, in_queue=in_queue)
         ahead, same_team = position or ahead, same_team + (position is not None and workload.team == asked.team)
     if asked.phase is Phase.QUEUED:
-        numbers = (("most_changes", settings.most_changes),)
+        numbers = (("max_changes", settings.max_changes),)
         return Explanation(asked.id, Reason.PENDING_EVALUATION, _LATER, numbers, in_queue=in_queue)
     return Explanation(asked.id, None, asked.message or f"Is {asked.phase}.")
 

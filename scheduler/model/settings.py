@@ -19,7 +19,7 @@ class Settings:
 
     policy: str = "weft"  # which policy decides: a name of scheduler.policies.POLICIES
     ageing_seconds: float = 3600.0  # one priority point per hour waited
-    ageing_most: int = 50  # ageing never lifts a workload over the next standard priority class (steps of 100)
+    max_ageing: int = 50  # ageing never lifts a workload over the next standard priority class (steps of 100)
     attained_step_seconds: float = (
         3600.0  # GPU-seconds of the first bucket of attained service; x 4 from one to the next
     )
@@ -45,12 +45,12 @@ class Settings:
     max_moves: int = 4  # workloads moved to other places in one round, to make room that is in one piece
     max_move_scenarios: int = 12  # sets of moves tried in one round, a quarter of them for one claimant
     max_victims: int = 64  # sets of victims tried for one claimant: bounds the time of a round
-    most_changes: int = 500  # placed or evicted in one round; binding begins while the next one decides on the rest
+    max_changes: int = 500  # placed or evicted in one round; binding begins while the next one decides on the rest
     placement: Placement = Placement.WORTH
     # Reservation and backfill (EASY): a head that waits longer than the others gets a planned start.
     reservation_after_seconds: float = 30.0  # waited at least (DRAGON's valve),
     reservation_after_waits: float = 2.0  # and so many times the median wait of what runs now,
-    reservation_after_most_seconds: float = 600.0  # but never more: the bound on a gang's wait needs an end
+    reservation_after_max_seconds: float = 600.0  # but never more: the bound on a gang's wait needs an end
     reservations_per_pool: int = 1  # heads with a planned start; more is safer for them and leaves less to backfill
     estimate_margin: float = 2.0  # without history: 8 in 10 run between 1/margin and margin times what their user said
     run_seconds: float = 3600.0  # what work runs if neither its user nor history says anything,

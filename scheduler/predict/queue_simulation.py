@@ -148,7 +148,7 @@ class Play:
     def _may_reserve(self, place: int, kept: Kept, now: float) -> bool:
         """Whether it is this one's turn to have a reservation: it waited too long, and its pools have room for one."""
         claim, settings = self.queue[place], self.settings
-        if place in kept or now - claim.workload.queued_at <= settings.reservation_after_most_seconds:
+        if place in kept or now - claim.workload.queued_at <= settings.reservation_after_max_seconds:
             return False
         pools = {self._pool(option) for option in claim.key[0]}
         made = sum(not pools.isdisjoint(self._pool(option) for option in self.queue[p].key[0]) for p in kept)

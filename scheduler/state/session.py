@@ -55,7 +55,7 @@ class Session:
     @property
     def is_full(self) -> bool:
         """Whether the round has made as many changes as it may: the rest is left to the next one."""
-        return len(self.plan.log) >= max(1, self.settings.most_changes)
+        return len(self.plan.log) >= max(1, self.settings.max_changes)
 
 
 def _over_budget(snapshot: Snapshot, tree: Tree) -> dict[str, Budget]:

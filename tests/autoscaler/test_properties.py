@@ -42,7 +42,7 @@ def test_a_decision_stays_within_bounds_and_steps(
     wanted = current if decision is None else decision.workers
     clamped = max(least, min(least + more, current))
     assert least <= wanted <= least + more
-    assert wanted <= clamped + max(SETTINGS.up_count, math.ceil(current * SETTINGS.up_part))
+    assert wanted <= clamped + max(SETTINGS.up_count, math.ceil(current * SETTINGS.up_ratio))
 
 
 @settings(deadline=None)  # the first example compiles the simulator

@@ -61,8 +61,8 @@ def test_other_things_are_listed_too(signed_in: Scripted, weft: Weft) -> None:
         "TEAM   POOL   NOMINAL   MAY BORROW   MAY LEND   WEIGHT",
         "nlp    a100         8     no limit        0.5        1",
     ]
-    share = {"team": "nlp", "pool": "a100", "nominal_milli": 8000, "entitled_milli": 9500, "held_milli": 9000}
-    signed_in.on("GET", "/shares", page({**share, "decayed_milli": 7250}))
+    share = {"team": "nlp", "pool": "a100", "nominal_milli": 8000, "entitled_milli": 9500, "allocated_milli": 9000}
+    signed_in.on("GET", "/shares", page({**share, "recent_usage_milli": 7250}))
     assert weft("get", "shares").out.splitlines() == [
         "TEAM   POOL   NOMINAL   ENTITLED   ALLOCATED   RECENT USAGE",
         "nlp    a100         8        9.5           9           7.25",
@@ -77,7 +77,7 @@ def test_other_things_are_listed_too(signed_in: Scripted, weft: Weft) -> None:
         "start": None,
         "team": "nlp",
         "user": "",
-        "held_milli_seconds": 7_200_000,
+        "allocated_milli_seconds": 7_200_000,
         "computed_milli_seconds": 1_800_000,
     }
     signed_in.on("GET", "/usage", {"granularity": "all", "rows": [usage]})
@@ -88,7 +88,7 @@ def test_top_keeps_allocated_and_computing_apart(signed_in: Scripted, weft: Weft
     team = {
         "name": "nlp",
         "nominal_milli": 8000,
-        "held_milli": 10_000,
+        "allocated_milli": 10_000,
         "borrowed_milli": 2000,
         "waiting": 3,
         "running": 4,
@@ -122,7 +122,7 @@ def test_why_shows_what_holds_and_what_was_not_looked_at(signed_in: Scripted, we
                 {"name": "Order", "status": "fails", "message": "big goes first."},
                 {"name": "Placement", "status": "unknown", "message": ""},
             ],
-            "remedies": [
+            "suggestions": [
                 {
                     "kind": "gpus",
                     "text": "Ask 2 GPUs instead of 4.",
@@ -156,38 +156,38 @@ LESS = {
 
 def test_a_remedy_is_applied_to_the_version_that_was_seen(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", page({**HELLO, "version": 7}))
-    signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "remedies": [LESS]})
-    signed_in.on("POST", f"{AT}/remedy", {**HELLO, "version": 8})
+    signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "suggestions": [LESS]})
+    signed_in.on("POST", f"{AT}/suggestion", {**HELLO, "version": 8})
     ran = weft("remedy", "hello", "gpus")
     assert ran.out == "nlp/hello: Ask 2 GPUs instead of 4. It starts in the next round.\n"
-    (sent,) = signed_in.sent("POST", f"{AT}/remedy")
+    (sent,) = signed_in.sent("POST", f"{AT}/suggestion")
     assert sent.body == {"kind": "gpus", "after": 2, "target": "", "pool": ""}
     assert {name.lower(): value for name, value in sent.headers.items()}["if-match"] == '"7"'
 
 
 def test_without_a_kind_the_remedies_are_listed_and_a_wrong_one_is_told(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", page(HELLO))
-    signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "remedies": [LESS]})
+    signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "suggestions": [LESS]})
     assert weft("remedy", "hello").out.splitlines()[-2:] == [
         "  - gpus: Ask 2 GPUs instead of 4. (tested)",
         "  To apply one: weft remedy nlp/hello gpus",
     ]
     ran = weft("remedy", "hello", "luck")
     assert (ran.code, ran.err) == (1, "error: No change of luck would start nlp/hello now. These would: gpus.\n")
-    assert not signed_in.sent("POST", f"{AT}/remedy")
+    assert not signed_in.sent("POST", f"{AT}/suggestion")
 
 
 def test_a_remedy_that_no_longer_holds_says_what_would(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", page(HELLO))
-    signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "remedies": [LESS]})
+    signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "suggestions": [LESS]})
     said = "The next round would not start hello with that. This would: Ask 1 GPU instead of 4."
-    signed_in.on("POST", f"{AT}/remedy", problem(409, "NoLongerHolds", ("kind", said)))
+    signed_in.on("POST", f"{AT}/suggestion", problem(409, "NoLongerHolds", ("kind", said)))
     assert weft("remedy", "hello", "gpus").err == f"error: {said}\n"
 
 
 def test_why_says_why_no_changes_are_told(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", page(HELLO))
-    told = {"phase": "Queued", "position": 1, "will_start": False, "no_remedies": "fifo is in use; preview a job."}
+    told = {"phase": "Queued", "position": 1, "will_start": False, "no_suggestions": "fifo is in use; preview a job."}
     signed_in.on("GET", f"{AT}/explanation", told)
     assert weft("why", "hello").out.splitlines()[-1] == "  fifo is in use; preview a job."
 

@@ -18,7 +18,7 @@ def last(client: Client, name: str) -> Workload:
     for event in client.watch(job.uid):
         seen: Event = event
         assert_type(seen.message, str)
-    hours: float = client.cost(job.uid).held_gpu_hours
+    hours: float = client.cost(job.uid).allocated_gpu_hours
     print(hours, client.eta(job.uid).basis, client.diff({"type": "training"}).uid)
     return client.scale(job.uid, count=2)
 """

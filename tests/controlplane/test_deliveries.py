@@ -51,7 +51,8 @@ def test_what_happens_is_sent_signed_and_once(told: Told, there: Receiver) -> No
     told.until_settled()
     [(headers, body)] = there.requests
     said = json.loads(body)
-    assert (said["matter"], said["team"], said["title"]) == ("ended", "red", "train succeeded")
+    assert (said["event_type"], said["team"], said["title"]) == ("ended", "red", "train succeeded")
+    assert said["matter"] == said["event_type"]  # both names until 0.2
     assert said["workload"] == {"uid": str(job.pk), "name": "train"}
     signed = signature.signed(SECRET, int(headers["Weft-Timestamp"]), body)
     assert headers["Weft-Signature"] == f"v1={signed}"

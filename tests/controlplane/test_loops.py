@@ -32,7 +32,7 @@ def test_a_job_is_queued_placed_started_seen_running_and_succeeds():
 def test_a_round_of_schedule_that_stops_early_is_followed_by_the_next_at_once():
     world = World()
     world.observe()
-    policy.save(policy=Policy(scheduling=Settings(most_changes=1)), author="ann")
+    policy.save(policy=Policy(scheduling=Settings(max_changes=1)), author="ann")
     jobs = [world.submit(name) for name in ("one", "two")]
     for is_full in (True, True, False):
         wake.bells["schedule"].clear()

@@ -53,8 +53,8 @@ def test_an_applied_suggestion_starts_the_workload_in_the_drivers_next_round(dri
         w = submitted(driver, "second", admin)
     told = queries.explanation(admin, w)
     assert (w.phase, told["will_start"]) == ("Queued", False), told
-    assert told["remedies"], told
-    one = told["remedies"][0]
+    assert told["suggestions"], told
+    one = told["suggestions"][0]
     choice = Choice(ChangeKind(one["kind"]), str(one["after"]), one["target"], one["pool"])
     suggestions.apply(workload=w, verdict=queries.verdict(admin, w, choice), version=w.version, actor="admin")
     driver.round(driver.now, woken=True)

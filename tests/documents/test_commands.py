@@ -136,7 +136,7 @@ def environ(weft: Weft, folder: Path) -> dict[str, str]:
         "SPARE": str(folder.with_name("spare")),
         "CI_JOB_ID": "7",
         "WAITING": "vision/waits",
-        "KIND": explained["remedies"][0]["kind"],
+        "KIND": explained["suggestions"][0]["kind"],
         "CYCLE": str(cycle[0][0]),
         "HEAD": ":".join(map(str, head[0])) if head else "",
     }

@@ -56,7 +56,7 @@ def test_the_file_the_table_and_the_chart_tell_the_same(world: World, visit: Vis
     answer = client.get(f"/usage/export.csv{query}")
     assert answer["Content-Type"] == "text/csv; charset=utf-8"
     file = list(csv.DictReader(io.StringIO(answer.content.decode(), newline="")))
-    assert [(row["team"], float(row["held_gpu_hours"])) for row in file] == told
+    assert [(row["team"], float(row["allocated_gpu_hours"])) for row in file] == told
     figure = client.get(f"/usage/chart{query}").json()
     assert {trace["name"]: sum(trace["y"]) for trace in figure["data"]} == dict.fromkeys(
         ("nlp", "vision", "search", "speech"), 160.0

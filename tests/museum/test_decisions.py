@@ -224,7 +224,7 @@ def test_kueue_8309_a_gang_starts_though_small_jobs_never_stop_coming() -> None:
         if world.workloads["gang"].phase is Phase.RUNNING:
             break
     # The longest job there is, and the time until the gang is promised its place.
-    assert world.at - 100_000 <= 1.1 * (600 + RULES.reservation_after_most_seconds)
+    assert world.at - 100_000 <= 1.1 * (600 + RULES.reservation_after_max_seconds)
 
 
 def _of_600(workload: Workload) -> Workload:

@@ -117,7 +117,7 @@ def test_who_waits_before_it_for_gpus_of_another_pool_does_not_keep_it_from_that
 def test_only_the_first_in_line_of_its_team_catches_up() -> None:
     """`new` goes before it, as it held less so far, finds nobody to ask, and waits."""
     world = parse(OVERTAKEN.format(since=100_000) + "   new red training 2 cpu 1 since 199000 pending")
-    rules = replace(RULES, ageing_most=0, reservations_per_pool=0)
+    rules = replace(RULES, max_ageing=0, reservations_per_pool=0)
     assert [move[1] for move in moves(schedule(world, rules)) if move[0] == "place"] == ["big"]
     later = world.replace(changed=[replace(world.workloads["big"], attained=10**9)])
     assert moves(schedule(later, rules)) == []

@@ -89,7 +89,7 @@ def test_who_was_given_its_places_waits_for_its_pods() -> None:
 
 def test_whose_turn_comes_in_a_later_round_is_told_so() -> None:
     world = parse("node a 2 gpus   team red nominal 4   v red training 1 pending   w red training 1 pending")
-    few = Settings(most_changes=1)
+    few = Settings(max_changes=1)
     assert explain(world, "v", few).place is not None
     told = explain(world, "w", few)
     assert (told.reason, told.position) == (Reason.PENDING_EVALUATION, None)

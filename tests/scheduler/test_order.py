@@ -113,7 +113,7 @@ def test_what_an_eviction_frees_beyond_its_need_is_kept_for_the_first_in_line() 
 
 def test_a_round_stops_after_so_many_changes_and_the_next_goes_on_from_there() -> None:
     world = parse(FIVE_FOR_FOUR)
-    few = Settings(most_changes=3)
+    few = Settings(max_changes=3)
     first = schedule(world, few)
     assert [fact[1] for fact in moves(first)] == ["b1", "r1", "b2"]
     assert reasons(first) == {}

@@ -42,7 +42,7 @@ def test_the_order_check_and_the_place_agree() -> None:
 
 @given(worlds())
 def test_places_are_the_numbers_from_one_to_the_length_of_the_queue(world: Snapshot) -> None:
-    settings = Settings(most_changes=10_000)
+    settings = Settings(max_changes=10_000)
     session = Session(world, settings)
     plan = session.plan
     waited = set(plan.ledger.waiting)

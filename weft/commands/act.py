@@ -139,20 +139,20 @@ def remedy(
     workload = session.client.find(name, team=team)
     explanation = session.client.explanation(workload.uid)
     if not kind:
-        if not explanation.remedies and not explanation.no_remedies:
+        if not explanation.suggestions and not explanation.no_suggestions:
             output.say(f"{workload.path} does not wait for anything that a change could provide.")
-        output.say_remedies(explanation.remedies, explanation.no_remedies, workload.path)
+        output.say_suggestions(explanation.suggestions, explanation.no_suggestions, workload.path)
         return
-    found = next((one for one in explanation.remedies if one.get("kind") == kind), None)
+    found = next((one for one in explanation.suggestions if one.get("kind") == kind), None)
     if found is None:
-        kinds = ", ".join(str(one.get("kind")) for one in explanation.remedies)
+        kinds = ", ".join(str(one.get("kind")) for one in explanation.suggestions)
         raise WeftError(
             f"No change of {kind} would start {workload.path} now. " + (f"These would: {kinds}." if kinds else "")
         )
     if not yes and sys.stdin.isatty() and sys.stderr.isatty():
         output.note(output.clean(str(found.get("text"))))
         ask(f"Apply this change, so that {workload.path} starts?", "Nothing was changed.")
-    now = session.client.apply_remedy(workload.uid, found, version=workload.version)
+    now = session.client.apply_suggestion(workload.uid, found, version=workload.version)
     output.say(f"{now.path}: {output.clean(str(found.get('text')))} It starts in the next round.")
 
 

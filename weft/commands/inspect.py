@@ -57,7 +57,7 @@ def why(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TAB
         output.say(f"  {output.expected(explanation.expected_start)}")
     if explanation.will_start:
         output.say("  Starts in the next round, if nothing else changes.")
-    output.say_remedies(explanation.remedies, explanation.no_remedies, workload.path)
+    output.say_suggestions(explanation.suggestions, explanation.no_suggestions, workload.path)
 
 
 def logs(

@@ -103,7 +103,7 @@ def top(
     if kind in ("teams", "team"):
         output.show(list(session.client.teams()), columns.TEAMS, form, empty="There are no teams that you may see.")
     elif kind in ("nodes", "node"):
-        nodes = sorted(session.client.nodes(), key=lambda node: -node.held_milli)
+        nodes = sorted(session.client.nodes(), key=lambda node: -node.allocated_milli)
         output.show(nodes, columns.NODES, form, empty="There are no nodes.")
     else:
         raise typer.BadParameter(f"{kind} is neither teams nor nodes.")

@@ -220,7 +220,7 @@ def _try(session: Session, bodies: Sequence[dict[str, Any]], dry_run: DryRun, fo
         first = ", ".join(_inner(body, bodies))
         verdict = f"after {first}, {_verdict(preview)}" if first else _verdict(preview)
         output.say(f"{body.get('team', '')}/{body.get('name', '')}: {verdict}")
-        output.say_remedies(preview.remedies, preview.no_remedies)
+        output.say_suggestions(preview.suggestions, preview.no_suggestions)
 
 
 def _preview(session: Session, bodies: Sequence[dict[str, Any]], number: int) -> "Preview":

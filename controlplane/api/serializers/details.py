@@ -3,6 +3,7 @@
 from rest_framework import serializers as s
 
 from autoscaler.sla import Standing
+from controlplane.api.renamed import renamed
 from controlplane.api.serializers.platform import Gpu
 from controlplane.api.serializers.workloads import PHASES, Answer, Event, ExpectedStart, Page
 
@@ -114,22 +115,24 @@ class AllocationPage(Page):
     results = Allocation(many=True)
 
 
+@renamed(held_gpu_hours="allocated_gpu_hours")
 class PoolCost(Answer):
     """The part of a cost that one node pool has."""
 
     pool = s.CharField()
     price_per_gpu_hour = s.FloatField()
-    held_gpu_hours = s.FloatField()
+    allocated_gpu_hours = s.FloatField()
     computed_gpu_hours = s.FloatField()
     cost = s.FloatField()
 
 
+@renamed(held_gpu_hours="allocated_gpu_hours")
 class Cost(Answer):
     """What a workload held and what that costs at the pools' present prices."""
 
     uid = s.UUIDField()
     accounted_until = s.DateTimeField(allow_null=True)
-    held_gpu_hours = s.FloatField()
+    allocated_gpu_hours = s.FloatField()
     computed_gpu_hours = s.FloatField()
     idle_gpu_hours = s.FloatField()
     cost = s.FloatField()

@@ -1,18 +1,22 @@
-"""Answers about notices, rules, webhooks and deliveries, for the OpenAPI document; queries.notices builds them."""
+"""Answers about notices, subscriptions, webhooks and deliveries, for the OpenAPI document; queries build them."""
 
 from rest_framework import serializers as s
 
+from controlplane.api.renamed import renamed
 from controlplane.api.serializers.workloads import Answer, Page
 from controlplane.queries.notifications.notices import FORMATS, LABELS, MATTERS
 
-_MATTERS = [value for value, _ in MATTERS]
+_EVENT_TYPES = [value for value, _ in MATTERS]
 
 
+@renamed(matter="event_type")
 class Notice(Answer):
     """One event that the asker was notified of."""
 
     id = s.IntegerField()
-    matter = s.ChoiceField(list(LABELS), help_text="account: credentials of your team end; it needs no rule.")
+    event_type = s.ChoiceField(
+        list(LABELS), help_text="account: credentials of your team end; it needs no subscription."
+    )
     team = s.CharField()
     workload = s.UUIDField(allow_null=True)
     title = s.CharField()
@@ -34,22 +38,24 @@ class Marked(Answer):
     marked = s.IntegerField()
 
 
-class Rule(Answer):
+@renamed(matter="event_type")
+class Subscription(Answer):
     """What the asker is told of: of the own work, or with a team of all its work."""
 
     id = s.IntegerField()
-    matter = s.ChoiceField(_MATTERS)
+    event_type = s.ChoiceField(_EVENT_TYPES)
     team = s.CharField(allow_null=True)
     by_mail = s.BooleanField()
     created_at = s.DateTimeField()
 
 
-class RuleList(Page):
-    """Rules."""
+class SubscriptionList(Page):
+    """Subscriptions."""
 
-    results = Rule(many=True)
+    results = Subscription(many=True)
 
 
+@renamed(matters="event_types")
 class Webhook(Answer):
     """A team's webhook; given_up counts deliveries in a row, dropped what came while too many waited."""
 
@@ -58,7 +64,7 @@ class Webhook(Answer):
     name = s.CharField()
     url = s.CharField()
     format = s.ChoiceField([value for value, _ in FORMATS])
-    matters = s.ListField(child=s.ChoiceField(_MATTERS))
+    event_types = s.ListField(child=s.ChoiceField(_EVENT_TYPES))
     is_active = s.BooleanField()
     given_up = s.IntegerField()
     dropped = s.IntegerField()
@@ -87,11 +93,12 @@ class Try(Answer):
     error = s.CharField(allow_blank=True)
 
 
+@renamed(matter="event_type")
 class Delivery(Answer):
     """What a webhook was sent, or is to be."""
 
     id = s.UUIDField()
-    matter = s.ChoiceField([*_MATTERS, "test"])
+    event_type = s.ChoiceField([*_EVENT_TYPES, "test"])
     state = s.ChoiceField(["waiting", "delivered", "given-up"])
     tries = s.IntegerField()
     created_at = s.DateTimeField()

@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers as s
 
+from controlplane.api.renamed import renamed
 from controlplane.api.serializers.accounts import Member
 from controlplane.api.serializers.workloads import Answer, Page
 from controlplane.domain.periods import Period
@@ -34,6 +35,7 @@ class QuotaList(Page):
     results = Quota(many=True)
 
 
+@renamed(held_milli="allocated_milli", decayed_milli="recent_usage_milli")
 class TeamShare(Answer):
     """How one team stands in one pool now, milli-GPU: nominal quota, entitlement, allocation, and recent usage."""
 
@@ -41,8 +43,8 @@ class TeamShare(Answer):
     pool = s.CharField()
     nominal_milli = s.IntegerField()
     entitled_milli = s.IntegerField()
-    held_milli = s.IntegerField()
-    decayed_milli = s.IntegerField()
+    allocated_milli = s.IntegerField()
+    recent_usage_milli = s.IntegerField()
 
 
 class ShareList(Page):
@@ -71,6 +73,7 @@ class BudgetList(Page):
     results = Budget(many=True)
 
 
+@renamed(held_milli="allocated_milli")
 class TeamRow(Answer):
     """A team now, milli-GPU over all pools; computing is null before it was measured."""
 
@@ -79,7 +82,7 @@ class TeamRow(Answer):
     colour = s.IntegerField()
     role = s.ChoiceField(["viewer", "member", "admin"])
     nominal_milli = s.IntegerField()
-    held_milli = s.IntegerField()
+    allocated_milli = s.IntegerField()
     borrowed_milli = s.IntegerField()
     computing_milli = s.IntegerField(allow_null=True)
     waiting = s.IntegerField()
@@ -114,6 +117,7 @@ class PriorityClassList(Page):
     results = PriorityClass(many=True)
 
 
+@renamed(held_milli="allocated_milli")
 class NodePool(Answer):
     """A node pool: what it has, what is promised of it and what is held, milli-GPU."""
 
@@ -124,7 +128,7 @@ class NodePool(Answer):
     nodes = s.IntegerField()
     capacity_milli = s.IntegerField()
     nominal_milli = s.IntegerField()
-    held_milli = s.IntegerField()
+    allocated_milli = s.IntegerField()
 
 
 class NodePoolList(Page):
@@ -142,6 +146,7 @@ class Tenant(Answer):
     milli = s.IntegerField()
 
 
+@renamed(held_milli="allocated_milli")
 class Gpu(Answer):
     """One device: which workloads have it, and its last measured use (null = not known)."""
 
@@ -149,10 +154,11 @@ class Gpu(Answer):
     healthy = s.BooleanField()
     duty = s.FloatField(allow_null=True)
     memory_used_mib = s.IntegerField(allow_null=True)
-    held_milli = s.IntegerField()
+    allocated_milli = s.IntegerField()
     tenants = Tenant(many=True)
 
 
+@renamed(held_milli="allocated_milli")
 class Node(Answer):
     """A machine with its GPUs."""
 
@@ -168,7 +174,7 @@ class Node(Answer):
     nvlink = s.IntegerField()
     ready = s.BooleanField()
     schedulable = s.BooleanField(help_text="Not cordoned.")
-    held_milli = s.IntegerField()
+    allocated_milli = s.IntegerField()
     gpus = Gpu(many=True)
 
 
@@ -193,6 +199,7 @@ class NodeList(Page):
     results = Node(many=True)
 
 
+@renamed(held_milli_seconds="allocated_milli_seconds", held_gpu_hours="allocated_gpu_hours")
 class UsageRow(Answer):
     """GPU time of one step and one combination of what it is grouped by."""
 
@@ -202,9 +209,9 @@ class UsageRow(Answer):
     pool = s.CharField(required=False)
     workload = s.UUIDField(required=False)
     name = s.CharField(required=False)
-    held_milli_seconds = s.IntegerField()
+    allocated_milli_seconds = s.IntegerField()
     computed_milli_seconds = s.IntegerField()
-    held_gpu_hours = s.FloatField()
+    allocated_gpu_hours = s.FloatField()
     computed_gpu_hours = s.FloatField()
 
 

@@ -2,7 +2,9 @@
 
 from rest_framework import serializers as s
 
+from controlplane.api.renamed import SettingsField, renamed
 from controlplane.api.serializers.workloads import Answer, Page
+from controlplane.domain.policyfields import OLD_NAMES
 
 
 class AnyValue(s.JSONField):
@@ -34,14 +36,15 @@ class PolicyList(Page):
     results = PolicyRow(many=True)
 
 
+@renamed(least="min", most="max")
 class PolicySetting(Answer):
     """What a setting is."""
 
     field = s.CharField(help_text="Dotted: scheduling.ageing_seconds.")
     default = AnyValue()
     unit = s.CharField(allow_blank=True)
-    least = s.FloatField(allow_null=True)
-    most = s.FloatField(allow_null=True)
+    min = s.FloatField(allow_null=True)
+    max = s.FloatField(allow_null=True)
     choices = s.ListField(child=s.CharField())
     about = s.CharField(allow_blank=True)
 
@@ -49,7 +52,7 @@ class PolicySetting(Answer):
 class Policy(PolicyRow):
     """One version with all its settings, and what each of them is."""
 
-    settings = s.JSONField()
+    settings = SettingsField(old_names=OLD_NAMES)
     described = PolicySetting(many=True)
 
 
@@ -82,6 +85,7 @@ class QuotaChange(Answer):
     after = s.IntegerField(allow_null=True)
 
 
+@renamed(held_gpu_hours="allocated_gpu_hours")
 class SimulationFigures(Answer):
     """One team's figures, or how they differ; null is not known."""
 
@@ -93,7 +97,7 @@ class SimulationFigures(Answer):
     preemptions = s.FloatField()
     moves = s.FloatField()
     lost_gpu_hours = s.FloatField()
-    held_gpu_hours = s.FloatField()
+    allocated_gpu_hours = s.FloatField()
     used_gpu_hours = s.FloatField()
     utilisation_percent = s.FloatField()
     requests = s.FloatField(allow_null=True, help_text="To services with known traffic; null: of none it is known.")

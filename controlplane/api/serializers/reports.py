@@ -4,9 +4,11 @@ from typing import Any
 
 from rest_framework import serializers as s
 
+from controlplane.api.renamed import renamed
 from controlplane.api.serializers.workloads import Answer
 
 
+@renamed(held_gpu_hours="allocated_gpu_hours")
 class UsageLine(Answer):
     """What one combination of the dimensions used in one step, and what it cost at the pools' present prices."""
 
@@ -14,7 +16,7 @@ class UsageLine(Answer):
     team = s.CharField(required=False)
     user = s.CharField(required=False, allow_blank=True)
     pool = s.CharField(required=False)
-    held_gpu_hours = s.FloatField()
+    allocated_gpu_hours = s.FloatField()
     computed_gpu_hours = s.FloatField()
     idle_gpu_hours = s.FloatField()
     cost = s.FloatField(allow_null=True, help_text="Null where it is a team's that you have no role in.")

@@ -11,9 +11,10 @@ from rest_framework import serializers as s
 from controlplane.api.refusals import Faulty
 from controlplane.api.serializers import acting, telling
 from controlplane.api.serializers.suggestionbody import REMEDY
-from controlplane.domain.policyfields import PARTS, known_fields
+from controlplane.domain.policyfields import OLD_NAMES, PARTS, known_fields
 from controlplane.domain.quotavalues import QUOTA_FIELDS
 from controlplane.jobspec import jobfile, spec
+from controlplane.jobspec.oldnames import deprecated
 from controlplane.jobspec.quantities import seconds
 from controlplane.jobspec.shapes import (
     BAD,
@@ -52,6 +53,7 @@ def _settings_of(part: str) -> Schema:
             properties[one.name]["enum"] = list(one.allowed(in_force=True))
         elif one.kind in (int, float):
             properties[one.name] |= {"minimum": one.least, "maximum": one.most}
+    properties |= {was: deprecated(properties[name], name) for was, name in OLD_NAMES.get(part, {}).items()}
     return {"properties": properties, "additionalProperties": False}
 
 
@@ -160,7 +162,7 @@ def read_body(record: Record, body: Any) -> dict[str, Any]:
     return dict(values)
 
 
-def read_remedy(body: Any) -> Named:
+def read_suggestion(body: Any) -> Named:
     """The change that a body names. Raises Faulty."""
     values = read_body(REMEDY, body)
     return Named(ChangeKind(values["kind"]), values["after"], values["target"], values["pool"])
@@ -256,7 +258,7 @@ class PolicyRequest(s.Serializer[object]):
     """Settings of a new version; what is left out stays as it is."""
 
 
-class RemedyRequest(s.Serializer[object]):
+class SuggestionRequest(s.Serializer[object]):
     """One change that would start a waiting workload, as the explanation tells it."""
 
 
@@ -377,7 +379,7 @@ _SCHEMAS: dict[type, Callable[[], Schema]] = {
     TemplateRequest: TEMPLATE.schema,
     TemplateChanges: TEMPLATE_CHANGES.schema,
     SavedViewRequest: SAVED_VIEW.schema,
-    RemedyRequest: REMEDY.schema,
+    SuggestionRequest: REMEDY.schema,
     SimulationRequest: lab.REQUEST.schema,
     **acting.SCHEMAS,
     **telling.SCHEMAS,

@@ -1,4 +1,4 @@
-"""Request bodies about notices, rules and webhooks; `requests.read` reads them."""
+"""Request bodies about notices, subscriptions and webhooks; `requests.read` reads them."""
 
 from collections.abc import Callable
 
@@ -9,18 +9,18 @@ from controlplane.jobspec.shapes import REQUIRED, Choice, Field, Flag, Items, Re
 from controlplane.queries.notifications.notices import FORMATS, MATTERS
 
 ONE_LINE = r"[^\x00-\x1f\x7f]+"
-_MATTER = Choice(tuple(value for value, _ in MATTERS))
+_EVENT_TYPE = Choice(tuple(value for value, _ in MATTERS))
 _NAME = Text(80, ONE_LINE)
 _URL = Text(2000, ONE_LINE)
-_SENT = Items(_MATTER, len(MATTERS), is_unique=True)
+_SENT = Items(_EVENT_TYPE, len(MATTERS), is_unique=True)
 _FORMAT = Choice(tuple(value for value, _ in FORMATS))
 _SECRET = Field("secret", Text(128), "At least 16 characters; one is made if absent.")
 _WHERE = "Where to send to: https, port 443 or 8443, no redirects."
 
 READ_NOTICES = Record((Field("ids", Items(Whole(0, 2**62), 200), "Of these notices; all if absent."),))
-RULE = Record(
+SUBSCRIPTION = Record(
     (
-        Field("matter", _MATTER, "The event type.", REQUIRED),
+        Field("event_type", _EVENT_TYPE, "The event type.", REQUIRED, was="matter"),
         Field("team", jobfile.TEAM, "All work of this team and those below it; your own work if absent."),
         Field("by_mail", Flag(), "By mail as well as on the pages.", False),
     )
@@ -35,7 +35,7 @@ WEBHOOK = Record(
         ),
         Field("name", _NAME, "Its name.", REQUIRED),
         Field("url", _URL, _WHERE, REQUIRED),
-        Field("matters", _SENT, "The event types that are sent.", REQUIRED),
+        Field("event_types", _SENT, "The event types that are sent.", REQUIRED, was="matters"),
         Field("format", _FORMAT, "How the body is written.", "weft"),
         _SECRET,
     )
@@ -44,7 +44,7 @@ WEBHOOK_CHANGES = Record(
     (
         Field("name", _NAME, "Its name."),
         Field("url", _URL, _WHERE),
-        Field("matters", _SENT, "The event types that are sent."),
+        Field("event_types", _SENT, "The event types that are sent.", was="matters"),
         Field("format", _FORMAT, "How the body is written."),
         Field("is_active", Flag(), "Whether it sends; when it is switched off, waiting deliveries are given up."),
     )
@@ -56,7 +56,7 @@ class ReadNoticesRequest(s.Serializer[object]):
     """Which notices were read."""
 
 
-class RuleRequest(s.Serializer[object]):
+class SubscriptionRequest(s.Serializer[object]):
     """The event type."""
 
 
@@ -74,7 +74,7 @@ class SecretRequest(s.Serializer[object]):
 
 SCHEMAS: dict[type, Callable[[], Schema]] = {
     ReadNoticesRequest: READ_NOTICES.schema,
-    RuleRequest: RULE.schema,
+    SubscriptionRequest: SUBSCRIPTION.schema,
     SecretRequest: SECRET.schema,
     WebhookChanges: WEBHOOK_CHANGES.schema,
     WebhookRequest: WEBHOOK.schema,

@@ -2,6 +2,7 @@
 
 from rest_framework import serializers as s
 
+from controlplane.api.renamed import renamed
 from scheduler.explain.change import ChangeKind
 from scheduler.model.dependency import When
 from scheduler.model.workload import Kind, Phase
@@ -281,10 +282,10 @@ class Check(Answer):
     message = s.CharField(allow_blank=True)
 
 
-NO_REMEDIES = "Why a workload that waits has no suggestions; else empty."
+NO_SUGGESTIONS = "Why a workload that waits has no suggestions; else empty."
 
 
-class Remedy(Answer):
+class Suggestion(Answer):
     """One change that would start it in the next round, the smallest of its kind; quotas and shares in milli-GPU."""
 
     kind = s.ChoiceField([kind.value for kind in ChangeKind])
@@ -297,9 +298,10 @@ class Remedy(Answer):
     pool = s.CharField(allow_blank=True)
     tested = s.BooleanField(help_text="A round with the change placed it.")
     is_smallest = s.BooleanField(help_text="No smaller change of the kind does: that was tested too.")
-    may_apply = s.BooleanField(help_text="Whether the asker may have it applied: POST .../remedy.")
+    may_apply = s.BooleanField(help_text="Whether the asker may have it applied: POST .../suggestion.")
 
 
+@renamed(remedies="suggestions", no_remedies="no_suggestions")
 class Explanation(Answer):
     """Why a workload is where it is; for one that waits, what the next round would tell it."""
 
@@ -315,8 +317,8 @@ class Explanation(Answer):
     will_start = s.BooleanField(allow_null=True)
     evicts = Evicted(many=True)
     expected_start = ExpectedStart(allow_null=True)
-    remedies = Remedy(many=True)
-    no_remedies = s.CharField(allow_blank=True, help_text=NO_REMEDIES)
+    suggestions = Suggestion(many=True)
+    no_suggestions = s.CharField(allow_blank=True, help_text=NO_SUGGESTIONS)
 
 
 class Place(Answer):
@@ -329,6 +331,7 @@ class Place(Answer):
     gpus = s.ListField(child=s.IntegerField())
 
 
+@renamed(remedies="suggestions", no_remedies="no_suggestions")
 class Preview(Answer):
     """What the next round would decide about a job file."""
 
@@ -343,8 +346,8 @@ class Preview(Answer):
     placement = Place(many=True)
     evicts = Evicted(many=True)
     expected_start = ExpectedStart(allow_null=True)
-    remedies = Remedy(many=True)
-    no_remedies = s.CharField(allow_blank=True, help_text=NO_REMEDIES)
+    suggestions = Suggestion(many=True)
+    no_suggestions = s.CharField(allow_blank=True, help_text=NO_SUGGESTIONS)
     workload = s.DictField(help_text="The job file with defaults, and normalised.")
 
 

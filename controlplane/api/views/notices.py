@@ -1,4 +1,4 @@
-"""What people are told: notices and the rules behind them, a team's webhooks and what they were sent."""
+"""What people are told: notices and the subscriptions behind them, a team's webhooks and what they were sent."""
 
 from typing import Any
 from uuid import UUID
@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.endpoint import PAGE, VERSION, WHOLE, Parameter, View, endpoint, if_match, no_body, versioned
+from controlplane.api.renamed import instead
 from controlplane.api.serializers import notices as answers
 from controlplane.api.serializers import requests, telling
 from controlplane.jobspec import jobfile
@@ -54,46 +55,56 @@ class ReadNotices(View):
         return Response({"marked": notices.mark_read(user=self.caller.pk, pks=given["ids"], teams=teams)})
 
 
-class Rules(View):
-    """The asker's rules."""
+class Subscriptions(View):
+    """The asker's subscriptions."""
 
-    @endpoint(answer=answers.RuleList, tag=TAG, operation="list_notification_rules", parameters=PAGE)
+    @endpoint(answer=answers.SubscriptionList, tag=TAG, operation="list_notification_subscriptions", parameters=PAGE)
     def get(self, request: Request) -> Response:
         """List what you are told of."""
         return self.listed(queries.rules(self.caller), "id", queries.rule_row)
 
     @endpoint(
-        answer=answers.Rule,
-        body=telling.RuleRequest,
+        answer=answers.Subscription,
+        body=telling.SubscriptionRequest,
         status=201,
         problems=(409, 413, 415, 422),
         tag=TAG,
-        operation="save_notification_rule",
+        operation="save_notification_subscription",
     )
     def post(self, request: Request) -> Response:
         """Subscribe to an event type, for your own work or a team's. Again: changes whether by mail."""
-        given = requests.read_body(telling.RULE, request.data)
+        given = requests.read_body(telling.SUBSCRIPTION, request.data)
         if given["team"] is None and access.bound_to(self.caller) is not None:
             raise PermissionDenied(
-                "This token is bound to a team, and a rule without a team covers all teams. Name the team."
+                "This token is bound to a team, and a subscription without a team covers all teams. Name the team."
             )
         team = self.team(Verb.READ, given["team"]) if given["team"] is not None else None
-        made = subscriptions.save(user=self.caller, matter=given["matter"], team=team, by_mail=given["by_mail"])
+        made = subscriptions.save(user=self.caller, matter=given["event_type"], team=team, by_mail=given["by_mail"])
         return Response(queries.rule_row(made), status=201)
 
 
-class Rule(View):
-    """One of the asker's rules."""
+class Subscription(View):
+    """One of the asker's subscriptions."""
 
-    @endpoint(status=204, tag=TAG, operation="delete_notification_rule")
-    def delete(self, request: Request, rule: int) -> Response:
+    @endpoint(status=204, tag=TAG, operation="delete_notification_subscription")
+    def delete(self, request: Request, subscription: int) -> Response:
         """Unsubscribe."""
         no_body(request)
-        found = queries.rules(self.caller).filter(pk=rule).first()
+        found = queries.rules(self.caller).filter(pk=subscription).first()
         if found is None:
             raise Http404
         subscriptions.remove(rule=found, actor=self.actor)
         return Response(status=204)
+
+
+@instead("/api/v1/notification-subscriptions", get="list_notification_rules", post="save_notification_rule")
+class Rules(Subscriptions):
+    """The old address of subscriptions."""
+
+
+@instead("/api/v1/notification-subscriptions/{subscription}", delete="delete_notification_rule")
+class Rule(Subscription):
+    """The old address of one."""
 
 
 class _OfWebhook(View):
@@ -141,7 +152,7 @@ class Webhooks(_OfWebhook):
         """Add a webhook to a team; its secret is shown this once."""
         given = requests.read_body(telling.WEBHOOK, request.data)
         team = self.team(Verb.MANAGE, given["team"])
-        values = {name: given[name] for name in ("name", "url", "matters", "secret")}
+        values = {name: given[name] for name in ("name", "url", "secret")} | {"matters": given["event_types"]}
         issued = webhooks.create(team=team, actor=self.actor, format_=given["format"], **values)
         return self.answered(issued.webhook.pk, issued.secret, 201)
 
@@ -167,7 +178,8 @@ class Webhook(_OfWebhook):
         """Change a webhook, or switch it off and on; what is left out stays."""
         found = self.managed(webhook)
         given = requests.read_body(telling.WEBHOOK_CHANGES, request.data)
-        renamed = {"format_" if name == "format" else name: value for name, value in given.items()}
+        arguments = {"format": "format_", "event_types": "matters"}
+        renamed = {arguments.get(name, name): value for name, value in given.items()}
         changes = {name: value for name, value in renamed.items() if value is not None}
         webhooks.change(webhook=found, actor=self.actor, version=if_match(request), **changes)
         return self.answered(webhook)

@@ -6,10 +6,11 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, View, endpoint, if_match, no_body, versioned
+from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, View, endpoint, if_match, no_body, refuse, versioned
 from controlplane.api.refusals import Faulty
 from controlplane.api.serializers import policies as answers
 from controlplane.api.serializers import requests
+from controlplane.domain.policy import clashes
 from controlplane.domain.policyfields import PARTS
 from controlplane.queries.scheduling import lab, policies
 from controlplane.queries.scheduling import simulations as asked
@@ -41,6 +42,8 @@ class Policies(View):
         """Save a new version with some settings changed; it applies from the next round on."""
         given = requests.read_body(requests.POLICY, request.data)
         changes = {part: given[part] for part in PARTS if given[part] is not None}
+        for field, wrong in clashes(changes).items():
+            refuse(field, wrong)
         number = policy.change(changes=changes, author=self.actor, comment=given["comment"] or "", seen=_seen(request))
         return _answered(number, status=201)
 

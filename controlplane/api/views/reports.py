@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.endpoint import Parameter, View, endpoint, refuse
+from controlplane.api.renamed import old_names, with_old_names
 from controlplane.api.serializers import reports as answers
 from controlplane.api.views.platform import FORMATS, MOMENT
 from controlplane.domain import csvfile
@@ -82,8 +83,9 @@ class UsageReport(Report):
             lines = reports.usage_for(request.user, since, until, group_by=group_by, step=step)
         except queries.TooMany:
             refuse("granularity", f"The report has more than {queries.MAX_ROWS} rows. Group by less, or ask for less.")
-        columns = ("start", *group_by, *reports.USAGE_COLUMNS)
-        return self.written("usage", [reports.usage_row(line, group_by) for line in lines], columns, (since, until))
+        rows = with_old_names(answers.UsageLine, [reports.usage_row(line, group_by) for line in lines])
+        columns = ("start", *group_by, *reports.USAGE_COLUMNS, *old_names(answers.UsageLine))
+        return self.written("usage", rows, columns, (since, until))
 
 
 class SloReport(Report):

@@ -50,8 +50,8 @@ class Shares(View):
                 "pool": one.pool,
                 "nominal_milli": one.nominal,
                 "entitled_milli": one.entitled,
-                "held_milli": one.held,
-                "decayed_milli": one.decayed,
+                "allocated_milli": one.held,
+                "recent_usage_milli": one.decayed,
             }
             for one in found
         ]

@@ -8,6 +8,7 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 
 from controlplane.api.endpoint import VERSION, endpoint, etag, if_match
+from controlplane.api.renamed import instead
 from controlplane.api.rendering import dumps
 from controlplane.api.serializers import requests
 from controlplane.api.serializers import workloads as answers
@@ -19,16 +20,16 @@ from controlplane.services.workloads import idempotency, suggestions
 from scheduler.explain.change import IN_QUOTA, ChangeKind, Choice
 
 
-class Remedy(WorkloadView):
+class Suggestion(WorkloadView):
     """One change that starts a workload."""
 
     @endpoint(
         answer=answers.Workload,
-        body=requests.RemedyRequest,
+        body=requests.SuggestionRequest,
         headers={**VERSION, **KEY},
         problems=(409, 412, 413, 415, 422),
         tag=TAG,
-        operation="apply_remedy",
+        operation="apply_suggestion",
     )
     def post(self, request: Request, uid: UUID) -> HttpResponse:
         """Make one change that starts it in the next round: of what it asks, of a quota, or the stop of another.
@@ -37,7 +38,7 @@ class Remedy(WorkloadView):
         the queue stay. It needs the right to make that change: to change the workload, to stop the other, or (quotas)
         that of a platform admin. The answer is the workload.
         """
-        choice, seen = requests.read_remedy(request.data), if_match(request)
+        choice, seen = requests.read_suggestion(request.data), if_match(request)
         workload = self.one(uid)
         self.may_apply(workload, choice)
         verdict = queries.verdict(request.user, workload, choice)
@@ -64,3 +65,8 @@ class Remedy(WorkloadView):
             self.may(Verb.ACT, victim.team.name)
         else:
             self.may(Verb.CHANGE, workload.team.name, submitter=workload.created_by_id)
+
+
+@instead("/api/v1/workloads/{uid}/suggestion", post="apply_remedy")
+class Remedy(Suggestion):
+    """The old address."""

@@ -42,7 +42,7 @@ def notice_row(one: Notice) -> dict[str, Any]:
     """A notice as the API shows it."""
     return {
         "id": one.pk,
-        "matter": one.matter,
+        "event_type": one.matter,
         "team": one.team,
         "workload": one.workload,
         "title": one.title,
@@ -71,7 +71,7 @@ def rule_row(one: NotificationRule) -> dict[str, Any]:
     """A rule as the API shows it."""
     return {
         "id": one.pk,
-        "matter": one.matter,
+        "event_type": one.matter,
         "team": one.team.name if one.team else None,
         "by_mail": one.by_mail,
         "created_at": one.created_at,
@@ -99,7 +99,7 @@ def webhook_row(one: Webhook) -> dict[str, Any]:
         "name": one.name,
         "url": one.url,
         "format": one.format,
-        "matters": sorted(rule.matter for rule in one.rules.all()),
+        "event_types": sorted(rule.matter for rule in one.rules.all()),
         "is_active": one.is_active,
         "given_up": one.given_up,
         "dropped": one.dropped,
@@ -123,7 +123,7 @@ def delivery_row(one: Delivery) -> dict[str, Any]:
     """A delivery as the API shows it: what was sent, and each try. What a receiver answered is not kept."""
     return {
         "id": one.uid,
-        "matter": one.matter or TESTED,
+        "event_type": one.matter or TESTED,
         "state": one.state,
         "tries": one.tries,
         "created_at": one.created_at,

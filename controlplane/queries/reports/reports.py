@@ -22,7 +22,7 @@ HOUR = 3600
 LONGEST = 366 * DAY  # s: what one report may span
 DIMENSIONS = {"team": "team__name", "user": "user", "pool": "pool"}
 CENT = Decimal("0.01")
-USAGE_COLUMNS = ("held_gpu_hours", "computed_gpu_hours", "idle_gpu_hours", "cost")
+USAGE_COLUMNS = ("allocated_gpu_hours", "computed_gpu_hours", "idle_gpu_hours", "cost")
 SLO_COLUMNS = (
     "team", "service", "workload", "availability_target", "p95_target_seconds", "requests", "over_objective",
     "attainment", "budget_left", "is_kept",

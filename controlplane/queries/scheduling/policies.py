@@ -64,8 +64,8 @@ def described() -> list[dict[str, Any]]:
             "field": f.path,
             "default": f.default,
             "unit": f.unit,
-            "least": None if f.is_word else f.least,
-            "most": None if f.is_word else f.most,
+            "min": None if f.is_word else f.least,
+            "max": None if f.is_word else f.most,
             "choices": list(f.allowed(in_force=True)),
             "about": f.about,
         }

@@ -99,7 +99,7 @@ def node_pools(user: access.Person) -> list[dict[str, Any]]:
             "nodes": pool.nodes,
             "capacity_milli": pool.capacity,
             "nominal_milli": pool.nominal,
-            "held_milli": pool.held,
+            "allocated_milli": pool.held,
         }
         for pool in teams.pools()
     ]
@@ -196,9 +196,9 @@ def _used(row: dict[str, Any], group_by: Sequence[str], since: float) -> dict[st
     return {
         "start": iso(row.get("start", since)),
         **named,
-        "held_milli_seconds": held,
+        "allocated_milli_seconds": held,
         "computed_milli_seconds": computed,
-        "held_gpu_hours": round(held / MILLI_SECONDS_PER_GPU_HOUR, 3),
+        "allocated_gpu_hours": round(held / MILLI_SECONDS_PER_GPU_HOUR, 3),
         "computed_gpu_hours": round(computed / MILLI_SECONDS_PER_GPU_HOUR, 3),
     }
 
@@ -218,7 +218,7 @@ def _team(row: teams.TeamRow, role: str) -> dict[str, Any]:
         "colour": row.colour,
         "role": role,
         "nominal_milli": row.nominal,
-        "held_milli": row.held,
+        "allocated_milli": row.held,
         "borrowed_milli": row.borrowed,
         "computing_milli": row.computing,
         "waiting": row.waiting,
@@ -238,14 +238,14 @@ def _node(row: cluster.NodeRow) -> dict[str, Any]:
         "gpu_count": len(row.gpus),
         "gpu_memory_mib": row.gpu_memory,
         "memory_mib": row.memory,
-        "held_milli": row.held,
+        "allocated_milli": row.held,
         "gpus": [
             {
                 "index": gpu.index,
                 "healthy": gpu.healthy,
                 "duty": gpu.duty,
                 "memory_used_mib": gpu.memory_used,
-                "held_milli": gpu.held,
+                "allocated_milli": gpu.held,
                 "tenants": [
                     {
                         "team": t.team,

@@ -108,12 +108,14 @@ def cost(workload: Workload) -> dict[str, Any]:
     """The GPU hours of all attempts and what they cost at the pools' present prices, as accounted so far."""
     rows = [_priced(share) for share in measured.shares(workload, Prices())]
     until = Placement.objects.filter(workload=workload.pk).aggregate(last=Max("accounted_to"))["last"]
-    whole = {name: round(sum((row[name] for row in rows), 0.0), 3) for name in ("held_gpu_hours", "computed_gpu_hours")}
+    whole = {
+        name: round(sum((row[name] for row in rows), 0.0), 3) for name in ("allocated_gpu_hours", "computed_gpu_hours")
+    }
     return {
         "uid": str(workload.pk),
         "accounted_until": None if until is None else iso(until),
         **whole,
-        "idle_gpu_hours": round(whole["held_gpu_hours"] - whole["computed_gpu_hours"], 3),
+        "idle_gpu_hours": round(whole["allocated_gpu_hours"] - whole["computed_gpu_hours"], 3),
         "cost": round(sum((row["cost"] for row in rows), 0.0), 2),
         "pools": rows,
     }
@@ -154,7 +156,7 @@ def _priced(share: measured.Share) -> dict[str, Any]:
     return {
         "pool": share.pool,
         "price_per_gpu_hour": float(share.price),
-        "held_gpu_hours": round(spent.held / MILLI_SECONDS_PER_GPU_HOUR, 3),
+        "allocated_gpu_hours": round(spent.held / MILLI_SECONDS_PER_GPU_HOUR, 3),
         "computed_gpu_hours": round(spent.computed / MILLI_SECONDS_PER_GPU_HOUR, 3),
         "cost": round(float(spent.cost), 2),
     }

@@ -69,8 +69,8 @@ def queue(user: access.Person, team: str | None = None) -> list[Turn]:
 def explanation(user: access.Person, workload: Workload, *, in_full: bool = True) -> dict[str, Any]:
     """Why a workload is where it is: for one that waits, what the next round would tell it, and what would start it.
 
-    in_full: with the suggestions, whose search may take as long as several rounds; else `no_remedies` is what to say if
-    there are none.
+    in_full: with the suggestions, whose search may take as long as several rounds; else `no_suggestions` is what to say
+    if there are none.
     """
     known = {
         "uid": str(workload.pk),
@@ -134,7 +134,7 @@ def expected(world: Snapshot, uid: str, memo: Memo) -> dict[str, Any] | None:
 # The explanation of one that no round looks at: what is stored says all.
 _NOTHING: dict[str, Any] = {
     "position": None, "in_queue": None, "reason": "", "message": "", "numbers": {}, "checks": [], "will_start": None,
-    "evicts": [], "remedies": [], "no_remedies": "", "expected_start": None,
+    "evicts": [], "suggestions": [], "no_suggestions": "", "expected_start": None,
 }  # fmt: skip
 
 
@@ -158,8 +158,8 @@ def _told(
         "checks": [{"name": c.name, "status": c.status.value, "message": c.message} for c in found.checks],
         "will_start": found.place is not None if is_looked_at else None,
         "evicts": _evicted(user, world, found.victims),
-        "remedies": changes,
-        "no_remedies": "" if not is_looked_at or changes else untold(policies.scheduling(), found.reason),
+        "suggestions": changes,
+        "no_suggestions": "" if not is_looked_at or changes else untold(policies.scheduling(), found.reason),
         "expected_start": expected(world, found.workload, memo) if is_looked_at else None,
     }
 

@@ -119,7 +119,9 @@ def _check(*, name: str, url: str, format_: str, matters: Sequence[str], is_know
     except TargetError as error:
         raise Refused(422, "BadWebhook", "url", f"url: {error}.") from error
     if not is_known and (not matters or not set(matters) <= set(Matter.values)):
-        raise Refused(422, "BadWebhook", "matters", f"matters: choose one or more of {', '.join(Matter.values)}.")
+        raise Refused(
+            422, "BadWebhook", "event_types", f"event_types: choose one or more of {', '.join(Matter.values)}."
+        )
 
 
 def _checked(secret: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
-from controlplane.domain.policy import Policy, PolicyError, difference
+from controlplane.domain.policy import Policy, PolicyError, difference, in_current_names, problems
 from controlplane.models import PolicyVersion, bulk
 from controlplane.runtime.wake import wake
 from controlplane.services.audit import events
@@ -70,9 +70,11 @@ def save(*, policy: Policy, author: str, comment: str = "", seen: int = ANY) -> 
 def change(*, changes: Mapping[str, Any], author: str, comment: str = "", seen: int = ANY) -> int:
     """Save a version with some settings (`{"scheduling": {...}}`) changed and the others as in force. Refused 422."""
     base = current()[0].to_dict()
-    given = {**base, **{k: {**base[k], **v} if k in base and isinstance(v, Mapping) else v for k, v in changes.items()}}
     try:
-        policy = Policy.from_dict(given, in_force=True)
+        if faults := problems(changes, in_force=True):
+            raise PolicyError(faults)
+        now = in_current_names(changes)
+        policy = Policy.from_dict({**base, **{part: {**base[part], **v} for part, v in now.items()}}, in_force=True)
     except PolicyError as wrong:
         field, message = next(iter(wrong.problems.items()))
         raise Refused(422, "BadPolicy", field, message) from None

@@ -35,7 +35,7 @@ class Figures:
     preemptions: int
     moves: int
     lost_gpu_hours: float
-    held_gpu_hours: float
+    allocated_gpu_hours: float
     used_gpu_hours: float
     utilisation_percent: float
     requests: int | None
@@ -94,7 +94,7 @@ def _of(team: str, courses: Sequence[Course], end: float, there: float) -> Figur
         preemptions=sum(c.preemptions for c in courses),
         moves=sum(c.moves for c in courses),
         lost_gpu_hours=_hours(c.lost_seconds * _milli(c) for c in courses),
-        held_gpu_hours=_hours(c.held_seconds for c in courses),
+        allocated_gpu_hours=_hours(c.held_seconds for c in courses),
         used_gpu_hours=round(used / HOUR, 3),
         utilisation_percent=round(100 * used / there, 3),
         requests=round(requests) if tallies else None,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controlplane.domain.policy import Policy, problems
+from controlplane.domain.policy import Policy, in_current_names, problems
 from controlplane.domain.quotavalues import QUOTA_FIELDS
 from controlplane.jobspec.shapes import (
     BAD,
@@ -69,7 +69,7 @@ def changed_policy(base: Policy, document: object) -> Policy:
     if faults := problems(document):
         raise OverrideError([FieldError(at, sentence) for at, sentence in faults.items()])
     values = base.to_dict()
-    for part, settings in document.items():  # type: ignore[attr-defined]
+    for part, settings in in_current_names(document).items():  # type: ignore[arg-type]
         values[part] |= settings
     return Policy.from_dict(values)
 

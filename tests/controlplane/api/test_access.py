@@ -33,7 +33,7 @@ DETAILS = ("decisions", "eta", "metrics", "pods", "allocations", "cost")
 NOTEBOOK = {"name": "new", "team": "red", "resources": {"gpus": 1}}
 ADMINS = MEMBERS | {"member": 403}
 HIDDEN = ADMINS | {"viewer": 404, "member": 404}  # what only those who manage the team know of
-WEBHOOK = {"team": "red", "name": "new", "url": "https://hooks.example.test/", "matters": ["ended"]}
+WEBHOOK = {"team": "red", "name": "new", "url": "https://hooks.example.test/", "event_types": ["ended"]}
 QUOTA = {"nominal_milli": 4000}
 BUDGET = {"gpu_hours": 100, "is_hard": True}
 TEMPLATE: dict[str, Any] = {"name": "small", "team": "red", "job": {"type": "training", "resources": {"gpus": 1}}}
@@ -76,9 +76,12 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("POST", "workloads/UID/resume"): (None, MEMBERS),
     ("POST", "workloads/UID/stop"): (None, MEMBERS),
     ("POST", "workloads/UID/requeue"): (None, MEMBERS),
-    ("POST", "workloads/UID/remedy"): (
-        {"kind": "cpu", "after": 500},  # it starts as it is, which is said to those who might
-        {role: 409 if code == 200 else code for role, code in SUBMITTER_OR_ADMIN.items()},
+    **dict.fromkeys(
+        (("POST", "workloads/UID/suggestion"), ("POST", "workloads/UID/remedy")),
+        (
+            {"kind": "cpu", "after": 500},  # it starts as it is, which is said to those who might
+            {role: 409 if code == 200 else code for role, code in SUBMITTER_OR_ADMIN.items()},
+        ),
     ),
     ("GET", "workloads/UID/events"): (None, OF_TEAM_RED),
     ("GET", "workloads/UID/explanation"): (None, OF_TEAM_RED),
@@ -165,6 +168,9 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("GET", "search"): (None, SIGNED_IN),
     ("GET", "notices"): (None, SIGNED_IN),
     ("POST", "notices:read"): ({}, SIGNED_IN),
+    ("GET", "notification-subscriptions"): (None, SIGNED_IN),
+    ("POST", "notification-subscriptions"): ({"event_type": "ended", "team": "red"}, created(OF_TEAM_RED)),
+    ("DELETE", "notification-subscriptions/RULE"): (None, dict.fromkeys(ROLES, 404) | {"nobody": 401, "member": 204}),
     ("GET", "notification-rules"): (None, SIGNED_IN),
     ("POST", "notification-rules"): ({"matter": "ended", "team": "red"}, created(OF_TEAM_RED)),
     ("DELETE", "notification-rules/RULE"): (None, dict.fromkeys(ROLES, 404) | {"nobody": 401, "member": 204}),
@@ -188,7 +194,7 @@ EXAMPLES = {
     "users/<str:username>": "users/mia",
     "<int:number>": "0",
     "<int:pk>": "TOKEN",
-    "<int:rule>": "RULE",
+    "<int:subscription>": "RULE",
     "<uuid:webhook>": "HOOK",
     "<uuid:delivery>": "DELIVERY",
     "<slug:pool>": "main",

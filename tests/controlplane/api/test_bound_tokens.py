@@ -63,12 +63,15 @@ def test_no_address_tells_a_bound_token_of_another_team(made: tenants.Tenants, b
 def test_a_bound_token_reads_and_changes_the_notices_and_rules_of_its_team_alone(bound: Person) -> None:
     notices = bound.ask("GET", "/api/v1/notices").json()["results"]
     assert {one["team"] for one in notices} == {RED}
-    mine = bound.ask("GET", "/api/v1/notification-rules").json()["results"]
+    mine = bound.ask("GET", "/api/v1/notification-subscriptions").json()["results"]
     assert [one["team"] for one in mine] == [RED]
     others = NotificationRule.objects.get(user=bound.user, team__name=BLUE)
-    assert bound.ask("DELETE", f"/api/v1/notification-rules/{others.pk}").status_code == 404
-    assert bound.ask("POST", "/api/v1/notification-rules", {"matter": "ended"}).status_code == 403
-    assert bound.ask("POST", "/api/v1/notification-rules", {"matter": "ended", "team": BLUE}).status_code == 404
+    assert bound.ask("DELETE", f"/api/v1/notification-subscriptions/{others.pk}").status_code == 404
+    assert bound.ask("POST", "/api/v1/notification-subscriptions", {"event_type": "ended"}).status_code == 403
+    assert (
+        bound.ask("POST", "/api/v1/notification-subscriptions", {"event_type": "ended", "team": BLUE}).status_code
+        == 404
+    )
     assert bound.ask("POST", "/api/v1/notices:read", {}).json() == {"marked": len(notices)}
     assert set(Notice.objects.filter(read_at=None, user=bound.user).values_list("team", flat=True)) == {BLUE}
 

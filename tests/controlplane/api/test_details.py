@@ -158,9 +158,9 @@ def test_a_cost_is_the_hours_of_all_attempts_at_the_pools_prices(api: People) ->
     api.world.pods(workload, PodPhase.SUCCEEDED, exit_code=0)
     api.world.account()
     cost = body_of(api.viewer.get(f"{at}/cost"))
-    assert cost["held_gpu_hours"] == pytest.approx(2.0, abs=0.01)
-    assert cost["cost"] == pytest.approx(2.5 * cost["held_gpu_hours"], abs=0.01)
-    assert cost["idle_gpu_hours"] == pytest.approx(cost["held_gpu_hours"] - cost["computed_gpu_hours"])
+    assert cost["allocated_gpu_hours"] == pytest.approx(2.0, abs=0.01)
+    assert cost["cost"] == pytest.approx(2.5 * cost["allocated_gpu_hours"], abs=0.01)
+    assert cost["idle_gpu_hours"] == pytest.approx(cost["allocated_gpu_hours"] - cost["computed_gpu_hours"])
     assert [one["pool"] for one in cost["pools"]] == ["main"]
     (pool,) = body_of(api.viewer.get("/node-pools"))["results"]
     assert pool["price_per_gpu_hour"] == 2.5
@@ -256,7 +256,7 @@ def test_devices_are_listed_with_their_machines_and_other_teams_stay_nameless(ap
     _, workload = submit(api.member)
     api.world.run(workload, "a")
     mine, theirs = (body_of(who.get("/gpus?page_size=1"))["results"][0] for who in (api.viewer, api.blue_member))
-    assert (mine["node"], mine["index"], mine["held_milli"]) == ("a", 0, 1000)
+    assert (mine["node"], mine["index"], mine["allocated_milli"]) == ("a", 0, 1000)
     assert mine["tenants"][0]["name"] == "hello"
     assert (theirs["tenants"][0]["team"], theirs["tenants"][0]["name"]) == ("red", None)
     assert len(body_of(api.viewer.get("/gpus?node=b"))["results"]) == 8

@@ -8,7 +8,7 @@ from controlplane.models import Delivery, Event, Notice, NotificationRule, Team,
 from controlplane.services.scheduling.clock import database_now
 from tests.controlplane.api.conftest import People, body_of, fields_of
 
-HOOK = {"team": "red", "name": "on-call", "url": "https://hooks.example.test/weft", "matters": ["ended", "budget"]}
+HOOK = {"team": "red", "name": "on-call", "url": "https://hooks.example.test/weft", "event_types": ["ended", "budget"]}
 
 
 def hook(api: People, **fields: Any) -> Any:
@@ -17,14 +17,21 @@ def hook(api: People, **fields: Any) -> Any:
 
 def delivered(uid: str, **columns: Any) -> Delivery:
     now = database_now()
-    given = {"key": "k", "matter": "ended", "body": "{}", "state": "delivered", "not_before": now, "created_at": now}
+    given = {
+        "key": "k",
+        "matter": "ended",
+        "body": "{}",
+        "state": "delivered",
+        "not_before": now,
+        "created_at": now,
+    }
     return Delivery.objects.create(webhook_id=uid, **{**given, **columns})
 
 
 def test_a_webhook_shows_its_secret_once(api: People) -> None:
     made = hook(api)
     assert len(made["secret"]) >= 40
-    assert (made["matters"], made["is_active"], made["format"]) == (["budget", "ended"], True, "weft")
+    assert (made["event_types"], made["is_active"], made["format"]) == (["budget", "ended"], True, "weft")
     for path in (f"/webhooks/{made['id']}", "/webhooks", f"/webhooks/{made['id']}/deliveries"):
         assert made["secret"] not in api.admin.get(path).content.decode()
     changed = body_of(api.admin.post(f"/webhooks/{made['id']}:secret", {}))
@@ -42,9 +49,9 @@ def test_a_secret_of_ones_own_is_taken_if_it_is_long_enough(api: People) -> None
         ("url", 422, {"url": "https://127.0.0.1/"}),
         ("url", 422, {"url": "http://hooks.example.test/"}),
         ("url", 400, {"url": ""}),
-        ("matters", 422, {"matters": []}),
-        ("matters.0", 400, {"matters": ["nonsense"]}),
-        ("matters", 400, {"matters": ["ended", "ended"]}),
+        ("event_types", 422, {"event_types": []}),
+        ("event_types.0", 400, {"event_types": ["nonsense"]}),
+        ("event_types", 400, {"event_types": ["ended", "ended"]}),
         ("format", 400, {"format": "xml"}),
         ("name", 400, {"name": "two\nlines"}),
     ],
@@ -60,8 +67,8 @@ def test_a_webhook_is_changed_under_the_version_that_was_seen(api: People) -> No
     made = hook(api)
     path = f"/webhooks/{made['id']}"
     etag = api.admin.get(path)["ETag"]
-    changed = body_of(api.admin.send("PATCH", path, {"matters": ["slo"], "is_active": False}, if_match=etag))
-    assert (changed["matters"], changed["is_active"], changed["url"]) == (["slo"], False, HOOK["url"])
+    changed = body_of(api.admin.send("PATCH", path, {"event_types": ["slo"], "is_active": False}, if_match=etag))
+    assert (changed["event_types"], changed["is_active"], changed["url"]) == (["slo"], False, HOOK["url"])
     assert api.admin.send("PATCH", path, {"name": "x"}, if_match=etag).status_code == 412
     assert api.admin.send("PATCH", path, {"url": "https://10.0.0.1/"}).status_code == 422
     assert api.admin.post(f"{path}:test").status_code == 409
@@ -105,17 +112,22 @@ def test_who_did_what_to_a_webhook_is_in_the_events_and_its_address_is_not(api: 
 
 
 def test_a_rule_is_saved_listed_and_taken_back(api: People) -> None:
-    made = body_of(api.member.post("/notification-rules", {"matter": "ended"}), 201)
-    assert (made["matter"], made["team"], made["by_mail"]) == ("ended", None, False)
-    again = body_of(api.member.post("/notification-rules", {"matter": "ended"}), 201)
+    made = body_of(api.member.post("/notification-subscriptions", {"event_type": "ended"}), 201)
+    assert (made["event_type"], made["team"], made["by_mail"]) == ("ended", None, False)
+    again = body_of(api.member.post("/notification-subscriptions", {"event_type": "ended"}), 201)
     assert again["id"] == made["id"]
-    team = body_of(api.member.post("/notification-rules", {"matter": "budget", "team": "red"}), 201)
-    assert [row["id"] for row in body_of(api.member.get("/notification-rules"))["results"]] == [made["id"], team["id"]]
-    assert body_of(api.viewer.get("/notification-rules"))["results"] == []
-    assert api.viewer.send("DELETE", f"/notification-rules/{made['id']}").status_code == 404
-    assert api.member.send("DELETE", f"/notification-rules/{made['id']}").status_code == 204
-    assert fields_of(api.member.post("/notification-rules", {"matter": "budget"}), 422) == ["team"]
-    assert fields_of(api.member.post("/notification-rules", {"matter": "ended", "team": "blue"}), 404) == [""]
+    team = body_of(api.member.post("/notification-subscriptions", {"event_type": "budget", "team": "red"}), 201)
+    assert [row["id"] for row in body_of(api.member.get("/notification-subscriptions"))["results"]] == [
+        made["id"],
+        team["id"],
+    ]
+    assert body_of(api.viewer.get("/notification-subscriptions"))["results"] == []
+    assert api.viewer.send("DELETE", f"/notification-subscriptions/{made['id']}").status_code == 404
+    assert api.member.send("DELETE", f"/notification-subscriptions/{made['id']}").status_code == 204
+    assert fields_of(api.member.post("/notification-subscriptions", {"event_type": "budget"}), 422) == ["team"]
+    assert fields_of(api.member.post("/notification-subscriptions", {"event_type": "ended", "team": "blue"}), 404) == [
+        ""
+    ]
 
 
 def test_notices_are_ones_own_and_marked_as_read(api: People) -> None:

@@ -9,7 +9,12 @@ GPU_HOUR = 3_600_000  # milli-GPU seconds
 
 def test_a_team_has_quotas_and_members(api: People) -> None:
     team = body_of(api.viewer.get("/teams/red"))
-    assert (team["role"], team["nominal_milli"], team["held_milli"], team["borrowed_milli"]) == ("viewer", 8000, 0, 0)
+    assert (team["role"], team["nominal_milli"], team["allocated_milli"], team["borrowed_milli"]) == (
+        "viewer",
+        8000,
+        0,
+        0,
+    )
     assert {m["username"]: m["role"] for m in team["members"]} == {"vera": "viewer", "mia": "member", "ada": "admin"}
     assert team["quotas"] == body_of(api.viewer.get("/teams/red/quotas"))["results"]
 
@@ -116,14 +121,18 @@ def test_usage_is_grouped_by_day_and_adds_up(api: People) -> None:
         use("train", "red", hour, held)
     span = "from=2026-01-01T00:00:00Z&to=2026-01-03T00:00:00Z"
     report = body_of(api.viewer.get(f"/usage?{span}&granularity=day&group_by=team,user"))
-    assert [(row["start"], row["team"], row["user"], row["held_gpu_hours"]) for row in report["rows"]] == [
+    assert [(row["start"], row["team"], row["user"], row["allocated_gpu_hours"]) for row in report["rows"]] == [
         ("2026-01-01T00:00:00Z", "red", "mia", 3.0),
         ("2026-01-02T00:00:00Z", "red", "mia", 4.0),
     ]
     (row,) = body_of(api.viewer.get(f"/usage?{span}&granularity=all"))["rows"]
-    assert (row["held_milli_seconds"], row["computed_milli_seconds"]) == (7 * GPU_HOUR, 7 * GPU_HOUR // 2)
+    assert (row["allocated_milli_seconds"], row["computed_milli_seconds"]) == (7 * GPU_HOUR, 7 * GPU_HOUR // 2)
     hours = body_of(api.viewer.get(f"/usage?{span}&granularity=hour&group_by=workload"))["rows"]
-    assert [(row["name"], row["held_gpu_hours"]) for row in hours] == [("train", 1.0), ("train", 2.0), ("train", 4.0)]
+    assert [(row["name"], row["allocated_gpu_hours"]) for row in hours] == [
+        ("train", 1.0),
+        ("train", 2.0),
+        ("train", 4.0),
+    ]
     assert body_of(api.blue_member.get(f"/usage?{span}"))["rows"] != []  # hours by team are everybody's
     assert body_of(api.blue_member.get(f"/usage?{span}&group_by=team,user"))["rows"] == []
     assert len(body_of(api.platform.get("/usage"))["rows"]) == 1

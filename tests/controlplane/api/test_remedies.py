@@ -17,12 +17,12 @@ K = "kind"
 
 def suggestions(who: Caller, uid: str) -> dict[str, Any]:
     """What would start it, by kind."""
-    return {one[K]: one for one in body_of(who.get(f"/workloads/{uid}/explanation"))["remedies"]}
+    return {one[K]: one for one in body_of(who.get(f"/workloads/{uid}/explanation"))["suggestions"]}
 
 
 def apply(who: Caller, uid: str, one: dict[str, Any], **headers: str) -> Any:
     body = {name: one[name] for name in ("kind", "after", "target", "pool")}
-    return who.post(f"/workloads/{uid}/remedy", body, **headers)
+    return who.post(f"/workloads/{uid}/suggestion", body, **headers)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_another_is_stopped_by_who_may_stop_it(full: People) -> None:
 def test_who_cannot_see_the_other_cannot_have_it_stopped(full: People) -> None:
     row = waiting(full, resources={"gpus": 8})
     secret = Workload.objects.get(name="secret")
-    refused = full.member.post(f"/workloads/{row['uid']}/remedy", {"kind": "stop", "target": str(secret.pk)})
+    refused = full.member.post(f"/workloads/{row['uid']}/suggestion", {"kind": "stop", "target": str(secret.pk)})
     assert fields_of(refused, 404) == ["target"]
     assert b"secret" not in refused.content
     secret.refresh_from_db()
@@ -168,7 +168,7 @@ def test_what_does_not_start_it_any_more_is_refused_with_what_would(full: People
 
 def test_what_starts_as_it_is_is_left_so(api: People) -> None:
     made = body_of(api.member.post("/workloads", job("free")), 201)
-    refused = api.member.post(f"/workloads/{made['uid']}/remedy", {"kind": "cpu", "after": 500})
+    refused = api.member.post(f"/workloads/{made['uid']}/suggestion", {"kind": "cpu", "after": 500})
     assert "starts with the next round as it is" in body_of(refused, 409)["detail"]
 
 
@@ -211,13 +211,13 @@ def test_a_colleague_who_is_no_admin_of_the_team_may_not(full: People) -> None:
 )
 def test_a_body_that_names_no_change_is_refused_by_field(full: People, body: Any, field: str) -> None:
     row = waiting(full)
-    assert fields_of(full.member.post(f"/workloads/{row['uid']}/remedy", body)) == [field]
+    assert fields_of(full.member.post(f"/workloads/{row['uid']}/suggestion", body)) == [field]
 
 
 @pytest.mark.parametrize("after", [-1, 0, 3, 99, "two", "2; DROP TABLE", ""])
 def test_a_change_that_is_none_of_its_kind_is_refused_with_one_that_is(full: People, after: Any) -> None:
     row = waiting(full)
-    refused = full.member.post(f"/workloads/{row['uid']}/remedy", {"kind": "gpus", "after": after})
+    refused = full.member.post(f"/workloads/{row['uid']}/suggestion", {"kind": "gpus", "after": after})
     assert "Request 2 GPUs instead of 4" in body_of(refused, 409)["detail"]
 
 
@@ -242,6 +242,6 @@ def test_who_waits_without_a_remedy_is_told_so_in_a_sentence(api: People) -> Non
     first = body_of(api.member.post("/workloads", job("first")), 201)
     after = body_of(api.member.post("/workloads", job("second", after=["first"])), 201)
     told = body_of(api.member.get(f"/workloads/{after['uid']}/explanation"))
-    assert (told["reason"], told["remedies"]) == ("AdmissionGated", [])
-    assert "Neither capacity nor quota" in told["no_remedies"]
-    assert body_of(api.member.get(f"/workloads/{first['uid']}/explanation"))["no_remedies"] == ""
+    assert (told["reason"], told["suggestions"]) == ("AdmissionGated", [])
+    assert "Neither capacity nor quota" in told["no_suggestions"]
+    assert body_of(api.member.get(f"/workloads/{first['uid']}/explanation"))["no_suggestions"] == ""

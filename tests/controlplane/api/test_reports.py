@@ -40,7 +40,7 @@ def rows_of(api: People, query: str, **who: Any) -> list[dict[str, Any]]:
 
 def test_cost_is_held_hours_times_the_pools_price(used: People) -> None:
     rows = rows_of(used, "granularity=all")
-    assert [(r["team"], r["held_gpu_hours"], r["idle_gpu_hours"], r["cost"]) for r in rows] == [
+    assert [(r["team"], r["allocated_gpu_hours"], r["idle_gpu_hours"], r["cost"]) for r in rows] == [
         ("red", 16.0, 8.0, 34.0),
         ("blue", 6.0, 3.0, 15.0),
     ]
@@ -69,15 +69,15 @@ def test_it_is_grouped_by_any_of_team_user_and_pool(used: People) -> None:
 def test_hours_by_team_are_everybodys_and_costs_only_of_ones_own_teams(used: People) -> None:
     def told(caller: Caller) -> dict[str, tuple[float, float | None]]:
         rows = rows_of(used, "granularity=all", caller=caller)
-        return {row["team"]: (row["held_gpu_hours"], row["cost"]) for row in rows}
+        return {row["team"]: (row["allocated_gpu_hours"], row["cost"]) for row in rows}
 
     assert told(used.viewer) == {"red": (16.0, 34.0), "blue": (6.0, None)}
     assert told(used.outsider) == {"red": (16.0, None), "blue": (6.0, None)}
     assert told(used.platform) == {"red": (16.0, 34.0), "blue": (6.0, 15.0)}
     text = used.viewer.get("/reports/usage?granularity=all&format=csv").content.decode()
     assert [line.split(",")[1:] for line in text.splitlines()[1:]] == [
-        ["red", "16.0", "8.0", "8.0", "34.0"],
-        ["blue", "6.0", "3.0", "3.0", ""],
+        ["red", "16.0", "8.0", "8.0", "34.0", "16.0"],  # the last column is the first one's old name
+        ["blue", "6.0", "3.0", "3.0", "", "6.0"],
     ]
 
 
@@ -94,7 +94,7 @@ def test_a_role_in_a_team_above_is_one_in_the_team(used: People) -> None:
 @pytest.mark.parametrize("group_by", ["user", "pool", "team,user", "team,pool"])
 def test_who_used_what_in_a_team_is_that_teams_own(used: People, group_by: str) -> None:
     assert "bob" not in used.viewer.get(f"/reports/usage?group_by={group_by}").content.decode()
-    assert sum(row["held_gpu_hours"] for row in rows_of(used, f"group_by={group_by}", caller=used.viewer)) == 16.0
+    assert sum(row["allocated_gpu_hours"] for row in rows_of(used, f"group_by={group_by}", caller=used.viewer)) == 16.0
     assert rows_of(used, f"group_by={group_by}", caller=used.outsider) == []
 
 

@@ -84,7 +84,7 @@ def test_answers_are_as_documented(api: People) -> None:
         "Me": "/me",
         "TokenList": "/tokens",
         "NoticeList": "/notices",
-        "RuleList": "/notification-rules",
+        "SubscriptionList": "/notification-subscriptions",
         "WebhookList": "/webhooks",
         "Policy": "/policies/0",
         "PolicyList": "/policies",

@@ -28,6 +28,8 @@ def test_shares_show_what_a_team_owns_is_entitled_to_and_holds(api: People) -> N
         "pool": "main",
         "nominal_milli": 8000,
         "entitled_milli": 3000,
+        "allocated_milli": 0,
+        "recent_usage_milli": 0,
         "held_milli": 0,
         "decayed_milli": 0,
     }

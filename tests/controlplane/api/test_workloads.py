@@ -322,9 +322,9 @@ def test_who_waits_is_told_what_would_start_it_and_of_other_teams_only_which(api
         api.world.run(Workload.objects.get(pk=row["uid"]), node)
     waiting = submit(api.member, "second", resources={"gpus": 1})
     told = body_of(api.member.get(f"/workloads/{waiting['uid']}/explanation"))
-    stops = [one for one in told["remedies"] if one["kind"] == "stop"]
+    stops = [one for one in told["suggestions"] if one["kind"] == "stop"]
     assert stops, told
-    assert all(one["tested"] and one["is_smallest"] for one in told["remedies"])
+    assert all(one["tested"] and one["is_smallest"] for one in told["suggestions"])
     assert (stops[0]["target"], stops[0]["text"]) in (
         (held[0]["uid"], stops[0]["text"]), ("", "Stop a workload of team blue."),
     )  # fmt: skip
@@ -337,13 +337,13 @@ def test_under_a_reference_policy_it_says_that_changes_are_not_searched_for(api:
     first = submit(api.member, "first", resources={"gpus": 8})
     api.world.run(Workload.objects.get(pk=first["uid"]), "a")
     waiting = submit(api.member, "second", resources={"gpus": 8}, workers={"count": 2})
-    assert body_of(api.member.get(f"/workloads/{waiting['uid']}/explanation"))["no_remedies"] == ""
+    assert body_of(api.member.get(f"/workloads/{waiting['uid']}/explanation"))["no_suggestions"] == ""
     change(changes={"scheduling": {"policy": "fifo"}}, author="ada")
     told = body_of(api.member.get(f"/workloads/{waiting['uid']}/explanation"))
-    assert (told["will_start"], told["remedies"]) == (False, [])
-    assert "fifo is in use" in told["no_remedies"]
-    assert "fifo is in use" in body_of(api.member.post("/workloads:preview", job("third")))["no_remedies"]
-    assert body_of(api.member.get(f"/workloads/{first['uid']}/explanation"))["no_remedies"] == ""
+    assert (told["will_start"], told["suggestions"]) == (False, [])
+    assert "fifo is in use" in told["no_suggestions"]
+    assert "fifo is in use" in body_of(api.member.post("/workloads:preview", job("third")))["no_suggestions"]
+    assert body_of(api.member.get(f"/workloads/{first['uid']}/explanation"))["no_suggestions"] == ""
 
 
 def test_the_queue_is_paged_by_position(api: People) -> None:
@@ -366,7 +366,7 @@ def test_what_starts_after_other_work_is_listed_behind_the_queue_without_a_place
     ]  # fmt: skip
     told = body_of(api.member.get(f"/workloads/{rows[2]['uid']}/explanation"))
     assert (told["position"], told["in_queue"], told["will_start"]) == (None, 2, False)
-    assert told["no_remedies"]
+    assert told["no_suggestions"]
     told = body_of(api.member.get(f"/workloads/{rows[1]['uid']}/explanation"))
     assert (told["position"], told["in_queue"]) == (2, 2)
 

@@ -325,6 +325,6 @@ DONE, CHANGING = (4000, 1024, "", ""), (None, None, "", "")
     ],
 )
 def test_a_pod_says_what_it_has_once_its_node_has_changed_it(found: dict[str, Any], expected: object) -> None:
-    worker = read(found)
+    worker = pod_of(found)
     assert isinstance(worker, Worker)
     assert (worker.seen.cpu_milli, worker.seen.memory, worker.seen.resize, worker.seen.resize_message) == expected

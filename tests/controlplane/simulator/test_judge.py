@@ -120,14 +120,14 @@ def test_the_autoscaler_decides_in_a_replay_unless_resizes_are_recorded() -> Non
     assert scaled.late_percent is not None
     assert kept.late_percent > 90
     assert scaled.late_percent < 15
-    assert scaled.held_gpu_hours > kept.held_gpu_hours
+    assert scaled.allocated_gpu_hours > kept.allocated_gpu_hours
 
 
 def test_a_slower_autoscaler_has_more_late_requests() -> None:
     world = with_service(episode(WORLD, web=None, hours=3), replace(BUSY, since=100.0))
     quick, slow = (
         figures(play(world, Settings(), scaling=scaling))["red"].late_percent
-        for scaling in (Scaling(), Scaling(target_part=1.0, emergency_part=4.0, settle_seconds=600.0))
+        for scaling in (Scaling(), Scaling(target_ratio=1.0, emergency_ratio=4.0, settle_seconds=600.0))
     )
     assert quick is not None
     assert slow is not None

@@ -119,7 +119,7 @@ def test_partial_gangs_hold_without_progress_until_the_youngest_is_killed() -> N
     assert found["g1"].first_start == pytest.approx(1305, abs=65)
     assert found["g1"].ended is not None
     row = figures(played)["red"]
-    assert row.held_gpu_hours > row.used_gpu_hours
+    assert row.allocated_gpu_hours > row.used_gpu_hours
     whole = play(world, Settings(policy="k8s+gang"))
     assert courses(whole)["g1"].first_start == 1000
 
