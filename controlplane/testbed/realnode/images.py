@@ -87,7 +87,7 @@ def _shell(busybox: Path) -> bytes:
 
 def _python(python: Path) -> bytes:
     """The interpreter, the C libraries that it loads, and its library as far as that needs no others."""
-    linked = subprocess.run(["ldd", python], capture_output=True, text=True, check=True).stdout
+    linked = subprocess.run(["/usr/bin/ldd", python], capture_output=True, text=True, check=True).stdout
     code = "import os; print(os.path.dirname(os.__file__))"
     library = subprocess.run([python, "-IS", "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     out = io.BytesIO()
