@@ -1,4 +1,4 @@
-"""A gang on a real node: its workers find each other by the names Weft gives them, and sum over the pod network."""
+"""A gang on a real node: its workers meet at the names that Weft gives them, and sum over the pod network."""
 
 from tests.node.product import GPUS, Product
 

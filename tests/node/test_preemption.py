@@ -5,8 +5,8 @@ from controlplane.testbed.realnode.node import RealNode
 from tests.node.claims import claim
 from tests.node.product import TEAM, Product
 
-# Counts steps, saves at SIGTERM only and then ends well, which is no success. After a start from a checkpoint it ends
-# with ten steps more.
+# Counts steps, saves at SIGTERM only and then ends well, which is no success. After a start from a checkpoint it is
+# done with ten steps more.
 TRAIN = """
 step=$(cat /data/step 2>/dev/null || echo 0); last=$((step > 0 ? step + 10 : 1000000))
 echo "starts at step $step"

@@ -76,19 +76,13 @@ def real_node(cluster: TestCluster, folder: Path, *, gpus: int = 2) -> Iterator[
     try:
         place = _claimed(folder)
         settings.write(place, cluster.layout, f"http://127.0.0.1:{registry.server_port}", cni)
-        command = [
-            sys.executable,
-            "-m",
-            "controlplane.testbed.realnode.keeper",
-            folder,
-            str(place.number),
-            _labels(gpus),
-        ]
-        with processes.running(command, log=folder / "node.log") as process:
+        command = [sys.executable, "-m", keeper.__name__, str(folder), str(place.number), _labels(gpus)]
+        with processes.running(command, log=folder / LOG) as process:
             node = RealNode(place, process)
             _wait_until_ready(cluster, node, gpus)
             with dns.serving(place.address, cluster):
                 yield node
+        cluster.delete(PATH)
     finally:
         registry.shutdown()
         registry.server_close()
@@ -100,7 +94,7 @@ def _claimed(folder: Path) -> Place:
     said = ""
     for number in range(MOST_NODES):
         place = Place(folder, number)
-        command = [ip, "link", "add", place.bridge, "type", "bridge"]
+        command = [str(ip), "link", "add", place.bridge, "type", "bridge"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return place

@@ -48,7 +48,7 @@ def find(name: str) -> Path:
 
 
 def find_python() -> Path:
-    """Debian's own interpreter, for images: a version manager's may lie anywhere. Raises MissingError."""
+    """Debian's own interpreter, for images: one that somebody built may lie anywhere. Raises MissingError."""
     return _there("/usr/bin/python3", "python3").resolve()
 
 
