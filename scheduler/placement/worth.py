@@ -24,7 +24,7 @@ MEMO = 1 << 17  # states remembered, about 12 MiB with 8 devices a node
 
 
 class Worth:
-    """The scorer of one demand on one cluster; sizes: [N] devices of each node.
+    """The scorer of one demand on one cluster. sizes: [N] devices, hosts: [N, 2] 1/1000 cores and MiB of empty nodes.
 
     It remembers worths by state, and scores by shape and version of a node's row: what it says depends on the demand,
     the kinds and the rows it is shown only. One fleet at a time: versions of another one would mislead it.
@@ -36,17 +36,17 @@ class Worth:
         kinds: Sequence[Kind],
         fleet: Fleet,
         sizes: Ints,
+        hosts: Ints,
         *,
         is_compiled: bool = HAS_NUMBA,
         memo: int = MEMO,
     ) -> None:
         nodes, devices = fleet.gpu.shape
-        self._prices = Prices(demand, kinds, fleet, sizes)
+        self._prices = Prices(demand, kinds, fleet, sizes, hosts)
         self._rater = (_Compiled if is_compiled else _Plain)(
             stream_of(demand, kinds, int(sizes.sum())), nodes, devices, memo
         )
         self._scores: dict[bytes, Scores] = {}
-        self._no_bill = Bill(np.zeros(len(self._prices.stocks.slots)), np.zeros(len(kinds)))
 
     def choose(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int] | None:
         """The node and device for one worker among the allowed nodes, shape [N], or None if it fits on none."""
@@ -61,7 +61,7 @@ class Worth:
         if scores is None:
             scores = self._scores[key] = new_scores(len(fleet.kind))
         milli = int(numbers[GPUS] * WHOLE + numbers[MILLI])
-        bill = Bill(*self._prices.now(fleet, want.may, milli)) if milli else self._no_bill
+        bill = Bill(*self._prices.now(fleet, want.may, milli))
         node, device, score = self._rater.best(fleet, want, allowed, scores, self._prices, bill)
         return None if node < 0 else (int(node), int(device), float(score))
 
