@@ -73,7 +73,8 @@ class Flavors:
     def of(self, workload: Workload) -> list[Flavor | None]:
         """The flavors a workload may use, best first; [None] for work without GPUs. All roles of a gang use the same.
 
-        Its own quota comes before borrowed, then its order of models, then the smallest GPU that does.
+        Its own quota comes before borrowed, then its order of models, then the smallest GPU that does. Where a scorer
+        chooses, it compares all of a tier (`scheduler.fit.comparison`).
         """
         return [flavor for tier in self.tiers(workload) for flavor in tier]
 

@@ -1,4 +1,4 @@
-"""Shadow prices of what coming work will need whole: nodes with many idle GPUs, and models that only some may use.
+"""Shadow prices of what coming work will need whole: nodes with many idle GPUs, and models that some work is bound to.
 
 Newsvendor prices: the chance that what is left of a stock is asked for before the cluster is full, times what a piece
 is worth. A finite price only reorders: nothing that fits is refused. Source: our own (ARCHITECTURE.md).

@@ -7,8 +7,6 @@ run short, and holes that nothing to come will fill. Source: our own (ARCHITECTU
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
 from scheduler.model.demand import Demand
