@@ -54,13 +54,13 @@ class SettingsField(s.JSONField):
         self.plan = Plan(below={part: Plan(old) for part, old in old_names.items() if old})
 
 
-def with_old_names(answer: type[Any], data: Any) -> Any:
-    """The data of an answer of this serializer, each renamed key under both names."""
+def with_old_names(answer: Any, data: Any) -> Any:
+    """The data of an answer of this serializer (its class), each renamed key under both names."""
     plan = _plan(answer)
     return _both(plan, data) if plan else data
 
 
-def old_names(answer: type[Any]) -> tuple[str, ...]:
+def old_names(answer: Any) -> tuple[str, ...]:
     """The old names of its keys: columns of a table, after the others."""
     return tuple(_plan(answer).old)
 

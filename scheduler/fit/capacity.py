@@ -68,36 +68,46 @@ class Flavors:
         # By workload: the flavors that do for it, as long as it asks so.
         self._fitting: dict[str, tuple[ResourceRequest, tuple[Role, ...], list[Flavor]]] = {}
         # The same, best first, for a state of `usage` and what it needs.
-        self._ranked: dict[str, tuple[object, tuple[int, int], list[Flavor]]] = {}
+        self._ranked: dict[str, tuple[object, tuple[int, int], list[tuple[bool, Flavor]]]] = {}
 
     def of(self, workload: Workload) -> list[Flavor | None]:
         """The flavors a workload may use, best first; [None] for work without GPUs. All roles of a gang use the same.
 
-        Its own quota comes before borrowed, then its order of models, then the smallest GPU that does.
+        Its own quota comes before borrowed, then its order of models, then the smallest GPU that does. Where a scorer
+        chooses, it compares all of a tier (`scheduler.fit.comparison`).
+        """
+        return [flavor for tier in self.tiers(workload) for flavor in tier]
+
+    def tiers(self, workload: Workload) -> list[list[Flavor | None]]:
+        """The same: those that its team's own quota covers, then those where it would borrow; no tier is empty.
+
+        What is borrowed may be reclaimed, so no score of a place outweighs that.
         """
         ask = workload.ask
         if not workload.uses_gpus:
-            return [None]
+            return [[None]]
         known = self._fitting.get(workload.id)
         if known is None or known[0] is not ask or known[1] is not workload.roles:
             self._fitting[workload.id] = known = ask, workload.roles, fitting(self._inventory, workload)
         if len(known[2]) < 2:
-            return [*known[2]]
+            return [[*known[2]]] if known[2] else []
         need = workload.need_milli(least(workload))
         ranked = self._ranked.get(workload.id)  # most times nothing has changed since it was asked last
         if ranked is None or ranked[0] is not known or ranked[1] != (self._usage.state, need):
             ranked = known, (self._usage.state, need), self._best_first(workload, known[2], need)
             self._ranked[workload.id] = ranked
-        return [*ranked[2]]
+        own, borrowed = ([flavor for borrows, flavor in ranked[2] if borrows is which] for which in (False, True))
+        return [[*tier] for tier in (own, borrowed) if tier]
 
-    def _best_first(self, workload: Workload, found: list[Flavor], need: int) -> list[Flavor]:
+    def _best_first(self, workload: Workload, found: list[Flavor], need: int) -> list[tuple[bool, Flavor]]:
+        """Each with whether it would borrow there."""
         order: list[tuple[tuple[bool, int, int, str], Flavor]] = []
         models = workload.ask.models
         for flavor in found:
             room = self._usage.within_nominal(workload.team, flavor.pool, FUTURE_IDLE)
             rank = models.index(flavor.model) if models else 0
             order.append(((room < need, rank, flavor.gpu_memory, flavor.pool), flavor))
-        return [flavor for _, flavor in sorted(order, key=lambda pair: pair[0])]
+        return [(rank[0], flavor) for rank, flavor in sorted(order, key=lambda pair: pair[0])]
 
 
 def fitting(inventory: Inventory, workload: Workload) -> list[Flavor]:

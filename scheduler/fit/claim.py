@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from scheduler.fit.gang import Goal, find_places
+from scheduler.fit.comparison import Option, best_places
+from scheduler.fit.gang import Goal
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, MEMORY, Flavor
 from scheduler.model.workload import Assignment, Kind, Phase, Workload, least
 from scheduler.placement.chooser import Chooser
@@ -46,6 +47,7 @@ def find(
 ) -> Places | None:
     """Places within quota, or None. A gang stays on one flavor; replicas of a service may use several.
 
+    Flavors that its team's own quota covers are compared before those where it would borrow.
     is_constrained: within the backfill constraints.
     """
     return _find(session, workload, when, is_owed, is_constrained=is_constrained, chooser=session.chooser)
@@ -57,16 +59,20 @@ def _find(
     plan = session.plan
     found: Places = ()
     wanted = Goal(least(workload), workload.missing)
-    for flavor in session.flavors.of(workload):
-        room = quota_room(session, workload, flavor, when, is_owed)
-        if is_constrained and flavor is not None and room >= wanted.least:
-            room = min(room, session.constraints.quota_for(workload, flavor.pool))
-        goal = Goal(wanted.least, min(wanted.most - len(found), room))
-        if goal.most < goal.least:
+    flavors = session.flavors
+    tiers = flavors.tiers(workload) if chooser is not None else [[flavor] for flavor in flavors.of(workload)]
+    for tier in tiers:
+        goal = Goal(wanted.least, wanted.most - len(found))
+        rooms = (
+            (flavor, _room(session, workload, flavor, when, is_owed, is_constrained=is_constrained)) for flavor in tier
+        )
+        options = [Option(flavor, Goal(goal.least, min(goal.most, room))) for flavor, room in rooms]
+        options = [option for option in options if option.goal.most >= goal.least]
+        if not options:
             continue
         free = session.constraints.room_for(workload, when) if is_constrained else plan.free[when]
         seen = replace(workload, placement=(*workload.placement, *found)) if found else workload
-        places = find_places(plan.inventory, seen, goal, free, flavor, chooser=chooser)
+        places = best_places(plan.inventory, seen, goal, options, free, chooser)
         if places is None:
             continue
         if workload.kind is not Kind.INFERENCE:
@@ -75,6 +81,16 @@ def _find(
         if len(found) == wanted.most:
             break
     return found or None
+
+
+def _room(
+    session: Session, workload: Workload, flavor: Flavor | None, when: int, is_owed: bool, *, is_constrained: bool
+) -> int:
+    """How many workers quota allows in the flavor's pool, and reservations too if it is constrained by them."""
+    room = quota_room(session, workload, flavor, when, is_owed)
+    if is_constrained and flavor is not None and room >= least(workload):
+        room = min(room, session.constraints.quota_for(workload, flavor.pool))
+    return room
 
 
 def quota_room(session: Session, workload: Workload, flavor: Flavor | None, when: int, is_owed: bool = False) -> int:

@@ -16,7 +16,6 @@ from scheduler.fit.locality import capacity, levels, nodes_of, tightest
 from scheduler.fit.roles import find_all
 from scheduler.model.snapshot import COMPUTE, MEMORY, Flavor, Ints, Inventory
 from scheduler.model.workload import ACTIVE, Assignment, Kind, Level, ResourceRequest, Topology, Workload
-from scheduler.placement.chooser import Chooser
 from scheduler.state.free import Free
 
 
@@ -34,11 +33,10 @@ def find_places(
     free: Free,
     flavor: Flavor | None,
     within: Bools | None = None,
-    chooser: Chooser | None = None,
 ) -> tuple[Assignment, ...] | None:
     """Places for goal.least to goal.most more workers, as many as fit, or None. Changes nothing.
 
-    within restricts the nodes further; shape [N]. chooser says where single workers and replicas go; None: best fit.
+    within restricts the nodes further; shape [N]. Which flavor, and where a scorer chooses: `scheduler.fit.comparison`.
     Exact for one role: None means that no placement of goal.least exists. Role members that have no place yet get
     theirs as well (see `scheduler.fit.roles`).
     """
@@ -48,13 +46,7 @@ def find_places(
     allowed = allowed_nodes(inventory, ask, flavor)
     if within is not None:
         allowed = allowed & within
-    is_loose = workload.kind is Kind.INFERENCE or goal.most == 1
-    if chooser is not None and is_loose and not (workload.topology.require == Level.NVLINK and ask.gpus > 1):
-        if workload.kind is not Kind.INFERENCE:
-            allowed = _linked(inventory, ask, free, allowed)
-        found = chooser.spots(ask, free, allowed, goal.most)
-        return _ranked(inventory, workload, found) if len(found) >= goal.least else None
-    if ask.share and is_loose:
+    if ask.share and (workload.kind is Kind.INFERENCE or goal.most == 1):
         return _loose_shares(inventory, workload, ask.share, goal, free, allowed)
     split = (_independent if workload.kind is Kind.INFERENCE else _together)(inventory, workload, goal, free, allowed)
     if split is None:
@@ -66,22 +58,13 @@ def find_places(
     else:
         needs_link = workload.topology.require == Level.NVLINK
         spots = [s for node, take in nodes for s in _whole_spots(inventory, ask, free, node, take, link, needs_link)]
-    return _ranked(inventory, workload, spots)
+    return ranked(inventory, workload, spots)
 
 
 def _of_one_role(
     inventory: Inventory, workload: Workload, count: int, free: Free, flavor: Flavor | None, within: Bools
 ) -> tuple[Assignment, ...] | None:
     return find_places(inventory, workload, Goal(count, count), free, flavor, within)
-
-
-def _linked(inventory: Inventory, ask: ResourceRequest, free: Free, allowed: Bools) -> Bools:
-    """The nodes where one NVLink domain takes a worker with several GPUs, if there are such nodes. Shape [N]."""
-    if ask.gpus < 2:
-        return allowed
-    links = per_link(inventory, ask, free, per_node(inventory, ask, free, allowed))
-    nodes: Bools = np.bincount(inventory.node_of_link, links, len(inventory.nodes)) > 0
-    return nodes if nodes.any() else allowed
 
 
 def _together(
@@ -146,7 +129,7 @@ def _fewest(room: Ints, idle: Ints, count: int) -> list[tuple[int, int]]:
     return sorted(out)
 
 
-def _ranked(
+def ranked(
     inventory: Inventory, workload: Workload, spots: list[tuple[int, tuple[int, ...]]]
 ) -> tuple[Assignment, ...]:
     """Number them from the first rank that no worker of this attempt ever had: a pod's name is used once."""
@@ -166,7 +149,7 @@ def _loose_shares(
     if count < goal.least:
         return None
     room = [(int(node), int(nodes[node])) for node in np.flatnonzero(nodes)]
-    return _ranked(inventory, workload, _share_spots(inventory, share, free, room, count, None))
+    return ranked(inventory, workload, _share_spots(inventory, share, free, room, count, None))
 
 
 def _whole_spots(

@@ -15,6 +15,7 @@ from scheduler.placement.rows import BITS, MIB, Fleet, Want
 from scheduler.state.free import Free
 
 Spot = tuple[int, tuple[int, ...]]  # a node, and the devices there
+SCORED = 8  # workers of a gang: the others go to nodes of the same kind, so that they hardly change a comparison
 
 
 class Scorer(Protocol):
@@ -22,6 +23,16 @@ class Scorer(Protocol):
 
     def choose(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int] | None:
         """The node and device (-1: none, or idle ones) among the allowed nodes, shape [N]; None if it fits on none."""
+
+    def offer(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int, float] | None:
+        """As `choose`, with the score of the place: the higher the better."""
+
+
+class Room(NamedTuple):
+    """Nodes, shape [N], and how many workers may go there in all."""
+
+    nodes: Bools
+    most: int
 
 
 class Chooser:
@@ -38,19 +49,45 @@ class Chooser:
         self._device = np.arange(len(self._node)) - inventory.offset[self._node]
         self._wants: dict[ResourceRequest, Want] = {}
 
-    def spots(self, ask: ResourceRequest, free: Free, allowed: Bools, most: int) -> list[Spot]:
-        """Places for up to so many workers, each where the scorer says once those before it have theirs."""
+    def spots(self, ask: ResourceRequest, free: Free, rooms: Sequence[Room], most: int) -> list[Spot]:
+        """Places for up to so many workers in these rooms, each where the scorer says once those before have theirs."""
         self._follow(free)
-        want = self._wants.get(ask)
-        if want is None:
-            want = self._wants[ask] = want_of(ask, self._kinds)
-        found: list[Spot] = []
+        want, found = self._want(ask), list[Spot]()
+        left = [room.most for room in rooms]
+        allowed = np.logical_or.reduce([room.nodes for room in rooms])
         while len(found) < most and (place := self._scorer.choose(self._fleet, want, allowed)) is not None:
             node, device = place
             devices = devices_of(self._fleet, node, device, want.numbers)
             take(self._fleet, node, devices, want.numbers)
             found.append((node, devices))
+            inside = next(i for i, room in enumerate(rooms) if room.nodes[node])
+            left[inside] -= 1
+            if not left[inside]:
+                allowed = allowed & ~rooms[inside].nodes
         return found
+
+    def score(self, free: Free, workers: Sequence[tuple[ResourceRequest, Spot]]) -> float:
+        """What the scorer says of places that are chosen already, on average over the first of the workers.
+
+        Each is scored once those before it have their places.
+        """
+        self._follow(free)
+        allowed = np.zeros(len(self._fleet.kind), dtype=np.bool_)
+        sample, total = workers[:SCORED], 0.0
+        for ask, (node, devices) in sample:
+            want = self._want(ask)
+            allowed[node] = True
+            offer = self._scorer.offer(self._fleet, want, allowed)
+            allowed[node] = False
+            total += 0.0 if offer is None else offer[2]
+            take(self._fleet, node, devices, want.numbers)
+        return total / len(sample)
+
+    def _want(self, ask: ResourceRequest) -> Want:
+        want = self._wants.get(ask)
+        if want is None:
+            want = self._wants[ask] = want_of(ask, self._kinds)
+        return want
 
     def _follow(self, free: Free) -> None:
         """Make the rows say what is free, with a new version where they said something else."""
@@ -114,4 +151,5 @@ def _scorer(placement: Placement, snapshot: Snapshot, fleet: Fleet, kinds: Seque
         return Fragmentation(snapshot.demand, kinds)
     from scheduler.placement.packable import PackableCapacity
 
-    return PackableCapacity(snapshot.demand, kinds, fleet, np.diff(snapshot.inventory.offset))
+    inventory = snapshot.inventory
+    return PackableCapacity(snapshot.demand, kinds, fleet, np.diff(inventory.offset), inventory.node_capacity.T)

@@ -46,6 +46,11 @@ class Fragmentation:
 
     def choose(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int] | None:
         """The node and device for one worker among the allowed nodes, shape [N], or None if it fits on none."""
+        found = self.offer(fleet, want, allowed)
+        return None if found is None else found[:2]
+
+    def offer(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int, float] | None:
+        """As `choose`, with the score."""
         key, nodes = want.numbers.tobytes() + want.may.tobytes(), len(fleet.kind)
         scores = self._scores.get(key)
         if scores is None:
@@ -53,7 +58,7 @@ class Fragmentation:
         _refresh(fleet, want.numbers, want.may, self._typical, scores)
         score = np.where(allowed, scores.score, NEVER)
         node = int(np.argmax(score))  # the first of the best
-        return None if score[node] == NEVER else (node, int(scores.device[node]))
+        return None if score[node] == NEVER else (node, int(scores.device[node]), float(score[node]))
 
 
 def _typical(demand: Demand, kinds: Sequence[Kind]) -> Typical:

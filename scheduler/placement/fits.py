@@ -16,6 +16,11 @@ class FirstFit:
         """The node and device for one worker among the allowed nodes, shape [N], or None if it fits on none."""
         return _found(_first(fleet, want.numbers, want.may, allowed))
 
+    def offer(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int, float] | None:
+        """As `choose`; all places are worth the same, so of several models the first is taken."""
+        found = self.choose(fleet, want, allowed)
+        return None if found is None else (*found, 0.0)
+
 
 class BestFit:
     """The node with the least left of cores and GPUs, each as a part of the largest node's; there the fullest device.

@@ -11,7 +11,7 @@ from scheduler.model.snapshot import COMPUTE, MEMORY, Bools, Snapshot
 from scheduler.model.workload import ResourceRequest, Role
 
 LAST = 2000  # workloads counted
-ENOUGH = 50  # with GPUs: fewer tell nothing of what is to come
+ENOUGH = 10  # with GPUs: fewer tell nothing of what is to come
 GROWTH = 0.3  # as many more of those counted before it is counted again
 MAX_SHAPES = 200  # the most frequent; what is rarer hardly changes a forecast
 

@@ -7,8 +7,6 @@ and models run short, and holes that nothing to come will fill. Our own (ARCHITE
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from gpushare.gpu import WHOLE
 from gpushare.packing import Bools
 from scheduler.model.demand import Demand
@@ -35,7 +33,7 @@ MEMO = 1 << 17  # states remembered, about 12 MiB with 8 devices a node
 
 
 class PackableCapacity:
-    """The scorer of one demand on one cluster; sizes: [N] devices of each node.
+    """The scorer of one demand on one cluster. sizes: [N] devices, hosts: [N, 2] 1/1000 cores and MiB of empty nodes.
 
     It remembers capacities by state, and scores by shape and version of a node's row: what it says depends only on the
     demand, the kinds and the rows it is shown. One fleet at a time: versions of another one would mislead it.
@@ -47,17 +45,17 @@ class PackableCapacity:
         kinds: Sequence[Kind],
         fleet: Fleet,
         sizes: Ints,
+        hosts: Ints,
         *,
         is_compiled: bool = HAS_NUMBA,
         memo: int = MEMO,
     ) -> None:
         nodes, devices = fleet.gpu.shape
-        self._prices = Prices(demand, kinds, fleet, sizes)
+        self._prices = Prices(demand, kinds, fleet, sizes, hosts)
         self._rater = (_Compiled if is_compiled else _Plain)(
             stream_of(demand, kinds, int(sizes.sum())), nodes, devices, memo
         )
         self._scores: dict[bytes, Scores] = {}
-        self._no_prices = ShadowPrices(np.zeros(len(self._prices.supply.slots)), np.zeros(len(kinds)))
 
     def choose(self, fleet: Fleet, want: Want, allowed: Bools) -> tuple[int, int] | None:
         """The node and device for one worker among the allowed nodes, shape [N], or None if it fits on none."""
@@ -72,7 +70,7 @@ class PackableCapacity:
         if scores is None:
             scores = self._scores[key] = new_scores(len(fleet.kind))
         milli = int(numbers[GPUS] * WHOLE + numbers[MILLI])
-        shadow_prices = ShadowPrices(*self._prices.now(fleet, want.may, milli)) if milli else self._no_prices
+        shadow_prices = ShadowPrices(*self._prices.now(fleet, want.may, milli))
         node, device, score = self._rater.best(fleet, want, allowed, scores, self._prices, shadow_prices)
         return None if node < 0 else (int(node), int(device), float(score))
 

@@ -1,4 +1,4 @@
-"""Shadow prices of what coming work will need whole: nodes with many idle GPUs, and models that only some may use.
+"""Shadow prices of what coming work will need whole: nodes with many idle GPUs, and models that some work is bound to.
 
 Newsvendor prices: the chance that what is left of a supply is requested before the cluster is full, times what a piece
 is worth. A finite price only reorders: nothing that fits is refused. Source: our own (ARCHITECTURE.md).
@@ -19,13 +19,13 @@ from scheduler.placement.fleet import Kind, want_of
 from scheduler.placement.rows import CPU, GPUS, RAM, Fleet, Floats, Supply, Want
 
 NODE_WEIGHT = 0.5  # of a whole worker's milli-GPU; anything from 0.1 to 1 does as well
-NODE_MARGIN = 1.3  # more whole-node work than expected is kept room for
-MODEL_WEIGHT = 0.1  # of the worker's milli-GPU; 0.5 is worse, 0.04 less steady
+MARGIN = 1.3  # more work that needs a stock than expected is kept room for
+MODEL_WEIGHT = 1.0  # of the worker's milli-GPU: what is refused for it is as large; 0.1 let models run out at once
 MIN_SPREAD = 1e5  # milli-GPU squared: that of ten shares, where hardly anything is to come
 
 
 class Bound(NamedTuple):
-    """Work that may only use some kinds, B groups of it. may: [B, kinds] which.
+    """Work that only some kinds can take, for their model or their size, B groups of it. may: [B, kinds] which.
 
     mean, square: [B] the milli-GPU of such a worker and its square, 0 for others, mean over all workers seen.
     """
@@ -38,7 +38,7 @@ class Bound(NamedTuple):
 class Prices:
     """The two shadow prices at the current supply."""
 
-    def __init__(self, demand: Demand, kinds: Sequence[Kind], fleet: Fleet, sizes: Ints) -> None:
+    def __init__(self, demand: Demand, kinds: Sequence[Kind], fleet: Fleet, sizes: Ints, hosts: Ints) -> None:
         nodes = len(fleet.kind)
         wants = [want_of(shape.ask, kinds) for shape in demand.shapes]
         counts = [shape.count for shape in demand.shapes]
@@ -54,7 +54,8 @@ class Prices:
         whole = _whole_nodes(fleet.kind, sizes, len(kinds))  # none may have been requested so far: that tells little
         rates += [_likely_most(0, count)] * len(whole)
         self._rates: Floats = np.array(rates, dtype=np.float64)
-        rows = [(w.may, c, m) for w, c, m in zip(wants, counts, millis, strict=True) if m and w.may.any()]
+        reach = [_kinds_that_take(want, fleet.kind, sizes, hosts) for want in wants]
+        rows = [(r, c, m) for r, c, m in zip(reach, counts, millis, strict=True) if m and r.any()]
         self._bound = _bound(rows, count, np.array([bool(model) for model, _ in kinds], dtype=np.bool_))
         stocked = [*(wants[i] for i in large), *whole]
         self.supply = Supply(
@@ -75,11 +76,11 @@ class Prices:
         supply, bound = self.supply, self._bound
         loops.recount(fleet, supply)
         to_come = int(supply.of_kind.sum()) / self.mean if self.mean else 0.0
-        wanted = NODE_MARGIN * to_come * self._rates
+        wanted = MARGIN * to_come * self._rates
         short = _normal((wanted - supply.slots + 0.5) / np.sqrt(np.maximum(wanted, 0.05)))
         whole = NODE_WEIGHT * WHOLE * supply.wants[:, GPUS] * short
         spread = np.sqrt(np.maximum(bound.square * to_come, MIN_SPREAD))
-        scarce = _normal((bound.mean * to_come - bound.may @ supply.of_kind) / spread)
+        scarce = _normal((MARGIN * bound.mean * to_come - bound.may @ supply.of_kind) / spread)
         pays = (may & ~bound.may).any(axis=1)
         price = np.where(pays, MODEL_WEIGHT * milli * scarce, 0.0)
         return whole, (bound.may * price[:, None]).max(axis=0, initial=0.0)
@@ -94,6 +95,14 @@ def _bound(rows: Sequence[tuple[Bools, int, int]], count: int, has_gpus: Bools) 
         sums.append([sum(c * m**power for c, m in inside) / count for power in (1, 2)])
     table = np.array(sums, dtype=np.float64).reshape(-1, 2)
     return Bound(np.array(masks, dtype=np.bool_).reshape(-1, len(has_gpus)), table[:, 0], table[:, 1])
+
+
+def _kinds_that_take(want: Want, kind: Ints, sizes: Ints, hosts: Ints) -> Bools:
+    """The kinds that the work may use and of which an empty node takes it. kind, sizes: [N]; hosts: [N, 2]."""
+    numbers = want.numbers
+    fits = (hosts >= numbers[[CPU, RAM]]).all(axis=1) & (sizes >= max(1, int(numbers[GPUS])))
+    takes: Bools = np.bincount(kind[fits], minlength=len(want.may)) > 0
+    return want.may & takes
 
 
 def _likely_most(seen: int, of: int) -> float:

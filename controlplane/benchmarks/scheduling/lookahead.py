@@ -43,6 +43,7 @@ class Learning:
     def __init__(self, fleet: Fleet, kinds: Sequence[Kind], nodes: Sequence[Node]) -> None:
         self._fleet, self._kinds = fleet, kinds
         self._sizes = np.array([node.gpus for node in nodes], dtype=np.int64)
+        self._hosts = self._fleet.host.copy()
         self._seen: Counter[ResourceRequest] = Counter()
         self._next = float(LEARN_FROM)
         self._scorer: Scorer = FirstFit()
@@ -52,7 +53,7 @@ class Learning:
         if self._seen.total() >= self._next:
             self._next = self._seen.total() * LEARN_AGAIN
             demand = self.demand()
-            self._scorer = PackableCapacity(demand, self._kinds, self._fleet, self._sizes)
+            self._scorer = PackableCapacity(demand, self._kinds, self._fleet, self._sizes, self._hosts)
         self._seen[ask] += 1
 
     def demand(self) -> Demand:

@@ -45,6 +45,6 @@ def everywhere(fleet: Fleet) -> np.ndarray:
     return np.ones(len(fleet.kind), dtype=np.bool_)
 
 
-def sizes(fleet: Fleet) -> np.ndarray:
-    """Devices of each node of an empty cluster."""
-    return (fleet.gpu > 0).sum(axis=1)
+def empty(fleet: Fleet) -> tuple[np.ndarray, np.ndarray]:
+    """Devices of each node of an empty cluster, shape [N], and its cores and memory, shape [N, 2]."""
+    return (fleet.gpu > 0).sum(axis=1), fleet.host.copy()

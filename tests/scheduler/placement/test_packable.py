@@ -7,7 +7,7 @@ from scheduler.placement.fleet import devices_of, take, want_of
 from scheduler.placement.packable import PackableCapacity
 from scheduler.placement.rows import BITS, Stream, new_memo
 from scheduler.placement.stream import SEQUENCES, stream_of
-from tests.scheduler.placement.fleets import cluster, demand, everywhere, node, share, sizes
+from tests.scheduler.placement.fleets import cluster, demand, empty, everywhere, node, share
 
 ASKS = (
     share(190, 2000, cpu_milli=1000, memory=4000),
@@ -34,7 +34,7 @@ def placed(seed, is_compiled, memo):
     """Where each of many random workers goes, some of which leave again."""
     fleet, kinds = mixed()
     scorer = PackableCapacity(
-        demand(fleet, kinds, COUNTS), kinds, fleet, sizes(fleet), is_compiled=is_compiled, memo=memo
+        demand(fleet, kinds, COUNTS), kinds, fleet, *empty(fleet), is_compiled=is_compiled, memo=memo
     )
     draw, allowed, places, held = np.random.default_rng(seed), everywhere(fleet), [], []
     for turn in range(40):
@@ -91,7 +91,7 @@ def test_a_share_goes_where_what_stays_free_is_still_of_use():
     fleet.gpu[0] = [0, 800 << BITS]
     fleet.gpu[1] = [0, 500 << BITS]
     counts = {share(800): 60, share(500): 10, share(300): 30}
-    scorer = PackableCapacity(demand(fleet, kinds, counts), kinds, fleet, sizes(fleet))
+    scorer = PackableCapacity(demand(fleet, kinds, counts), kinds, fleet, *empty(fleet))
     # Best fit would take b, too; an 800 that comes leaves the 500 alone, so the 300 goes where only it fits.
     assert scorer.choose(fleet, want_of(share(300), kinds), everywhere(fleet)) == (1, 1)
     assert scorer.choose(fleet, want_of(share(800), kinds), everywhere(fleet)) == (0, 1)
@@ -101,13 +101,13 @@ def test_work_without_gpus_leaves_the_cores_that_gpus_need():
     fleet, kinds = cluster(node("a", 8, cpu=40), node("b", 8, cpu=40))
     fleet.gpu[1] = 0
     counts = {ResourceRequest(gpus=1, cpu_milli=8000): 100, ResourceRequest(cpu_milli=16_000): 20}
-    scorer = PackableCapacity(demand(fleet, kinds, counts), kinds, fleet, sizes(fleet))
+    scorer = PackableCapacity(demand(fleet, kinds, counts), kinds, fleet, *empty(fleet))
     assert scorer.choose(fleet, want_of(ResourceRequest(cpu_milli=16_000), kinds), everywhere(fleet)) == (1, -1)
 
 
 def test_what_fits_is_never_refused_and_what_does_not_is():
     fleet, kinds = cluster(node("a", 8))
-    scorer = PackableCapacity(demand(fleet, kinds, {ResourceRequest(gpus=8): 100}), kinds, fleet, sizes(fleet))
+    scorer = PackableCapacity(demand(fleet, kinds, {ResourceRequest(gpus=8): 100}), kinds, fleet, *empty(fleet))
     assert scorer.choose(fleet, want_of(share(10), kinds), everywhere(fleet)) == (0, 0)
     assert scorer.choose(fleet, want_of(share(10), kinds), ~everywhere(fleet)) is None
     assert scorer.choose(fleet, want_of(ResourceRequest(gpus=9), kinds), everywhere(fleet)) is None
@@ -136,6 +136,6 @@ def test_memo_is_emptied_rather_than_filled_up():
 
 def test_a_cluster_without_gpus_takes_no_work_with_gpus():
     fleet, kinds = cluster(node("cpu", 0))
-    scorer = PackableCapacity(demand(fleet, kinds, {ResourceRequest(gpus=1): 60}), kinds, fleet, sizes(fleet))
+    scorer = PackableCapacity(demand(fleet, kinds, {ResourceRequest(gpus=1): 60}), kinds, fleet, *empty(fleet))
     assert scorer.choose(fleet, want_of(ResourceRequest(gpus=1), kinds), everywhere(fleet)) is None
     assert scorer.choose(fleet, want_of(ResourceRequest(cpu_milli=1000), kinds), everywhere(fleet)) == (0, -1)

@@ -8,9 +8,10 @@ from scheduler.placement import fgd, fits, loops
 from scheduler.placement.fgd import Fragmentation
 from scheduler.placement.fits import BestFit, FirstFit
 from scheduler.placement.fleet import devices_of, take, want_of
+from scheduler.placement.packable import PackableCapacity
 from scheduler.placement.prices import Prices
 from scheduler.placement.rows import BITS
-from tests.scheduler.placement.fleets import cluster, demand, everywhere, node, share, sizes
+from tests.scheduler.placement.fleets import cluster, demand, empty, everywhere, node, share
 
 
 def free(fleet, *rows):
@@ -53,7 +54,7 @@ def test_fgd_asks_the_cores_too():
 
 def test_a_whole_node_costs_more_the_fewer_are_left():
     fleet, kinds = cluster(*(node(f"a{i}", 8) for i in range(4)))
-    prices = Prices(demand(fleet, kinds, {ResourceRequest(gpus=8): 10, share(100): 90}), kinds, fleet, sizes(fleet))
+    prices = Prices(demand(fleet, kinds, {ResourceRequest(gpus=8): 10, share(100): 90}), kinds, fleet, *empty(fleet))
     everything = want_of(share(100), kinds).may
     many, _ = prices.now(fleet, everything, 100)
     fleet.gpu[1:] = 0
@@ -73,13 +74,13 @@ def test_only_work_that_may_go_elsewhere_pays_for_a_scarce_model():
         demand(fleet, kinds, {ResourceRequest(gpus=1, models=("b",)): 30, ResourceRequest(gpus=1): 70}),
         kinds,
         fleet,
-        sizes(fleet),
+        *empty(fleet),
     )
     _, anybody = prices.now(fleet, want_of(ResourceRequest(gpus=1), kinds).may, 1000)
     _, bound = prices.now(fleet, want_of(ResourceRequest(gpus=1, models=("b",)), kinds).may, 1000)
     assert [model for model, _ in kinds] == ["a", "b"]
     assert anybody[0] == 0
-    assert 0 < anybody[1] <= 100
+    assert 0 < anybody[1] <= 1000  # no more than the worker itself
     assert not bound.any()
 
 
@@ -113,3 +114,20 @@ def test_compiled_code_calls_no_compiled_code_of_another_module(module):
     for function in compiled:
         called = {c.func.id for c in ast.walk(function) if isinstance(c, ast.Call) and isinstance(c.func, ast.Name)}
         assert not called & imported
+
+
+def test_work_that_is_too_large_for_other_nodes_counts_as_bound_to_the_kind_that_takes_it():
+    fleet, kinds = cluster(node("a", 8, cpu=64), node("b", 8, "b", cpu=128))
+    large = {ResourceRequest(gpus=8, cpu_milli=100_000): 30, ResourceRequest(gpus=1): 70}
+    prices = Prices(demand(fleet, kinds, large), kinds, fleet, *empty(fleet))
+    _, by_kind = prices.now(fleet, want_of(ResourceRequest(gpus=1), kinds).may, 1000)
+    assert by_kind[0] == 0 < by_kind[1]
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_work_without_gpus_leaves_the_cores_that_whole_nodes_need(is_compiled):
+    fleet, kinds = cluster(node("a", 8, cpu=64), node("b", 1, cpu=8))
+    singles = {ResourceRequest(gpus=1, cpu_milli=1000 * cores): 10 for cores in (1, 2, 3)}  # they fill either node
+    known = demand(fleet, kinds, {ResourceRequest(gpus=8, cpu_milli=60_000): 30, **singles})
+    scorer = PackableCapacity(known, kinds, fleet, *empty(fleet), is_compiled=is_compiled)
+    assert scorer.choose(fleet, want_of(ResourceRequest(cpu_milli=8000), kinds), everywhere(fleet)) == (1, -1)
