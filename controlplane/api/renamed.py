@@ -35,12 +35,13 @@ def renamed(**old: str) -> Callable[[Kind], Kind]:
     """Say which keys of a serializer's answers had another name: `renamed(matter="event_type")`."""
 
     def declare(kind: Kind) -> Kind:
-        fields = kind._declared_fields  # type: ignore[attr-defined]
+        fields: dict[str, Any] = kind._declared_fields
         for was, now in old.items():
             fields[was] = deepcopy(fields[now])
             fields[was]._kwargs["help_text"] = deprecation(now)  # of which the framework makes each copy of a field
-        kind.old_names = {**getattr(kind, "old_names", {}), **old}  # type: ignore[attr-defined]
-        return extend_schema_serializer(deprecate_fields=[*kind.old_names])(kind)
+        every = {**getattr(kind, "old_names", {}), **old}
+        kind.old_names = every  # type: ignore[attr-defined]
+        return extend_schema_serializer(deprecate_fields=[*every])(kind)
 
     return declare
 
@@ -53,13 +54,13 @@ class SettingsField(s.JSONField):
         self.plan = Plan(below={part: Plan(old) for part, old in old_names.items() if old})
 
 
-def with_old_names(answer: type[Any], data: Any) -> Any:
+def with_old_names(answer: Any, data: Any) -> Any:
     """The data of an answer of this serializer, each renamed key under both names."""
     plan = _plan(answer)
     return _both(plan, data) if plan else data
 
 
-def old_names(answer: type[Any]) -> tuple[str, ...]:
+def old_names(answer: Any) -> tuple[str, ...]:
     """The old names of its keys: columns of a table, after the others."""
     return tuple(_plan(answer).old)
 
@@ -83,7 +84,7 @@ def instead(address: str, **operations: str) -> Callable[[View], View]:
 
 
 @cache
-def _plan(answer: type[Any]) -> Plan:
+def _plan(answer: Any) -> Plan:
     fields: Mapping[str, Any] = getattr(answer, "_declared_fields", {})
     old: Mapping[str, str] = getattr(answer, "old_names", {})
     below = {name: plan for name, one in fields.items() if name not in old and (plan := _of_field(one))}
