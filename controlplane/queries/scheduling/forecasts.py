@@ -1,4 +1,7 @@
-"""When waiting workloads are expected to start, as the loop `foresee` worked it out last; and what past ones teach."""
+"""When waiting workloads are expected to start, as the loop `foresee` worked it out last; and what past ones teach.
+
+Plain SQL (models/bulk.py): of all that waits, for every page of lists.
+"""
 
 from collections.abc import Iterable
 from typing import Any
