@@ -84,7 +84,7 @@ def instead(address: str, **operations: str) -> Callable[[View], View]:
 
 
 @cache
-def _plan(answer: type[Any]) -> Plan:
+def _plan(answer: Any) -> Plan:
     fields: Mapping[str, Any] = getattr(answer, "_declared_fields", {})
     old: Mapping[str, str] = getattr(answer, "old_names", {})
     below = {name: plan for name, one in fields.items() if name not in old and (plan := _of_field(one))}

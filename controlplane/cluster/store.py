@@ -3,6 +3,8 @@
 It is apart from the control plane's database on purpose: machines do not forget their pods when the control plane
 restores a backup. Each change of the cluster is one transaction. Versions count transactions; a reader asks for the
 rows after the version it knows.
+
+Raw SQL: it is no database of Django's.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Plain statements for what the loops do in every round: the ORM spends ten times longer on composing than on running.
+"""Plain SQL for what the loops do in every round: the ORM spends ten times longer on composing than on running.
 
 Values go through the fields' own preparation and conversion, so that JSON, UUIDs and booleans are stored and read as
 the ORM does on either database.

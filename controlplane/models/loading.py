@@ -1,4 +1,4 @@
-"""Whole rows as objects, by statements that are composed once."""
+"""Whole rows as objects, by SQL statements that are composed once: the ORM composes a query for each request anew."""
 
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,15 +1,18 @@
-"""A plugin of pytest: every REST answer that the tests of the API get, recorded, or compared with what was recorded.
+"""Every REST answer that the tests of the API get: recorded once, and compared by each test that runs on SQLite.
 
-`pytest tests/controlplane/api -p tests.sameness.answers --answers record` twice: an answer that differs between two
-runs of the same code says nothing, so its test's answers are left out, and counted. Later `--answers compare`: the same
-requests of the same tests get the same answers, but for the words in `words.TABLE`. What a run makes anew (ids, times,
-tokens, digests) stands as its kind and its number of appearance in the test.
+The same requests of the same test get the same answers, but for the table in `words`; the fixture that looks is in
+tests/controlplane/api/conftest.py. As a plugin of pytest it records: `pytest tests/controlplane/api -p
+tests.sameness.answers --answers record` twice, as an answer that differs between two runs of the same code says
+nothing, so its test's answers are left out, and counted. What a run makes anew (ids, times, tokens, digests) stands as
+its kind and its number of appearance in the test.
 """
 
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,6 +21,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from tests.sameness import store, words
+from tests.sameness.word import Word
 
 MADE_ANEW = re.compile(
     r"(?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
@@ -26,6 +30,7 @@ MADE_ANEW = re.compile(
     r"|(?P<token>\bweft_[A-Za-z0-9_-]{6,})"
     r"|(?P<port>(?<=127\.0\.0\.1:)\d{4,5})"
 )
+TAKES_TIME = (Word(r"(?<=Try again in )\d+(?= s\.)", "<seconds>"),)  # by how long the test has run until then
 MAX_TEXT = 20_000  # characters of an answer; longer ones are compared as far
 MAX_SENTENCE = 500  # characters: one that the cut went through cannot be translated
 HEADERS = ("Content-Type", "Allow", "ETag", "Location", "Deprecation", "Link")
@@ -70,15 +75,11 @@ class Recorder:
             return plain
 
 
-def differences(before: dict[str, list[Answer]], now: dict[str, list[Answer]]) -> dict[str, list[str]]:
-    """What is different, by test, for the tests that were recorded and have run now."""
-    found = {}
-    for test in sorted(before.keys() & now.keys()):
-        was = [words.of_address(answer[0], words.translate(answer)) for answer in before[test]]
-        told = store.difference(*_as_far(was, store.plain(now[test])))
-        if told:
-            found[test] = list(told)
-    return found
+def difference(before: list[Answer], now: list[Answer]) -> list[str]:
+    """The first lines in which the answers of a test are others than those that were recorded; none if they are not."""
+    was = [words.of_answer(answer) for answer in before]
+    found = [[words.asked_at(answer[0]), *answer[1:]] for answer in store.plain(now)]
+    return list(store.difference(*_as_far(words.translate(was, TAKES_TIME), words.translate(found, TAKES_TIME))))
 
 
 def _as_far(before: list[Answer], now: list[Answer]) -> tuple[list[Answer], list[Answer]]:
@@ -99,43 +100,40 @@ def stable(first: dict[str, list[Answer]], second: dict[str, list[Answer]]) -> d
 recorder = Recorder()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Record, or compare."""
-    parser.addoption("--answers", choices=("record", "compare"), default="compare", help="of tests.sameness.answers")
+@cache
+def recorded() -> dict[str, list[Answer]]:
+    """The answers of before, by test."""
+    found: dict[str, list[Answer]] = store.read(NAME)
+    return found
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _answers_are_noted() -> Iterator[None]:
-    """Listen at Django's own handler, which answers whatever client a test uses."""
+@contextmanager
+def noted(test: str) -> Iterator[None]:
+    """Note the answers of one test, at Django's own handler, which answers whatever client it uses."""
     patch, was = pytest.MonkeyPatch(), BaseHandler.get_response
 
-    def noted(handler: BaseHandler, request: HttpRequest) -> HttpResponseBase:
+    def answered(handler: BaseHandler, request: HttpRequest) -> HttpResponseBase:
         response = was(handler, request)
         recorder.note(request, response)
         return response
 
-    patch.setattr(BaseHandler, "get_response", noted)
-    yield
-    patch.undo()
+    patch.setattr(BaseHandler, "get_response", answered)
+    recorder.begin(test)
+    try:
+        yield
+    finally:
+        patch.undo()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Answers are kept by test."""
-    recorder.begin(item.nodeid)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Record instead of comparing."""
+    parser.addoption("--answers", choices=("record",), help="of tests.sameness.answers")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what was recorded, or say what differs."""
+    """Write what was recorded."""
     if session.config.option.answers == "record":
         parts = store.FIXTURE / f"{NAME}.json.xz"
         found = stable(recorder.found, store.read(NAME)) if parts.exists() else recorder.found
         store.write(NAME, found)
         print(f"\nanswers: {sum(map(len, found.values()))} of {len(found)} tests kept, of {len(recorder.found)} tests")
-        return
-    told = differences(store.read(NAME), recorder.found)
-    for test, lines in told.items():
-        print(f"\nanswers differ: {test}", *lines, sep="\n")
-    print(f"\nanswers: {len(recorder.found)} tests, {len(told)} with other answers than before")
-    if told:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,5 +1,7 @@
 """Record what is compared later: `python -m tests.sameness.recording rounds|rows`.
 
+`world NAME FILE` and `tables SECONDS FILE` are parts of it, each in a process and a database of its own (WEFT_HOME).
+
 Once, before the first move of a rebuild. REST answers are recorded by the tests themselves: see `answers`.
 """
 
@@ -21,9 +23,12 @@ STEP_SECONDS = 600.0  # of the cluster's clock, between two looks whether there 
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Record one document, or, with two more arguments, the rounds of one world to a file."""
-    if len(arguments) == 3:
+    """Record one document; or write the rounds of one world, or the tables after so many seconds, to a file."""
+    if arguments[0] == "world":
         Path(arguments[2]).write_text(json.dumps(_world(arguments[1])))
+        return 0
+    if arguments[0] == "tables":
+        Path(arguments[2]).write_text(json.dumps(_rows(Path(os.environ["WEFT_HOME"]), float(arguments[1]))))
         return 0
     from tests.sameness import store
 
@@ -43,11 +48,12 @@ def _prepare(home: Path) -> None:
     rows.migrate()
 
 
-def _rows(home: Path) -> object:
+def _rows(home: Path, seconds: float = 86_400.0) -> object:
     _prepare(home)
+    from controlplane.simulator.worlds.presets import START
     from tests.sameness import rows
 
-    rows.simulate()
+    rows.simulate(START + seconds)
     return rows.tables()
 
 

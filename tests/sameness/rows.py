@@ -50,6 +50,11 @@ def tables() -> Tables:
     return {name: rows for name, rows in found.items() if rows}
 
 
+def log_until(tables: Tables, seconds: float) -> list[dict[str, Any]]:
+    """The log of events up to a moment of the first day: it only grows, so a shorter run has the same beginning."""
+    return [row for row in tables["Event"] if row["cluster_at"] < START + seconds]
+
+
 def _rows(model: type[models.Model], names: Mapping[str, str]) -> list[dict[str, Any]]:
     columns = [field.attname for field in _columns(model)]
     found: Iterable[dict[str, Any]] = model._default_manager.order_by("pk").values(*columns)

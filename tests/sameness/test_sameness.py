@@ -9,7 +9,8 @@ import pytest
 
 from tests.references import missing_tests
 from tests.sameness import answers, rounds, store, words
-from tests.sameness.words import Word
+from tests.sameness.decided import DECIDED
+from tests.sameness.word import Word
 
 
 @cache
@@ -66,10 +67,34 @@ def test_a_message_that_is_another_is_seen_unless_the_table_says_so() -> None:
 
 def test_an_answer_that_is_another_is_seen() -> None:
     before: Any = {"a test": [["GET /api/v1/queue", 200, {"Allow": "GET"}, {"results": []}]]}
-    assert answers.differences(before, before) == {}
+    assert answers.difference(before["a test"], before["a test"]) == []
     for place, other in enumerate(("POST /api/v1/queue", 204, {"Allow": "POST"}, {"results": [1]})):
-        now = {"a test": [[*before["a test"][0][:place], other, *before["a test"][0][place + 1 :]]]}
-        assert list(answers.differences(before, now)) == ["a test"]
+        now = [[*before["a test"][0][:place], other, *before["a test"][0][place + 1 :]]]
+        assert answers.difference(before["a test"], now) != []
+
+
+def test_one_other_answer_of_those_recorded_is_seen() -> None:
+    """The first answer of each kind of request with a document, with another value under each of its keys."""
+    planted = 0
+    for found in answers.recorded().values():
+        now = [words.of_answer(one) for one in found]
+        body = now[-1][3]
+        if planted >= 200 or not isinstance(body, dict):
+            continue
+        assert answers.difference(found, now) == []
+        for key in body:
+            planted += 1
+            other = [*now[:-1], [*now[-1][:3], {**body, key: ["planted"]}]]
+            assert answers.difference(found, other) != [], (now[-1][0], key)
+    assert planted >= 200
+
+
+def test_one_other_message_of_those_recorded_is_seen() -> None:
+    one, now = next((one, now) for one, now in first_of("demo", "schedule") if any(d.get("message") for d in now))
+    at = next(number for number, decision in enumerate(now) if decision.get("message"))
+    other = [*now[:at], {**now[at], "message": f"{now[at]['message']} Planted."}, *now[at + 1 :]]
+    assert differing(one, now) == []
+    assert differing(one, other) != []
 
 
 def test_what_a_run_makes_anew_is_no_difference_and_which_of_them_is() -> None:
@@ -98,5 +123,5 @@ def test_a_round_is_read_from_its_stored_form() -> None:
 
 
 def test_each_rule_that_was_decided_has_a_test_that_is_there() -> None:
-    assert words.DECIDED
-    assert missing_tests(" ".join(f"`{rule.test}`" for rule in words.DECIDED)) == []
+    assert DECIDED
+    assert missing_tests(" ".join(f"`{rule.test}`" for rule in DECIDED)) == []

@@ -20,7 +20,7 @@ from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.jobspec.spec import parse
 from controlplane.loops import wiring
 from controlplane.loops.wiring import Wiring
-from controlplane.models import User
+from controlplane.models import User, statements
 from controlplane.services.workloads import presets, submission
 from controlplane.services.workloads.submission import Submission
 from controlplane.simulator.worlds.presets import Pool, Preset
@@ -57,9 +57,8 @@ def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
     call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
     presets.load(preset=podless.preset(), password=connection.settings_dict["NAME"], speed=1.0)
     presets.forget_world(now=time.time())
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW server_version")
-        return {"postgres": cursor.fetchone()[0]}
+    ((version,),) = statements.rows("SHOW server_version")
+    return {"postgres": version}
 
 
 def work(options: Mapping[str, Any]) -> NoReturn:

@@ -3,6 +3,8 @@
 On Postgres an event has its number before it is committed, so one may appear below others that were read already. A
 reader therefore remembers the numbers that it did not see; those that stay away for longer than any transaction lasts
 were rolled back. SQLite has one writer and no such gaps.
+
+Plain SQL (models/bulk.py): read twice a second by each process.
 """
 
 from collections.abc import Iterable, Sequence

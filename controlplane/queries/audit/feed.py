@@ -3,6 +3,8 @@
 Numbers are given before a transaction commits, so on Postgres a lower one may appear after a higher one. A `Reader`
 therefore stops before a hole until all transactions that ran when it saw the hole have ended: whatever is told has a
 number below which nothing can appear any more, and a reader that knows the last number it got can go on there.
+
+Raw SQL: only Postgres's own functions know which transactions still run.
 """
 
 import time
@@ -14,7 +16,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Max, Min
 
-from controlplane.models import Event
+from controlplane.models import Event, statements
 from controlplane.queries.accounts import access
 from controlplane.queries.audit import naming
 from scheduler.model.mention import mentioned
@@ -131,9 +133,7 @@ def _before_a_hole(last: int) -> int:
 
 def _transactions() -> tuple[int, int]:
     """(the oldest transaction that still runs, the next one to be given a number) of Postgres."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint FROM pg_current_snapshot() s"
-        )
-        oldest_running, following = cursor.fetchone()
+    ((oldest_running, following),) = statements.rows(
+        "SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint FROM pg_current_snapshot() s"
+    )
     return int(oldest_running), int(following)

@@ -2,6 +2,8 @@
 
 What is decided speaks of workloads by id (scheduler/model/mention.py), and is stored so. A name is put in only where a
 sentence leaves the server, with the rights of its reader: what forgets to do so shows ids.
+
+Plain SQL (models/bulk.py): looked up in most answers.
 """
 
 import re

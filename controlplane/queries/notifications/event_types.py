@@ -1,4 +1,7 @@
-"""Events and states that a notification can be about: in words, each with a key that names it once."""
+"""Events and states that a notification can be about: in words, each with a key that names it once.
+
+Plain SQL (models/bulk.py): conditions that partial indexes answer, in every round of the loop.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

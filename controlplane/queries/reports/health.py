@@ -1,11 +1,14 @@
-"""Whether this installation works: the database, and how long ago each loop made progress."""
+"""Whether this installation works: the database, and how long ago each loop made progress.
+
+Raw SQL: whether tables can be asked is found without reading a row.
+"""
 
 from dataclasses import dataclass
 
 from django.db.models import DateTimeField, F
 from django.db.models.functions import Now
 
-from controlplane.models import Audit, ClusterState, Heartbeat
+from controlplane.models import Audit, ClusterState, Heartbeat, statements
 
 # A loop's period, three times, and what a take-over of its lease costs (loops/threads.py,
 # services/scheduling/leases.py). `tell` is loops/publish.py, `foresee` is loops/predict_starts.py.
@@ -29,6 +32,11 @@ class Loop:
     def is_stalled(self) -> bool:
         """Whether it has made no progress for too long."""
         return self.age_seconds is None or self.age_seconds > PATIENCE_SECONDS[self.name]
+
+
+def reach() -> None:
+    """Have the database plan a statement over our tables, and read nothing. Raises DatabaseError."""
+    statements.execute("SELECT 1 FROM controlplane_clusterstate WHERE 1 = 0")
 
 
 def loops() -> tuple[Loop, ...]:

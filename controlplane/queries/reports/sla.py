@@ -2,6 +2,8 @@
 
 A service's objective says: `availability` of its requests are answered within `p95_latency`, over `window`. What may
 go wrong is its error budget; `over` counts requests that were slower or failed. None = not known, which is never 0.
+
+Plain SQL (models/bulk.py): the newest window of each service is a pair from a grouped subquery.
 """
 
 from collections.abc import Collection, Mapping

@@ -2,6 +2,8 @@
 
 Rows and pods are never read at the same moment. But where a workload stands the same before the pods were asked for and
 after, with no command on its way, its rows held in between as well.
+
+Plain SQL (models/bulk.py): every row that is live, in every audit.
 """
 
 from collections.abc import Hashable, Iterable, Mapping

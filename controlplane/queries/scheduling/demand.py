@@ -1,4 +1,7 @@
-"""What was asked for of late: the shapes of the last workloads submitted, counted seldom."""
+"""What was asked for of late: the shapes of the last workloads submitted, counted seldom.
+
+Plain SQL (models/bulk.py): the last hundreds of submissions, beside a round.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,7 @@
-"""When waiting workloads should start, as loops/predict_starts.py last worked it out; and what past ones teach."""
+"""When waiting workloads should start, as loops/predict_starts.py last worked it out; and what past ones teach.
+
+Plain SQL (models/bulk.py): of all that waits, for every page of lists.
+"""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,7 @@
-"""What the scheduler learns from workloads that ended by themselves."""
+"""What the scheduler learns from workloads that ended by themselves.
+
+Plain SQL (models/bulk.py): the last hundreds of ends, beside a round.
+"""
 
 from dataclasses import replace
 from typing import Any

@@ -1,10 +1,15 @@
-"""Reading one moment of the database with several statements, while others write."""
+"""Reading one moment of the database with several statements, while others write.
+
+Raw SQL: the ORM sets no transaction's isolation.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from django.db import connection, transaction
+
+from controlplane.models import statements
 
 
 @contextmanager
@@ -18,8 +23,7 @@ def one_moment() -> Iterator[None]:
         yield
     elif connection.vendor == "postgresql":
         with transaction.atomic():
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            statements.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield
     else:
         with _without_lock(connection), transaction.atomic():

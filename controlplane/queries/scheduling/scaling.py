@@ -1,4 +1,7 @@
-"""What is measured of services, as the autoscaler reads it."""
+"""What is measured of services, as the autoscaler reads it.
+
+Plain SQL (models/bulk.py): read in every round.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

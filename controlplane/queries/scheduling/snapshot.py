@@ -1,4 +1,7 @@
-"""Rows -> the scheduler's snapshot, from scratch; what keeps one up to date is loops/keeper.py."""
+"""Rows -> the scheduler's snapshot, from scratch; what keeps one up to date is loops/keeper.py.
+
+Plain SQL (models/bulk.py): every live row, when a lease is taken.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,4 +1,7 @@
-"""Workloads as pages and API show them; a user sees only those of their own teams."""
+"""Workloads as pages and API show them; a user sees only those of their own teams.
+
+Plain SQL (models/loading.py): read in most requests.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any

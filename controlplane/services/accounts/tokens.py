@@ -1,4 +1,7 @@
-"""API tokens: 256 random bits, shown once; only their digest is kept. They live by the database's clock."""
+"""API tokens: 256 random bits, shown once; only their digest is kept. They live by the database's clock.
+
+Plain SQL (models/bulk.py): a token is looked up in every request.
+"""
 
 import hashlib
 import secrets

@@ -3,6 +3,8 @@
 Rows are written one by one, each in a statement of its own that holds only if the row before is still the newest:
 two processes that write at once are told apart by the primary key, and the later one tries again. The newest number
 and digest (the head) are written to the logs as well; kept elsewhere, they show if the end of the table was cut off.
+
+Raw SQL: a row is inserted only if the one before is still the newest, and while the minute has room for it.
 """
 
 import json
@@ -17,7 +19,7 @@ import structlog
 from django.db import connection
 from django.utils import timezone
 
-from controlplane.models import AuditEntry, Outcome, bulk
+from controlplane.models import AuditEntry, Outcome, bulk, statements
 from controlplane.security.auditchain import COLUMNS, FIRST, digest_of
 from controlplane.security.secretless import without_tokens
 from controlplane.services.audit.events import Entry
@@ -151,10 +153,8 @@ def _insert(row: Sequence[Any], digest: str, most: int | None) -> bool:
     )
     number, at, *rest = row
     moment = AuditEntry._meta.get_field("at").get_db_prep_save(at, connection)
-    with connection.cursor() as cursor:
-        given = (number, moment, *rest, digest, number - 1, _head.digest, number)
-        cursor.execute(statement, given if most is None else (*given, *_minute(at), most))
-        return bool(cursor.rowcount)
+    given = (number, moment, *rest, digest, number - 1, _head.digest, number)
+    return bool(statements.execute(statement, given if most is None else (*given, *_minute(at), most)))
 
 
 _TABLE = AuditEntry._meta.db_table
@@ -171,9 +171,8 @@ _OF_STRANGERS = f"""(
 
 
 def _is_full(at: datetime, most: int) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {_OF_STRANGERS}", _minute(at))
-        return bool(cursor.fetchone()[0] >= most)
+    ((count,),) = statements.rows(f"SELECT {_OF_STRANGERS}", _minute(at))
+    return bool(count >= most)
 
 
 def _minute(at: datetime) -> list[Any]:

@@ -3,15 +3,17 @@
 What goes is checked first, row by row: a log that was changed or cut is never pruned, so that the traces stay.
 The anchor is written in the transaction that deletes, and to the process's log as well; kept elsewhere, it shows
 whether the table's own was forged.
+
+Raw SQL: rows go by their numbers alone; the ORM would read what it deletes.
 """
 
 from datetime import timedelta
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 
 from controlplane.domain import retention
-from controlplane.models import AuditAnchor, AuditEntry, bulk
+from controlplane.models import AuditAnchor, AuditEntry, bulk, statements
 from controlplane.security.auditchain import COLUMNS, FIRST, anchor_chain, fault
 from controlplane.services.audit.retention import days, without_waiting
 from controlplane.services.scheduling import clock
@@ -63,6 +65,5 @@ def _prune(most: int) -> AuditAnchor | None:
     anchor = AuditAnchor(number=number, digest=digest, rows=count, at=now)
     anchor.chain = anchor_chain(chain, number, digest, count, now)
     anchor.save(force_insert=True)
-    with connection.cursor() as cursor:
-        cursor.execute(f'DELETE FROM "{AuditEntry._meta.db_table}" WHERE "number" <= %s', (number,))  # noqa: S608
+    statements.execute(f'DELETE FROM "{AuditEntry._meta.db_table}" WHERE "number" <= %s', (number,))  # noqa: S608
     return anchor

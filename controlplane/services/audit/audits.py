@@ -1,4 +1,7 @@
-"""What the self-audit found, kept in the database: every web process tells it, whichever worker looked."""
+"""What the self-audit found, kept in the database: every web process tells it, whichever worker looked.
+
+Plain SQL (models/bulk.py): the newest row alone, in every request for health.
+"""
 
 from collections.abc import Mapping, Sequence
 

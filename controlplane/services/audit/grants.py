@@ -4,6 +4,8 @@ Neither may change tables or triggers, nor what is append-only; a worker deletes
 old enough (migration 0022), as the retention asks. Web may not speak for the loops; a worker knows nothing
 by which a session, a token or a second factor could be used. Postgres only. See
 docs/production.md#database-users.
+
+Raw SQL: the ORM has no words for roles and grants.
 """
 
 from collections.abc import Collection, Iterator, Mapping

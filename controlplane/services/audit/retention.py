@@ -3,6 +3,8 @@
 How far a table has been pruned is a row (`Pruned`), written with the deletion: it is not looked for among rows
 that are gone, and a trigger lets events be deleted up to there only. The newest row of a table always stays. A
 batch that is lost with the machine is deleted again, so no commit waits for the disk.
+
+Raw SQL: a batch is found and deleted by its numbers, without reading it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +18,7 @@ from django.db.models import F
 
 from controlplane.domain import retention
 from controlplane.domain.retention import Retention
-from controlplane.models import Cycle, Event, Pruned, ServiceWindow, TeamSample, WorkloadSample, bulk
+from controlplane.models import Cycle, Event, Pruned, ServiceWindow, TeamSample, WorkloadSample, bulk, statements
 from controlplane.services.scheduling import clock
 from controlplane.services.scheduling.leases import HeldLease
 
@@ -71,9 +73,8 @@ def prune(kept: Kept, *, lease: HeldLease, most: int = BATCH) -> int:
         Pruned.objects.create(name=kept.name, number=until, at=now)
     else:
         Pruned.objects.filter(pk=kept.name).update(number=until, at=now)
-    with connection.cursor() as cursor:
-        cursor.execute(f'DELETE FROM "{kept.name}" WHERE "id" > %s AND "id" <= %s', (before or 0, until))  # noqa: S608
-        deleted = int(cursor.rowcount)
+    pruned = f'DELETE FROM "{kept.name}" WHERE "id" > %s AND "id" <= %s'  # noqa: S608
+    deleted = statements.execute(pruned, (before or 0, until))
     Pruned.objects.filter(pk=kept.name).update(rows=F("rows") + deleted)
     return deleted
 
@@ -87,9 +88,8 @@ def _until(kept: Kept, before: int, most: int) -> int | None:
         (limit,) = bulk.stored(kept.model, kept.at, (oldest,))
     stays = f'MIN(CASE WHEN "{kept.at}" < %s AND {kept.only} THEN NULL ELSE "id" END)'
     part = f'SELECT * FROM "{kept.name}" WHERE "id" > %s ORDER BY "id" LIMIT {most + 1}'  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(f'SELECT MIN("id"), MAX("id"), {stays} FROM ({part}) "part"', (limit, before))  # noqa: S608
-        first, last, staying = cursor.fetchone()
+    found = statements.rows(f'SELECT MIN("id"), MAX("id"), {stays} FROM ({part}) "part"', (limit, before))  # noqa: S608
+    ((first, last, staying),) = found
     if first is None:
         return None
     until = int(last if staying is None else staying) - 1
@@ -99,5 +99,4 @@ def _until(kept: Kept, before: int, most: int) -> int | None:
 def without_waiting() -> None:
     """Let the transaction end without waiting for the disk: what is lost is done again. Postgres only."""
     if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SET LOCAL synchronous_commit TO off")
+        statements.execute("SET LOCAL synchronous_commit TO off")

@@ -1,4 +1,7 @@
-"""Hints for the scheduler's snapshot: what to read again."""
+"""Hints for the scheduler's snapshot: what to read again.
+
+Plain SQL (models/bulk.py): asked in every round.
+"""
 
 from collections.abc import Iterable
 from uuid import UUID

@@ -1,10 +1,13 @@
-"""The two clocks. The cluster's: queue age, run time, accounting. The database's: leases, tokens, keys, audit."""
+"""The two clocks. The cluster's: queue age, run time, accounting. The database's: leases, tokens, keys, audit.
+
+Raw SQL: the ORM does not ask for the database's clock alone.
+"""
 
 from datetime import datetime
 
 from django.db import connection
 
-from controlplane.models import ClusterState, bulk
+from controlplane.models import ClusterState, bulk, statements
 
 # SQL for the database's clock, as Django's Now() writes it; %% because it stands in statements with parameters.
 _SQL = {"sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')", "postgresql": "CLOCK_TIMESTAMP()"}
@@ -29,9 +32,7 @@ def database_sql() -> str:
 
 def database_now() -> datetime:
     """The database's clock."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT " + database_sql().replace("%%", "%"))
-        (value,) = cursor.fetchone()
+    ((value,),) = statements.rows("SELECT " + database_sql().replace("%%", "%"))
     return _moment(value)
 
 

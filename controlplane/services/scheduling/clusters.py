@@ -1,12 +1,13 @@
-"""What is observed of the machines: nodes, the clock, the use of each GPU."""
+"""What is observed of the machines: nodes, the clock, the use of each GPU.
+
+Raw SQL: the moment of an observation is the database's clock, in the statement that writes it.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from django.db import connection
-
 from controlplane.cluster.port import GpuUse, Observation
-from controlplane.models import Action, ClusterState, Gpu, Node, NodePool, bulk
+from controlplane.models import Action, ClusterState, Gpu, Node, NodePool, bulk, statements
 from controlplane.services.audit import events
 from controlplane.services.scheduling import changes
 from controlplane.services.scheduling.clock import database_sql
@@ -45,11 +46,10 @@ def seen() -> Seen:
 
 def observed(*, at: float, cursor: str) -> None:
     """Note how far observation has come; the caller has made sure that the clock does not go back."""
-    with connection.cursor() as database:
-        database.execute(
-            f'UPDATE "controlplane_clusterstate" SET "now" = %s, "cursor" = %s, "observed_at" = {database_sql()}',  # noqa: S608
-            (at, cursor),
-        )
+    statements.execute(
+        f'UPDATE "controlplane_clusterstate" SET "now" = %s, "cursor" = %s, "observed_at" = {database_sql()}',  # noqa: S608
+        (at, cursor),
+    )
 
 
 def forget_cursor() -> None:

@@ -1,6 +1,8 @@
 """Decisions become rows; what each means is in controlplane/lifecycle (decisions.py, stale.py).
 
 One transaction, fenced by the lease. What is stale is skipped, and the next round decides again.
+
+Plain SQL (models/bulk.py): written in every round.
 """
 
 from collections.abc import Iterable, Sequence

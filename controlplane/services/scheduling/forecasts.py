@@ -1,4 +1,7 @@
-"""Expected starts in the database: what is told of each wait, and what became of it, for history to learn from."""
+"""Expected starts in the database: what is told of each wait, and what became of it, for history to learn from.
+
+Plain SQL (models/bulk.py): a row for each workload that waits, in every round of the loop.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

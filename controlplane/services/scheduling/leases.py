@@ -2,6 +2,8 @@
 
 A lock is not a fence (docs/promises.md, S7): a holder that was paused does not know that it lost its lease. So every
 transaction of a loop checks its epoch first, in the same transaction, and the row stays locked until that ends.
+
+Plain SQL (models/bulk.py): the row is read and locked in every transaction of a loop.
 """
 
 from dataclasses import dataclass

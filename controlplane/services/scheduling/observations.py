@@ -2,6 +2,8 @@
 
 Level-triggered: a full observation alone leads to the right state from any state, whatever was missed before; the
 incremental ones in between only make it quicker.
+
+Plain SQL (models/bulk.py): read in every round.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence

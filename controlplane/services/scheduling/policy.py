@@ -1,4 +1,7 @@
-"""The policy in force: the newest of append-only versions."""
+"""The policy in force: the newest of append-only versions.
+
+Plain SQL (models/bulk.py): every round of every loop asks for it.
+"""
 
 import json
 from collections.abc import Mapping

@@ -1,6 +1,8 @@
 """Finds what time alone brings about (controlplane/lifecycle/timeouts.py), and has it happen.
 
 No pod reports it, so the observe loop looks for it every half minute of the cluster's clock.
+
+Plain SQL (models/bulk.py): what is due is found by partial indexes, in every round.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

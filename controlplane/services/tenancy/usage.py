@@ -2,6 +2,8 @@
 
 Intervals are measured between whole seconds of the cluster's clock, so that their parts add up to the second. Each
 placement remembers how far it is accounted, in the same transaction, so that running again adds nothing.
+
+Plain SQL (models/bulk.py): every open placement in each round, added to its hour by an upsert.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

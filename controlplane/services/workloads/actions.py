@@ -1,4 +1,7 @@
-"""The outbox: commands for the cluster, written with the decision, performed after it, safe to repeat."""
+"""The outbox: commands for the cluster, written with the decision, performed after it, safe to repeat.
+
+Plain SQL (models/bulk.py): thousands of commands in one round.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -2,6 +2,8 @@
 
 A program that says nothing is taken to have saved nothing since it started. What is known never goes back: a checkpoint
 that was safe once is what the next attempt begins with.
+
+Plain SQL (models/bulk.py): of all that runs, in every round.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""`after`: what must have happened before a workload may start, and what becomes of it when that cannot happen."""
+"""`after`: what must have happened before a workload may start, and what becomes of it when that cannot happen.
+
+Plain SQL (models/bulk.py): looked up with every batch that is written.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple

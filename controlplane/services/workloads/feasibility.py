@@ -1,6 +1,8 @@
 """Whether the machines there are could ever run what is asked; if not, it is refused at once.
 
 Counted on empty machines, ready or not: what is broken today may run tomorrow.
+
+Plain SQL (models/bulk.py): nodes grouped by shape, with every submission.
 """
 
 from collections.abc import Sequence

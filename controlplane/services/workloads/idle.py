@@ -2,6 +2,8 @@
 
 Use is what their pods' devices and CPUs do. What is not measured is taken to be in use, for as long as it is not
 known: a notebook is parked only after a whole period in which each measurement said that it was idle.
+
+Plain SQL (models/bulk.py): of all notebooks, in every round.
 """
 
 from collections.abc import Iterable, Mapping

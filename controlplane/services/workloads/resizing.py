@@ -1,4 +1,7 @@
-"""Resizes of workers that run: whether there is room, and what follows from what was seen (lifecycle/resizing.py)."""
+"""Resizes of workers that run: whether there is room, and what follows from what was seen (lifecycle/resizing.py).
+
+Plain SQL (models/bulk.py): what others hold on the nodes of its workers, beside the lease of the rounds.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple

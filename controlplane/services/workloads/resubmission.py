@@ -2,6 +2,8 @@
 
 Ended is ended: such a step comes back as a new workload of the same name, and so do those after it. It gives way to
 one that a person submits under its name before it was placed, so that scripts may submit a pipeline step by step.
+
+Plain SQL (models/bulk.py): looked up with every batch of ends and submissions.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,7 @@
-"""Workloads and placements as the writing services hold them in memory: locked, changed, then written in bulk."""
+"""Workloads and placements as the writing services hold them in memory: locked, changed, then written in bulk.
+
+Plain SQL (models/bulk.py): thousands of rows are locked and read in one round.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields

@@ -2,6 +2,8 @@
 
 Prometheus keeps it finer and for longer; these rows are there without one, in the units of the pages, and bounded: one
 a workload in five minutes, for a day unless told otherwise (services/audit/retention.py).
+
+Plain SQL (models/bulk.py): a row for each workload that runs.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,7 @@
-"""A job file becomes a Queued workload."""
+"""A job file becomes a Queued workload.
+
+Raw SQL: Postgres's advisory lock; plain SQL (models/bulk.py) for batches of a hundred job files.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +15,7 @@ from django.db import IntegrityError, connection, transaction
 from controlplane.jobspec.podsets import roles_values
 from controlplane.jobspec.quantities import iso
 from controlplane.jobspec.spec import Spec, SpecError, stored
-from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk, loading
+from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk, loading, statements
 from controlplane.runtime.wake import wake
 from controlplane.security import limits
 from controlplane.security.limits import Budget
@@ -193,8 +196,7 @@ def _refuse_too_many(submissions: Sequence[Submission], teams: Mapping[str, Team
 def _next_seq() -> int:
     """The number of the next submission; until this transaction ends no other gets one."""
     if connection.vendor == "postgresql":  # SQLite has one writer at a time anyway
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_SEQ_LOCK])
+        statements.execute("SELECT pg_advisory_xact_lock(%s)", [_SEQ_LOCK])
     last = bulk.select(Workload, ("seq",), 'ORDER BY "seq" DESC LIMIT 1')
     return int(last[0][0]) + 1 if last else 1
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from controlplane.jobspec import jobfile
-from controlplane.jobspec.shapes import REQUIRED, Choice, Field, Flag, Items, Named, Record, Shape
+from controlplane.jobspec.named import Named
+from controlplane.jobspec.shapes import REQUIRED, Choice, Field, Flag, Items, Record, Shape
 from scheduler.model.workload import Kind
 from tests.controlplane.kubernetes import values
 
