@@ -7,9 +7,11 @@ back, so all of them start from an empty database.
 
 import itertools
 import math
+import random
 from collections import Counter
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import hypothesis.strategies as st
 import numpy as np
@@ -84,7 +86,7 @@ class Product(RuleBasedStateMachine):
         self.cluster = SimulatedCluster(WORLD, Conditions(seed=seed))
         self.line = Line(self.cluster, np.random.default_rng(seed), Odds())
         self.restart()
-        self.count = 0
+        self.count, self.ids = 0, random.Random(seed)
         self.state: State | None = None  # as last read
         self.is_as_read = False
         self.cycle = self.event = 0
@@ -185,7 +187,8 @@ class Product(RuleBasedStateMachine):
     def submit(self, kind: str, team: str, priority: str, **asked: Any) -> None:
         self.count += 1
         spec = job(f"w{self.count}", team, kind, priority_class=priority, **asked)
-        submission.submit_all([Submission(spec, actor="user", at=clusters.seen().now)])
+        uid = UUID(int=self.ids.getrandbits(128), version=4)  # a run of this seed decides the same each time
+        submission.submit_all([Submission(spec, actor="user", at=clusters.seen().now, uid=uid)])
 
     # --- loops --------------------------------------------------------------------------------
 

@@ -268,7 +268,7 @@ def test_what_the_cluster_refuses_to_take_is_put_back_after_some_tries(world):
     world.run(job, "a")
     resize(job)
     world.cluster.refuses = True
-    for _ in range(actions.MOST_TRIES):
+    for _ in range(actions.MAX_TRIES):
         world.actuate()
         world.later(700)
     assert "admission denied" in told(job, "ResizeRefused").message

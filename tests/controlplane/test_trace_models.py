@@ -38,12 +38,12 @@ def put(folder: Path, *names: str) -> Path:
 
 @pytest.fixture(scope="module")
 def jobs() -> list[PhillyRow]:
-    return cast(list[PhillyRow], files.read(traces.needed("philly") / catalogue.PHILLY_FILE))
+    return cast(list[PhillyRow], files.read_rows(traces.needed("philly") / catalogue.PHILLY_FILE))
 
 
 @pytest.fixture(scope="module")
 def pods() -> list[OpenbRow]:
-    return cast(list[OpenbRow], files.read(traces.needed("openb") / catalogue.OPENB_FILE))
+    return cast(list[OpenbRow], files.read_rows(traces.needed("openb") / catalogue.OPENB_FILE))
 
 
 @pytest.fixture(scope="module")

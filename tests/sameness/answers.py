@@ -78,7 +78,7 @@ class Recorder:
 def difference(before: list[Answer], now: list[Answer]) -> list[str]:
     """The first lines in which the answers of a test are others than those that were recorded; none if they are not."""
     was = [words.of_answer(answer) for answer in before]
-    found = [[words.asked_at(answer[0]), *answer[1:]] for answer in store.plain(now)]
+    found = [[words.asked_at(answer[0]), *words.without_added(answer[1:])] for answer in store.plain(now)]
     return list(store.difference(*_as_far(words.translate(was, TAKES_TIME), words.translate(found, TAKES_TIME))))
 
 

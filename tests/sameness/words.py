@@ -67,6 +67,7 @@ ADDRESSES: Sequence[tuple[str, str]] = (  # of a request, and what is not there 
     (r"webhooks/<uuid \d+>/deliveries/<uuid \d+>", "delivery with this uid of webhook with this uid"),
     (r"webhooks/<uuid \d+>", "webhook with this uid"),
 )
+ADDED = ("resize",)  # keys of answers that features since then have added
 NO_ADDRESS = "There is nothing at this address. Check the address."
 
 
@@ -79,6 +80,15 @@ def of_answer(answer: Any) -> Any:
 def asked_at(asked: str) -> str:
     """A request at the address of now: `GET /api/v1/notification-subscriptions`."""
     return str(translate(asked, MOVED))
+
+
+def without_added(value: Any) -> Any:
+    """An answer of now without the keys that it did not have when answers were recorded."""
+    if isinstance(value, list):
+        return [without_added(one) for one in value]
+    if isinstance(value, dict):
+        return {key: without_added(one) for key, one in value.items() if key not in ADDED}
+    return value
 
 
 def with_both_names(value: Any) -> Any:
