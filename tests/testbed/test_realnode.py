@@ -23,6 +23,7 @@ from controlplane.testbed.realnode.node import real_node
 container = {"name": "main", "image": "registry.example/shell:1", "command": ["/bin/sleep", "600"]}
 pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "real", "containers": [container]}}
 cluster_folder, folder = map(Path, sys.argv[1:])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background was started with it ignored
 with test_cluster(cluster_folder, tier="api") as cluster, real_node(cluster, folder) as node:
     cluster.request("POST", "/api/v1/namespaces/default/pods", pod)
     cluster.wait_for(lambda: "/bin/sleep 600" in node.commands.values(), "the pod")
