@@ -30,6 +30,7 @@ MADE_ANEW = re.compile(
     r"|(?P<token>\bweft_[A-Za-z0-9_-]{6,})"
     r"|(?P<port>(?<=127\.0\.0\.1:)\d{4,5})"
 )
+NUMBERED = re.compile(r"<(uuid|time|digest|token|port) \d+>")
 TAKES_TIME = (Word(r"(?<=Try again in )\d+(?= s\.)", "<seconds>"),)  # by how long the test has run until then
 MAX_TEXT = 20_000  # characters of an answer; longer ones are compared as far
 MAX_SENTENCE = 500  # characters: one that the cut went through cannot be translated
@@ -79,7 +80,22 @@ def difference(before: list[Answer], now: list[Answer]) -> list[str]:
     """The first lines in which the answers of a test are others than those that were recorded; none if they are not."""
     was = [words.of_answer(answer) for answer in before]
     found = [[words.asked_at(answer[0]), *words.without_added(answer[1:])] for answer in store.plain(now)]
-    return list(store.difference(*_as_far(words.translate(was, TAKES_TIME), words.translate(found, TAKES_TIME))))
+    both = (renumbered(words.translate(answers, TAKES_TIME)) for answers in (was, found))
+    return list(store.difference(*_as_far(*both)))
+
+
+def renumbered(answers: list[Answer]) -> list[Answer]:
+    """Answers in which what is made anew is numbered by its first appearance here, and times are only times.
+
+    Two times that a test makes may fall into one second or not, which would move all later numbers.
+    """
+    seen: dict[str, str] = {}
+
+    def name(found: "re.Match[str]") -> str:
+        return "<time>" if found[1] == "time" else seen.setdefault(found[0], f"<{found[1]} {len(seen)}>")
+
+    plain: list[Answer] = json.loads(NUMBERED.sub(name, json.dumps(answers, sort_keys=True)))
+    return plain
 
 
 def _as_far(before: list[Answer], now: list[Answer]) -> tuple[list[Answer], list[Answer]]:
