@@ -17,6 +17,8 @@ _PHASES = {"Running": PodPhase.RUNNING, "Succeeded": PodPhase.SUCCEEDED, "Failed
 _REASONS = {
     "OutOfcpu": "OutOfCpu",
     "OutOfmemory": "OutOfMemory",
+    "OutOfpods": "OutOfPods",
+    "OutOfephemeral-storage": "OutOfStorage",
     f"OutOf{names.GPU_RESOURCE}": "OutOfGpu",
     "NodeShutdown": "NodeShutdown",
     "Terminated": "NodeShutdown",
