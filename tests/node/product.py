@@ -1,6 +1,7 @@
 """Weft over a cluster with a real node: production's adapter with production's rights, its loops turned by hand."""
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from controlplane.benchmarks.harness import rights
@@ -45,9 +46,21 @@ class Product:
 
     def turn(self) -> None:
         """One round of each loop that runs work."""
-        for loop in (observe, schedule, actuate):
-            report = loop.run_once(self._wiring)
-            assert not report.skipped, report
+        self.decide()
+        self.carry_out()
+
+    def decide(self) -> None:
+        """A round up to its decisions, which the cluster has not been told yet."""
+        self._round(observe)
+        self._round(schedule)
+
+    def carry_out(self) -> None:
+        """Tell the cluster what was decided."""
+        self._round(actuate)
+
+    def _round(self, loop: ModuleType) -> None:
+        report = loop.run_once(self._wiring)
+        assert not report.skipped, report
 
     def submit(self, name: str, script: str, *, gpus: int = 1, memory: str = "64Mi", **asked: Any) -> Workload:
         """A training on the real node: a shell script, unless it names another program."""

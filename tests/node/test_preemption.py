@@ -1,8 +1,8 @@
 """Preempted on a real node: SIGTERM, a checkpoint on the team's storage, and on from there."""
 
 from controlplane.testbed.kubernetes import TestCluster
+from controlplane.testbed.realnode.claims import claim
 from controlplane.testbed.realnode.node import RealNode
-from tests.node.claims import claim
 from tests.node.product import TEAM, Product
 
 # Counts steps, saves at SIGTERM only and then ends well, which is no success. After a start from a checkpoint it is
