@@ -5,6 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from controlplane.benchmarks.harness import rights
+from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.unmeasured import Unmeasured
@@ -20,6 +21,7 @@ from tests.controlplane.state import job
 from tests.servers import wait_until
 
 TEAM = "nlp"
+NAMESPACE = names.namespace(TEAM)
 GPUS = 2  # of the node
 IMAGE = "registry.example/shell:1"
 PATIENCE = 60.0  # s: a real container starts in one or two, and is seen to end a second after it did

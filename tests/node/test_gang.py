@@ -8,7 +8,7 @@ from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.realnode import training
 from controlplane.testbed.realnode.claims import claim
 from controlplane.testbed.realnode.node import RealNode
-from tests.node.product import GPUS, TEAM, Product
+from tests.node.product import GPUS, NAMESPACE, Product
 
 TIMES = 2  # it is preempted
 STEPS = 5  # of each attempt, at least
@@ -19,7 +19,7 @@ LEFT_AND_CAME_BACK = [("Evicted", "Preempted"), ("Preempted", ""), ("Requeued", 
 def test_a_gang_that_sums_over_the_pod_network_resumes_at_the_step_of_its_checkpoint(
     product: Product, node: RealNode, kubernetes: TestCluster
 ) -> None:
-    data = claim(kubernetes, node, TEAM, "gang")
+    data = claim(kubernetes, node, NAMESPACE, "gang")
     source = Path(training.__file__).read_text()
     gang = product.submit(
         "gang", "", workers=GPUS, image=IMAGE, command=["python3", "-c"], args=[source, "/data"],
