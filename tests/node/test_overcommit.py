@@ -18,7 +18,8 @@ def test_the_kubelet_refuses_more_gpus_than_there_are(node: RealNode, kubernetes
 
     assert status(kubernetes, "first")["phase"] == "Running"
     second = status(kubernetes, "second")
-    assert (second["phase"], second["reason"]) == ("Failed", f"OutOf{GPU}")
+    assert (second["phase"], second["reason"]) == ("Failed", "UnexpectedAdmissionError")
+    assert f"devices unavailable for {GPU}. Requested: 1, Available: 0" in second["message"]
 
 
 def test_jobs_that_follow_each_other_on_its_gpus_are_never_refused(product: Product) -> None:
