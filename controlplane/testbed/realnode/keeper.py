@@ -1,7 +1,7 @@
 """Keeps one node: starts it in namespaces of its own, and takes all of it away when told to end or left alone.
 
 `python -m controlplane.testbed.realnode.keeper FOLDER NUMBER LABELS GPUS`, by node.py. The node's processes, mounts,
-/run, /var/lib and /var/log are in namespaces that end with it; what remains for the keeper is a bridge and some cgroups.
+/run, /var/lib and /var/log are in namespaces that end with it; what remains for the keeper is a bridge and cgroups.
 """
 
 import contextlib
