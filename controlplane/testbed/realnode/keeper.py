@@ -45,7 +45,7 @@ until [ -S "$SOCKET" ]; do sleep 0.02; done
     exec $DEVICES >"$FOLDER/devices.log" 2>&1
 ) &
 "$KUBELET" --config="$FOLDER/kubelet.json" --kubeconfig="$FOLDER/kubeconfig" --hostname-override="$NAME" \\
-    --node-ip="$ADDRESS" --node-labels="$LABELS"
+    --node-ip="$ADDRESS" --node-labels="$LABELS" --housekeeping-interval=1s
 """
 
 
