@@ -35,7 +35,7 @@ def patch(
     message that its history keeps.
     """
     if "resources" in changes:
-        leases.keep_still("schedule")
+        leases.keep_rounds_still()
     batch, row = locked(workload, actor, version)
     if row.phase in ENDED:
         refuse(row, "changed")
