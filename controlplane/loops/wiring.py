@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from controlplane.adopted.port import Owners
 from controlplane.cluster.port import Cluster, Metrics
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.cluster.store import ClusterStore
@@ -34,7 +35,11 @@ class Wiring:
     full_cycle_seconds: float = 5.0  # of the cluster's clock: the period of full cycles
     news_first: bool = True  # new arrivals get a partial cycle before the next full one
     full_seconds: float = 60.0  # how often everything is observed, by the cluster's clock too
+    owners: Owners | None = None  # objects of Kubernetes that are workloads; None: this cluster has none, or no room
 
+
+if TYPE_CHECKING:
+    from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 
 # Slots of a simulated cluster between two full observations: it misses nothing, but pods say what they saved. Only
 # its own clock decides when, so that a seed gives the same at any speed.
@@ -115,11 +120,12 @@ def kubernetes() -> Wiring:
     with _of_process:
         if _kubernetes is None:
             _kubernetes = adapter.KubernetesCluster(connection.find(), prefix=settings.NAMESPACE_PREFIX)
-    return Wiring(_kubernetes, measured(_kubernetes), holder())
+    owners = _kubernetes.owners if settings.ADMISSION else None
+    return Wiring(_kubernetes, measured(_kubernetes), holder(), owners=owners)
 
 
 _of_process = threading.Lock()
-_kubernetes: Cluster | None = None
+_kubernetes: "KubernetesCluster | None" = None
 
 
 def holder() -> str:
