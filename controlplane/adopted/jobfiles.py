@@ -68,12 +68,12 @@ def beside(owner: Owner) -> dict[str, Any]:
 
 def pod_sets(kind: str, manifest: Json) -> tuple[PodSet, ...]:
     """The pods that an object wants, with at least one pod each. Raises UnfitError."""
+    sets: tuple[PodSet, ...]
     if kind == JOB.kind:
         sets = (PodSet(MAIN, _job_pods(at(manifest, "spec"), "spec"), _template(manifest), "spec.template"),)
     elif kind == DEPLOYMENT.kind:
         count = at(manifest, "spec", "replicas")
-        sets = (PodSet(MAIN, 1 if count is None else int(count), _template(manifest), "spec.template"),)
-        return sets
+        return (PodSet(MAIN, 1 if count is None else int(count), _template(manifest), "spec.template"),)
     elif kind == JOB_SET.kind:
         sets = tuple(_of_job_set(manifest))
     else:

@@ -53,7 +53,7 @@ TF_JOB = OwnerKind("TFJob", "kubeflow.org", "v1", "tfjobs", *_OF_KUBEFLOW)
 
 KINDS = (JOB, DEPLOYMENT, JOB_SET, PYTORCH_JOB, TF_JOB)
 # What lies between such an object and its pods.
-BETWEEN: Mapping[tuple[str, str], str] = {("apps", "ReplicaSet"): "replicasets", ("batch", "Job"): "jobs"}
+BETWEEN: Mapping[tuple[str, str], str] = {("apps", "ReplicaSet"): "replicasets"}
 
 
 def kind_of(api_version: str, kind: str) -> OwnerKind | None:

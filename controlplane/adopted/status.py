@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from controlplane.adopted.kinds import OwnerKind, at
-from controlplane.adopted.port import Json, Owner
+from controlplane.adopted.kinds import Json, OwnerKind, at
+from controlplane.adopted.port import Owner
 
 
 @dataclass(frozen=True, slots=True)

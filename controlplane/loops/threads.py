@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
+from django.conf import settings
 from django.db import close_old_connections, connection
 
 from controlplane.cluster.port import Cluster
 from controlplane.loops import (
     account,
     actuate,
+    adopt,
     audit,
     notify,
     observe,
@@ -37,7 +39,7 @@ from controlplane.services.scheduling import heartbeats
 # Seconds; hints come between.
 PERIODS = {
     "observe": 5, "schedule": 5, "actuate": 5, publish.LOOP: 5, "scale": 15, "account": 60, "audit": 60,
-    predict_starts.LOOP: 15, "notify": 5, "prune": 60,
+    predict_starts.LOOP: 15, "notify": 5, "prune": 60, adopt.LOOP: 2,
 }  # fmt: skip
 # After a round, so that what comes in a burst is answered by one round. Not before it: what comes alone is answered at
 # once.
@@ -72,6 +74,7 @@ LOOPS: Mapping[str, Callable[[Wiring], Report]] = {
     predict_starts.LOOP: predict_starts.run_once,
     "notify": notify.run_once,
     "prune": prune.run_once,
+    **({adopt.LOOP: adopt.run_once} if settings.ADMISSION else {}),
 }
 
 

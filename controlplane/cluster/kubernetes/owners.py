@@ -42,7 +42,9 @@ class KubernetesOwners:
 
     async def _list(self, kind: OwnerKind) -> list[Json]:
         try:
-            answer = await self._api.request("GET", f"/apis/{kind.api_version}/{kind.plural}?labelSelector={kinds.QUEUE}")
+            answer = await self._api.request(
+                "GET", f"/apis/{kind.api_version}/{kind.plural}?labelSelector={kinds.QUEUE}"
+            )
         except RefusedError as error:
             if error.status == MISSING:
                 return []

@@ -83,7 +83,9 @@ class Queued:
                 return pairs
             if time.monotonic() >= until:
                 fit = f", of {len(found)} that wait" if found else ""
-                message = f"Of {len(wanted)} pods that are to start, its controller has made {len(pairs)} that fit{fit}."
+                message = (
+                    f"Of {len(wanted)} pods that are to start, its controller has made {len(pairs)} that fit{fit}."
+                )
                 raise RefusedError(404, LEFT_ALONE, message)
             await asyncio.sleep(LOOK_SECONDS)
 

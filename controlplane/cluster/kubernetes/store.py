@@ -168,7 +168,9 @@ class Store:
     def alive(self, workload: str) -> int:
         """How many pods a queued object has that have not ended and are to stay, with a place or without."""
         with self._lock:
-            placed = [w for w in self.workers_of(workload) if not (w.is_leaving or w.is_over) and w.name not in self._ghosts]
+            placed = [
+                w for w in self.workers_of(workload) if not (w.is_leaving or w.is_over) and w.name not in self._ghosts
+            ]
             return len(placed) + len(self.candidates(workload))
 
     def unplaced(self) -> tuple[Worker, ...]:

@@ -5,6 +5,7 @@ Raw SQL: whether tables can be asked is found without reading a row.
 
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db.models import DateTimeField, F
 from django.db.models.functions import Now
 
@@ -15,6 +16,7 @@ from controlplane.models import Audit, ClusterState, Heartbeat, statements
 PATIENCE_SECONDS = {
     "observe": 30.0, "schedule": 30.0, "actuate": 30.0, "tell": 30.0, "scale": 60.0, "account": 195.0, "audit": 195.0,
     "foresee": 60.0, "notify": 60.0, "prune": 195.0,
+    **({"adopt": 30.0} if settings.ADMISSION else {}),
 }  # fmt: skip
 
 

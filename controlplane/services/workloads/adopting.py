@@ -74,9 +74,7 @@ def submit(owner: Owner, spec: Spec, *, user: User, at: float, lease: HeldLease)
         submit_all([one])
 
 
-def follow(
-    look: Look, rows: Mapping[str, Known], pods: Callable[[Owner], int], *, at: float, lease: HeldLease
-) -> int:
+def follow(look: Look, rows: Mapping[str, Known], pods: Callable[[Owner], int], *, at: float, lease: HeldLease) -> int:
     """Bring rows to what their objects say; tell how many had to change."""
     wanted = dict(_wanted(look, rows, pods))
     if not wanted:
