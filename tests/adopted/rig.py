@@ -17,11 +17,11 @@ from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.api import Api
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.unmeasured import Unmeasured
-from controlplane.loops import actuate, adopt, observe, schedule
+from controlplane.loops import actuate, adopt, observe, publish, schedule
 from controlplane.loops.wiring import Wiring
 from controlplane.manifests import webhook
 from controlplane.manifests.site import ADMISSION, Site
-from controlplane.models import Event, Membership, NodePool, PriorityClass, Quota, Role, Team, User, Workload
+from controlplane.models import Action, Event, Membership, NodePool, PriorityClass, Quota, Role, Team, User, Workload
 from controlplane.services.scheduling import policy
 from controlplane.testbed.api import ApiError
 from controlplane.testbed.kubernetes import TestCluster
@@ -144,7 +144,7 @@ class Rig:
     # --- what comes of it -------------------------------------------------------------------------
 
     def turn(self) -> None:
-        for loop in (adopt, observe, schedule, actuate):
+        for loop in (adopt, observe, schedule, actuate, publish):
             report = loop.run_once(self.wiring)
             assert not report.skipped, report
 
@@ -163,7 +163,8 @@ class Rig:
             self.until(lambda: self.phase(uid) == phase, f"{phase}")
         except TimeoutError as error:
             rows = list(Workload.objects.filter(uid=uid).values("phase", "reason", "message", "attempt"))
-            raise TimeoutError(f"{error}: {rows}, {self.story(uid)}") from error
+            errors = list(Action.objects.filter(workload=uid).values_list("verb", "tries", "error"))
+            raise TimeoutError(f"{error}: {rows}, {errors}, {self.story(uid)}") from error
 
     def story(self, uid: str) -> list[str]:
         return list(Event.objects.filter(workload=uid).order_by("id").values_list("kind", flat=True))
@@ -214,3 +215,12 @@ def bare_pod(name: str = "bare") -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, **template()}
 
 
+
+
+def deployment(name: str, *, replicas: int = 1, gpus: int = 1, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """A plain Deployment with the one label."""
+    app = {"app": name}
+    pod = template(gpus, restartPolicy="Always")
+    meta = {"name": name, "labels": {"weft.dev/queue": TEAM, **(labels or {})}}
+    body = {"replicas": replicas, "selector": {"matchLabels": app}, "template": {**pod, "metadata": {"labels": app}}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": body}

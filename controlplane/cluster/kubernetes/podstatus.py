@@ -131,6 +131,11 @@ def is_ours(labels: Json) -> bool:
     return names.WORKLOAD in labels and all(str(labels.get(k, "")).isdigit() for k in (names.ATTEMPT, names.RANK))
 
 
+def is_known(meta: Json) -> bool:
+    """Whether a pod with this metadata is a worker of ours, or may become one."""
+    return is_ours(meta.get("labels") or {}) or names.OWNER in (meta.get("annotations") or {})
+
+
 def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     annotations = meta.get("annotations") or {}

@@ -27,7 +27,7 @@ import structlog
 
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.api import Api, Json, RefusedError, refused
-from controlplane.cluster.kubernetes.podstatus import is_ours
+from controlplane.cluster.kubernetes.podstatus import is_known
 from controlplane.cluster.kubernetes.store import Store
 from controlplane.cluster.port import ClusterUnreachable
 
@@ -260,7 +260,7 @@ class Reflector:
             async for page in self._pages(feed.path + (f"?labelSelector={label}" if label else ""), METADATA):
                 metas += [item["metadata"] for item in page["items"] or ()]
                 version = int(page["metadata"]["resourceVersion"])
-            ours = [meta for meta in metas if not label or is_ours(meta.get("labels") or {})]
+            ours = [meta for meta in metas if not label or is_known(meta)]
             listed = {(meta.get("namespace", ""), meta["name"]): int(meta["resourceVersion"]) for meta in ours}
             known = self.store.versions() if label else self.store.node_versions()
             behind = _behind(listed, known, version)
