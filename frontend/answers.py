@@ -10,7 +10,7 @@ from django.shortcuts import render
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import dashboard
 from controlplane.queries.tenancy import teams
-from controlplane.services.workloads.ownership import Hand
+from controlplane.services.intake.ownership import Hand
 
 if TYPE_CHECKING:
     from controlplane.models import User

@@ -18,7 +18,8 @@ from controlplane.queries.workloads import worklist
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.accounts import savedviews
 from controlplane.services.errors import Refused
-from controlplane.services.workloads import bulkactions, ownership
+from controlplane.services.intake import ownership
+from controlplane.services.workloads import bulkactions
 from frontend import questions, tabs, words
 from frontend.answers import answer, clock, hand, is_part, link, roles, signed_in, teams_for
 from scheduler.model.workload import Kind, Phase

@@ -22,7 +22,8 @@ from controlplane.queries.workloads import measured
 from controlplane.queries.workloads import workloads as queries
 from controlplane.queries.workloads.whatif import Turn
 from controlplane.services.errors import Refused
-from controlplane.services.workloads import bulkactions, ownership
+from controlplane.services.intake import ownership
+from controlplane.services.workloads import bulkactions
 from controlplane.services.workloads import workloads as services
 from frontend import charts, questions, resizing, tabs, words
 from frontend.answers import answer, clock, hand, is_part, link, number, seen_teams, teams_for

@@ -6,9 +6,9 @@ import pytest
 
 from controlplane.models import NodePool, Quota, Team, Workload
 from controlplane.services.errors import Refused
+from controlplane.services.intake.ownership import CODE, CULLED, Hand
 from controlplane.services.tenancy import quotas, teams
 from controlplane.services.workloads import applying, bulkactions, idle, submission, workloads
-from controlplane.services.workloads.ownership import CODE, CULLED, Hand
 from controlplane.services.workloads.submission import Submission
 from tests.controlplane.state import START, World, job
 

@@ -26,8 +26,8 @@ from controlplane.queries.accounts.viewers import viewer
 from controlplane.queries.audit import feed, naming
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
+from controlplane.services.intake.ownership import Hand
 from controlplane.services.workloads import applying, idempotency, workloads
-from controlplane.services.workloads.ownership import Hand
 from controlplane.services.workloads.rehearsal import rehearse
 from scheduler.model.workload import ENDED, Phase
 

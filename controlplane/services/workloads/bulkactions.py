@@ -9,8 +9,8 @@ from controlplane.jobspec.spec import SpecError
 from controlplane.models import Workload
 from controlplane.services.audit import context
 from controlplane.services.errors import Refused
+from controlplane.services.intake.ownership import Hand
 from controlplane.services.workloads import workloads
-from controlplane.services.workloads.ownership import Hand
 
 MAX = 100
 NOT_FOUND = 404

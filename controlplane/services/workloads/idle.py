@@ -16,8 +16,8 @@ from controlplane.cluster.port import PodUse
 from controlplane.models import Workload, bulk
 from controlplane.services.audit import events
 from controlplane.services.errors import Refused
+from controlplane.services.intake.ownership import CULLED, Hand
 from controlplane.services.scheduling.leases import HeldLease
-from controlplane.services.workloads.ownership import CULLED, Hand
 from controlplane.services.workloads.workloads import suspend
 from scheduler.model.workload import Kind, Phase
 

@@ -3,16 +3,16 @@
 Each function is one transaction, and doing it twice does it once.
 
 `version` is the one that the caller saw; Refused 412 if there is a newer one. None stands for any. `hand` says by whose
-hand it is done: Refused 409 where the workload belongs to a Kubernetes object (ownership.py).
+hand it is done: Refused 409 where the workload belongs to a Kubernetes object (services/intake/ownership.py).
 """
 
 from django.db import transaction
 
 from controlplane.lifecycle import requests
 from controlplane.models import Workload
-from controlplane.services.workloads import ownership
+from controlplane.services.intake import ownership
+from controlplane.services.intake.ownership import Hand
 from controlplane.services.workloads.amending import locked, patch, refuse
-from controlplane.services.workloads.ownership import Hand
 from controlplane.services.workloads.submission import Submission, submit, submit_all, submit_many
 
 __all__ = [
