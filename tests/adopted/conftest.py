@@ -10,9 +10,7 @@ from tests.adopted.rig import Rig, rig
 
 
 @pytest.fixture
-def adopted(
-    kubernetes: TestCluster, tmp_path: Path, transactional_db: None, settings: object
-) -> Iterator[Rig]:
+def adopted(kubernetes: TestCluster, tmp_path: Path, transactional_db: None, settings: object) -> Iterator[Rig]:
     settings.KUBERNETES_USERS = {f"system:serviceaccount:people:{name}": name for name in ("ada", "vic")}  # type: ignore[attr-defined]
     with rig(kubernetes, tmp_path) as made:
         yield made

@@ -50,7 +50,6 @@ class Admission:
             ssl_keyfile=str(self.key), lifespan="off", log_config=None, access_log=False,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
-        self._server.install_signal_handlers = lambda: None  # type: ignore[method-assign]
         self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve()), daemon=True)
         self._thread.start()
         wait_until(lambda: self._server.started, "the admission server", 20.0)
@@ -204,7 +203,9 @@ def template(gpus: int = 1, annotations: dict[str, str] | None = None, **spec: A
     return {**meta, "spec": {"containers": [container], "restartPolicy": "Never", **spec}}
 
 
-def job(name: str, *, pods: int = 1, gpus: int = 1, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+def job(
+    name: str, *, pods: int = 1, gpus: int = 1, labels: dict[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
     """A plain Job with the one label."""
     meta = {"name": name, "labels": {"weft.dev/queue": TEAM, **(labels or {})}}
     body = {"parallelism": pods, "completions": pods, "template": template(gpus), **spec}
@@ -213,8 +214,6 @@ def job(name: str, *, pods: int = 1, gpus: int = 1, labels: dict[str, str] | Non
 
 def bare_pod(name: str = "bare") -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, **template()}
-
-
 
 
 def deployment(name: str, *, replicas: int = 1, gpus: int = 1, labels: dict[str, str] | None = None) -> dict[str, Any]:

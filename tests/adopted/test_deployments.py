@@ -19,7 +19,7 @@ def running(adopted: Rig, uid: str) -> list[dict[str, Any]]:
 
 
 def held(uid: str) -> int:
-    return Placement.objects.filter(workload=uid).exclude(state="Released").count()
+    return Placement.objects.filter(workload__uid=uid).exclude(state="Released").count()
 
 
 def serve(adopted: Rig, name: str, replicas: int, **asked: Any) -> str:
@@ -98,5 +98,8 @@ def test_a_lost_replica_is_made_and_placed_anew(adopted: Rig) -> None:
     uid = serve(adopted, "chat", 2)
     first = running(adopted, uid)[0]["metadata"]
     adopted.kubectl("DELETE", adopted.path("pods", first["name"]))
-    adopted.until(lambda: settled(adopted, uid, 2) and all(p["metadata"]["uid"] != first["uid"] for p in adopted.pods(uid)),
-                  "another one")  # fmt: skip
+
+    def is_replaced() -> bool:
+        return settled(adopted, uid, 2) and all(p["metadata"]["uid"] != first["uid"] for p in adopted.pods(uid))
+
+    adopted.until(is_replaced, "another one")

@@ -1,4 +1,4 @@
-"""What the admission server and the fences refuse in a team's namespace, each with the fix; elsewhere they do nothing."""
+"""What the admission server and the fences refuse in a team's namespace, each with the fix; elsewhere, nothing."""
 
 from typing import Any
 
@@ -35,24 +35,28 @@ def test_pods_that_no_queued_object_has_made_are_refused_with_what_to_do(adopted
         return " ".join(item["message"] for item in adopted.server.request("GET", path)["items"])
 
     adopted.server.wait_for(lambda: "Job/plain is not queued" in told("plain"), "the refusal of its pods")
-    sets = adopted.server.request("GET", "/apis/apps/v1/namespaces/weft-nlp/replicasets")["items"]
-    name = sets[0]["metadata"]["name"]
+    path = "/apis/apps/v1/namespaces/weft-nlp/replicasets"
+    adopted.server.wait_for(lambda: bool(adopted.server.request("GET", path)["items"]), "its ReplicaSet")
+    name = adopted.server.request("GET", path)["items"][0]["metadata"]["name"]
     adopted.server.wait_for(lambda: "Deployment/web is not queued" in told(name), "the refusal of its pods")
     assert adopted.server.request("GET", adopted.path("pods"))["items"] == []
+
+
+OURS = {"weft.dev/queue": "nlp"}
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({"metadata": {"name": "a", "labels": {"weft.dev/queue": "vision"}}}, 'weft.dev/queue is "vision". In this'),
-        ({"metadata": {"name": "a", "labels": {"weft.dev/queue": "nlp"}, "annotations": {"internal.weft.dev/user": "root"}}},
+        ({"metadata": {"name": "a", "labels": OURS, "annotations": {"internal.weft.dev/user": "root"}}},
          "internal.weft.dev/user is Weft's"),
         ({"spec": {"parallelism": 2, "completions": 9, "template": template()}}, "Set parallelism to 9"),
         ({"spec": {"parallelism": 0, "template": template()}}, "asks for no pods"),
         ({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [
             {"name": "a", "image": "a"}, {"name": "b", "image": "b"}]}}}}, "has 2 containers"),
         ({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [
-            {"name": "a", "image": "a", "resources": {"limits": {"ephemeral-storage": "1Gi"}}}]}}}}, "ephemeral-storage"),
+            {"name": "a", "image": "a", "resources": {"limits": {"ephemeral-storage": 1}}}]}}}}, "ephemeral-storage"),
         ({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [
             {"name": "a", "image": "a", "resources": {"limits": {"amd.com/gpu": 1}}}]}}}}, "which is a GPU"),
     ],
@@ -88,7 +92,10 @@ def test_a_label_is_given_when_an_object_is_created(adopted: Rig) -> None:
 def test_a_pod_passes_for_no_pod_of_a_queued_object(adopted: Rig) -> None:
     uid = adopted.create("jobs", job("train"))
     forged = bare_pod("forged")
-    forged["metadata"] |= {"annotations": {"internal.weft.dev/owner": "Job/train"}, "labels": {"weft.dev/workload": uid}}
+    forged["metadata"] |= {
+        "annotations": {"internal.weft.dev/owner": "Job/train"},
+        "labels": {"weft.dev/workload": uid},
+    }
     assert "is Weft's. Leave it out" in adopted.refused("POST", adopted.path("pods"), forged)
     adopted.until_phase(uid, "Running")
     (pod,) = adopted.pods(uid)

@@ -1,5 +1,7 @@
 """Plain batch/v1 Jobs with the label: queued, gated, placed, preempted, ended, deleted."""
 
+from typing import Any
+
 import pytest
 
 from controlplane.models import Placement, Workload
@@ -8,16 +10,19 @@ from tests.adopted.rig import Rig, job
 pytestmark = [pytest.mark.kubernetes, pytest.mark.django_db(transaction=True)]
 
 
+def gpus(pod: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(int(one) for one in pod["metadata"]["annotations"]["internal.weft.dev/gpus"].split(","))
+
+
 def test_a_job_is_queued_placed_and_ends_as_its_controller_says(adopted: Rig) -> None:
     uid = adopted.create("jobs", job("train", pods=2, gpus=2))
     assert adopted.get("jobs", "train")["spec"]["suspend"] is True
     adopted.until_phase(uid, "Running")
     row = Workload.objects.get(uid=uid)
-    assert (row.name, row.kind, row.created_by.username, row.managed_by) == ("train", "training", "ada", "jobs.batch")
+    assert (row.name, row.kind, str(row.created_by), row.managed_by) == ("train", "training", "ada", "jobs.batch")
     pods = adopted.pods(uid)
-    places = {(p.node, tuple(p.gpus)) for p in Placement.objects.filter(workload=uid)}
-    assert {(pod["spec"]["nodeName"], tuple(map(int, pod["metadata"]["annotations"]["internal.weft.dev/gpus"].split(","))))
-            for pod in pods} == places  # fmt: skip
+    places = {(p.node, tuple(p.gpus)) for p in Placement.objects.filter(workload__uid=uid)}
+    assert {(pod["spec"]["nodeName"], gpus(pod)) for pod in pods} == places
     assert not any(pod["spec"].get("schedulingGates") for pod in pods)
     for pod in pods:
         adopted.server.annotate(adopted.path("pods", pod["metadata"]["name"]), run_for="0")
@@ -81,7 +86,7 @@ def test_a_job_that_is_deleted_is_stopped_and_its_places_are_free(adopted: Rig) 
     uid = run(adopted, "gone", pods=2, gpus=8)
     adopted.kubectl("DELETE", adopted.path("jobs", "gone") + "?propagationPolicy=Background")
     adopted.until_phase(uid, "Stopped")
-    assert not Placement.objects.filter(workload=uid).exclude(state="Released").exists()
+    assert not Placement.objects.filter(workload__uid=uid).exclude(state="Released").exists()
     run(adopted, "full", pods=3, gpus=8)
     waiting = adopted.create("jobs", job("waits", gpus=8))
     adopted.until_phase(waiting, "Queued")
