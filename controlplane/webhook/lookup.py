@@ -4,7 +4,7 @@ import asyncio
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import close_old_connections
+from django.db import InterfaceError, OperationalError, connection
 
 from controlplane.cluster.kubernetes.api import Api
 from controlplane.cluster.kubernetes.connection import find
@@ -23,6 +23,8 @@ class WorldLookup:
 
     async def top(self, namespace: str, references: list[Json]) -> Top | None:
         """The object at the top of these ownerReferences."""
+        if (known := self._tops.known(references)) is not None:
+            return known
         return await asyncio.wrap_future(self._api.submit(self._tops.top(namespace, references)))
 
     async def refusal(self, username: str, team: str) -> str:
@@ -35,7 +37,15 @@ class WorldLookup:
 
 
 def _refusal(username: str, team: str) -> str:
-    close_old_connections()
+    """Each thread keeps its connection; one that has broken meanwhile is made anew, once."""
+    try:
+        return _asked(username, team)
+    except (OperationalError, InterfaceError):
+        connection.close()
+        return _asked(username, team)
+
+
+def _asked(username: str, team: str) -> str:
     user = kubernetes_users.resolve(username)
     if user is None:
         return kubernetes_users.unknown(username)
