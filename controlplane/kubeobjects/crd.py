@@ -96,7 +96,6 @@ def _definition(kind: str, plural: str, scope: str, parts: tuple[Json, Json, Jso
         "listKind": f"{kind}List",
         "plural": plural,
         "singular": kind.lower(),
-        "categories": ["weft"],
     }
     version = {
         "name": VERSION,
