@@ -166,6 +166,17 @@ def test_it_does_not_grow_on_what_is_kept_for_a_planned_start() -> None:
     assert moves(schedule(parse(text.format(90_000)), RULES)) == [place("gang", "b")]
 
 
+def test_it_does_not_grow_on_what_a_claimant_could_use_that_waits_only_for_a_planned_start() -> None:
+    world = parse("""
+        node a 4 gpus   node b 2 gpus   node c 1 gpus   team red nominal 12
+        x red training 3 firm running a started 99000   gang red training 1 x 2..4 running b b
+        big red training 4 since 90000 pending   pair red training 1 x 2 pending
+    """)
+    assert reasons(schedule(world, RULES))["pair"] is Reason.RESERVED_FOR_LARGER_JOB
+    assert moves(schedule(world, RULES)) == []
+    assert moves(schedule(world.replace(gone=["pair"]), RULES)) == [place("gang", "c")]
+
+
 def test_it_rests_after_it_started_or_changed() -> None:
     world = parse("""
         node a 4 gpus   team red nominal 4
