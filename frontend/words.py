@@ -278,6 +278,8 @@ def standing(
 
 
 def _running(workers: int, running: int, utilisation: float | None) -> str:
+    if running > workers:  # an elastic gang that was lent some
+        workers = running
     return f"{running}/{workers} running" + (f", {percent(utilisation)} GPU" if utilisation is not None else "")
 
 
