@@ -169,6 +169,7 @@ _TONE_OF_KIND = {
     "NodePoolChanged": ("accent", "pool changed"),
     "TeamCreated": ("ok", "team created"),
     "TeamMoved": ("accent", "team moved"),
+    "TeamHandedOver": ("accent", "team handed over"),
     "NodeSeen": ("ok", "seen"),
     "NodeGone": ("bad", "gone"),
     "NodeChanged": ("dim", "changed"),

@@ -4,6 +4,8 @@ No account of ours may read secrets, run commands in pods, give rights to others
 team roles, no more), or change what a namespace enforces (only the provisioner, which runs no loop).
 """
 
+from controlplane.kubeobjects import crd
+from controlplane.kubeobjects.names import GROUP, TEAMS, WORKLOADS
 from controlplane.manifests.site import PROVISIONER, READER, RESTRICTED, SCHEDULER, Json, Site, obj
 
 RBAC = "rbac.authorization.k8s.io"
@@ -21,12 +23,33 @@ def system(site: Site) -> list[Json]:
     for account, rules in ((SCHEDULER, _scheduler_in_cluster()), (READER, _reader_in_cluster())):
         objects += [_role(f"{account}-cluster", rules), _bound(site, account, f"{account}-cluster")]
     objects += [_role(f"{SCHEDULER}-team", _scheduler_in_team()), _role(f"{READER}-team", _reader_in_team())]
-    return [*objects, _role(PROVISIONER, _provisioner()), _bound(site, PROVISIONER, PROVISIONER)]
+    objects += _people()
+    return [*crd.definitions(), *objects, _role(PROVISIONER, _provisioner()), _bound(site, PROVISIONER, PROVISIONER)]
 
 
 def _scheduler_in_cluster() -> list[Json]:
-    """Reads what there is; the one thing it writes outside of team namespaces is a node's cordon (see policy.py)."""
-    return [_rule("", ["pods"], ["list", "watch"]), _rule("", ["nodes"], ["list", "watch", "patch"])]
+    """Reads what there is; outside of team namespaces it writes a node's cordon (see policy.py), and status of ours."""
+    policy = _rule("admissionregistration.k8s.io", ["validatingadmissionpolicybindings"], ["get"])
+    return [
+        _rule("", ["pods"], ["list", "watch"]),
+        _rule("", ["nodes"], ["list", "watch", "patch"]),
+        _rule(GROUP, [WORKLOADS, TEAMS], ["list", "watch"]),
+        _rule(GROUP, [f"{WORKLOADS}/status", f"{TEAMS}/status"], ["patch"]),
+        {**policy, "resourceNames": ["weft-objects"]},  # whether authors are who they are said to be
+    ]
+
+
+def _people() -> list[Json]:
+    """What Kubernetes' own roles `view`, `edit` and `admin` say of workloads, in the namespaces they are given in."""
+    verbs = ["get", "list", "watch"]
+    return [
+        _aggregated(f"{WORKLOADS}-view", ["view"], [_rule(GROUP, [WORKLOADS], verbs)]),
+        _aggregated(
+            f"{WORKLOADS}-edit",
+            ["edit", "admin"],
+            [_rule(GROUP, [WORKLOADS], [*verbs, "create", "update", "patch", "delete"])],
+        ),
+    ]
 
 
 def _scheduler_in_team() -> list[Json]:
@@ -63,6 +86,11 @@ def _provisioner() -> list[Json]:
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Json:
     return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+def _aggregated(name: str, into: list[str], rules: list[Json]) -> Json:
+    labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in into}
+    return obj(f"{RBAC}/v1", "ClusterRole", f"weft-{name}", labels=labels, rules=rules)
 
 
 def _role(name: str, rules: list[Json]) -> Json:

@@ -46,6 +46,14 @@ class Team(models.Model):
         db_default=PodSecurity.RESTRICTED,
         help_text="Level of its namespace; `manage.py namespaces --apply` carries it to the cluster.",
     )
+    managed_by = models.CharField(
+        max_length=80,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="teams.weft.dev if a Kubernetes object alone changes it; empty: it is changed here.",
+    )
     version = models.PositiveIntegerField(default=1)
 
     def __str__(self) -> str:

@@ -124,6 +124,7 @@ def _facts(workload: "Workload", now: str) -> list[tuple[str, str]]:
         ("Exit code", "" if code is None else str(code)),
         ("Address", workload.address or ""),
         ("Submitted by", workload.created_by),
+        ("Changed by", workload.managed_by if workload.managed_by not in ("", "weft") else ""),
         ("Submitted", _moment(workload.submitted_at, now)),
         ("Started", _moment(workload.started_at, now)),
         ("Ended", _moment(workload.ended_at, now)),

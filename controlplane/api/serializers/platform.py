@@ -98,6 +98,7 @@ class TeamList(Page):
 class Team(TeamRow):
     """A team with its quotas and members."""
 
+    managed_by = s.CharField(help_text="weft, or the Kubernetes resource whose object alone changes it.")
     quotas = Quota(many=True)
     members = Member(many=True)
 
