@@ -49,7 +49,10 @@ def in_order(session: Session, queues: "Mapping[str, Queue] | None" = None) -> I
     heapq.heapify(turns)
     decided = len(log)
     while turns:
-        borrows, _, team = heapq.heappop(turns)
+        borrows, claim, team = heapq.heappop(turns)
+        if turns and (now := claim_of(plan, shares, team)) > claim:  # a team beside it got a place meanwhile
+            heapq.heappush(turns, (borrows, now, team))
+            continue
         queue, own = queues[team], _owed(plan, team)
         while (found := queue.peek(own, borrows)) is not None:
             workload, equivalence, need = found

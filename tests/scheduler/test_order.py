@@ -121,3 +121,13 @@ def test_a_round_stops_after_so_many_changes_and_the_next_goes_on_from_there() -
     assert [fact[1] for fact in moves(second)] == ["r2"]
     assert list(reasons(second)) == ["r3"]
     assert (*moves(first), *moves(second)) == tuple(moves(schedule(world, Settings())))
+
+
+def test_what_one_team_gets_counts_for_each_team_beside_it() -> None:
+    world = parse("""
+        node a 6 gpus
+        team research nominal 12   team nlp parent research nominal 6   team vision parent research nominal 6
+        v1 vision training 4 running a
+        v2 vision training 1 pending   n1 nlp training 1 pending   n2 nlp training 1 pending
+    """)
+    assert [fact[1] for fact in moves(schedule(world, Settings()))] == ["n1", "n2"]
