@@ -277,6 +277,10 @@ try:
     KUBERNETES_USERS = usernames.pairs(env.list("WEFT_KUBERNETES_USERS", default=[]))
 except ValueError as error:
     sys.exit(str(error))
+# Whether the admission server runs (`manage.py admission`): then `manifests` has its webhook, and objects of Kubernetes
+# with the label weft.dev/queue are workloads (docs/adopting.md).
+ADMISSION = env.bool("WEFT_ADMISSION", False)
+ADMISSION_CA = env.str("WEFT_ADMISSION_CA", "")  # a PEM file: what signed its certificate; empty: put in by other means
 
 ADMIN_PASSWORD = env.str("ADMIN_PASSWORD", "")  # read by `manage.py install` only
 

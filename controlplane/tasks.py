@@ -80,6 +80,12 @@ def prune(self: Any) -> None:
     _hint(self, "prune")
 
 
+@shared_task(bind=True, ignore_result=True)
+def adopt(self: Any) -> None:
+    """Look at Kubernetes' own objects."""
+    _hint(self, "adopt")
+
+
 current_app.conf.beat_schedule = {
     name: {
         "task": f"controlplane.tasks.{name}",

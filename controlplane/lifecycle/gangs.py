@@ -6,7 +6,7 @@ from controlplane.cluster.port import PodPhase, PodSeen
 from controlplane.lifecycle.attempts import requeue, start, stop_attempt, succeed
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.ends import REFUSED_SECONDS, End, backoff_seconds
-from controlplane.lifecycle.state import BOUND, FAIL, REQUEUE, Seat, State
+from controlplane.lifecycle.state import BOUND, FAIL, REQUEUE, SUCCEED, Seat, State
 from scheduler.model.workload import Phase
 
 
@@ -76,5 +76,7 @@ def _after_break(changes: Changes, row: State) -> None:
     if row.intent == FAIL:
         changes.change(row, ended_at=changes.at)
         changes.move(row, Phase.FAILED, reason=reason, message=message)
+    elif row.intent == SUCCEED:
+        succeed(changes, row, ())
     else:
         requeue(changes, row, reason, message)

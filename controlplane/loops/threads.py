@@ -19,6 +19,7 @@ from controlplane.kubeobjects.port import Objects
 from controlplane.loops import (
     account,
     actuate,
+    adopt,
     audit,
     intake,
     notify,
@@ -40,7 +41,7 @@ from controlplane.services.scheduling import heartbeats
 # Seconds; hints come between.
 PERIODS = {
     "observe": 5, "schedule": 5, "actuate": 5, publish.LOOP: 5, "scale": 15, "account": 60, "audit": 60,
-    predict_starts.LOOP: 15, "notify": 5, "prune": 60, intake.LOOP: 2,
+    predict_starts.LOOP: 15, "notify": 5, "prune": 60, adopt.LOOP: 2, intake.LOOP: 2,
 }  # fmt: skip
 # After a round, so that what comes in a burst is answered by one round. Not before it: what comes alone is answered at
 # once.
@@ -75,6 +76,7 @@ LOOPS: Mapping[str, Callable[[Wiring], Report]] = {
     predict_starts.LOOP: predict_starts.run_once,
     "notify": notify.run_once,
     "prune": prune.run_once,
+    **({adopt.LOOP: adopt.run_once} if settings.ADMISSION else {}),
 }
 OF_KUBERNETES: Mapping[str, Callable[[Wiring], Report]] = {intake.LOOP: intake.run_once}
 

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from controlplane.adopted.port import Owners
 from controlplane.cluster.port import Cluster, Metrics
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.cluster.store import ClusterStore
@@ -36,7 +37,11 @@ class Wiring:
     news_first: bool = True  # new arrivals get a partial cycle before the next full one
     full_seconds: float = 60.0  # how often everything is observed, by the cluster's clock too
     objects: Objects | None = None  # custom resources; None: the cluster has none
+    owners: Owners | None = None  # objects of Kubernetes that are workloads; None: this cluster has none, or no room
 
+
+if TYPE_CHECKING:
+    from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 
 # Slots of a simulated cluster between two full observations: it misses nothing, but pods say what they saved. Only
 # its own clock decides when, so that a seed gives the same at any speed.
@@ -119,11 +124,12 @@ def kubernetes() -> Wiring:
             access = connection.find()
             _kubernetes = adapter.KubernetesCluster(access, prefix=settings.NAMESPACE_PREFIX)
             _objects = objects.KubernetesObjects(access)
-    return Wiring(_kubernetes, measured(_kubernetes), holder(), objects=_objects)
+    owners = _kubernetes.owners if settings.ADMISSION else None
+    return Wiring(_kubernetes, measured(_kubernetes), holder(), objects=_objects, owners=owners)
 
 
 _of_process = threading.Lock()
-_kubernetes: Cluster | None = None
+_kubernetes: "KubernetesCluster | None" = None
 _objects: Objects | None = None
 
 

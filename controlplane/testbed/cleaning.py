@@ -10,6 +10,7 @@ from scheduler.model.snapshot import Node
 
 # In the order of deleting: first what would forbid that, or make pods again.
 COLLECTIONS = (
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
     "/apis/apps/v1/deployments",

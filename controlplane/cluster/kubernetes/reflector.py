@@ -28,7 +28,7 @@ import structlog
 
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.api import Api, Json, RefusedError, refused
-from controlplane.cluster.kubernetes.podstatus import is_ours
+from controlplane.cluster.kubernetes.podstatus import is_known
 from controlplane.cluster.kubernetes.store import Store
 from controlplane.cluster.port import ClusterUnreachable
 
@@ -277,7 +277,7 @@ class Reflector:
             async for page in self._pages(feed.path + (f"?labelSelector={label}" if label else ""), METADATA):
                 metas += [item["metadata"] for item in page["items"] or ()]
                 version = int(page["metadata"]["resourceVersion"])
-            ours = [meta for meta in metas if not label or is_ours(meta.get("labels") or {})]
+            ours = [meta for meta in metas if not label or is_known(meta)]
             listed = {(meta.get("namespace", ""), meta["name"]): int(meta["resourceVersion"]) for meta in ours}
             known = feed.versions()
             behind = _behind(listed, known, version)

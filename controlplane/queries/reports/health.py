@@ -16,6 +16,7 @@ from controlplane.models import Audit, ClusterState, Heartbeat, statements
 PATIENCE_SECONDS = {
     "observe": 30.0, "schedule": 30.0, "actuate": 30.0, "tell": 30.0, "scale": 60.0, "account": 195.0, "audit": 195.0,
     "foresee": 60.0, "notify": 60.0, "prune": 195.0, "intake": 30.0,
+    **({"adopt": 30.0} if settings.ADMISSION else {}),
 }  # fmt: skip
 OF_KUBERNETES = ("intake",)  # loops that no other cluster has
 
