@@ -14,7 +14,7 @@ Rule = dict[str, str]
 
 _LATER = "cannot change after the submission. Delete this object and apply another one."
 # Fields of one text, number or list of texts: equal means the same here as in a job file.
-FIXED = ("image", "command", "args", "env", "working_dir", "run_as_user", "framework", "retries", "port")
+FIXED = ("type", "image", "command", "args", "env", "working_dir", "run_as_user", "framework", "retries", "port")
 
 
 def between(fields: Collection[str]) -> list[Rule]:
@@ -23,7 +23,7 @@ def between(fields: Collection[str]) -> list[Rule]:
 
 
 def of_kinds() -> list[Rule]:
-    """What each type must have, and may not have, and what stays as it was submitted."""
+    """What each type must have, and may not have."""
     kinds = {kind: {f.name: f for f in jobfile.OWN[kind]} for kind in Kind}
     found: list[Rule] = []
     for name in dict.fromkeys(name for fields in kinds.values() for name in fields):
@@ -36,8 +36,12 @@ def of_kinds() -> list[Rule]:
             types = ", ".join(f"'{kind}'" for kind in needing)
             message = f"{name} is missing. Add it: {kinds[Kind(needing[0])][name].about.lower()}"
             found.append(_rule(f"!(self.type in [{types}]) || has(self.{camel(name)})", message))
-    found.append(_rule("self.type == oldSelf.type", f"type {_LATER}", "type"))
-    return [*found, *map(_fixed, FIXED)]
+    return found
+
+
+def of_changes() -> list[Rule]:
+    """What stays as it was submitted; of the whole object, as its status says whether anything was."""
+    return list(map(_fixed, FIXED))
 
 
 def _is_required(field: Field) -> bool:
@@ -46,7 +50,10 @@ def _is_required(field: Field) -> bool:
 
 def _fixed(name: str) -> Rule:
     at = camel(name)
-    return _rule(f"!has(self.{at}) || !has(oldSelf.{at}) || self.{at} == oldSelf.{at}", f"{name} {_LATER}", name)
+    was_submitted = "has(self.status) && has(self.status.phase)"
+    both = f"has(self.spec.{at}) && has(oldSelf.spec.{at})"
+    rule = f"!({was_submitted} && {both}) || self.spec.{at} == oldSelf.spec.{at}"
+    return {"rule": rule, "message": f"{name} {_LATER}", "fieldPath": f".spec.{at}"}
 
 
 def _rule(rule: str, message: str, field: str = "") -> Rule:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from controlplane.cluster.port import PodPhase, PodSeen
 from controlplane.lifecycle.attempts import requeue, start, stop_attempt, succeed
 from controlplane.lifecycle.changes import Changes
-from controlplane.lifecycle.ends import End, backoff_seconds
+from controlplane.lifecycle.ends import REFUSED_SECONDS, End, backoff_seconds
 from controlplane.lifecycle.state import BOUND, FAIL, REQUEUE, SUCCEED, Seat, State
 from scheduler.model.workload import Phase
 
@@ -47,10 +47,17 @@ def _come_up(changes: Changes, row: State, live: Sequence[Seat], pods: Sequence[
 def _break(changes: Changes, row: State, bad: Sequence[End]) -> None:
     """A worker of a gang ended badly: its peers leave too, then the job is queued again or has failed."""
     counted = next((end for end in bad if end.counts), None)
-    end = counted or bad[0]
+    refused = next((end for end in bad if end.is_refused), None)
+    end = counted or refused or bad[0]
     code = end.pod.exit_code
     role, number = row.role_of(end.seat.rank)
     what = f"{role.capitalize()} {number} on {end.seat.node} ended: {end.why}" + (f", exit code {code}" if code else "")
+    if end is refused:
+        changes.change(row, not_before=changes.at + REFUSED_SECONDS)
+        what = f"Node {end.seat.node} did not start {role} {number}: {end.why}"
+        again = f"It is tried again in {REFUSED_SECONDS:.0f} s; this does not count as a failure."
+        stop_attempt(changes, row, REQUEUE, end.why, f"{what}. {again}")
+        return
     if counted is None:
         stop_attempt(changes, row, REQUEUE, end.why, f"{what}. It runs again; this does not count as a failure.")
         return

@@ -5,6 +5,7 @@ They run in the API server itself, need no webhook, and refuse when they cannot 
 
 from controlplane.adopted.kinds import KINDS
 from controlplane.cluster.kubernetes import names
+from controlplane.kubeobjects.names import AUTHOR, GROUP, TEAMS, WORKLOADS
 from controlplane.manifests.podrules import OF_NODE, OURS, Rule, rules, text, texts, variables
 from controlplane.manifests.site import PROVISIONER, SCHEDULER, Json, Site, obj
 
@@ -28,6 +29,7 @@ def policies(site: Site) -> list[Json]:
         *_policy("weft-namespaces", _namespaces(site, provisioner), [_on("", ["namespaces"], writes)]),
         *_policy("weft-cordon", _cordon(), [_on("", ["nodes"], writes)], only=scheduler),
         *_policy("weft-provisioner", _provisioner(site), _provisioned(), only=provisioner),
+        *_policy("weft-objects", _objects(), [_on(GROUP, [WORKLOADS, TEAMS], writes)]),
     ]
 
 
@@ -144,6 +146,22 @@ def _provisioner(site: Site) -> list[Rule]:
             f"object.kind != 'Namespace' || ({has_team})",
             "the provisioner makes namespaces of teams only",
         ),
+    ]
+
+
+def _objects() -> list[Rule]:
+    """The author of a Workload or Team is who sent its spec: the loop that follows these objects relies on that."""
+    new, old = (
+        f"(has({one}.metadata.annotations) && {text(AUTHOR)} in {one}.metadata.annotations"
+        f" ? {one}.metadata.annotations[{text(AUTHOR)}] : '')"
+        for one in ("object", "oldObject")
+    )
+    same = f"(request.operation == 'UPDATE' && {new} == {old} && object.spec == oldObject.spec)"
+    return [
+        Rule(
+            f"{new} in ['', request.userInfo.username] || {same}",
+            f"the annotation {AUTHOR} names the user that sends the spec, and no other",
+        )
     ]
 
 

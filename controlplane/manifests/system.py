@@ -5,6 +5,8 @@ team roles, no more), or change what a namespace enforces (only the provisioner,
 """
 
 from controlplane.adopted.kinds import KINDS
+from controlplane.kubeobjects import crd
+from controlplane.kubeobjects.names import GROUP, TEAMS, WORKLOADS
 from controlplane.manifests.site import ADMISSION, PROVISIONER, READER, RESTRICTED, SCHEDULER, Json, Site, obj
 
 RBAC = "rbac.authorization.k8s.io"
@@ -25,12 +27,34 @@ def system(site: Site) -> list[Json]:
     objects += [_role(f"{SCHEDULER}-team", _scheduler_in_team(site)), _role(f"{READER}-team", _reader_in_team())]
     if site.has_admission:
         objects += [_role(f"{ADMISSION}-team", _owners(["get"], more=[("apps", "replicasets")])), _service(site)]
-    return [*objects, _role(PROVISIONER, _provisioner(site)), _bound(site, PROVISIONER, PROVISIONER)]
+    objects += _people()
+    provisioner = [_role(PROVISIONER, _provisioner(site)), _bound(site, PROVISIONER, PROVISIONER)]
+    return [*crd.definitions(), *objects, *provisioner]
+
+
+def _people() -> list[Json]:
+    """What Kubernetes' own roles `view`, `edit` and `admin` say of workloads, in the namespaces they are given in."""
+    verbs = ["get", "list", "watch"]
+    return [
+        _aggregated(f"{WORKLOADS}-view", ["view"], [_rule(GROUP, [WORKLOADS], verbs)]),
+        _aggregated(
+            f"{WORKLOADS}-edit",
+            ["edit", "admin"],
+            [_rule(GROUP, [WORKLOADS], [*verbs, "create", "update", "patch", "delete"])],
+        ),
+    ]
 
 
 def _scheduler_in_cluster(site: Site) -> list[Json]:
-    """Reads what there is; the one thing it writes outside of team namespaces is a node's cordon (see policy.py)."""
-    rules = [_rule("", ["pods"], ["list", "watch"]), _rule("", ["nodes"], ["list", "watch", "patch"])]
+    """Reads what there is; outside of team namespaces it writes a node's cordon (see policy.py), and status of ours."""
+    policy = _rule("admissionregistration.k8s.io", ["validatingadmissionpolicybindings"], ["get"])
+    rules = [
+        _rule("", ["pods"], ["list", "watch"]),
+        _rule("", ["nodes"], ["list", "watch", "patch"]),
+        _rule(GROUP, [WORKLOADS, TEAMS], ["list", "watch"]),
+        _rule(GROUP, [f"{WORKLOADS}/status", f"{TEAMS}/status"], ["patch"]),
+        {**policy, "resourceNames": ["weft-objects"]},  # whether authors are who they are said to be
+    ]
     return [*rules, _rule("", ["namespaces"], ["list"]), *_owners(["list"])] if site.has_admission else rules
 
 
@@ -85,6 +109,11 @@ def _provisioner(site: Site) -> list[Json]:
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Json:
     return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+def _aggregated(name: str, into: list[str], rules: list[Json]) -> Json:
+    labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in into}
+    return obj(f"{RBAC}/v1", "ClusterRole", f"weft-{name}", labels=labels, rules=rules)
 
 
 def _role(name: str, rules: list[Json]) -> Json:

@@ -52,7 +52,7 @@ def index(request: HttpRequest) -> HttpResponse:
     """Workloads, newest first unless the address says otherwise, narrowed down by it."""
     filters = worklist.read_filters({name: request.GET.get(name, "") for name in savedviews.PARAMETERS})
     found = worklist.page(request.user, filters, request.GET.get("cursor", ""), PAGE)
-    rows = tabs.with_seats(found.rows)
+    rows = tabs.with_standing(tabs.with_seats(found.rows), clock(request).now)
     may = _allowed(request, rows)
     for w in rows:
         w.is_mine_to_act = w.pk in may

@@ -249,7 +249,7 @@ def _visible(request: HttpRequest, uid: UUID) -> Any:
 
 
 def _head(request: HttpRequest, w: Any) -> dict[str, Any]:
-    tabs.with_seats([w])
+    tabs.with_standing(tabs.with_seats([w]), clock(request).now)
     return {
         "w": w,
         "sentence": w.sentence,

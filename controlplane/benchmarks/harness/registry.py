@@ -65,6 +65,10 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "authorization": Benchmark(("reliability.authorization", "harness.processes", "harness.tenants"), PAGES),
     "start": Benchmark(("serving.start", "harness.processes"), PAGES),
     "replay": Benchmark(("scheduling.replay", "harness.processes"), SERVER),
+    "slo": Benchmark(
+        ("slo.measure", "slo.judge", "slo.onset", "slo.policies", "slo.traces"),
+        (*CORE, "autoscaler", "controlplane/cluster/serving"),
+    ),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
     "round": Benchmark(
         ("scheduling.rounds", "scheduling.roundload", "scheduling.podless", "harness.processes"), SERVER

@@ -14,7 +14,7 @@ from controlplane.cluster.kubernetes.connection import Access
 from controlplane.cluster.kubernetes.owners import KubernetesOwners
 from controlplane.cluster.kubernetes.podstatus import Worker, pod_of
 from controlplane.cluster.kubernetes.queued import Queued, is_queued
-from controlplane.cluster.kubernetes.reflector import PAGE, Reflector
+from controlplane.cluster.kubernetes.reflector import PAGE, Reflector, of_cluster
 from controlplane.cluster.kubernetes.store import Store
 from controlplane.cluster.port import LogLine, Note, Observation, PodSpec, pod_name
 
@@ -110,7 +110,12 @@ class KubernetesCluster:
             if self._reflector is None:
                 self._watches = self._api_to_watch()
                 self._reflector = Reflector(
-                    self._watches, self._store, clock=self._clock, page=self._page, tell=self._tell_news
+                    self._watches,
+                    self._store,
+                    of_cluster(self._store),
+                    clock=self._clock,
+                    page=self._page,
+                    tell=self._tell_news,
                 )
                 self._reflector.start()
         self._reflector.wait(FIRST_LIST_SECONDS)

@@ -18,11 +18,14 @@ _PHASES = {"Running": PodPhase.RUNNING, "Succeeded": PodPhase.SUCCEEDED, "Failed
 _REASONS = {
     "OutOfcpu": "OutOfCpu",
     "OutOfmemory": "OutOfMemory",
+    "OutOfpods": "OutOfPods",
+    "OutOfephemeral-storage": "OutOfStorage",
     f"OutOf{names.GPU_RESOURCE}": "OutOfGpu",
     "NodeShutdown": "NodeShutdown",
     "Terminated": "NodeShutdown",
     "Preempting": "Preempted",
 }
+_NO_DEVICES = "UnexpectedAdmissionError"  # what the kubelet says where a device plugin has no device left
 # Condition DisruptionTarget: what took the pod away.
 _DISRUPTIONS = {
     "DeletionByTaintManager": "NodeLost",
@@ -267,7 +270,8 @@ def _exit_code(phase: PodPhase, ends: Iterable[Json]) -> int | None:
 def _why(phase: PodPhase, status: Json, containers: Iterable[Json], ends: Iterable[Json]) -> str:
     if phase == PodPhase.FAILED:
         if found := disruption(status) or status.get("reason"):
-            return _REASONS.get(str(found), str(found))
+            is_gpus = found == _NO_DEVICES and f" {names.GPU_RESOURCE}" in str(status.get("message", ""))
+            return "OutOfGpu" if is_gpus else _REASONS.get(str(found), str(found))
         return next((str(end["reason"]) for end in ends if end.get("exitCode") and end.get("reason")), "Error")
     if phase == PodPhase.PENDING:
         waits = (str((s.get("waiting") or {}).get("reason", "")) for s in containers)

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from controlplane.testbed import processes
 from controlplane.testbed.kubernetes import TestCluster
-from controlplane.testbed.realnode import dns, images, keeper, programs, settings
+from controlplane.testbed.realnode import devices, dns, images, keeper, programs, settings
 from controlplane.testbed.realnode.settings import LOG, NAME, Place
 
 MOST_NODES = 250  # on one machine
 READY_SECONDS = 60.0  # 2 to 3 s when the machine is idle
-GPU = "nvidia.com/gpu"
+GPU = devices.RESOURCE
 PATH = f"/api/v1/nodes/{NAME}"
 POOL, MODEL, GPU_MEMORY = "real", "T4", 16 * 1024  # MiB
 
@@ -42,6 +42,11 @@ class RealNode:
         folder = self.place.folder / "lib" / "claims" / name
         folder.mkdir(parents=True)
         return Path("/var/lib/claims", name), folder
+
+    @property
+    def exporter(self) -> str:
+        """Where its GPUs are measured, as HOST:PORT, at /metrics."""
+        return f"{self.place.address}:{devices.PORT}"
 
     @property
     def commands(self) -> Mapping[int, str]:
@@ -77,6 +82,7 @@ def real_node(cluster: TestCluster, folder: Path, *, gpus: int = 2) -> Iterator[
         place = _claimed(folder)
         settings.write(place, cluster.layout, f"http://127.0.0.1:{registry.server_port}", cni)
         command = [sys.executable, "-m", keeper.__name__, str(folder), str(place.number), _labels(gpus)]
+        command.append(f"{gpus} {GPU_MEMORY} {MODEL}")
         with processes.running(command, log=folder / LOG) as process:
             node = RealNode(place, process)
             _wait_until_ready(cluster, node, gpus)
@@ -120,8 +126,7 @@ def _wait_until_ready(cluster: TestCluster, node: RealNode, gpus: int) -> None:
             return False
         found = cluster.request("GET", PATH)
         conditions = {one["type"]: one["status"] for one in found["status"].get("conditions", ())}
-        return conditions.get("Ready") == "True" and not found["spec"].get("taints")
+        has_gpus = found["status"].get("allocatable", {}).get(GPU) == str(gpus)
+        return conditions.get("Ready") == "True" and has_gpus and not found["spec"].get("taints")
 
     cluster.wait_for(is_ready, "the real node", READY_SECONDS)
-    # What a device plugin would have told. The kubelet keeps it, and refuses pods that ask for more.
-    cluster.patch(f"{PATH}/status", {"status": {"capacity": {GPU: str(gpus)}, "allocatable": {GPU: str(gpus)}}})
