@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from controlplane.cluster.port import PodPhase, PodSeen
 from controlplane.lifecycle.state import Seat
 
-# Ends that are the machines' fault or our own doing: the job runs again, and its retries are not used up.
-NOT_THE_JOBS_FAULT = frozenset({"NodeLost", "NodeShutdown", "PeerFailed", "Evicted", "Preempted", "Disappeared"})
+# Ends that are the machines' fault or our own doing: the job runs again, and its retries are not used up. What fails
+# beside such an end fails because of it: a gang's other workers no longer reach that one.
+MACHINES_FAULT = frozenset({"NodeLost", "NodeShutdown", "GpuLost", "Evicted", "Preempted", "Disappeared"})
+NOT_THE_JOBS_FAULT = MACHINES_FAULT | {"PeerFailed"}
 BACKOFF_SECONDS = 10.0
 BACKOFF_MAX_SECONDS = 600.0
 
@@ -33,6 +35,11 @@ class End:
     def counts(self) -> bool:
         """Whether this failure uses up a retry."""
         return self.pod.phase == PodPhase.FAILED and self.pod.reason not in NOT_THE_JOBS_FAULT
+
+    @property
+    def is_machines_fault(self) -> bool:
+        """Whether it ended because of where it ran."""
+        return self.pod.phase != PodPhase.SUCCEEDED and self.why in MACHINES_FAULT
 
     @property
     def why(self) -> str:
