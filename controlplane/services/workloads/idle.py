@@ -17,12 +17,13 @@ from controlplane.cluster.port import PodUse
 from controlplane.models import Workload, bulk
 from controlplane.services.audit import events
 from controlplane.services.errors import Refused
+from controlplane.services.intake.ownership import CULLED, Hand
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.workloads.workloads import suspend
 from scheduler.model.workload import Kind, Phase
 
 ACTOR = "loop:account"
-REASON = "Culled"
+REASON = CULLED
 BUSY_CPU_MILLI = 50  # 1/20 of a core: an open page costs a notebook's server a tenth of that, any cell far more
 BUSY_DUTY = 0.01  # part of the time in which a device ran anything
 
@@ -111,7 +112,7 @@ def _park(notebook: Watched, since: float, seconds: float, lease: HeldLease) -> 
     if workload is None:  # somebody has extended it meanwhile
         return False
     try:
-        suspend(workload=workload, actor=ACTOR, reason=REASON, message=message)
+        suspend(workload=workload, actor=ACTOR, reason=REASON, message=message, hand=Hand.LOOP)
     except Refused:  # it ended or left meanwhile
         return False
     return True
