@@ -135,7 +135,7 @@ def _run(root: Path, folder: str, command: str) -> None:
 
 
 def _base(python: Path) -> bytes:
-    """What the base image has beside the interpreter: libraries that wheels and Python's own modules load, time zones."""
+    """What the base image has beside the interpreter: libraries that wheels and Python load, and time zones."""
     code = "import sysconfig; print(sysconfig.get_path('platstdlib'))"
     library = subprocess.run([python, "-IS", "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     modules = [str(path) for path in Path(library, "lib-dynload").glob("*.so")]
