@@ -19,7 +19,9 @@ def test_a_pod_has_the_fences_of_the_service(name: str) -> None:
         "allowPrivilegeEscalation": False,
         "runAsNonRoot": True,
     }
-    assert {one["name"]: one["value"] for one in container["env"]}.keys() == SERVICES[name]["environment"].keys()
+    env = {one["name"]: one["value"] for one in container["env"]}
+    assert env.keys() == SERVICES[name]["environment"].keys()
+    assert (env["CLUSTER"], env["PROMETHEUS_URL"]) == ("simulated", "")
     (held,) = (one["secret"]["items"] for one in made["spec"]["volumes"] if "secret" in one)
     assert [one["key"] for one in held] == SERVICES[name]["secrets"]
     assert made["spec"]["restartPolicy"] == ("Never" if name == "install" else "Always")

@@ -38,7 +38,9 @@ def pod(name: str, said: Mapping[str, Any], *, node: str, home: Path) -> Json:
         "name": "main",
         "image": IMAGE,
         "command": shlex.split(said["command"]),
-        "env": [{"name": key, "value": str(value)} for key, value in said["environment"].items()],
+        "env": [
+            {"name": key, "value": "" if value is None else str(value)} for key, value in said["environment"].items()
+        ],
         "securityContext": {
             "readOnlyRootFilesystem": said["read_only"],
             "capabilities": {"drop": said["cap_drop"]},
