@@ -95,6 +95,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "fuzz": Benchmark(("reliability.fuzz", "harness.processes", "harness.tenants"), PAGES),
     "recovery": Benchmark(("reliability.recovery", "harness.site", "harness.rights", "harness.processes"), SERVER),
     "manifests": Benchmark(("reliability.manifests",), ADAPTER),
+    "node": Benchmark(("reliability.node", "scheduling.podwatch", "harness.rights", "harness.processes"), SERVER),
     "parsers": Benchmark(("reliability.parsers", "reliability.patterns", "reliability.worstkinds"), PAGES),
     "storage": Benchmark(
         ("reliability.storage", "reliability.storageload", "reliability.storagerows", "harness.processes"), SERVER

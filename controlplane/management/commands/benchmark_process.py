@@ -14,7 +14,7 @@ from django.db import connection
 
 from controlplane import models
 from controlplane.benchmarks.harness.site import SPARE_GPUS
-from controlplane.benchmarks.reliability import authorization, fuzz, stopping, storageload, webhook
+from controlplane.benchmarks.reliability import authorization, fuzz, node, stopping, storageload, webhook
 from controlplane.benchmarks.scheduling import largeworld, podless, roundload, turnaround
 from controlplane.benchmarks.serving import watched
 from controlplane.cluster.unmeasured import Unmeasured
@@ -22,6 +22,7 @@ from controlplane.jobspec.spec import parse
 from controlplane.loops import wiring
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Membership, Role, User, statements
+from controlplane.services.scheduling import policy
 from controlplane.services.workloads import presets, submission
 from controlplane.services.workloads.submission import Submission
 from controlplane.simulator.worlds.presets import Pool, Preset
@@ -113,6 +114,15 @@ def prepare_turnaround(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"teams": 1}
 
 
+def prepare_node(options: Mapping[str, Any]) -> dict[str, Any]:
+    """One team that owns a real node; what runs may be preempted at once."""
+    User.objects.all().delete()
+    presets.load(preset=node.preset(), password=settings.ADMIN_PASSWORD, speed=1.0)
+    presets.forget_world(now=time.time())
+    policy.change(changes={"scheduling": {"min_runtime_seconds": 0}}, author="benchmark")
+    return {"teams": 1}
+
+
 def _steady(number: int) -> dict[str, object]:
     return {
         "type": "training",
@@ -147,6 +157,7 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "admission-worker": work,
     "admission-submit": submit,
     "site-prepare": prepare_site,
+    "node-prepare": prepare_node,
     "turnaround-prepare": prepare_turnaround,
     "authorization": authorization.attempted,
     "fuzz-prepare": fuzz.prepare,
