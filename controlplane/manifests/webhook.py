@@ -2,6 +2,7 @@
 
 from controlplane.adopted.kinds import KINDS
 from controlplane.cluster.kubernetes import names
+from controlplane.kubeobjects.names import GROUP, VERSION, WORKLOADS
 from controlplane.manifests.site import ADMISSION, SCHEDULER, Json, Site, obj
 
 TIMEOUT_SECONDS = 5  # then what is made in a team's namespace is refused; elsewhere nothing waits for us
@@ -20,6 +21,8 @@ def webhook(site: Site) -> list[Json]:
         _rule("", "v1", "pods", ["CREATE"]),
         *(_rule(kind.group, kind.version, kind.plural, ["CREATE", "UPDATE"]) for kind in KINDS),
     ]
+    # Teams lie in no namespace, so the policy `weft-objects` and the loop that follows them see to those.
+    rules.append(_rule(GROUP, VERSION, WORKLOADS, ["CREATE", "UPDATE", "DELETE"]))
     ours: Json = {
         "name": "queue.weft.dev",
         "clientConfig": client,
