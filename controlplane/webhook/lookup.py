@@ -29,9 +29,18 @@ class WorldLookup:
         """Why this Kubernetes user may not submit in a team; empty if they may."""
         return await sync_to_async(_refusal, thread_sensitive=False)(username, team)
 
+    async def verdict(self, operation: str, thing: Json, old: Json | None, username: str) -> str:
+        """Why this request about a Workload or Team object is refused, with the fix; empty if it is not."""
+        return await sync_to_async(_verdict, thread_sensitive=False)(operation, thing, old, username)
+
     def team(self, namespace: str) -> str:
         """A team's namespace is named after it; a policy sees to that."""
         return namespace.removeprefix(self._prefix)
+
+
+def _verdict(operation: str, thing: Json, old: Json | None, username: str) -> str:
+    close_old_connections()
+    return kubernetes_users.decide(operation, thing, old, username)
 
 
 def _refusal(username: str, team: str) -> str:

@@ -42,6 +42,9 @@ class Lookup(Protocol):
     async def refusal(self, username: str, team: str) -> str:
         """Why this Kubernetes user may not submit in a team, with the fix; empty if they may."""
 
+    async def verdict(self, operation: str, thing: Json, old: Json | None, username: str) -> str:
+        """Why this request about a Workload or Team object is refused, with the fix; empty if it is not."""
+
     def team(self, namespace: str) -> str:
         """The team that a namespace is of."""
 

@@ -11,7 +11,7 @@ import structlog
 import uvicorn
 
 from controlplane.adopted.kinds import kind_of
-from controlplane.webhook import owners, pods, review
+from controlplane.webhook import objects, owners, pods, review
 from controlplane.webhook.review import Asked, DeniedError, Json, Lookup
 
 LARGEST = 8 * 2**20  # bytes; an object of Kubernetes has at most 3 MiB, and an update comes with what was before
@@ -32,6 +32,8 @@ async def answer(asked: Asked, lookup: Lookup) -> Json:
             made = await pods.review(asked, lookup)
         elif (kind := kind_of(f"{asked.group}/v1", asked.kind)) is not None:
             made = await owners.review(asked, kind, lookup)
+        elif objects.is_ours(asked):
+            made = await objects.review(asked, lookup)
         else:
             return review.allowed(asked.uid, [])
     except DeniedError as error:
