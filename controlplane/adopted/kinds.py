@@ -52,6 +52,7 @@ PYTORCH_JOB = OwnerKind("PyTorchJob", "kubeflow.org", "v1", "pytorchjobs", *_OF_
 TF_JOB = OwnerKind("TFJob", "kubeflow.org", "v1", "tfjobs", *_OF_KUBEFLOW)
 
 KINDS = (JOB, DEPLOYMENT, JOB_SET, PYTORCH_JOB, TF_JOB)
+RESOURCES = frozenset(f"{one.plural}.{one.group}" for one in KINDS)  # as kubectl names them: jobs.batch
 # What lies between such an object and its pods.
 BETWEEN: Mapping[tuple[str, str], str] = {("apps", "ReplicaSet"): "replicasets"}
 

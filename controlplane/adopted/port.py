@@ -1,6 +1,7 @@
 """The port to Kubernetes' own objects that are workloads. The simulated cluster has none."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from controlplane.adopted.kinds import PRIORITY, USER, Json, OwnerKind, at
@@ -57,10 +58,14 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All that are queued in namespaces of teams, and the uids of those whose namespace is no team's any more."""
+    """All that are queued in namespaces of teams, and the uids of those whose namespace is no team's any more.
+
+    others: the pods there that are no workloads, and their whole GPUs. They are counted and never touched.
+    """
 
     owners: tuple[Owner, ...]
     left: frozenset[str] = frozenset()
+    others: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by team
 
 
 class Owners(Protocol):

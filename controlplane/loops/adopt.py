@@ -41,6 +41,7 @@ def _adopt(wiring: Wiring, lease: HeldLease) -> int:
             did += not refused
             _tell(wiring, owners, owner, REFUSED, refused, is_warning=True)
     did += adopting.follow(look, rows, owners.pods, at=at, lease=lease)
+    adopting.count_others(look, lease=lease)
     for owner in adopting.held_back(look, rows):
         owners.hold(owner)
     _tell_reasons(wiring, owners, look, rows)

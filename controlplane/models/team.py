@@ -54,6 +54,12 @@ class Team(models.Model):
         editable=False,
         help_text="teams.weft.dev if a Kubernetes object alone changes it; empty: it is changed here.",
     )
+    other_pods = models.PositiveIntegerField(
+        default=0, db_default=0, editable=False, help_text="Pods in its namespace that are no workloads."
+    )
+    other_gpus = models.PositiveIntegerField(
+        default=0, db_default=0, editable=False, help_text="Whole GPUs that those pods have."
+    )
     version = models.PositiveIntegerField(default=1)
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import ssl
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,6 +15,7 @@ Json = dict[str, Any]
 
 WRITERS = 16  # requests in flight when there are many to make
 TOKEN_SECONDS = 3600
+TOO_MANY, INITIALIZING_SECONDS = 429, 30.0
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 
 
@@ -89,14 +91,19 @@ class Api:
         self.each(self._delete, paths)
 
     def exists(self, path: str) -> bool:
-        """Whether there is an object at this path."""
-        try:
-            self.request("GET", path)
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            return False
-        return True
+        """Whether there is an object at this path. A kind that the server is just reading anew is asked for again."""
+        deadline = time.monotonic() + INITIALIZING_SECONDS
+        while True:
+            try:
+                self.request("GET", path)
+            except ApiError as error:
+                if error.status == 404:
+                    return False
+                if error.status != TOO_MANY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return True
 
     def is_ready(self) -> bool:
         """Whether the API server answers, and says that it is ready."""

@@ -1,19 +1,20 @@
-"""Workload and Team objects: who wrote the spec is noted, and who may not is refused with the fix."""
+"""Review of Weft's own custom resources: the rules are kubeobjects.review's; here their author is stamped."""
 
-from controlplane.kubeobjects.names import GROUP, TEAM, WORKLOAD
-from controlplane.kubeobjects.review import must_be_stamped, stamped
-from controlplane.webhook.review import Asked, DeniedError, Json, Lookup
-
-
-def is_ours(asked: Asked) -> bool:
-    """Whether the request is about a custom resource of ours."""
-    return asked.group == GROUP and asked.kind in (WORKLOAD, TEAM)
+from controlplane.kubeobjects import review as rules
+from controlplane.kubeobjects.names import AUTHOR
+from controlplane.webhook.review import Asked, DeniedError, Json, Lookup, texts
 
 
 async def review(asked: Asked, lookup: Lookup) -> Json:
-    """The object as it is let in. Raises DeniedError."""
-    thing = asked.object or asked.old  # of one that is deleted there is only what was
-    if refusal := await lookup.verdict(asked.operation, thing, asked.old or None, asked.username):
-        raise DeniedError(refusal)
-    is_written = must_be_stamped(asked.operation, thing, asked.old or None)
-    return stamped(thing, asked.username) if is_written else asked.object
+    """The object as it is to be stored. Raises DeniedError."""
+    old = asked.old if asked.operation == rules.UPDATE else None
+    if objection := await lookup.objection(asked.operation, asked.object, old, asked.username):
+        raise DeniedError(objection)
+    if asked.operation == rules.DELETE:
+        return asked.object
+    if rules.must_be_stamped(asked.operation, asked.object, old):
+        return rules.stamped(asked.object, asked.username)
+    before, after = texts(asked.old, "annotations"), texts(asked.object, "annotations")
+    if AUTHOR in before and AUTHOR not in after:  # replaced as a whole, with the same spec
+        return rules.stamped(asked.object, before[AUTHOR])
+    return asked.object

@@ -11,6 +11,7 @@ import structlog
 import uvicorn
 
 from controlplane.adopted.kinds import kind_of
+from controlplane.kubeobjects.names import GROUP
 from controlplane.webhook import objects, owners, pods, review
 from controlplane.webhook.review import Asked, DeniedError, Json, Lookup
 
@@ -30,10 +31,10 @@ async def answer(asked: Asked, lookup: Lookup) -> Json:
     try:
         if (asked.group, asked.kind) == ("", "Pod"):
             made = await pods.review(asked, lookup)
+        elif asked.group == GROUP:
+            made = await objects.review(asked, lookup)
         elif (kind := kind_of(f"{asked.group}/v1", asked.kind)) is not None:
             made = await owners.review(asked, kind, lookup)
-        elif objects.is_ours(asked):
-            made = await objects.review(asked, lookup)
         else:
             return review.allowed(asked.uid, [])
     except DeniedError as error:

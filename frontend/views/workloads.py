@@ -259,9 +259,14 @@ def _head(request: HttpRequest, w: Any) -> dict[str, Any]:
         "progress_width": f"{100 * min(1.0, w.progress or 0):.1f}%",
         "may_submit": access.can(request.user, access.Verb.SUBMIT, w.team.name),
         "actions": [(verb, ACTIONS[verb]) for verb in _verbs(request, w) if _may(request, w, verb)],
-        "commands": [ownership.command(w, verb) for verb in ("change", "suspend", "stop")] if w.managed_by else [],
+        "commands": _commands(w),
         **resizing.shown(w),
     }
+
+
+def _commands(w: Any) -> list[str]:
+    """How what a Kubernetes object has made is changed there."""
+    return list(dict.fromkeys(ownership.command(w, v) for v in ("change", "suspend", "stop"))) if w.managed_by else []
 
 
 def _verbs(request: HttpRequest, w: Any) -> tuple[str, ...]:

@@ -223,3 +223,20 @@ def deployment(name: str, *, replicas: int = 1, gpus: int = 1, labels: dict[str,
     meta = {"name": name, "labels": {"weft.dev/queue": TEAM, **(labels or {})}}
     body = {"replicas": replicas, "selector": {"matchLabels": app}, "template": {**pod, "metadata": {"labels": app}}}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": body}
+
+
+def job_set(name: str, sets: dict[str, tuple[int, int, int]], labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """A JobSet with the one label; for each replicated job its replicas, pods and GPUs of each pod."""
+    replicated = [
+        {
+            "name": part,
+            "replicas": replicas,
+            "template": {
+                "spec": {"parallelism": pods, "completions": pods, "template": template(gpus), "backoffLimit": 0}
+            },
+        }
+        for part, (replicas, pods, gpus) in sets.items()
+    ]
+    meta = {"name": name, "labels": {"weft.dev/queue": TEAM, **(labels or {})}}
+    spec = {"replicatedJobs": replicated}
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta, "spec": spec}

@@ -105,6 +105,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ("scheduling.turnaround", "scheduling.podwatch", "harness.rights", "harness.processes"), SERVER
     ),
     "watch": Benchmark(("serving.watching", "reliability.faults", "harness.rights"), ADAPTER, "watch"),
+    "webhook": Benchmark(("reliability.webhook", "harness.rights", "harness.processes"), SERVER),
     "test-cluster": Benchmark(("serving.testcluster",), (*SIMULATION, "controlplane/testbed")),
     "fairness": Benchmark(("scheduling.fairness",), REPLAY),
     "openb": Benchmark(

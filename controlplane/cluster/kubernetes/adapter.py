@@ -54,7 +54,7 @@ class KubernetesCluster:
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._binder = Binder(self._calls, self._store.worker, prefix)
         self._queued = Queued(self._calls, self._store.worker, self._store.candidates, prefix)
-        self.owners = KubernetesOwners(self._calls, clock, self._alive)
+        self.owners = KubernetesOwners(self._calls, clock, self._watched)
         self._unwanted: dict[str, float] = {}  # pods that were prepared: since when they are not wanted
         self._asked: dict[str, float] = {}  # ghosts that were told to leave, and unwanted pods: when, monotonic
 
@@ -125,9 +125,9 @@ class KubernetesCluster:
         """For the informer: an event loop of its own."""
         return Api(self._access, in_flight=8, name="kubernetes-reflector")
 
-    def _alive(self, workload: str) -> int:
+    def _watched(self) -> Store:
         self._watching()
-        return self._store.alive(workload)
+        return self._store
 
     def _dismiss_ghosts(self) -> None:
         """Have the pods of lost nodes end when their node comes back: they have been given up."""

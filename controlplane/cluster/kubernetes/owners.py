@@ -12,6 +12,7 @@ from controlplane.adopted.port import Look, Owner
 from controlplane.cluster.kubernetes import names, notes
 from controlplane.cluster.kubernetes.api import MERGE, Api, Json, RefusedError
 from controlplane.cluster.kubernetes.queued import suspension
+from controlplane.cluster.kubernetes.store import Store
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MISSING = 404
@@ -22,23 +23,26 @@ log = structlog.get_logger(__name__)
 class KubernetesOwners:
     """Each look is one list of each kind; a kind that the cluster does not know has no objects."""
 
-    def __init__(self, api: Api, clock: Callable[[], float], alive: Callable[[str], int]) -> None:
+    def __init__(self, api: Api, clock: Callable[[], float], watched: Callable[[], Store]) -> None:
         self._api = api
         self._clock = clock
-        self._alive = alive
+        self._watched = watched
 
     def seen(self) -> Look:
         """Everything there is now. Raises ClusterUnreachable."""
-        return self._api.call(self._seen())
+        return self._api.call(self._seen(self._watched()))
 
-    async def _seen(self) -> Look:
+    async def _seen(self, store: Store) -> Look:
         listed = await self._api.request("GET", f"/api/v1/namespaces?labelSelector={names.TEAM}", accept=METADATA)
-        teams = {one["metadata"]["name"]: one["metadata"]["labels"][names.TEAM] for one in listed["items"]}
+        teams = {one["metadata"]["name"]: one["metadata"]["labels"][names.TEAM] for one in listed["items"] or ()}
         found = [(kind, one) for kind in kinds.KINDS for one in await self._list(kind)]
         inside = [(kind, one) for kind, one in found if one["metadata"]["namespace"] in teams]
         owners = tuple(Owner(kind, teams[one["metadata"]["namespace"]], one) for kind, one in inside)
         left = {one["metadata"]["uid"] for _, one in found} - {owner.uid for owner in owners}
-        return Look(owners, frozenset(left))
+        others = {team: (0, 0) for team in teams.values()} | {
+            teams[name]: found for name, found in store.others().items() if name in teams
+        }
+        return Look(owners, frozenset(left), others)
 
     async def _list(self, kind: OwnerKind) -> list[Json]:
         try:
@@ -49,12 +53,12 @@ class KubernetesOwners:
             if error.status == MISSING:
                 return []
             raise
-        items: list[Json] = answer["items"]
+        items: list[Json] = answer["items"] or []
         return items
 
     def pods(self, owner: Owner) -> int:
         """How many pods it has that have not ended and are to stay, as the informer knows."""
-        return self._alive(owner.uid)
+        return self._watched().alive(owner.uid)
 
     def hold(self, owner: Owner) -> None:
         """Suspend it, unless it was changed since it was seen."""

@@ -173,6 +173,16 @@ class Store:
             ]
             return len(placed) + len(self.candidates(workload))
 
+    def others(self) -> dict[str, tuple[int, int]]:
+        """How many pods that are not ours run in each namespace, and how many whole GPUs they have."""
+        with self._lock:
+            found: dict[str, tuple[int, int]] = {}
+            for (namespace, _), pod in self._pods.items():
+                if isinstance(pod, Foreign):
+                    pods, gpus = found.get(namespace, (0, 0))
+                    found[namespace] = pods + 1, gpus + pod.gpus
+            return found
+
     def unplaced(self) -> tuple[Worker, ...]:
         """Pods of ours that wait for a place."""
         with self._lock:

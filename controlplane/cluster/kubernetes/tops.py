@@ -29,6 +29,11 @@ class Tops:
         self._api = api
         self._known: OrderedDict[str, Top] = OrderedDict()
 
+    def known(self, references: list[Json]) -> Top | None:
+        """What was found before, without asking; from any thread."""
+        reference = _controller(references)
+        return None if reference is None else self._known.get(str(reference.get("uid", "")))
+
     async def top(self, namespace: str, references: list[Json]) -> Top | None:
         """The object at the top; None without a controller, or where the one that is named is not there."""
         reference = _controller(references)
@@ -36,7 +41,6 @@ class Tops:
             return None
         first = str(reference.get("uid", ""))
         if first in self._known:
-            self._known.move_to_end(first)
             return self._known[first]
         found = await self._climb(namespace, reference)
         if found is not None:

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.cluster.kubernetes.connection import NoClusterError
+from controlplane.runtime import tuning
 from controlplane.webhook import server
 from controlplane.webhook.lookup import WorldLookup
 
@@ -34,6 +35,7 @@ class Command(BaseCommand):
             lookup = WorldLookup()
         except NoClusterError as error:
             raise CommandError(str(error)) from error
+        tuning.collect_less_often()
         server.serve(
             lookup,
             host=options["host"],

@@ -12,15 +12,16 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
+from controlplane import models
 from controlplane.benchmarks.harness.site import SPARE_GPUS
-from controlplane.benchmarks.reliability import authorization, fuzz, stopping, storageload
+from controlplane.benchmarks.reliability import authorization, fuzz, stopping, storageload, webhook
 from controlplane.benchmarks.scheduling import largeworld, podless, roundload, turnaround
 from controlplane.benchmarks.serving import watched
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.jobspec.spec import parse
 from controlplane.loops import wiring
 from controlplane.loops.wiring import Wiring
-from controlplane.models import User, statements
+from controlplane.models import Membership, Role, User, statements
 from controlplane.services.workloads import presets, submission
 from controlplane.services.workloads.submission import Submission
 from controlplane.simulator.worlds.presets import Pool, Preset
@@ -132,6 +133,14 @@ def prepare_pages(options: Mapping[str, Any]) -> dict[str, Any]:
     return largeworld.prepare({**options, "password": settings.ADMIN_PASSWORD})
 
 
+def prepare_webhook(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A team with a member."""
+    call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
+    member = User.objects.create(username=webhook.USER)
+    Membership.objects.create(team=models.Team.objects.create(name=webhook.TEAM), user=member, role=Role.MEMBER)
+    return {"teams": 1}
+
+
 PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "pages-prepare": prepare_pages,
     "admission-prepare": prepare,
@@ -144,4 +153,5 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "fencing-worker": stop_now_and_then,
     "round": roundload.measure,
     "storage": storageload.measure,
+    "webhook-prepare": prepare_webhook,
 }

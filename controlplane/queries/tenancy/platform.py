@@ -41,9 +41,11 @@ def team(user: access.Person, name: str) -> dict[str, Any] | None:
     found = next((row for row in team_rows(user) if row["name"] == name), None)
     if found is None:
         return None
-    managed_by = Team.objects.values_list("managed_by", flat=True).get(name=name)
+    managed_by, pods, gpus = Team.objects.values_list("managed_by", "other_pods", "other_gpus").get(name=name)
+    others = {"pods": pods, "gpus": gpus}
     rows = [quota_row(q) for q in quotas(user, name)]
-    return {**found, "managed_by": managed_by or HERE, "quotas": rows, "members": accounts.members(name)}
+    more = {"managed_by": managed_by or HERE, "other_pods": others}
+    return {**found, **more, "quotas": rows, "members": accounts.members(name)}
 
 
 def quotas(user: access.Person, team: str | None = None, pool: str | None = None) -> QuerySet[Quota]:

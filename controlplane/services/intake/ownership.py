@@ -12,6 +12,7 @@ from controlplane.domain import addresses
 from controlplane.models import Workload
 from controlplane.services.errors import Refused
 
+OURS, DEPLOYMENTS = ".weft.dev", "deployments.apps"
 CODE = "ManagedByKubernetes"
 CULLED = "Culled"  # the reason of a notebook that was parked
 
@@ -44,6 +45,10 @@ def command(workload: Workload, verb: str) -> str:
     at = f"{workload.managed_by} {workload.name} -n {namespace}"
     if verb == "stop":
         return f"kubectl delete {at}"
+    if verb in ("suspend", "resume") and workload.managed_by == DEPLOYMENTS:
+        return f"kubectl scale {at} --replicas={0 if verb == 'suspend' else 1}"
+    if verb in ("suspend", "resume") and not workload.managed_by.endswith(OURS):
+        return f"kubectl delete {at}"  # whether it is suspended is Weft's own way to have it wait
     if verb in ("suspend", "resume"):
         value = "true" if verb == "suspend" else "false"
         return f"""kubectl patch {at} --type merge -p '{{"spec":{{"suspend":{value}}}}}'"""

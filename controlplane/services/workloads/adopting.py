@@ -12,12 +12,12 @@ from uuid import UUID
 from django.db import transaction
 
 from controlplane.adopted import jobfiles, status
-from controlplane.adopted.kinds import DEPLOYMENT, KINDS
+from controlplane.adopted.kinds import DEPLOYMENT, RESOURCES
 from controlplane.adopted.port import Look, Owner
 from controlplane.jobspec.spec import Spec, SpecError, parse
 from controlplane.lifecycle import owned, requests
 from controlplane.lifecycle.changes import Changes
-from controlplane.models import User, Workload
+from controlplane.models import Team, User, Workload
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.workloads import dependencies
 from controlplane.services.workloads.rows import Row
@@ -26,7 +26,6 @@ from controlplane.services.workloads.transitions import Batch
 from scheduler.model.workload import ACTIVE, ENDED, LEAVING, Phase
 
 ACTOR = "loop:adopt"
-RESOURCES = frozenset(f"{kind.plural}.{kind.group}" for kind in KINDS)  # Workload.managed_by
 GONE = "OwnerGone"
 
 Change = Callable[[Changes, Row], None]
@@ -109,7 +108,7 @@ def _wanted(look: Look, rows: Mapping[str, Known], pods: Callable[[Owner], int])
 
 
 def _stop(changes: Changes, row: Row) -> None:
-    requests.stop(changes, row, reason=GONE, message="Its Kubernetes object was deleted.")
+    requests.stop(changes, row, reason=GONE, message="Its Kubernetes object is gone, or is not queued any more.")
 
 
 def _ended(owner: Owner, end: status.End) -> str:
@@ -124,6 +123,19 @@ def _replicas(owner: Owner, row: Known, pods: Callable[[Owner], int]) -> int | N
         return None if is_parked else 0
     wanted = max(replicas, min(pods(owner), 2 * replicas))
     return wanted if wanted != row.workers or (is_parked and row.reason == owned.NO_REPLICAS) else None
+
+
+def count_others(look: Look, *, lease: HeldLease) -> None:
+    """Note what else runs in the namespaces of teams, where it has changed."""
+    stored = Team.objects.values_list("name", "other_pods", "other_gpus")
+    changed = [name for name, *counts in stored if tuple(counts) != look.others.get(name, (0, 0))]
+    if not changed:
+        return
+    with transaction.atomic():
+        lease.check()
+        for name in changed:
+            pods, gpus = look.others.get(name, (0, 0))
+            Team.objects.filter(name=name).update(other_pods=pods, other_gpus=gpus)
 
 
 def held_back(look: Look, rows: Mapping[str, Known]) -> list[Owner]:
