@@ -82,6 +82,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             "reliability.fencing",
             "reliability.recovery",
             "harness.site",
+            "harness.siteload",
             "reliability.stopping",
             "harness.rights",
             "harness.processes",
@@ -89,7 +90,19 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         SERVER,
     ),
     "fuzz": Benchmark(("reliability.fuzz", "harness.processes", "harness.tenants"), PAGES),
-    "recovery": Benchmark(("reliability.recovery", "harness.site", "harness.rights", "harness.processes"), SERVER),
+    "recovery": Benchmark(
+        (
+            "reliability.recovery",
+            "reliability.doubles",
+            "reliability.faults",
+            "reliability.storms",
+            "harness.site",
+            "harness.siteload",
+            "harness.rights",
+            "harness.processes",
+        ),
+        SERVER,
+    ),
     "manifests": Benchmark(("reliability.manifests",), ADAPTER),
     "parsers": Benchmark(("reliability.parsers", "reliability.patterns", "reliability.worstkinds"), PAGES),
     "storage": Benchmark(

@@ -20,7 +20,7 @@ from typing import Any
 from controlplane.benchmarks.harness import processes
 from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options, Progress, Result
 from controlplane.benchmarks.harness.site import Site, Submitter, machine_note, site
-from controlplane.benchmarks.reliability.recovery import NOT_RUNNING
+from controlplane.benchmarks.reliability.recovery import NOT_RUNNING, RUNNING, WAITING
 from controlplane.benchmarks.reliability.stopping import OVER
 from controlplane.testbed.processes import end, start
 
@@ -70,7 +70,10 @@ class Seen:
 def run(options: Options, progress: Progress) -> Result:
     """Stop and let go, so many times; then let all settle and judge. Raises BenchmarkError."""
     stops = options.jobs or STOPS
-    with tempfile.TemporaryDirectory(prefix="weft-fencing-") as name, site(Path(name), running=20, waiting=5) as found:
+    with (
+        tempfile.TemporaryDirectory(prefix="weft-fencing-") as name,
+        site(Path(name), running=RUNNING, waiting=WAITING) as found,
+    ):
         seen = measure(found, Path(name), stops, min(IN_ROUND, stops // 4), progress)
         return Result(
             (
