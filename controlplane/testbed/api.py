@@ -52,9 +52,15 @@ class Api:
         content_type: str = "application/json",
         token: str | None = None,
         seconds: float = 60.0,
+        user: str = "",
+        accept: str = "",
     ) -> Json:
-        """One request, by default as administrator; the answer's JSON object. Raises ApiError, httpx.TransportError."""
+        """One request, by default as administrator; the answer's JSON object. Raises ApiError, httpx.TransportError.
+
+        user: a user of this name, whom the administrator impersonates.
+        """
         headers = {"Content-Type": content_type} | ({"Authorization": f"Bearer {token}"} if token else {})
+        headers |= ({"Impersonate-User": user} if user else {}) | ({"Accept": accept} if accept else {})
         content = None if body is None else json.dumps(body)
         found: Json = self._answer(method, path, content=content, headers=headers, timeout=seconds).json()
         return found

@@ -1,9 +1,9 @@
 """Preempted on a real node: SIGTERM, a checkpoint on the team's storage, and on from there."""
 
 from controlplane.testbed.kubernetes import TestCluster
+from controlplane.testbed.realnode.claims import claim
 from controlplane.testbed.realnode.node import RealNode
-from tests.node.claims import claim
-from tests.node.product import TEAM, Product
+from tests.node.product import NAMESPACE, Product
 
 # Counts steps, saves at SIGTERM only and then ends well, which is no success. After a start from a checkpoint it is
 # done with ten steps more.
@@ -18,7 +18,7 @@ while [ $step -lt $last ]; do step=$((step + 1)); echo $step >/data/now; sleep 0
 def test_a_preempted_job_saves_at_sigterm_and_resumes_at_that_step(
     product: Product, node: RealNode, kubernetes: TestCluster
 ) -> None:
-    data = claim(kubernetes, node, TEAM, "data")
+    data = claim(kubernetes, node, NAMESPACE, "data")
     low = product.submit(
         "low", TRAIN, gpus=2, volumes=[{"claim": "data", "path": "/data"}], checkpoint={"grace": "30s"}
     )

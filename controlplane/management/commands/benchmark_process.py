@@ -12,15 +12,17 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
 
+from controlplane import models
 from controlplane.benchmarks.harness import siteload
-from controlplane.benchmarks.reliability import authorization, fuzz, stopping, storageload, storms
+from controlplane.benchmarks.reliability import authorization, fuzz, node, stopping, storageload, storms, webhook
 from controlplane.benchmarks.scheduling import largeworld, podless, roundload, turnaround
 from controlplane.benchmarks.serving import watched
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.jobspec.spec import parse
 from controlplane.loops import wiring
 from controlplane.loops.wiring import Wiring
-from controlplane.models import User, statements
+from controlplane.models import Membership, Role, User, statements
+from controlplane.services.scheduling import policy
 from controlplane.services.workloads import presets, submission
 from controlplane.services.workloads.submission import Submission
 from controlplane.simulator.worlds.presets import Pool, Preset
@@ -116,6 +118,15 @@ def prepare_turnaround(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"teams": 1}
 
 
+def prepare_node(options: Mapping[str, Any]) -> dict[str, Any]:
+    """One team that owns a real node; what runs may be preempted at once."""
+    User.objects.all().delete()
+    presets.load(preset=node.preset(), password=settings.ADMIN_PASSWORD, speed=1.0)
+    presets.forget_world(now=time.time())
+    policy.change(changes={"scheduling": {"min_runtime_seconds": 0}}, author="benchmark")
+    return {"teams": 1}
+
+
 def stop_now_and_then(options: Mapping[str, Any]) -> NoReturn:
     """A worker that stops itself in mid-round."""
     stopping.run()
@@ -126,6 +137,14 @@ def prepare_pages(options: Mapping[str, Any]) -> dict[str, Any]:
     return largeworld.prepare({**options, "password": settings.ADMIN_PASSWORD})
 
 
+def prepare_webhook(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A team with a member."""
+    call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
+    member = User.objects.create(username=webhook.USER)
+    Membership.objects.create(team=models.Team.objects.create(name=webhook.TEAM), user=member, role=Role.MEMBER)
+    return {"teams": 1}
+
+
 PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "pages-prepare": prepare_pages,
     "admission-prepare": prepare,
@@ -134,10 +153,12 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "site-prepare": prepare_site,
     "site-queue": queue_at_site,
     "mutate-pods": storms.mutate,
+    "node-prepare": prepare_node,
     "turnaround-prepare": prepare_turnaround,
     "authorization": authorization.attempted,
     "fuzz-prepare": fuzz.prepare,
     "fencing-worker": stop_now_and_then,
     "round": roundload.measure,
     "storage": storageload.measure,
+    "webhook-prepare": prepare_webhook,
 }

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,9 @@ from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.api import Api
 from controlplane.cluster.kubernetes.binder import Binder
 from controlplane.cluster.kubernetes.connection import find
+from controlplane.cluster.kubernetes.objects import KubernetesObjects
 from controlplane.cluster.port import Note, PodPhase, PodSpec
+from controlplane.kubeobjects.names import API_VERSION
 from controlplane.manifests import policy, system, teams
 from controlplane.manifests.site import TeamSpace
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
@@ -56,6 +59,8 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
         audited.wait_for(lambda: running(cluster) == 2, "the gang's end")
     with closing(Api(find(config))) as api:  # a process whose informer does not show yet what is there
         api.call(Binder(api, lambda name: None, "weft-").start([served]))
+    with closing(KubernetesObjects(find(config))) as objects:
+        follow(objects, audited)
     rights, denied = used(audited.audit(), "weft-scheduler")
     assert denied == []
     assert rights == granted("weft-scheduler")
@@ -71,6 +76,23 @@ def test_the_reader_reads_logs_with_all_its_rights_and_no_others(audited: TestCl
     rights, denied = used(audited.audit(), "weft-reader")
     assert denied == []
     assert rights == granted("weft-reader")
+
+
+def follow(objects: KubernetesObjects, server: TestCluster) -> None:
+    """Read our custom resources, and write a status of each kind."""
+    job = {"type": "training", "image": "a/b:1", "resources": {"gpus": 1}}
+    meta = {"name": "hello", "namespace": "weft-nlp"}
+    server.request("POST", f"/apis/{API_VERSION}/namespaces/weft-nlp/workloads", kind("Workload", meta, job))
+    server.request("POST", f"/apis/{API_VERSION}/teams", kind("Team", {"name": "nlp"}, {}))
+    assert objects.are_there()
+    assert objects.are_fenced()
+    objects.number()
+    server.wait_for(lambda: len(objects.all()) == 2, "both objects")
+    assert objects.write([(one, {"observedGeneration": 1}) for one in objects.all()]) == 0
+
+
+def kind(name: str, meta: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": name, "metadata": meta, "spec": spec}
 
 
 def placed(pod: PodSpec, node: str, gpu: int) -> PodSpec:

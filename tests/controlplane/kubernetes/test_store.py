@@ -67,9 +67,22 @@ def test_what_an_ended_container_says() -> None:
     assert (found.started_at, found.ended_at) == (AT + 1, AT + 5)
 
 
-def test_the_kubelets_refusals_have_the_ports_words() -> None:
-    (found,) = stored(pod(phase="Failed", reason="OutOfnvidia.com/gpu")).since(None).pods
-    assert (found.phase, found.exit_code, found.reason) == (PodPhase.FAILED, None, "OutOfGpu")
+NO_DEVICES = "Allocate failed due to requested number of devices unavailable for {}. Requested: 1, Available: 0"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ({"reason": "OutOfnvidia.com/gpu"}, "OutOfGpu"),
+        ({"reason": "OutOfpods"}, "OutOfPods"),
+        ({"reason": "UnexpectedAdmissionError", "message": NO_DEVICES.format("nvidia.com/gpu")}, "OutOfGpu"),
+        ({"reason": "UnexpectedAdmissionError", "message": NO_DEVICES.format("x.y/z")}, "UnexpectedAdmissionError"),
+        ({"reason": "UnexpectedAdmissionError"}, "UnexpectedAdmissionError"),
+    ],
+)
+def test_the_kubelets_refusals_have_the_ports_words(status: dict[str, str], reason: str) -> None:
+    (found,) = stored(pod(phase="Failed", **status)).since(None).pods
+    assert (found.phase, found.exit_code, found.reason) == (PodPhase.FAILED, None, reason)
 
 
 def test_a_worker_that_ends_well_because_it_was_stopped_has_not_succeeded() -> None:

@@ -1,0 +1,48 @@
+"""What has the API server ask the admission server: only in the namespaces of teams, and there nothing without it."""
+
+from controlplane.adopted.kinds import KINDS
+from controlplane.cluster.kubernetes import names
+from controlplane.manifests.site import ADMISSION, SCHEDULER, Json, Site, obj
+
+TIMEOUT_SECONDS = 5  # then what is made in a team's namespace is refused; elsewhere nothing waits for us
+PATH = "/review"
+
+
+def webhook(site: Site) -> list[Json]:
+    """The registration; nothing without the admission server."""
+    if not site.has_admission:
+        return []
+    service: Json = {"namespace": site.namespace, "name": ADMISSION, "path": PATH, "port": 443}
+    client: Json = {"url": f"{site.admission_url}{PATH}"} if site.admission_url else {"service": service}
+    if site.admission_ca:
+        client["caBundle"] = site.admission_ca
+    rules = [
+        _rule("", "v1", "pods", ["CREATE"]),
+        *(_rule(kind.group, kind.version, kind.plural, ["CREATE", "UPDATE"]) for kind in KINDS),
+    ]
+    ours: Json = {
+        "name": "queue.weft.dev",
+        "clientConfig": client,
+        "rules": rules,
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": TIMEOUT_SECONDS,
+        "reinvocationPolicy": "Never",
+        "namespaceSelector": {"matchExpressions": [{"key": names.TEAM, "operator": "Exists"}]},
+        # What the scheduler makes itself needs no answer: then the way from a decision to a pod depends on no server.
+        "matchConditions": [
+            {"name": "not-the-scheduler", "expression": f"request.userInfo.username != '{site.user(SCHEDULER)}'"}
+        ],
+    }
+    return [obj("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "weft", webhooks=[ours])]
+
+
+def _rule(group: str, version: str, resource: str, operations: list[str]) -> Json:
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "resources": [resource],
+        "operations": operations,
+        "scope": "Namespaced",
+    }
