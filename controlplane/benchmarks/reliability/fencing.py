@@ -1,7 +1,9 @@
 """`fencing`: two workers, and the holder of the lease is stopped and let go again, many times, mostly in mid-round.
 
-A trigger in the database is the judge: each write of a loop (its events, its commands done) is compared with the
-holder of that loop's lease at that moment, and the session says which worker writes. Pods are judged by the placements.
+A trigger in the database is the judge: each write of a loop (its events, its commands done, its rounds stored, how far
+it has observed) is compared with the holder of that loop's lease at that moment, and the session says which worker
+writes. A round is stored even where each of its decisions came too late, so that what other fences hold back, the
+version of each row, does not hide a lease that holds nothing back. Pods are judged by the placements.
 
 The workers are not as production starts them: their leases last two seconds, so that there is time for 200 stops, and
 they log warnings only, since their logs tell which one stopped itself.
@@ -34,7 +36,7 @@ JUDGE = """
     DECLARE named text; current text;
     BEGIN
         -- As JSON, for a command has no actor, and to name a column that is not there is an error.
-        named := coalesce(substr(to_jsonb(NEW) ->> 'actor', 6), 'actuate');
+        named := coalesce(substr(to_jsonb(NEW) ->> 'actor', 6), to_jsonb(NEW) ->> 'loop', TG_ARGV[0]);
         SELECT holder INTO current FROM controlplane_lease WHERE name = named;
         IF current IS DISTINCT FROM current_setting('application_name') THEN
             INSERT INTO fencing_old_write (loop, writer, holder)
@@ -44,8 +46,12 @@ JUDGE = """
     END $$;
     CREATE TRIGGER fencing_events AFTER INSERT ON controlplane_event
         FOR EACH ROW WHEN (NEW.actor LIKE 'loop:%') EXECUTE FUNCTION fencing_judge();
+    CREATE TRIGGER fencing_rounds AFTER INSERT ON controlplane_cycle
+        FOR EACH ROW EXECUTE FUNCTION fencing_judge();
+    CREATE TRIGGER fencing_cursor AFTER UPDATE ON controlplane_clusterstate
+        FOR EACH ROW WHEN (OLD.cursor <> NEW.cursor AND NEW.cursor <> '') EXECUTE FUNCTION fencing_judge('observe');
     CREATE TRIGGER fencing_actions AFTER UPDATE ON controlplane_action
-        FOR EACH ROW WHEN (OLD.done_at IS NULL AND NEW.done_at IS NOT NULL) EXECUTE FUNCTION fencing_judge();
+        FOR EACH ROW WHEN (OLD.done_at IS NULL AND NEW.done_at IS NOT NULL) EXECUTE FUNCTION fencing_judge('actuate');
 """
 PLACED = """
     SELECT workload_id || '-' || attempt || '-' || rank, node, gpus FROM controlplane_placement
