@@ -85,6 +85,9 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         (
             "reliability.fencing",
             "reliability.recovery",
+            "reliability.doubles",
+            "reliability.faults",
+            "reliability.storms",
             "harness.site",
             "harness.siteload",
             "reliability.stopping",
