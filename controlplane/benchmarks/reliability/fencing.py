@@ -32,7 +32,8 @@ PER_SECOND = 5.0
 SETTLE_SECONDS = 60.0
 JUDGE = """
     CREATE TABLE fencing_old_write (loop text, writer text, holder text, at timestamptz DEFAULT clock_timestamp());
-    CREATE FUNCTION fencing_judge() RETURNS trigger LANGUAGE plpgsql AS $$
+    -- With the rights of its owner: workers may not write to that table, and what they wrote would be refused instead.
+    CREATE FUNCTION fencing_judge() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
     DECLARE named text; current text;
     BEGIN
         -- As JSON, for a command has no actor, and to name a column that is not there is an error.
