@@ -2,8 +2,6 @@
 
 A lock is not a fence (docs/promises.md, S7): a holder that was paused does not know that it lost its lease. So every
 transaction of a loop checks its epoch first, in the same transaction, and the row stays locked until that ends.
-
-Plain SQL (models/bulk.py): the row is read and locked in every transaction of a loop.
 """
 
 from dataclasses import dataclass
@@ -32,14 +30,14 @@ class HeldLease:
 
     def check(self) -> None:
         """Raise LeaseLost unless this epoch is the current one; it then stays so until the transaction ends."""
-        mine = f'WHERE "name" = %s AND "holder" = %s AND "epoch" = %s {bulk.for_update()}'
-        if not bulk.select(Lease, ("epoch",), mine, (self.name, self.holder, self.epoch)):
+        mine = {"name": self.name, "holder": self.holder, "epoch": self.epoch}
+        if not bulk.select(Lease, ("epoch",), mine, locks=True):
             raise LeaseLost(f"{self.name}: epoch {self.epoch} of {self.holder} is over")
 
 
 def keep_still(name: str) -> None:
     """Have the holder's next commit wait until this transaction ends: what it commits on stays as it is read here."""
-    bulk.select(Lease, ("epoch",), f'WHERE "name" = %s {bulk.for_update()}', (name,))
+    bulk.select(Lease, ("epoch",), {"name": name}, locks=True)
 
 
 @transaction.atomic

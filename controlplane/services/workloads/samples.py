@@ -2,8 +2,6 @@
 
 Prometheus keeps it finer and for longer; these rows are there without one, in the units of the pages, and bounded: one
 a workload in five minutes, for a day unless told otherwise (services/audit/retention.py).
-
-Plain SQL (models/bulk.py): a row for each workload that runs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,7 +60,7 @@ def note(*, at: float, found: Sequence[Seat], uses: Iterable[GpuUse], steps: Ite
         (uid, at, _mean(duties.get(uid)), _whole(_mean(memories.get(uid))), pace.get(str(uid)))
         for uid in dict.fromkeys(seat.workload for seat in found)
     ]
-    bulk.insert(WorkloadSample, _COLUMNS, rows, "ON CONFLICT DO NOTHING")
+    bulk.insert(WorkloadSample, _COLUMNS, rows, ignore=True)
     return len(rows)
 
 
