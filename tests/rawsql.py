@@ -1,14 +1,15 @@
-"""Where the product holds SQL text of its own, and which of those functions a test run has been through.
+"""Where the product holds SQL text of its own, and which functions that ask for it a test run has been through.
 
-DOORS are the only modules that run a statement at a cursor. TEXTS are those that hold a statement or the end of one;
-they give it to models/bulk.py, models/loading.py or models/statements.py. A new one is added here with a reason in its
-docstring, or does without.
+REASONS are all modules that hold a statement or a part of one, each with its reason, which its docstring tells too.
+DOORS are those of them that run one at a cursor. The list is closed: what else is needed goes to one of these, by its
+subject.
 """
 
 import ast
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,68 +17,27 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 SQL = re.compile(r"\s*\(?(SELECT|INSERT INTO|UPDATE|DELETE FROM|WHERE|ORDER BY|GROUP BY|LIMIT|ON CONFLICT|SET LOCAL) ")
 ASIDE = ("migrations", "benchmarks", "testbed")  # history; and what is no part of the product
-DOORS = {
-    "cluster/store",  # the simulated cluster's own file
-    "models/bulk",
-    "models/loading",
-    "models/statements",
-    "queries/scheduling/moment",
-    "services/audit/grants",
+REASONS = {
+    "cluster/store": "the simulated cluster's own file, which is no database of Django's",
+    "models/bulk": "many rows in one statement, composed once: what loops and lists do in every round",
+    "models/loading": "whole rows as objects, composed once: what every request does",
+    "models/lookups": "the conditions of those two, composed once",
+    "models/statements": "the database's clock, and Postgres's locks, settings and snapshots",
+    "models/upserts": "an upsert under a condition",
+    "queries/scheduling/moment": "SQLite has no other way to read one moment without the lock of writers",
+    "services/audit/auditlog": "a row is inserted only if the one before it is still the newest",
+    "services/audit/grants": "roles and their rights",
 }
-TEXTS = DOORS | {
-    "queries/audit/eventlog",
-    "queries/audit/feed",
-    "queries/audit/naming",
-    "queries/notifications/event_types",
-    "queries/reports/health",
-    "queries/reports/sla",
-    "queries/scheduling/atrest",
-    "queries/scheduling/demand",
-    "queries/scheduling/forecasts",
-    "queries/scheduling/learning",
-    "queries/scheduling/scaling",
-    "queries/scheduling/snapshot",
-    "queries/workloads/workloadrows",
-    "queries/workloads/workloads",
-    "services/accounts/logins",
-    "services/accounts/tokens",
-    "services/audit/auditlog",
-    "services/audit/auditpruning",
-    "services/audit/audits",
-    "services/audit/retention",
-    "services/audit/strangerrows",
-    "services/scheduling/changes",
-    "services/scheduling/clock",
-    "services/scheduling/clusters",
-    "services/scheduling/decisions",
-    "services/scheduling/forecasts",
-    "services/scheduling/heartbeats",
-    "services/scheduling/leases",
-    "services/scheduling/observations",
-    "services/scheduling/policy",
-    "services/scheduling/timeouts",
-    "services/tenancy/usage",
-    "services/workloads/actions",
-    "services/workloads/checkpoints",
-    "services/workloads/dependencies",
-    "services/workloads/feasibility",
-    "services/workloads/idempotency",
-    "services/workloads/idle",
-    "services/workloads/resizing",
-    "services/workloads/resubmission",
-    "services/workloads/rows",
-    "services/workloads/samples",
-    "services/workloads/submission",
-    "services/workloads/week",
-}
+DOORS = REASONS.keys() - {"models/lookups", "models/upserts", "services/audit/auditlog"}
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for package in ("controlplane", "frontend"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            if not set(ASIDE) & set(path.parts):
-                name = path.relative_to(ROOT).with_suffix("").as_posix()
-                yield name.removeprefix("controlplane/"), ast.parse(path.read_text())
+@cache
+def modules() -> tuple[tuple[str, ast.Module], ...]:
+    """Every module of the product by its name, parsed."""
+    paths = [path for package in ("controlplane", "frontend") for path in sorted((ROOT / package).rglob("*.py"))]
+    ours = [path for path in paths if not set(ASIDE) & set(path.parts)]
+    names = [path.relative_to(ROOT).with_suffix("").as_posix().removeprefix("controlplane/") for path in ours]
+    return tuple((name, ast.parse(path.read_text())) for name, path in zip(names, ours, strict=True))
 
 
 def runs(tree: ast.AST) -> bool:
@@ -103,32 +63,45 @@ def has_text(tree: ast.AST) -> bool:
     return any(isinstance(n, ast.Constant) and isinstance(n.value, str) and SQL.match(n.value) for n in ast.walk(tree))
 
 
-# The functions that run such text, and whether a run of the tests has been through them
+MODELS = tuple(name.removeprefix("models/") for name in sorted(REASONS) if name.startswith("models/"))
+
+
+# The functions that lead there, and whether a run of the tests has been through them
 
 
 def functions() -> set[str]:
-    """Each function of TEXTS that gives a text to a door or runs it itself, as `services/accounts/tokens:owner`."""
-    return {f"{name}:{one}" for name, tree in modules() if name in TEXTS for one in _that_run(tree, "")}
+    """Each function that calls one of those modules or takes a cursor itself, as `services/accounts/tokens:owner`."""
+    found = set()
+    for name, tree in modules():
+        if not name.startswith(("models/", "management/commands/benchmark_")):
+            doors = _doors(tree)
+            found |= {f"{name}:{one}" for one in _that_call(tree, doors, "")}
+    return found
 
 
-def _that_run(node: ast.AST, inside: str) -> Iterator[str]:
+def _doors(tree: ast.Module) -> set[str]:
+    """The names by which a module calls what runs SQL text: `bulk.insert`, or `insert` where it is imported."""
+    names = {"connection.cursor"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "controlplane.models":
+            names |= {f"{one.asname or one.name}." for one in node.names if one.name in MODELS}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").removeprefix("controlplane.models.") in MODELS:
+            names |= {one.asname or one.name for one in node.names if one.name.islower()}
+    return names
+
+
+def _that_call(node: ast.AST, doors: set[str], inside: str) -> Iterator[str]:
     for one in ast.iter_child_nodes(node):
         if isinstance(one, ast.ClassDef):
-            yield from _that_run(one, f"{inside}{one.name}.")
-        elif isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and any(map(_is_door, ast.walk(one))):
-            yield f"{inside}{one.name}"
-
-
-def _is_door(node: ast.AST) -> bool:
-    """Whether it is a call that leads to a cursor: `bulk.select(...)`, `load(...)`, `connection.cursor()`."""
-    if not isinstance(node, ast.Call):
-        return False
-    called = ast.unparse(node.func)
-    return called.startswith(("bulk.", "loading.", "statements.")) or called in ("load", "connection.cursor")
+            yield from _that_call(one, doors, f"{inside}{one.name}.")
+        elif isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+            called = {ast.unparse(call.func) for call in ast.walk(one) if isinstance(call, ast.Call)}
+            if any(name in doors or f"{name.partition('.')[0]}." in doors for name in called):
+                yield f"{inside}{one.name}"
 
 
 class Recorder:
-    """Notes which functions of TEXTS the statements of a run came from, whichever thread and connection ran them."""
+    """Notes which functions of the product the statements of a run came from, whichever thread ran them."""
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
@@ -150,8 +123,9 @@ class Recorder:
         return execute(*statement)
 
     def _module(self, path: str) -> str:
-        """The module's name if it is one of TEXTS, else ""."""
+        """The module's name if it is one of the product's, else ""."""
         if path not in self._known:
-            name = path.removeprefix(f"{ROOT}/").removesuffix(".py").removeprefix("controlplane/")
-            self._known[path] = name if name in TEXTS else ""
+            name = path.removeprefix(f"{ROOT}/").removesuffix(".py")
+            is_ours = name.startswith(("controlplane/", "frontend/"))
+            self._known[path] = name.removeprefix("controlplane/") if is_ours else ""
         return self._known[path]

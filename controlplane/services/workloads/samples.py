@@ -2,8 +2,6 @@
 
 Prometheus keeps it finer and for longer; these rows are there without one, in the units of the pages, and bounded: one
 a workload in five minutes, for a day unless told otherwise (services/audit/retention.py).
-
-Plain SQL (models/bulk.py): a row for each workload that runs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +9,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from uuid import UUID
 
-from controlplane.cluster.port import GpuUse, TrainingUse
+from controlplane.cluster import devicenumbers
+from controlplane.cluster.devicenumbers import Holder
+from controlplane.cluster.port import GpuUse, TrainingUse, pod_name
 from controlplane.lifecycle.state import BOUND
 from controlplane.models import Placement, WorkloadSample, bulk
 from gpushare.gpu import WHOLE
@@ -42,6 +42,26 @@ def seats() -> tuple[Seat, ...]:
     )
 
 
+def numbered(uses: Sequence[GpuUse]) -> tuple[GpuUse, ...]:
+    """The same under Weft's numbers of the devices, by the workers that are on their nodes."""
+    if all(use.pods is None for use in uses):
+        return tuple(uses)
+    return devicenumbers.numbered(uses, _holders())
+
+
+_THERE = ("workload_id", "attempt", "rank", "node", "gpus", "milli")
+_OPEN = {"is_settled": False, "bound_at__isnull": False, "released_at__isnull": True}
+
+
+def _holders() -> list[Holder]:
+    rows = bulk.select(Placement, _THERE, _OPEN, order=("id",))
+    return [
+        Holder(pod_name(str(uid), attempt, rank), node, tuple(gpus), milli >= WHOLE * len(gpus))
+        for uid, attempt, rank, node, gpus, milli in rows
+        if gpus
+    ]
+
+
 def trainings(found: Iterable[Seat]) -> list[str]:
     """The trainings among them, to ask for their steps."""
     return sorted({str(seat.workload) for seat in found if seat.kind == Kind.TRAINING.value})
@@ -62,7 +82,7 @@ def note(*, at: float, found: Sequence[Seat], uses: Iterable[GpuUse], steps: Ite
         (uid, at, _mean(duties.get(uid)), _whole(_mean(memories.get(uid))), pace.get(str(uid)))
         for uid in dict.fromkeys(seat.workload for seat in found)
     ]
-    bulk.insert(WorkloadSample, _COLUMNS, rows, "ON CONFLICT DO NOTHING")
+    bulk.insert(WorkloadSample, _COLUMNS, rows, ignore=True)
     return len(rows)
 
 
