@@ -14,6 +14,7 @@ from tests.database import recorder
 # Not seen in this process, and why.
 ELSEWHERE = {
     "services/audit/auditlog:_minute": "makes values only; those that call it run the statements",
+    "services/workloads/samples:_holders": "asked where an exporter names pods: tests/contract/test_devices.py",
     "services/audit/grants:give": "run by `manage.py install` as a process, on Postgres only: test_grants.py",
 }
 # What only one of the databases does.
