@@ -42,13 +42,16 @@ class Lookup(Protocol):
     async def refusal(self, username: str, team: str) -> str:
         """Why this Kubernetes user may not submit in a team, with the fix; empty if they may."""
 
+    async def objection(self, operation: str, thing: Json, old: Json | None, username: str) -> str:
+        """Why a custom resource of Weft's may not be written so by this user, with the fix; empty if it may."""
+
     def team(self, namespace: str) -> str:
         """The team that a namespace is of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request of the API server. `old` is empty for a new object."""
+    """One request of the API server. `old` is empty for a new object; `object` is what is deleted, for a DELETE."""
 
     uid: str
     username: str
@@ -79,7 +82,7 @@ def read(review: object) -> Asked:
             group=str(kind.get("group", "")),
             kind=str(kind["kind"]),
             namespace=str(request.get("namespace", "")),
-            object=dict(request.get("object") or {}),
+            object=dict(request.get("object") or request.get("oldObject") or {}),
             old=dict(request.get("oldObject") or {}),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -11,7 +11,8 @@ import structlog
 import uvicorn
 
 from controlplane.adopted.kinds import kind_of
-from controlplane.webhook import owners, pods, review
+from controlplane.kubeobjects.names import GROUP
+from controlplane.webhook import objects, owners, pods, review
 from controlplane.webhook.review import Asked, DeniedError, Json, Lookup
 
 LARGEST = 8 * 2**20  # bytes; an object of Kubernetes has at most 3 MiB, and an update comes with what was before
@@ -30,6 +31,8 @@ async def answer(asked: Asked, lookup: Lookup) -> Json:
     try:
         if (asked.group, asked.kind) == ("", "Pod"):
             made = await pods.review(asked, lookup)
+        elif asked.group == GROUP:
+            made = await objects.review(asked, lookup)
         elif (kind := kind_of(f"{asked.group}/v1", asked.kind)) is not None:
             made = await owners.review(asked, kind, lookup)
         else:

@@ -1,7 +1,7 @@
 """`webhook`: what the admission server adds to a create in a team's namespace, and that elsewhere nothing waits for it.
 
 `manage.py admission` with Postgres, as a user starts it, behind a real API server with all fences. Jobs with the label,
-and pods of one such Job, are created at 50 a second as dry runs (each is asked about and checked, nothing is stored), each
+and pods of one such Job, are created at 50 a second as dry runs (each is asked about, nothing is stored), each
 at its time whether or not earlier ones were answered. What is timed is the whole create, as kubectl waits for it. The
 same creates go to a namespace without `weft.dev/team`, with the server there and with it killed.
 """
@@ -81,7 +81,7 @@ def run(options: Options, progress: Progress) -> Result:
             Figure("webhook.elsewhere_delay_p50_ms", round(delay, 2), "ms", DELAY_GOAL),
         ),
         (
-            f"{count} creates at {PER_SECOND:g}/s, half Jobs and half pods, as dry runs; whole creates, as kubectl waits",
+            f"{count} creates at {PER_SECOND:g}/s, half Jobs and half pods, as dry runs; the whole create is timed",
             f"elsewhere: with the server there p50 {up.quantile(0.5):.1f} ms, p99 {up.quantile(0.99):.1f} ms; "
             f"without it p50 {down.quantile(0.5):.1f} ms, p99 {down.quantile(0.99):.1f} ms",
             "on this machine: admission server, Postgres; etcd, kube-apiserver, kube-controller-manager, KWOK; the "
