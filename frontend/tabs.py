@@ -63,6 +63,15 @@ def with_seats(rows: Sequence[Any]) -> Sequence[Any]:
     return rows
 
 
+def with_standing(rows: Sequence[Any], now: float) -> Sequence[Any]:
+    """Give each workload `standing`: how it stands against its objective; None without one. Three queries, or none."""
+    services = [w.pk for w in rows if w.kind == Kind.INFERENCE.value]
+    told = sla.standings(now, services) if services else {}
+    for w in rows:
+        w.standing = told.get(w.pk)
+    return rows
+
+
 def context(tab: str, request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
     """What the tab's template needs."""
     return MAKERS[tab](request, w, seen) if tab in MAKERS else {}

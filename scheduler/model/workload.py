@@ -47,7 +47,8 @@ WAITING = frozenset({P.SUBMITTED, P.QUEUED, P.HELD, P.RESERVED})
 _UP = {P.CHECKPOINTING, P.SUSPENDING, P.STOPPING, P.QUEUED, P.FAILED, P.SUCCEEDED}
 TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     P.SUBMITTED: frozenset({P.QUEUED, P.HELD, P.REJECTED, P.STOPPED}),
-    P.QUEUED: frozenset({P.RESERVED, P.ADMITTED, P.HELD, P.REJECTED, P.EXPIRED, P.STOPPED}),
+    # Succeeded and Failed: the Kubernetes object that it is says so, while it was to run once more.
+    P.QUEUED: frozenset({P.RESERVED, P.ADMITTED, P.HELD, P.REJECTED, P.EXPIRED, P.STOPPED, P.SUCCEEDED, P.FAILED}),
     P.HELD: frozenset({P.QUEUED, P.STOPPED, P.EXPIRED}),
     P.RESERVED: frozenset({P.ADMITTED, P.QUEUED, P.HELD, P.STOPPED, P.EXPIRED}),
     P.ADMITTED: frozenset({P.STARTING, P.RUNNING, P.SCALING, P.DEGRADED, *_UP}),
