@@ -89,7 +89,7 @@ for command in (
 ):
     app.command()(command)
 app.command("open")(watching.open_)
-app.command(hidden=True)(act.remedy)
+app.command("remedy", hidden=True)(act.remedy)
 app.add_typer(contexts.app, name="config")
 
 

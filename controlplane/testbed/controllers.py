@@ -100,6 +100,47 @@ def job_set(cluster: TestCluster) -> Iterator[None]:
         processes.end(process, signal.SIGKILL)
 
 
+# Where the training operator looks whether its certificate is there; where it reads it, TMPDIR says.
+OPERATORS_CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - a name in its program
+OPERATORS_NAMESPACE, OPERATORS_SECRET = "kubeflow", "training-operator-webhook-cert"  # noqa: S105 - the name of one
+OPERATORS_HOOK = "validator.training-operator.kubeflow.org"
+
+
+@contextlib.contextmanager
+def training_operator(cluster: TestCluster) -> Iterator[None]:
+    """Run Kubeflow's training operator for PyTorchJobs and TFJobs. Its webhook only validates, and is left out."""
+    program, folder = find(KUBEFLOW), cluster.layout.folder / KUBEFLOW
+    certificates = folder / "k8s-webhook-server" / "serving-certs"
+    for where in (certificates, OPERATORS_CERTIFICATES):
+        where.mkdir(parents=True, exist_ok=True)
+        shutil.copy(cluster.layout.folder / "api.crt", where / "tls.crt")
+        shutil.copy(cluster.layout.folder / "api.key", where / "tls.key")
+    made: list[Json] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATORS_NAMESPACE}},
+        {"apiVersion": "v1", "kind": "Secret",
+         "metadata": {"name": OPERATORS_SECRET, "namespace": OPERATORS_NAMESPACE}},
+        {"apiVersion": HOOK, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": OPERATORS_HOOK}},
+    ]  # fmt: skip
+    cluster.apply([*made, *(yaml.safe_load(path.read_text()) for path in kinds(KUBEFLOW))])
+    for plural in ("pytorchjobs", "tfjobs"):
+        path = f"/apis/kubeflow.org/v1/{plural}"
+        cluster.wait_for(partial(_is_served, cluster, path), path)
+    health, port = free_port(), free_port()
+    options = (
+        "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{health}", f"--webhook-server-port={port}",
+        "--enable-scheme=pytorchjob", "--enable-scheme=tfjob",
+    )  # fmt: skip
+    environment = os.environ | {"KUBECONFIG": str(cluster.layout.admin), "TMPDIR": str(folder)}
+    process = processes.start([str(program), *options], log=folder / "log", env=environment, stop=signal.SIGKILL)
+    try:
+        processes.wait_until(lambda: processes.listens(port) or process.poll() is not None, "the operator", 90.0)
+        if process.poll() is not None:
+            raise RuntimeError(f"The training operator ended:\n{(folder / 'log').read_text()[-3000:]}")
+        yield
+    finally:
+        processes.end(process, signal.SIGKILL)
+
+
 def _is_served(cluster: TestCluster, path: str) -> bool:
     """Whether the API server has the kind by now."""
     try:

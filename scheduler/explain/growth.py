@@ -15,16 +15,15 @@ def is_elastic(workload: Workload) -> bool:
 def growth_text(session: Session, refused: Refused, asked: Workload) -> str:
     """What to say of an elastic gang, once all claimants of a round had their turn on the session's plan."""
     gang = session.plan.workload(asked.id)
-    count, limit, now = gang.gang.count, most(gang), len(staying(gang))
+    count, limit, now = gang.gang.count, most(gang), len(staying(asked))
     size = f"It runs with {now} of at most {limit} workers; it asked for {count}, and its minimum is {gang.gang.min}."
     return f"{size} {_further(session, refused, gang)}"
 
 
 def _further(session: Session, refused: Refused, gang: Workload) -> str:
-    if gang.phase not in (Phase.RUNNING, Phase.SCALING):
-        return "The next round has it leave."
+    """Why it gets no more workers, or how many it gets."""
     if gang is not session.snapshot.workloads[gang.id]:
-        return "The next round has it give workers to a workload that waits."
+        return "The next round has it give workers to a workload that waits, or leave."
     if len(staying(gang)) >= most(gang):
         return "It has all that it can use."
     if gang.finishing:
@@ -33,6 +32,10 @@ def _further(session: Session, refused: Refused, gang: Workload) -> str:
         return "The number of its workers is changing."
     if session.settings.policy != WEFT:
         return ""
+    return _in_next_round(session, refused, gang)
+
+
+def _in_next_round(session: Session, refused: Refused, gang: Workload) -> str:
     if session.is_full:
         return "The next round reaches its limit of changes before it looks at gangs that could grow."
     growth = Growth(session, refused)

@@ -240,3 +240,17 @@ def job_set(name: str, sets: dict[str, tuple[int, int, int]], labels: dict[str, 
     meta = {"name": name, "labels": {"weft.dev/queue": TEAM, **(labels or {})}}
     spec = {"replicatedJobs": replicated}
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta, "spec": spec}
+
+
+def kubeflow(kind: str, name: str, roles: dict[str, tuple[int, int]], **metadata: Any) -> dict[str, Any]:
+    """A PyTorchJob or TFJob with the one label; for each replica type its replicas and the GPUs of each."""
+    container, key = ("pytorch", "pytorchReplicaSpecs") if kind == "PyTorchJob" else ("tensorflow", "tfReplicaSpecs")
+    specs: dict[str, Any] = {}
+    for role, (replicas, gpus) in roles.items():
+        pod = template(gpus)
+        pod["spec"]["containers"][0]["name"] = container
+        del pod["spec"]["restartPolicy"]
+        specs[role] = {"replicas": replicas, "restartPolicy": "Never", "template": pod}
+    meta = {"name": name, "labels": {"weft.dev/queue": TEAM}, **metadata}
+    spec = {"runPolicy": {"backoffLimit": 0}, key: specs}
+    return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": meta, "spec": spec}

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from scheduler.cycle.schedule import schedule
+from scheduler.explain.explanation import explain
 from scheduler.model.decision import EvictReason, Reason, Shrink
 from scheduler.model.settings import Settings
 from scheduler.state.session import Session
@@ -415,3 +416,30 @@ def test_surplus_entitles_to_nothing() -> None:
     owned = Session(parse(text.format("6")), RULES).entitlement.shares
     assert [lent[team, "gpu"] for team in ("red", "blue")] == [2000, 4000]
     assert [owned[team, "gpu"] for team in ("red", "blue")] == [4000, 4000]
+
+
+def test_a_running_gang_says_how_many_workers_it_has_and_why_no_more() -> None:
+    size = "It runs with 2 of at most 4 workers; it asked for 2, and its minimum is 1. "
+    text = "node a 4 gpus   team red nominal {}   gang red training 1 x 1..2..4 {} running a a{}"
+    near, gives = "close enough to its other workers", "The next round has it give workers to a workload that waits"
+    why = [
+        (4, "", "", "The next round gives it 2 more."),
+        (4, "", " scaled 99900", "It started or changed lately, so it does not grow before 03:50:00 cluster time."),
+        (4, "finishing", "", "One of its workers is done, so no more join."),
+        ("2 borrowing 0", "", "", "Team red may not use more GPUs of its kind now."),
+        (
+            8,
+            "require nvlink",
+            "",
+            "Where its workers are close enough to each other cannot be told, so it stays as it is.",
+        ),
+        (8, "", "   x red training 2 running a", f"No room of its kind is free {near}."),
+        (4, "", "   x red training 3 priority 9 pending", f"{gives}, or leave."),
+    ]
+    for quota, more, rest, told in why:
+        found = explain(parse(text.format(quota, more, rest)), "gang", RULES)
+        assert (found.reason, found.message) == (None, size + told)
+    full = parse("node a 4 gpus   team red nominal 4   gang red training 1 x 1..2..3 running a a a")
+    assert explain(full, "gang", RULES).message.endswith("It has all that it can use.")
+    fixed = parse("node a 4 gpus   team red nominal 4   gang red training 1 x 2 running a a")
+    assert explain(fixed, "gang", RULES).message == "Is Running."

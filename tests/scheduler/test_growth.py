@@ -16,7 +16,7 @@ from tests.strategies import worlds
 
 # Planned starts are made early, so that some wait for one of another workload only.
 RULES = Settings(surplus_after_seconds=120.0, reservation_after_seconds=10.0, reservation_after_waits=0.0)
-many = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def growth(world: Snapshot, decisions: tuple[Decision, ...]) -> list[Place]:

@@ -85,7 +85,11 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         (
             "reliability.fencing",
             "reliability.recovery",
+            "reliability.doubles",
+            "reliability.faults",
+            "reliability.storms",
             "harness.site",
+            "harness.siteload",
             "reliability.stopping",
             "harness.rights",
             "harness.processes",
@@ -93,8 +97,21 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         SERVER,
     ),
     "fuzz": Benchmark(("reliability.fuzz", "harness.processes", "harness.tenants"), PAGES),
-    "recovery": Benchmark(("reliability.recovery", "harness.site", "harness.rights", "harness.processes"), SERVER),
+    "recovery": Benchmark(
+        (
+            "reliability.recovery",
+            "reliability.doubles",
+            "reliability.faults",
+            "reliability.storms",
+            "harness.site",
+            "harness.siteload",
+            "harness.rights",
+            "harness.processes",
+        ),
+        SERVER,
+    ),
     "manifests": Benchmark(("reliability.manifests",), ADAPTER),
+    "node": Benchmark(("reliability.node", "scheduling.podwatch", "harness.rights", "harness.processes"), SERVER),
     "parsers": Benchmark(("reliability.parsers", "reliability.patterns", "reliability.worstkinds"), PAGES),
     "storage": Benchmark(
         ("reliability.storage", "reliability.storageload", "reliability.storagerows", "harness.processes"), SERVER

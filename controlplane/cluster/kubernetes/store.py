@@ -18,6 +18,7 @@ from scheduler.model.snapshot import Node
 Json = Mapping[str, Any]
 Key = tuple[str, str]
 
+GPU_LOST = "GpuLost"
 KEEP_SECONDS = 600.0  # how long a pod that is gone is told of; a cursor older than that gets everything
 
 
@@ -262,7 +263,7 @@ class Store:
             self._pods[key] = pod
             self._link(key, pod)
         if isinstance(pod, Worker) and pod.is_placed and pod.name not in self._ghosts:
-            self._note(("pod", pod.name), pod.seen)
+            self._note(("pod", pod.name), self._blamed(pod))
         for node in {_node_of(old), _node_of(pod)} - {""}:
             self._refresh(node)
 
@@ -278,7 +279,7 @@ class Store:
             if old.is_placed:
                 is_ghost = old.name in self._ghosts
                 self._ghosts.discard(old.name)
-                last = self._changes[("pod", old.name)].item if is_ghost else podstatus.gone(old, reason).seen
+                last = self._changes[("pod", old.name)].item if is_ghost else self._blamed(podstatus.gone(old, reason))
                 self._note(("pod", old.name), last, at, is_gone=True)
         if node := _node_of(old):
             self._refresh(node)
@@ -315,6 +316,19 @@ class Store:
         self._machines[name] = machine
         self._missing_since.pop(name, None)
         self._refresh(name)
+        if machine.node.lost and (old is None or machine.node.lost != old.node.lost):
+            for key in self._on_node.get(name, ()):
+                pod = self._pods[key]
+                if isinstance(pod, Worker) and pod.is_over and pod.name not in self._ghosts:
+                    self._note(("pod", pod.name), self._blamed(pod))
+
+    def _blamed(self, pod: Worker) -> PodSeen:
+        """The worker as it is shown: one that failed on a device which its node says is lost failed because of that."""
+        machine = self._machines.get(pod.seen.node)
+        lost = machine.node.lost if machine else ()
+        if pod.seen.phase == PodPhase.FAILED and pod.seen.reason == "Error" and set(lost) & set(pod.seen.gpus):
+            return replace(pod.seen, reason=GPU_LOST)
+        return pod.seen
 
     def _drop_node(self, name: str, at: float) -> None:
         if self._machines.pop(name, None) is not None:

@@ -39,7 +39,7 @@ def patch(
     """
     ownership.require(workload, "change", hand)
     if "resources" in changes:
-        leases.keep_still("schedule")
+        leases.keep_rounds_still()
     batch, row = locked(workload, actor, version)
     if row.phase in ENDED:
         refuse(row, "changed")

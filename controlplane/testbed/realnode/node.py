@@ -22,6 +22,7 @@ MOST_NODES = 250  # on one machine
 READY_SECONDS = 60.0  # 2 to 3 s when the machine is idle
 GPU = devices.RESOURCE
 PATH = f"/api/v1/nodes/{NAME}"
+MIB = 2**20
 POOL, MODEL, GPU_MEMORY = "real", "T4", 16 * 1024  # MiB
 
 
@@ -57,6 +58,22 @@ class RealNode:
                 for pid in map(int, file.read_text().split()):
                     found[pid] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
         return found
+
+    def size(self, pid: int) -> tuple[int, int] | None:
+        """The CPU (milli) and memory (MiB) that the kernel lets a process have; None once it has ended.
+
+        By cgroups of version 1.
+        """
+        try:
+            lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+            paths = {
+                name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")
+            }
+            cpu, memory = (keeper.CGROUPS / name / paths[name].lstrip("/") for name in ("cpu", "memory"))
+            quota, period = (int((cpu / f"cpu.cfs_{part}_us").read_text()) for part in ("quota", "period"))
+            return quota * 1000 // period, int((memory / "memory.limit_in_bytes").read_text()) // MIB
+        except OSError:
+            return None
 
     def check(self) -> None:
         """Raise RuntimeError with its log if it has ended by itself."""

@@ -26,8 +26,8 @@ def expected(step: int, size: int) -> int:
 
 def main(folder: Path, rank: int, size: int, first: tuple[str, int]) -> None:
     """Train until done or told to stop."""
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    told: list[float] = []
+    signal.signal(signal.SIGTERM, lambda *_: told.append(time.time()))
     checkpoint = folder / "checkpoint.json"
     step, total = json.loads(checkpoint.read_text()) if checkpoint.exists() else (0, 0)
     peers = accept(first[1], size) if rank == 0 else [reach(first)]
@@ -44,6 +44,8 @@ def main(folder: Path, rank: int, size: int, first: tuple[str, int]) -> None:
         time.sleep(STEP_SECONDS)
     if rank == 0:
         save(checkpoint, [step, total])
+    if told:
+        (folder / f"told-{rank}").write_text(str(told[0]))
     print(f"rank {rank} ends at step {step} with {total}", flush=True)
 
 

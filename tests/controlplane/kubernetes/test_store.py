@@ -169,6 +169,31 @@ def test_broken_devices_are_first_looked_for_among_those_that_nobody_has() -> No
     assert made.since(None).nodes[0].lost == (1, 2, 3, 4, 5, 6, 7)
 
 
+def broken(device: str) -> dict[str, Any]:
+    found = node(version=2, healthy=7)
+    found["metadata"]["annotations"] = {"weft.dev/lost-gpus": device}
+    return found
+
+
+@pytest.mark.parametrize("is_node_first", [True, False])
+def test_a_worker_that_failed_on_a_device_that_its_node_calls_lost_failed_because_of_that(is_node_first: bool) -> None:
+    made = stored(running())
+    failed = ended("Failed", 1, reason="Error", version=2)
+    news = [lambda: made.put_node(broken("1"), AT), lambda: made.put_pod(failed, AT)]
+    for tell in news if is_node_first else reversed(news):
+        tell()
+    assert made.since(None).pods[0].reason == "GpuLost"
+    made.drop_pod({**failed, "metadata": {**failed["metadata"], "resourceVersion": "3"}}, AT)
+    assert made.since(None).pods[0].reason == "GpuLost"
+
+
+@pytest.mark.parametrize(("device", "reason"), [("2", "Error"), ("1", "OOMKilled")])
+def test_another_device_or_a_known_reason_is_not_the_machines_fault(device: str, reason: str) -> None:
+    made = stored(ended("Failed", 1, reason=reason))
+    made.put_node(broken(device), AT)
+    assert made.since(None).pods[0].reason == reason
+
+
 def test_a_cordon_and_a_foreign_taint_keep_new_work_away_and_the_gpu_taint_does_not() -> None:
     def is_usable(**spec: Any) -> bool:
         made = Store(60.0)
