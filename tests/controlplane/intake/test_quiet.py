@@ -14,7 +14,7 @@ from tests.controlplane.intake.conftest import ANA, workload
 from tests.controlplane.intake.test_crash import Shelf, world
 from tests.controlplane.state import World
 
-pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+pytestmark = pytest.mark.django_db
 __all__ = ["world"]
 
 
