@@ -55,7 +55,8 @@ def _grow_one(session: Session, gang: Workload) -> bool:
     room = quota_room(session, gang, flavor, IDLE)
     if room < 1:
         return False
-    places = find_places(plan.inventory, gang, Goal(1, min(gang.missing, room)), plan.free[IDLE], flavor, near)
+    free = plan.open_to(gang, plan.free[IDLE], IDLE)
+    places = find_places(plan.inventory, gang, Goal(1, min(gang.missing, room)), free, flavor, near)
     if places is None:
         return False
     plan.place(gang, places)
