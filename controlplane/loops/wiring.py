@@ -114,7 +114,9 @@ def kubernetes() -> Wiring:
 
     with _of_process:
         if _kubernetes is None:
-            _kubernetes = adapter.KubernetesCluster(connection.find(), prefix=settings.NAMESPACE_PREFIX)
+            _kubernetes = adapter.KubernetesCluster(
+                connection.find(), prefix=settings.NAMESPACE_PREFIX, placeholder_image=settings.PLACEHOLDER_IMAGE
+            )
     return Wiring(_kubernetes, measured(_kubernetes), holder())
 
 

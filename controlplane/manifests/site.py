@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes.placeholders import IMAGE
 
 Json = dict[str, object]
 
@@ -27,6 +28,7 @@ class Site:
     egress: tuple[str, ...] = ()  # private networks that pods may reach, such as a file server's
     no_egress: tuple[str, ...] = ()  # public ones that they may not, such as a managed API server's address
     fence_gpus: bool = False  # see teams._quota
+    placeholder_image: str = IMAGE  # of the pods that hold devices for shares
     max_pods: int = 20_000  # of one team, waiting ones too
 
     def user(self, account: str) -> str:

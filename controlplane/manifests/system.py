@@ -4,6 +4,7 @@ No account of ours may read secrets, run commands in pods, give rights to others
 team roles, no more), or change what a namespace enforces (only the provisioner, which runs no loop).
 """
 
+from controlplane.cluster.kubernetes import names
 from controlplane.manifests.site import PROVISIONER, READER, RESTRICTED, SCHEDULER, Json, Site, obj
 
 RBAC = "rbac.authorization.k8s.io"
@@ -21,7 +22,23 @@ def system(site: Site) -> list[Json]:
     for account, rules in ((SCHEDULER, _scheduler_in_cluster()), (READER, _reader_in_cluster())):
         objects += [_role(f"{account}-cluster", rules), _bound(site, account, f"{account}-cluster")]
     objects += [_role(f"{SCHEDULER}-team", _scheduler_in_team()), _role(f"{READER}-team", _reader_in_team())]
+    objects += _placeholders(site, level)
     return [*objects, _role(PROVISIONER, _provisioner()), _bound(site, PROVISIONER, PROVISIONER)]
+
+
+def _placeholders(site: Site, level: dict[str, str]) -> list[Json]:
+    """The namespace of the pods that hold devices for shares: nothing gets in or out, and one account makes pods."""
+    namespace, role = names.PLACEHOLDER_NAMESPACE, f"{SCHEDULER}-shares"
+    closed = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    subjects = [{"kind": "ServiceAccount", "name": SCHEDULER, "namespace": site.namespace}]
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
+    return [
+        obj("v1", "Namespace", namespace, labels={names.PLACEHOLDER: "true", **level}),
+        obj("v1", "ServiceAccount", "default", namespace, automountServiceAccountToken=False),
+        obj("networking.k8s.io/v1", "NetworkPolicy", "weft-deny-all", namespace, spec=closed),
+        _role(role, [_rule("", ["pods"], ["get", "create", "patch", "delete"])]),
+        obj(f"{RBAC}/v1", "RoleBinding", SCHEDULER, namespace, subjects=subjects, roleRef=reference),
+    ]
 
 
 def _scheduler_in_cluster() -> list[Json]:

@@ -1,6 +1,7 @@
 """Weft over a cluster with a real node: production's adapter with production's rights, its loops turned by hand."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from controlplane.benchmarks.harness import rights
@@ -30,7 +31,8 @@ class Product:
 
     def __init__(self, server: TestCluster) -> None:
         self.server = server
-        self.cluster = KubernetesCluster(find(str(rights.scheduler(server, [TEAM]))))
+        config = rights.scheduler(server, [TEAM], site=replace(rights.SITE, placeholder_image=IMAGE))
+        self.cluster = KubernetesCluster(find(str(config)), placeholder_image=IMAGE)
         self._wiring = Wiring(self.cluster, Unmeasured(), "test")
         team = Team.objects.create(name=TEAM)
         PriorityClass.objects.create(name="normal", value=100, is_default=True)

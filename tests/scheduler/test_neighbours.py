@@ -52,7 +52,9 @@ def test_a_share_does_not_go_beside_another_teams_if_one_of_them_does_not_allow_
         decisions = schedule(world, Settings())
         assert moves(decisions) == []
         assert reasons(decisions) == {"r1": Reason.WAITING_FOR_CAPACITY}
-        assert "hold shares of team blue, and two teams share a GPU only where both allow it" in messages(decisions)["r1"]
+        assert (
+            "hold shares of team blue, and two teams share a GPU only where both allow it" in messages(decisions)["r1"]
+        )
 
 
 def test_a_share_goes_beside_its_own_teams_and_beside_others_where_both_allow_it() -> None:
@@ -109,14 +111,18 @@ def _worlds(draw: st.DrawFn) -> Snapshot:
     teams = [Team(name, None, draw(st.booleans())) for name in names]
     nodes = [
         Node(f"n{i}", "gpu", "gpu", 2, 16_000, 64_000, 256_000, takes_whole=whole, takes_shares=not whole or both)
-        for i, (whole, both) in enumerate(draw(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=3)))
+        for i, (whole, both) in enumerate(
+            draw(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=3))
+        )
     ]
     asks = [
         ResourceRequest(share=Share(milli, WHOLE, 0)) if milli < WHOLE else ResourceRequest(gpus=1)
         for milli in draw(st.lists(st.sampled_from((200, 300, 500, WHOLE)), min_size=1, max_size=10))
     ]
     work = [
-        Workload(f"w{i}", f"w{i}", draw(st.sampled_from(names)), Kind.NOTEBOOK, ask, seq=i, submitted_at=9.0, queued_at=9.0)
+        Workload(
+            f"w{i}", f"w{i}", draw(st.sampled_from(names)), Kind.NOTEBOOK, ask, seq=i, submitted_at=9.0, queued_at=9.0
+        )
         for i, ask in enumerate(asks)
     ]
     return Snapshot.build(100.0, nodes, teams, [Quota(name, "gpu", WHOLE) for name in names], work)

@@ -1,5 +1,6 @@
 """What one pod's JSON says: a worker of ours, or something foreign that uses a node. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,7 @@ _DISRUPTIONS = {
     "PreemptionByScheduler": "Preempted",
     "TerminationByKubelet": "Evicted",
 }
+DEVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9:/._-]{0,127}")  # one device, as NVIDIA_VISIBLE_DEVICES names it
 _RESIZES = ("PodResizePending", "PodResizeInProgress")
 _USUAL_WAITS = ("ContainerCreating", "PodInitializing")
 
@@ -45,6 +47,7 @@ class Worker:
     told_at: float | None
     digest: str
     created_at: float
+    has_share: bool = False  # of one GPU, so it asks Kubernetes for none
 
     @property
     def name(self) -> str:
@@ -77,6 +80,34 @@ class Foreign:
     memory: int
 
 
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A pod of ours that holds one device of a node for shares, in Kubernetes' own accounting.
+
+    device: what the container runtime calls that device, where the node has said it.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    node: str
+    gpu: int
+    claimants: tuple[str, ...]
+    phase: PodPhase
+    reason: str
+    device: str
+    is_leaving: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether it counts on its node."""
+        return self.phase not in ENDED
+
+
+Pod = Worker | Foreign | Placeholder
+
+
 def key_of(pod: Json) -> tuple[str, str]:
     """Namespace and name."""
     meta = pod["metadata"]
@@ -89,12 +120,12 @@ def version_of(thing: Json) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def pod_of(pod: Json, known: Worker | Foreign | None = None) -> Worker | Foreign | None:
+def pod_of(pod: Json, known: Pod | None = None) -> Pod | None:
     """What this pod is to us, after what was known of it before; None for one that takes no room."""
     meta = pod["metadata"]
     labels = meta.get("labels") or {}
     if not is_ours(labels):
-        return _foreign(pod)
+        return placeholder_of(pod) or _foreign(pod)
     before = known.told_at if isinstance(known, Worker) and known.uid == meta["uid"] else None
     return _worker(pod, labels, _told_at(meta, before))
 
@@ -102,6 +133,38 @@ def pod_of(pod: Json, known: Worker | Foreign | None = None) -> Worker | Foreign
 def is_ours(labels: Json) -> bool:
     """Whether a pod has the labels that the admission policy lets only us write."""
     return names.WORKLOAD in labels and all(str(labels.get(k, "")).isdigit() for k in (names.ATTEMPT, names.RANK))
+
+
+def is_placeholder(meta: Json) -> bool:
+    """Whether a pod is one of those that only we may make in their namespace."""
+    is_there = meta.get("namespace") == names.PLACEHOLDER_NAMESPACE
+    return is_there and names.PLACEHOLDER in (meta.get("labels") or {})
+
+
+def placeholder_of(pod: Json) -> Placeholder | None:
+    """What holds a device for shares, or None."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    gpus, node = _gpus(meta.get("annotations") or {}), pod["spec"].get("nodeName", "")
+    if not is_placeholder(meta) or len(gpus) != 1 or not node:
+        return None
+    phase = _PHASES.get(str(status.get("phase")), PodPhase.PENDING)
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    states = [c.get("state") or {} for c in containers]
+    ends = [s["terminated"] for s in states if s.get("terminated")]
+    told = next((str(end["message"]).strip() for end in ends if end.get("message")), "")
+    return Placeholder(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        uid=meta["uid"],
+        version=version_of(pod),
+        node=node,
+        gpu=gpus[0],
+        claimants=tuple(filter(None, (meta.get("annotations") or {}).get(names.CLAIMANTS, "").split(","))),
+        phase=phase,
+        reason=_why(phase, status, states, ends),
+        device=told if DEVICE_NAME.fullmatch(told) else "",
+        is_leaving=meta.get("deletionTimestamp") is not None,
+    )
 
 
 def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
@@ -134,6 +197,7 @@ def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
         told_at=told_at,
         digest=annotations.get(names.DIGEST, ""),
         created_at=seconds(meta.get("creationTimestamp")) or 0.0,
+        has_share=names.MILLI in annotations and not requested(spec, names.GPU_RESOURCE),
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ import structlog
 
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.api import Api, Json, RefusedError, refused
-from controlplane.cluster.kubernetes.podstatus import is_ours
+from controlplane.cluster.kubernetes.podstatus import is_ours, is_placeholder
 from controlplane.cluster.kubernetes.store import Store
 from controlplane.cluster.port import ClusterUnreachable
 
@@ -255,19 +255,23 @@ class Reflector:
                     self._say(self._pods, error)
 
     async def _check(self) -> None:
-        for feed, label in ((self._pods, names.WORKLOAD), (self._nodes, "")):
+        store = self.store
+        for feed, label, is_kept, versions in (
+            (self._pods, names.WORKLOAD, _is_worker, store.versions),
+            (self._pods, names.PLACEHOLDER, is_placeholder, store.placeholder_versions),
+            (self._nodes, "", _is_any, store.node_versions),
+        ):
             metas, version = [], 0
             async for page in self._pages(feed.path + (f"?labelSelector={label}" if label else ""), METADATA):
                 metas += [item["metadata"] for item in page["items"] or ()]
                 version = int(page["metadata"]["resourceVersion"])
-            ours = [meta for meta in metas if not label or is_ours(meta.get("labels") or {})]
+            ours = [meta for meta in metas if is_kept(meta)]
             listed = {(meta.get("namespace", ""), meta["name"]): int(meta["resourceVersion"]) for meta in ours}
-            known = self.store.versions() if label else self.store.node_versions()
-            behind = _behind(listed, known, version)
+            behind = _behind(listed, versions(), version)
             deadline = time.monotonic() + CATCH_UP_SECONDS
             while behind and time.monotonic() < deadline:
                 await asyncio.sleep(0.02)
-                known = self.store.versions() if label else self.store.node_versions()
+                known = versions()
                 behind = [key for key in behind if _is_behind(key, listed, known)]
             if behind:
                 log.warning("the watch left something out", path=feed.path, objects=len(behind))
@@ -279,6 +283,14 @@ class Reflector:
         await self._list(feed)
         if feed.watching is not None:
             feed.watching.cancel()
+
+
+def _is_worker(meta: Json) -> bool:
+    return is_ours(meta.get("labels") or {})
+
+
+def _is_any(meta: Json) -> bool:
+    return True
 
 
 def _continuation(content: bytes) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 
 from controlplane.cluster.kubernetes import nodes as machines
 from controlplane.cluster.kubernetes import podstatus
+from controlplane.cluster.kubernetes.held import Device, Held
 from controlplane.cluster.kubernetes.nodes import Machine
-from controlplane.cluster.kubernetes.podstatus import Foreign, Worker
+from controlplane.cluster.kubernetes.podstatus import Foreign, Placeholder, Pod, Worker
 from controlplane.cluster.port import PodPhase, PodSeen
 from scheduler.model.snapshot import Node
 
@@ -46,11 +47,12 @@ class Store:
     def __init__(self, lost_after: float) -> None:
         self._lost_after = lost_after  # seconds that a node may be silent before its workers are given up
         self._lock = threading.RLock()
-        self._pods: dict[Key, Worker | Foreign] = {}
+        self._pods: dict[Key, Pod] = {}
         self._keys: dict[str, Key] = {}  # of workers, by their name alone: it holds a uid
         self._of_workload: dict[str, set[str]] = {}
         self._on_node: dict[str, set[Key]] = {}
         self._foreign_on: dict[str, set[Key]] = {}  # those of others among them
+        self._held = Held()
         self._machines: dict[str, Machine] = {}
         self._missing_since: dict[str, float] = {}  # nodes that pods name and that are unknown
         self._ghosts: set[str] = set()  # workers given up with their node, whose pods are still there
@@ -174,6 +176,26 @@ class Store:
             change = self._changes.get(("node", name))
             return change.item if change and isinstance(change.item, Node) else None
 
+    def placeholder(self, node: str, gpu: int) -> Placeholder | None:
+        """What holds a device for shares."""
+        with self._lock:
+            return self._held.at(node, gpu)
+
+    def held(self) -> frozenset[Device]:
+        """The devices that placeholders hold."""
+        with self._lock:
+            return self._held.devices()
+
+    def idle_placeholders(self) -> tuple[Placeholder, ...]:
+        """Those that hold a device which no share is on."""
+        with self._lock:
+            return tuple(self._held.idle.values())
+
+    def unheld(self) -> tuple[tuple[Device, str], ...]:
+        """Devices that shares are on and no placeholder holds, each with one of the shares."""
+        with self._lock:
+            return tuple(self._held.unheld.items())
+
     def workloads(self) -> frozenset[str]:
         """Workloads that have a pod."""
         with self._lock:
@@ -183,6 +205,11 @@ class Store:
         """The version of each pod of ours."""
         with self._lock:
             return {key: p.version for key, p in self._pods.items() if isinstance(p, Worker)}
+
+    def placeholder_versions(self) -> dict[Key, int]:
+        """The version of each placeholder."""
+        with self._lock:
+            return self._held.versions()
 
     def node_versions(self) -> dict[Key, int]:
         """The version of each node."""
@@ -217,7 +244,7 @@ class Store:
             del self._gone[key]
             self._forgotten = max(self._forgotten, self._changes.pop(key).number)
 
-    def _put(self, key: Key, pod: Worker | Foreign | None, at: float) -> None:
+    def _put(self, key: Key, pod: Pod | None, at: float) -> None:
         old = self._pods.get(key)
         if isinstance(old, Worker):
             if not isinstance(pod, Worker) or old.uid != pod.uid:
@@ -228,7 +255,7 @@ class Store:
                 pod = replace(pod, seen=old.seen)  # it was over before it was told to leave
         self._set(key, old, pod)
 
-    def _set(self, key: Key, old: Worker | Foreign | None, pod: Worker | Foreign | None) -> None:
+    def _set(self, key: Key, old: Pod | None, pod: Pod | None) -> None:
         self._unlink(key, old)
         if pod is None:
             self._pods.pop(key, None)
@@ -257,16 +284,18 @@ class Store:
         if node := _node_of(old):
             self._refresh(node)
 
-    def _link(self, key: Key, pod: Worker | Foreign) -> None:
+    def _link(self, key: Key, pod: Pod) -> None:
         if isinstance(pod, Worker):
             self._keys[pod.name] = key
             self._of_workload.setdefault(pod.seen.workload, set()).add(pod.name)
+        self._held.link(key, pod)
         if node := _node_of(pod):
             self._on_node.setdefault(node, set()).add(key)
             if isinstance(pod, Foreign):
                 self._foreign_on.setdefault(node, set()).add(key)
 
-    def _unlink(self, key: Key, pod: Worker | Foreign | None) -> None:
+    def _unlink(self, key: Key, pod: Pod | None) -> None:
+        self._held.unlink(key, pod)
         node = _node_of(pod)
         if node and node in self._on_node:
             self._foreign_on.get(node, set()).discard(key)
@@ -313,12 +342,12 @@ class Store:
         foreign = [p for p in pods if isinstance(p, Foreign)]
         before = self._changes.get(("node", name))
         lost = before.item.lost if before and isinstance(before.item, Node) else ()
-        used = [index for w in workers if not w.is_over for index in w.seen.gpus]
+        used = {index for w in workers if not w.is_over for index in w.seen.gpus} | self._held.on(name)
         has_ghosts = any(w.name in self._ghosts for w in workers)
         self._note(("node", name), machines.offered(machine, foreign, used, lost, has_ghosts))
 
 
-def _node_of(pod: Worker | Foreign | None) -> str:
+def _node_of(pod: Pod | None) -> str:
     if isinstance(pod, Worker):
         return pod.seen.node
     return pod.node if pod else ""
