@@ -30,6 +30,7 @@ from controlplane.jobspec.shapes import (
     Text,
     Whole,
 )
+from controlplane.models import Takes
 from controlplane.queries.accounts import access
 from controlplane.queries.scheduling import lab
 from controlplane.services.accounts import savedviews
@@ -97,6 +98,10 @@ GROUP_MAPPING = Record(
         Field("role", Choice(tuple(access.Role.values)), "What the group may do there.", "member"),
     )
 )
+TEAM_CHANGES = Record(
+    (Field("shares_with_others", Flag(), "Whether its shares may lie beside those of other teams.", REQUIRED),)
+)
+NODE_POOL = Record((Field("takes", Choice(tuple(Takes.values)), "For what new work may take its GPUs.", REQUIRED),))
 QUOTA = Record(QUOTA_FIELDS)
 BUDGET = Record(
     (
@@ -250,6 +255,14 @@ class QuotaRequest(s.Serializer[object]):
     """A quota, whole."""
 
 
+class TeamChanges(s.Serializer[object]):
+    """What a team's admins say about it."""
+
+
+class NodePoolChanges(s.Serializer[object]):
+    """What a pool is for."""
+
+
 class BudgetRequest(s.Serializer[object]):
     """A budget, whole."""
 
@@ -374,6 +387,8 @@ _SCHEMAS: dict[type, Callable[[], Schema]] = {
     GroupMappingRequest: GROUP_MAPPING.schema,
     QuotaRequest: QUOTA.schema,
     QuotaChanges: QUOTA_PARTS.schema,
+    TeamChanges: TEAM_CHANGES.schema,
+    NodePoolChanges: NODE_POOL.schema,
     BudgetRequest: BUDGET.schema,
     PolicyRequest: POLICY.schema,
     TemplateRequest: TEMPLATE.schema,

@@ -49,6 +49,16 @@ def set_pod_security(*, team: Team, level: PodSecurity, actor: str) -> None:
     _tell("PodSecurityChanged", team, actor, level=str(level), before=before.pod_security)
 
 
+@transaction.atomic
+def set_sharing(*, team: Team, allowed: bool, actor: str) -> None:
+    """Say whether the team's shares may lie beside other teams'; shares that lie together already stay as they are."""
+    before = Team.objects.select_for_update(no_key=True).select_related(None).get(pk=team.pk)
+    if before.shares_with_others == allowed:
+        return
+    Team.objects.filter(pk=team.pk).update(shares_with_others=allowed, version=before.version + 1)
+    _tell("SharingChanged", team, actor, shares_with_others=allowed)
+
+
 def _tell(kind: str, team: Team, actor: str, **data: object) -> None:
     events.record(kind=kind, actor=actor, team=team.name, data=data)
     changes.touch(None)
