@@ -160,7 +160,7 @@ RULES: list[tuple[str, Callable[[Any], bool]]] = [
     (rf"{_main}>env\[\]>valueFrom>secretKeyRef>(name|key)", _is_text),
     (
         rf"{_main}>env\[\]>valueFrom>fieldRef>fieldPath",
-        _one_of("metadata.annotations['internal.weft.dev/gpus']"),
+        _one_of(*(one["valueFrom"]["fieldRef"]["fieldPath"] for one in SHARED)),
     ),
     (rf"{_main}>ports\[\]>containerPort", _in(1, 65_535)),
     (rf"{_main}>ports\[\]>protocol", _one_of("TCP")),
