@@ -86,7 +86,7 @@ for command in (
     totals.quota,
     totals.budget,
     sharing.sharing,
-    sharing.node_pool,
+    sharing.pool,
     totals.usage,
 ):
     app.command()(command)

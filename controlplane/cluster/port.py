@@ -130,7 +130,7 @@ class Cluster(Protocol):
         """Changes since cursor; everything for None or a cursor that is too old."""
 
     def held(self) -> frozenset[tuple[str, int]]:
-        """The devices, by node and index, that the cluster's own accounting keeps for shares.
+        """The devices, by node and index, that the cluster's own accounting keeps for shares, as last heard of.
 
         Each device with a share is one of them from before its first share starts; once the last one is gone and an
         observation was made, it is given back.

@@ -1,4 +1,4 @@
-"""sharing and node-pool: beside whose shares a team's may lie, and for what a pool's GPUs may be taken."""
+"""sharing and pool: beside whose shares a team's may lie, and for what a pool's GPUs may be taken."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -41,7 +41,7 @@ def sharing(
         output.say(f"New shares of {team} lie beside those of no other team.")
 
 
-def node_pool(
+def pool(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="The node pool.")],
     takes: Annotated[Takes, typer.Argument(metavar="whole|shares|both", help="For what its GPUs may be taken.")],
