@@ -9,7 +9,7 @@ from controlplane.api.serializers.accounts import Member
 from controlplane.api.serializers.workloads import Answer, Page
 from controlplane.domain.periods import Period
 from controlplane.lifecycle.draining import Fate
-from controlplane.models import Takes
+from controlplane.queries.tenancy.teams import Takes
 from gpushare.gpu import Enforcer
 
 

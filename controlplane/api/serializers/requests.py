@@ -9,7 +9,7 @@ from drf_spectacular.plumbing import ResolvedComponent
 from rest_framework import serializers as s
 
 from controlplane.api.refusals import Faulty
-from controlplane.api.serializers import acting, telling
+from controlplane.api.serializers import acting, sharing, telling
 from controlplane.api.serializers.suggestionbody import REMEDY
 from controlplane.domain.policyfields import OLD_NAMES, PARTS, known_fields
 from controlplane.domain.quotavalues import QUOTA_FIELDS
@@ -30,7 +30,6 @@ from controlplane.jobspec.shapes import (
     Text,
     Whole,
 )
-from controlplane.models import Takes
 from controlplane.queries.accounts import access
 from controlplane.queries.scheduling import lab
 from controlplane.services.accounts import savedviews
@@ -98,10 +97,6 @@ GROUP_MAPPING = Record(
         Field("role", Choice(tuple(access.Role.values)), "What the group may do there.", "member"),
     )
 )
-TEAM_CHANGES = Record(
-    (Field("shares_with_others", Flag(), "Whether its shares may lie beside those of other teams.", REQUIRED),)
-)
-NODE_POOL = Record((Field("takes", Choice(tuple(Takes.values)), "For what new work may take its GPUs.", REQUIRED),))
 QUOTA = Record(QUOTA_FIELDS)
 BUDGET = Record(
     (
@@ -255,14 +250,6 @@ class QuotaRequest(s.Serializer[object]):
     """A quota, whole."""
 
 
-class TeamChanges(s.Serializer[object]):
-    """What a team's admins say about it."""
-
-
-class NodePoolChanges(s.Serializer[object]):
-    """What a pool is for."""
-
-
 class BudgetRequest(s.Serializer[object]):
     """A budget, whole."""
 
@@ -387,8 +374,8 @@ _SCHEMAS: dict[type, Callable[[], Schema]] = {
     GroupMappingRequest: GROUP_MAPPING.schema,
     QuotaRequest: QUOTA.schema,
     QuotaChanges: QUOTA_PARTS.schema,
-    TeamChanges: TEAM_CHANGES.schema,
-    NodePoolChanges: NODE_POOL.schema,
+    sharing.TeamChanges: sharing.TEAM_CHANGES.schema,
+    sharing.NodePoolChanges: sharing.NODE_POOL.schema,
     BudgetRequest: BUDGET.schema,
     PolicyRequest: POLICY.schema,
     TemplateRequest: TEMPLATE.schema,

@@ -10,7 +10,7 @@ from controlplane.api.endpoint import PAGE, PERSON, PLATFORM_ADMIN, Parameter, V
 from controlplane.api.pagination import part
 from controlplane.api.serializers import details as devices
 from controlplane.api.serializers import platform as answers
-from controlplane.api.serializers import requests
+from controlplane.api.serializers import requests, sharing
 from controlplane.jobspec import jobfile
 from controlplane.jobspec.quantities import iso, moment
 from controlplane.jobspec.shapes import Choice, Items, Quantity, Text
@@ -49,7 +49,7 @@ class Team(View):
     @endpoint(
         answer=answers.Team,
         least=PERSON,
-        body=requests.TeamChanges,
+        body=sharing.TeamChanges,
         problems=(413, 415, 422),
         tag="teams",
         operation="change_team",
@@ -57,7 +57,7 @@ class Team(View):
     def patch(self, request: Request, name: str) -> Response:
         """Say whether the team's shares may lie beside those of other teams. For the team's admins."""
         team = self.team(access.Verb.MANAGE, name)
-        given = requests.read_body(requests.TEAM_CHANGES, request.data)
+        given = requests.read_body(sharing.TEAM_CHANGES, request.data)
         teams.set_sharing(team=team, allowed=given["shares_with_others"], actor=self.actor)
         return Response(queries.team(request.user, name))
 
@@ -91,14 +91,14 @@ class NodePool(View):
     @endpoint(
         answer=answers.NodePool,
         least=PLATFORM_ADMIN,
-        body=requests.NodePoolChanges,
+        body=sharing.NodePoolChanges,
         problems=(413, 415, 422),
         tag="nodes",
         operation="change_node_pool",
     )
     def patch(self, request: Request, name: str) -> Response:
         """Say for what new work may take a pool's GPUs; what runs there stays."""
-        given = requests.read_body(requests.NODE_POOL, request.data)
+        given = requests.read_body(sharing.NODE_POOL, request.data)
         pool = queries.pool_at(name)
         if pool is None:
             raise Http404

@@ -4,6 +4,7 @@ Plain SQL (models/bulk.py): every live row, when a lease is taken.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -72,7 +73,10 @@ def frame(known: History | None = None) -> Frame:
 
 def _node(*values: Any) -> Node:
     *machine, lost, is_labelled, takes = values
-    return Node(*machine, tuple(lost), takes != Takes.SHARES, is_labelled and takes != Takes.WHOLE)
+    found = Node(*machine, tuple(lost))
+    if takes == Takes.BOTH and is_labelled:  # the usual case
+        return found
+    return replace(found, takes_whole=takes != Takes.SHARES, takes_shares=is_labelled and takes != Takes.WHOLE)
 
 
 _COLUMNS = (

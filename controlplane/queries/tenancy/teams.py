@@ -15,11 +15,11 @@ from controlplane.models import (
     PlacementState,
     PriorityClass,
     Quota,
-    Takes,
     Team,
     TeamSample,
     Workload,
 )
+from controlplane.models import Takes as Takes  # for the API, which does not load models
 from controlplane.queries.tenancy.shares import BudgetRow, Share
 from gpushare.gpu import WHOLE, Enforcer
 from scheduler.model.team import owned, owned_together
