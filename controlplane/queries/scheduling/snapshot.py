@@ -62,7 +62,7 @@ def frame(known: History | None = None) -> Frame:
         "team__name", "pool__name", "nominal", "borrowing_limit", "lending_limit", "weight"
     )
     return Frame(
-        tuple(_node(*values) for values in nodes),
+        tuple(_node(values) for values in nodes),
         tuple(Team(*values) for values in teams),
         tuple(Quota(*values) for values in quotas),
         shares.decayed(),
@@ -71,9 +71,9 @@ def frame(known: History | None = None) -> Frame:
     )
 
 
-def _node(*values: Any) -> Node:
-    *machine, lost, is_labelled, takes = values
-    found = Node(*machine, tuple(lost))
+def _node(values: Any) -> Node:
+    lost, is_labelled, takes = values[-3:]
+    found = Node(*values[:-3], tuple(lost))
     if takes == Takes.BOTH and is_labelled:  # the usual case
         return found
     return replace(found, takes_whole=takes != Takes.SHARES, takes_shares=is_labelled and takes != Takes.WHOLE)
