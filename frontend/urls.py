@@ -53,7 +53,8 @@ urlpatterns = [
     path("workloads/<uuid:uid>/logs", workloads.logs, name="logs"),
     path("workloads/<uuid:uid>/latency", workloads.service_chart, name="service_chart"),
     path("workloads/<uuid:uid>/measured/<slug:name>", workloads.measured_chart, name="measured_chart"),
-    path("workloads/<uuid:uid>/remedy", suggestions.apply, name="suggestion"),
+    path("workloads/<uuid:uid>/suggestion", suggestions.apply, name="suggestion"),
+    path("workloads/<uuid:uid>/remedy", suggestions.apply),  # the address before 0.1, until 0.2
     path("workloads/<uuid:uid>/resize", workloads.resize, name="resize"),
     path("workloads/<uuid:uid>/<slug:verb>", workloads.act, name="act"),
     path("workloads/<slug:team>/<str:name>", workloads.by_name, name="by_name"),

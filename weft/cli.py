@@ -80,7 +80,7 @@ for command in (
     act.scale,
     act.resize,
     act.priority,
-    act.remedy,
+    act.suggestion,
     read.queue,
     read.top,
     totals.quota,
@@ -91,6 +91,7 @@ for command in (
 ):
     app.command()(command)
 app.command("open")(watching.open_)
+app.command("remedy", hidden=True)(act.remedy)
 app.add_typer(contexts.app, name="config")
 
 

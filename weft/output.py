@@ -217,7 +217,7 @@ def say_suggestions(suggestions: Sequence[Mapping[str, Any]], none: str = "", na
         say(f"  - {kind}{clean(str(one.get('text')))}{said}")
     kinds = [str(one.get("kind")) for one in suggestions if one.get("may_apply")]
     if name and kinds:
-        say(f"  To apply one: weft remedy {name} {kinds[0] if len(kinds) == 1 else '|'.join(kinds)}")
+        say(f"  To apply one: weft suggestion {name} {kinds[0] if len(kinds) == 1 else '|'.join(kinds)}")
 
 
 def leaver(one: Mapping[str, Any]) -> str:

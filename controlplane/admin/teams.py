@@ -51,8 +51,11 @@ class TeamAdmin(Kept):
 
     def told_of(self, row: Team) -> Q:
         """The events about this team itself, its quotas and members."""
-        kinds = ("TeamCreated", "TeamMoved", "PodSecurityChanged", "SharingChanged", "QuotaChanged", "QuotaRemoved")
-        return Q(kind__in=(*kinds, "MemberAdded", "MemberChanged", "MemberRemoved"), team=row.name)
+        kinds = ("TeamCreated", "TeamMoved", "TeamHandedOver", "PodSecurityChanged", "SharingChanged")
+        return Q(
+            kind__in=(*kinds, "QuotaChanged", "QuotaRemoved", "MemberAdded", "MemberChanged", "MemberRemoved"),
+            team=row.name,
+        )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Workloads and accounts refer to the name."""

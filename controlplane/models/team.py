@@ -51,6 +51,20 @@ class Team(models.Model):
         db_default=False,
         help_text="Its shares may lie on one GPU with shares of other teams that allow it too.",
     )
+    managed_by = models.CharField(
+        max_length=80,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="teams.weft.dev if a Kubernetes object alone changes it; empty: it is changed here.",
+    )
+    other_pods = models.PositiveIntegerField(
+        default=0, db_default=0, editable=False, help_text="Pods in its namespace that are no workloads."
+    )
+    other_gpus = models.PositiveIntegerField(
+        default=0, db_default=0, editable=False, help_text="Whole GPUs that those pods have."
+    )
     version = models.PositiveIntegerField(default=1)
 
     def __str__(self) -> str:

@@ -7,6 +7,7 @@ import secrets
 MIN_SECRET, MAX_SECRET = 16, 128  # characters
 PREFIX = "whsec_"  # so that scanners for leaked secrets can know one
 VERSION = "v1"
+OLD_EVENT_TYPE = "Weft-Matter"  # the header's name before 0.1, sent beside the new one until REMOVED_IN of oldnames.py
 
 
 def new_secret() -> str:
@@ -14,11 +15,12 @@ def new_secret() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
-def headers(secret: str, delivery: str, matter: str, at: int, body: bytes) -> dict[str, str]:
+def headers(secret: str, delivery: str, event_type: str, at: int, body: bytes) -> dict[str, str]:
     """What says from whom a request is, which one, and when it was signed: `at`, Unix seconds."""
     return {
         "Weft-Delivery": delivery,
-        "Weft-Matter": matter,
+        "Weft-Event-Type": event_type,
+        OLD_EVENT_TYPE: event_type,
         "Weft-Timestamp": str(at),
         "Weft-Signature": f"{VERSION}={signed(secret, at, body)}",
     }

@@ -123,7 +123,12 @@ def _change(request: HttpRequest) -> str:
         team = access.team_at(name) if name in teams_for(request, access.Verb.READ) else None
         if team is None:
             raise Refused(422, "BadRule", "team", "Choose one of your teams.")
-        subscriptions.save(user=user, matter=given.get("matter", ""), team=team, by_mail=given.get("how") == MAIL)
+        subscriptions.save(
+            user=user,
+            matter=given.get("event_type", given.get("matter", "")),
+            team=team,
+            by_mail=given.get("how") == MAIL,
+        )
         return f"You will get notices about team {team.name}."
     known = {rule.matter: rule for rule in queries.rules(user).filter(team=None)}
     for matter in OWN:
@@ -143,7 +148,7 @@ def _settings(request: HttpRequest, refused: Refused | None = None) -> HttpRespo
         "own": [OwnRule(matter, labels[matter], how.get(matter, OFF)) for matter in OWN],
         "team_rules": [(rule, labels[rule.matter]) for rule in found if rule.team is not None],
         "team_names": teams_for(request, access.Verb.READ),
-        "matters": queries.MATTERS,
+        "event_types": queries.MATTERS,
         "ways": [
             (OFF, "off"),
             (PAGES, "on these pages"),

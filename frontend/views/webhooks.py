@@ -7,7 +7,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
@@ -52,7 +52,7 @@ def index(request: HttpRequest) -> HttpResponse:
             name=given.get("name", "").strip(),
             url=given.get("url", "").strip(),
             format_=given.get("format", ""),
-            matters=given.getlist("matters"),
+            matters=_event_types(given),
             secret=given.get("secret") or None,
             actor=signed_in(request).username,
         )
@@ -77,7 +77,7 @@ def webhook(request: HttpRequest, uid: UUID) -> HttpResponse:
             url=given.get("url", "").strip(),
             format_=given.get("format", ""),
             is_active=given.get("is_active") == "on",
-            matters=given.getlist("matters"),
+            matters=_event_types(given),
         )
     except Refused as refused:
         return _page(request, found, refused)
@@ -152,6 +152,11 @@ def _managed(request: HttpRequest, uid: UUID) -> Any:
     return found
 
 
+def _event_types(given: QueryDict) -> list[str]:
+    """The event types that were ticked. A page of before 0.1 that is still open sends them under their old name."""
+    return given.getlist("event_types") or given.getlist("matters")
+
+
 def _index(request: HttpRequest, teams: Sequence[str], refused: Refused | None = None) -> HttpResponse:
     typed = request.POST if refused else {}
     options = {"team": tuple((name, name) for name in teams), "format": queries.FORMATS}
@@ -159,8 +164,8 @@ def _index(request: HttpRequest, teams: Sequence[str], refused: Refused | None =
     context = {
         "rows": queries.webhooks(request.user).order_by("team__name", "name"),
         "fields": [_field(name, label, typed, options.get(name, ()), refused) for name, label in names],
-        "matters": queries.MATTERS,
-        "chosen": request.POST.getlist("matters") if refused else [],
+        "event_types": queries.MATTERS,
+        "chosen": _event_types(request.POST) if refused else [],
         "fault": _elsewhere(refused, [name for name, _ in names]),
     }
     return render(request, "frontend/webhooks.html", context, status=refused.status if refused else 200)
@@ -174,8 +179,8 @@ def _page(request: HttpRequest, found: Any, refused: Refused | None = None) -> H
     context = {
         "webhook": found,
         "fields": [_field(name, label, typed, options.get(name, ()), refused) for name, label in names],
-        "matters": queries.MATTERS,
-        "chosen": request.POST.getlist("matters") if refused else row["event_types"],
+        "event_types": queries.MATTERS,
+        "chosen": _event_types(request.POST) if refused else row["event_types"],
         "is_active": request.POST.get("is_active") == "on" if refused else row["is_active"],
         "fault": _elsewhere(refused, [name for name, _ in names]),
         **_log(found),

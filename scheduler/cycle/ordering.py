@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from scheduler.cycle.precedence import order_keys, precedence
+from scheduler.model.decision import Evict, Shrink
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import FUTURE_IDLE
 from scheduler.model.workload import Kind, Workload
@@ -49,21 +50,39 @@ def in_order(session: Session, queues: "Mapping[str, Queue] | None" = None) -> I
     heapq.heapify(turns)
     decided = len(log)
     while turns:
-        borrows, _, team = heapq.heappop(turns)
+        borrows, claim, team = heapq.heappop(turns)
+        if turns and (now := claim_of(plan, shares, team)) > claim:  # a team beside it got a place meanwhile
+            heapq.heappush(turns, (borrows, now, team))
+            continue
         queue, own = queues[team], _owed(plan, team)
         while (found := queue.peek(own, borrows)) is not None:
             workload, equivalence, need = found
+            if workload.id in view and view[workload.id] is not workload:
+                queue.advance()
+                continue
             if (need > own) is not borrows:
                 heapq.heappush(turns, (not borrows, claim_of(plan, shares, team), team))
                 break
             queue.advance()
-            if workload.id in view and view[workload.id] is not workload:
-                continue
             yield workload, equivalence
             if len(log) != decided:
+                turns = [*_with_less(plan, shares, turns, decided), (borrows, claim_of(plan, shares, team), team)]
+                heapq.heapify(turns)
                 decided = len(log)
-                heapq.heappush(turns, (borrows, claim_of(plan, shares, team), team))
                 break
+
+
+def _with_less(plan: Plan, shares: Mapping[str, int], turns: list[Turn], since: int) -> Iterator[Turn]:
+    """The turns with the claims of teams that hold less than before: these or others on their paths lost workers.
+
+    A claim that grew is seen when it has its turn. What no longer borrows is found out then as well.
+    """
+    paths = plan.usage.tree.paths
+    victims = (before.team for before, decision in plan.log[since:] if isinstance(decision, Evict | Shrink))
+    fell = {node for team in victims for node in paths.get(team, ())[:-1]}
+    for turn in turns:
+        team = turn[2]
+        yield (False, claim_of(plan, shares, team), team) if fell.intersection(paths.get(team, ())) else turn
 
 
 def _owed(plan: Plan, team: str) -> int:

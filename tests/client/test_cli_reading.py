@@ -144,7 +144,7 @@ def test_why_shows_what_holds_and_what_was_not_looked_at(signed_in: Scripted, we
         "  Any one of these would start it now:",
         "  - gpus: Ask 2 GPUs instead of 4. (tested)",
         "  - Stop nlp/x[31m. (tested; less may be enough)",
-        "  To apply one: weft remedy nlp/hello gpus",
+        "  To apply one: weft suggestion nlp/hello gpus",
     ]
 
 
@@ -158,7 +158,7 @@ def test_a_remedy_is_applied_to_the_version_that_was_seen(signed_in: Scripted, w
     signed_in.on("GET", "/workloads", page({**HELLO, "version": 7}))
     signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "suggestions": [LESS]})
     signed_in.on("POST", f"{AT}/suggestion", {**HELLO, "version": 8})
-    ran = weft("remedy", "hello", "gpus")
+    ran = weft("suggestion", "hello", "gpus")
     assert ran.out == "nlp/hello: Ask 2 GPUs instead of 4. It starts in the next round.\n"
     (sent,) = signed_in.sent("POST", f"{AT}/suggestion")
     assert sent.body == {"kind": "gpus", "after": 2, "target": "", "pool": ""}
@@ -168,13 +168,22 @@ def test_a_remedy_is_applied_to_the_version_that_was_seen(signed_in: Scripted, w
 def test_without_a_kind_the_remedies_are_listed_and_a_wrong_one_is_told(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", page(HELLO))
     signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "suggestions": [LESS]})
-    assert weft("remedy", "hello").out.splitlines()[-2:] == [
+    assert weft("suggestion", "hello").out.splitlines()[-2:] == [
         "  - gpus: Ask 2 GPUs instead of 4. (tested)",
-        "  To apply one: weft remedy nlp/hello gpus",
+        "  To apply one: weft suggestion nlp/hello gpus",
     ]
-    ran = weft("remedy", "hello", "luck")
+    ran = weft("suggestion", "hello", "luck")
     assert (ran.code, ran.err) == (1, "error: No change of luck would start nlp/hello now. These would: gpus.\n")
     assert not signed_in.sent("POST", f"{AT}/suggestion")
+
+
+def test_the_name_that_the_command_had_does_the_same_and_says_what_to_use(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page(HELLO))
+    signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "suggestions": [LESS]})
+    old, new = weft("remedy", "hello"), weft("suggestion", "hello")
+    assert (old.code, old.out) == (new.code, new.out)
+    assert old.err.splitlines()[-1] == "Deprecated: use `weft suggestion`. The old name is removed in 0.2."
+    assert "remedy" not in weft("--help").out
 
 
 def test_a_remedy_that_no_longer_holds_says_what_would(signed_in: Scripted, weft: Weft) -> None:
@@ -182,7 +191,7 @@ def test_a_remedy_that_no_longer_holds_says_what_would(signed_in: Scripted, weft
     signed_in.on("GET", f"{AT}/explanation", {"phase": "Queued", "will_start": False, "suggestions": [LESS]})
     said = "The next round would not start hello with that. This would: Ask 1 GPU instead of 4."
     signed_in.on("POST", f"{AT}/suggestion", problem(409, "NoLongerHolds", ("kind", said)))
-    assert weft("remedy", "hello", "gpus").err == f"error: {said}\n"
+    assert weft("suggestion", "hello", "gpus").err == f"error: {said}\n"
 
 
 def test_why_says_why_no_changes_are_told(signed_in: Scripted, weft: Weft) -> None:
@@ -251,3 +260,16 @@ def test_describe_shows_members_by_role(signed_in: Scripted, weft: Weft) -> None
     said = weft("describe", "hello").out
     assert re.search(r"\nPs: +1/2 running\n", said)
     assert re.search(r"\n +1 +ps 1 +cpu-1 +- +0 ", said)
+
+
+def test_describe_tells_how_a_service_stands(signed_in: Scripted, weft: Weft) -> None:
+    chat = workload("chat", "Running", type="inference")
+    slo = {"standing": "at risk", "budget_left": 0.4, "burn_rate": 15.25}
+    signed_in.on("GET", "/workloads", page(chat))
+    signed_in.on("GET", f"/workloads/{chat['uid']}", {**chat, "spec": {}})
+    signed_in.on("GET", f"/workloads/{chat['uid']}/placement", {"attempt": 1, "workers": []})
+    signed_in.on("GET", f"/workloads/{chat['uid']}/events", page())
+    signed_in.on("GET", f"/inferences/{chat['uid']}/slo", slo)
+    told = "at risk: 40% of the error budget left, burn rate of the last hour 15.2x (1x = on target)"
+    assert re.search(rf"\nObjective: +{re.escape(told)}\n", weft("describe", "chat").out)
+    assert json.loads(weft("describe", "chat", "-o", "json").out)["slo"] == slo

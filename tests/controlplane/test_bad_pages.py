@@ -57,8 +57,8 @@ TYPED = (b"%00", b"%ED%A0%80", b"%FF", b"-1", b"9" * 40, b"1e400", b"NaN", b"a" 
 RIGHT = {"type": "training", "name": "asked", "team": RED, "image": "example/app:1", "gpus": "1", "template_for": RED,
          "template_name": "asked", "template_about": "why", "verb": "stop", "query": "phase=waiting", "scope": "read",
          "expires_in": "30", "role": "member", "period": "month", "gpu_hours": "9", "version": "1", "is_hard": "soft",
-         "url": "https://hooks.example.test/", "format": "weft", "matters": "ended", "username": "root", "nominal": "1",
-         "weight": "1", "source": "trace", "trace": "demo"}  # fmt: skip
+         "url": "https://hooks.example.test/", "format": "weft", "event_types": "ended", "username": "root",
+         "nominal": "1", "weight": "1", "source": "trace", "trace": "demo"}  # fmt: skip
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def test_what_happens_is_sent_signed_and_once(told: Told, there: Receiver) -> No
     signed = signature.signed(SECRET, int(headers["Weft-Timestamp"]), body)
     assert headers["Weft-Signature"] == f"v1={signed}"
     one = Delivery.objects.get()
-    assert (headers["Weft-Delivery"], headers["Weft-Matter"]) == (str(one.uid), "ended")
+    assert (headers["Weft-Delivery"], headers["Weft-Event-Type"]) == (str(one.uid), "ended")
     assert (one.state, one.tries, one.log[0][1]) == ("delivered", 1, 200)
 
 
@@ -173,7 +173,7 @@ def test_a_test_is_sent_and_only_one_at_a_time(told: Told, there: Receiver) -> N
         deliveries.test(webhook=hook, actor="ann")
     told.until_settled()
     [(headers, body)] = there.requests
-    assert headers["Weft-Matter"] == "test"
+    assert headers["Weft-Event-Type"] == headers["Weft-Matter"] == "test"  # both names until 0.2
     assert "ann asked for it." in body.decode()
 
 

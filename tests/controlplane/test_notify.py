@@ -244,7 +244,7 @@ def test_rules_that_cannot_be_are_refused_with_their_field(told: Told) -> None:
         with pytest.raises(Refused) as error:
             told.rule("ann", matter, team=team)
         refused.append(error.value.field)
-    assert refused == ["matter", "team"]
+    assert refused == ["event_type", "team"]
     assert not NotificationRule.objects.exists()
 
 

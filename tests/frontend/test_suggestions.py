@@ -85,7 +85,7 @@ def test_each_change_leads_to_the_page_that_does_it(world: World) -> None:
     hidden = {**rows[1], "target": ""}
     assert with_links([hidden], w, may_submit=True)[0]["action"] == ""
     asked = with_links([{**one, "may_apply": True} for one in rows], w, may_submit=False)
-    assert {urlsplit(one["href"]).path for one in asked} == {f"/workloads/{w.pk}/remedy"}
+    assert {urlsplit(one["href"]).path for one in asked} == {f"/workloads/{w.pk}/suggestion"}
     assert all(one["asks"] for one in asked)
 
 
@@ -105,7 +105,7 @@ def test_the_page_of_what_waits_asks_before_it_applies_what_would_start_it(waiti
     text = visit("mel").get(f"/workloads/{waiting.pk}/").content.decode()
     assert "What would start it now" in text
     assert "tested" in text
-    href = _address(text, f"/workloads/{waiting.pk}/remedy?kind=gpus")
+    href = _address(text, f"/workloads/{waiting.pk}/suggestion?kind=gpus")
     less = int(dict(parse_qsl(urlsplit(href).query))["after"])
     asked = visit("mel").get(href, headers={"HX-Request": "true"}).content.decode()
     assert f"Request {less} GPU" in asked
@@ -121,18 +121,27 @@ def test_the_page_of_what_waits_asks_before_it_applies_what_would_start_it(waiti
     assert Workload.objects.get(pk=waiting.pk).version == now.version
 
 
+def test_the_address_of_before_does_the_same_until_the_next_version(waiting: Workload, visit: Visit) -> None:
+    old = f"/workloads/{waiting.pk}/remedy?kind=gpus&after=1"
+    asked = visit("mel").get(old, headers={"HX-Request": "true"}).content.decode()
+    assert (
+        asked == visit("mel").get(old.replace("remedy", "suggestion"), headers={"HX-Request": "true"}).content.decode()
+    )
+    assert "Applied to first" in visit("mel").post(old, follow=True).content.decode()
+
+
 def test_who_may_not_change_it_is_offered_another_job_instead(waiting: Workload, visit: Visit) -> None:
     Workload.objects.filter(pk=waiting.pk).update(created_by=None)
     text = visit("mel").get(f"/workloads/{waiting.pk}/").content.decode()
-    assert f"/workloads/{waiting.pk}/remedy?kind=gpus" not in text
+    assert f"/workloads/{waiting.pk}/suggestion?kind=gpus" not in text
     assert dict(parse_qsl(urlsplit(_address(text, "/submit/?type=training")).query))["name"] == "first-2"
-    href = f"/workloads/{waiting.pk}/remedy?kind=gpus&after=1"
+    href = f"/workloads/{waiting.pk}/suggestion?kind=gpus&after=1"
     assert [visit(name).post(href).status_code for name in ("mel", "vic", "out")] == [403, 403, 404]
     assert Workload.objects.get(pk=waiting.pk).gpus == 8
 
 
 def test_quotas_and_stops_are_applied_by_who_may(waiting: Workload, visit: Visit) -> None:
-    at = f"/workloads/{waiting.pk}/remedy"
+    at = f"/workloads/{waiting.pk}/suggestion"
     other = Workload.objects.filter(team__name="speech", phase="Running").first()
     assert other is not None
     assert visit("ada").get(f"{at}?kind=nominal&after=99000&target=nlp&pool=a100").status_code == 403
@@ -151,7 +160,7 @@ def test_the_stop_of_another_is_asked_for_and_done(bare: World, visit: Visit) ->
     Placement.objects.create(workload=first, attempt=1, rank=0, node=node.name, pool=node.pool.name, **held)
     visit("mel").post("/submit/", {**_form(), "name": "second", "resources.gpus": "8"})
     at = f"/workloads/{Workload.objects.get(name='second').pk}/"
-    href = _address(visit("mel").get(at).content.decode(), f"{at}remedy?kind=stop")
+    href = _address(visit("mel").get(at).content.decode(), f"{at}suggestion?kind=stop")
     asked = visit("mel").get(href, headers={"HX-Request": "true"}).content.decode()
     assert "first is stopped permanently" in asked
     assert "Stop first" in asked
@@ -160,7 +169,7 @@ def test_the_stop_of_another_is_asked_for_and_done(bare: World, visit: Visit) ->
 
 
 def test_a_change_that_does_not_start_it_is_answered_with_one_that_does(waiting: Workload, visit: Visit) -> None:
-    at = f"/workloads/{waiting.pk}/remedy"
+    at = f"/workloads/{waiting.pk}/suggestion"
     asked = visit("mel").get(f"{at}?kind=cpu&after=1", headers={"HX-Request": "true"}).content.decode()
     assert "would not start with that" in asked
     assert "This would: " in asked

@@ -1,8 +1,17 @@
 """Whose turn it is."""
 
+from hypothesis import HealthCheck, given, settings
+
+from scheduler.cycle.ordering import Claim, Next, claim_of, in_order, within_team
+from scheduler.cycle.round import Round
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Reason
 from scheduler.model.settings import Settings
+from scheduler.model.snapshot import FUTURE_IDLE, Snapshot
+from scheduler.model.workload import Workload
+from scheduler.shortcuts import EACH_TURN
+from scheduler.state.session import Session
+from tests.strategies import worlds
 from tests.worlds import messages, moves, parse, place, reasons
 
 FIVE_FOR_FOUR = """
@@ -121,3 +130,41 @@ def test_a_round_stops_after_so_many_changes_and_the_next_goes_on_from_there() -
     assert [fact[1] for fact in moves(second)] == ["r2"]
     assert list(reasons(second)) == ["r3"]
     assert (*moves(first), *moves(second)) == tuple(moves(schedule(world, Settings())))
+
+
+def test_what_one_team_gets_counts_for_each_team_beside_it() -> None:
+    world = parse("""
+        node a 6 gpus
+        team research nominal 12   team nlp parent research nominal 6   team vision parent research nominal 6
+        v1 vision training 4 running a
+        v2 vision training 1 pending   n1 nlp training 1 pending   n2 nlp training 1 pending
+    """)
+    assert [fact[1] for fact in moves(schedule(world, Settings()))] == ["n1", "n2"]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds())
+def test_each_turn_is_of_the_team_that_is_furthest_below_at_that_moment(world: Snapshot) -> None:
+    session = Session(world, Settings(), None)
+    plan, turns = session.plan, Round(session, EACH_TURN)
+    list(turns.begin())
+    shares = session.entitlement.deserved()
+    left: dict[str, list[Workload]] = {}
+    for workload in within_team(plan.waiting, world.at, Settings()):
+        left.setdefault(workload.team, []).append(workload)
+
+    def key(team: str) -> tuple[bool, Claim, str]:
+        pending = plan.ledger.pending
+        first = next(w for w in left[team] if plan.view.get(w.id, w) is w)
+        need = Next.of(pending, pending.slot[first.id]).need
+        own = max((plan.usage.within_nominal(team, pool, FUTURE_IDLE) for pool in plan.usage.tree.pools), default=0)
+        return need > own, claim_of(plan, shares, team), team
+
+    before = ""
+    for workload, equivalence in in_order(session):
+        keys = [key(team) for team, rest in left.items() if any(plan.view.get(w.id, w) is w for w in rest)]
+        # A team goes on as long as nothing is decided, also where another has the same claim.
+        assert len(left) == 1 or key(workload.team)[:2] == min(keys)[:2], (workload.id, before)
+        left[workload.team].remove(workload)
+        turns.decide(workload, equivalence)
+        before = workload.id

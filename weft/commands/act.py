@@ -1,8 +1,9 @@
-"""stop, suspend, resume, requeue, extend, scale, resize, priority; and remedy, which makes a waiting one start."""
+"""stop, suspend, resume, requeue, extend, scale, resize, priority; and suggestion, which makes a waiting one start."""
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -125,7 +126,7 @@ def priority(
     output.say(f"{now.path} has priority class {now.priority_class}.")
 
 
-def remedy(
+def suggestion(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="team/name, name or uid.")],
     kind: Annotated[
@@ -154,6 +155,13 @@ def remedy(
         ask(f"Apply this change, so that {workload.path} starts?", "Nothing was changed.")
     now = session.client.apply_suggestion(workload.uid, found, version=workload.version)
     output.say(f"{now.path}: {output.clean(str(found.get('text')))} It starts in the next round.")
+
+
+@wraps(suggestion)
+def remedy(*args: Any, **kwargs: Any) -> None:
+    """Do what `weft suggestion` does, under the name that it had before 0.1."""
+    output.note("Deprecated: use `weft suggestion`. The old name is removed in 0.2.")
+    suggestion(*args, **kwargs)
 
 
 def _found(session: Session, names: Sequence[str], team: str) -> "list[Workload]":

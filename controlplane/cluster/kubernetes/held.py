@@ -50,10 +50,6 @@ class Held:
         """All that are held."""
         return frozenset(device for device, holder in self._placeholders.items() if holder.holds)
 
-    def versions(self) -> dict[Key, int]:
-        """The version of each placeholder."""
-        return {(holder.namespace, holder.name): holder.version for holder in self._placeholders.values()}
-
     def _sort(self, device: Device) -> None:
         holder, shares = self._placeholders.get(device), self._shares.get(device)
         self.idle.pop(device, None)

@@ -6,6 +6,7 @@ admission policy lets no other account write.
 
 import hashlib
 
+from controlplane.adopted import kinds
 from controlplane.domain import addresses
 
 namespace = addresses.namespace  # pages and answers need these two as well
@@ -35,6 +36,8 @@ LIMIT = "internal.weft.dev/limit"  # of a share: milli-GPU that it may use while
 DEVICE = "internal.weft.dev/device"  # of a share: its device as the container runtime knows it; set by the Binding
 CLAIMANTS = "internal.weft.dev/claimants"  # of a placeholder: "namespace/name" of the shares it was claimed for
 DIGEST = "internal.weft.dev/digest"  # of the manifest: a pod prepared from an older job file is made anew
+# Of pods that a queued object's controller made (docs/adopting.md).
+OWNER, POD_SET, INDEX = kinds.OWNER, kinds.POD_SET, kinds.INDEX
 
 GPU_RESOURCE = "nvidia.com/gpu"
 LONGEST_NAME = 253  # of a pod

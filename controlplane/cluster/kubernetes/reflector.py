@@ -1,4 +1,5 @@
-"""A copy of the cluster's pods and nodes that keeps itself up to date: list, watch, and look whether both agree.
+"""A copy of some kinds of objects, by default pods and nodes, that keeps itself up to date: list, watch, and look
+whether both agree.
 
 It lives in an event loop and thread of its own, because a watch that shares them with thousands of writes falls behind
 and is ended by the server. How stale it can be, whatever happens to the watch:
@@ -17,9 +18,9 @@ import asyncio
 import gc
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import orjson
@@ -27,7 +28,7 @@ import structlog
 
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.api import Api, Json, RefusedError, refused
-from controlplane.cluster.kubernetes.podstatus import is_ours, is_placeholder
+from controlplane.cluster.kubernetes.podstatus import is_known, is_placeholder
 from controlplane.cluster.kubernetes.store import Store
 from controlplane.cluster.port import ClusterUnreachable
 
@@ -39,6 +40,7 @@ LIST_SECONDS = 60.0  # for a list of everything
 CATCH_UP_SECONDS = 2.0  # how far the watch may be behind a list before it is not believed any more
 TICK_SECONDS = 1.0
 BACKOFF = (0.1, 0.25, 0.5, 1.0)  # seconds between tries
+COMPARED = (names.WORKLOAD, names.PLACEHOLDER)  # labels of the pods that are ours
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 PAGE = 1000  # objects of a long list in one answer
 LINE_LIMIT = 16 * 2**20  # bytes; an object has at most 1.5 MiB in etcd
@@ -60,11 +62,32 @@ class Feed:
     listed: Callable[[Iterable[Json], float], None]
     put: Callable[[Json, float], None]
     drop: Callable[[Json, float], None]
+    versions: Callable[[], dict[tuple[str, str], int]]  # of what is known, by namespace and name
+    labels: tuple[str, ...] = ("",)  # only objects with one of them are compared with a list
     version: str = ""  # of the list or the last event; empty: list anew
     heard_at: float = 0.0  # monotonic; the server's last word
     lists: int = 0
     listed_at: float = 0.0  # by the clock; when the last complete list was asked for
     watching: asyncio.Task[None] | None = None
+
+
+class Copy(Protocol):
+    """What a reflector keeps up to date."""
+
+    @property
+    def number(self) -> int:
+        """It grows with each change that others may look at."""
+
+    def tick(self, at: float) -> None:
+        """Time has passed."""
+
+
+def of_cluster(store: Store) -> tuple[Feed, Feed]:
+    """Pods and nodes; of pods, our own are compared with a list."""
+    return (
+        Feed("/api/v1/pods", store.list_pods, store.put_pod, store.drop_pod, store.versions, COMPARED),
+        Feed("/api/v1/nodes", store.list_nodes, store.put_node, store.drop_node, store.node_versions),
+    )
 
 
 class Reflector:
@@ -73,7 +96,8 @@ class Reflector:
     def __init__(
         self,
         api: Api,
-        store: Store,
+        store: Copy,
+        feeds: Sequence[Feed],
         *,
         clock: Callable[[], float] = time.time,
         page: int = PAGE,
@@ -85,14 +109,8 @@ class Reflector:
         self._page = page
         self._api = api
         self._clock = clock
-        self._pods = Feed("/api/v1/pods", store.list_pods, store.put_pod, store.drop_pod)
-        self._nodes = Feed("/api/v1/nodes", store.list_nodes, store.put_node, store.drop_node)
+        self.feeds = tuple(feeds)
         self._refusal = ""
-
-    @property
-    def feeds(self) -> tuple[Feed, Feed]:
-        """Pods and nodes."""
-        return self._pods, self._nodes
 
     def start(self) -> None:
         """List, then watch, until the Api is closed."""
@@ -127,7 +145,7 @@ class Reflector:
         try:
             self._api.call(self._check(), LIST_SECONDS + CATCH_UP_SECONDS)
         except RefusedError as error:
-            raise ClusterUnreachable(f"The API server refuses the list of pods: {error}") from error
+            raise ClusterUnreachable(f"The API server refuses the list: {error}") from error
 
     def _tell_news(self) -> None:
         """Tell of what has come into the store since the last time, if anything; in the reflector's thread."""
@@ -252,26 +270,24 @@ class Reflector:
                 try:
                     await self._check()
                 except (ClusterUnreachable, RefusedError) as error:
-                    self._say(self._pods, error)
+                    self._say(self.feeds[0], error)
 
     async def _check(self) -> None:
-        store = self.store
-        for feed, label, is_kept, versions in (
-            (self._pods, names.WORKLOAD, _is_worker, store.versions),
-            (self._pods, names.PLACEHOLDER, is_placeholder, store.placeholder_versions),
-            (self._nodes, "", _is_any, store.node_versions),
-        ):
-            metas, version = [], 0
-            async for page in self._pages(feed.path + (f"?labelSelector={label}" if label else ""), METADATA):
-                metas += [item["metadata"] for item in page["items"] or ()]
-                version = int(page["metadata"]["resourceVersion"])
-            ours = [meta for meta in metas if is_kept(meta)]
+        for feed in self.feeds:
+            metas, versions = [], []
+            for label in feed.labels:
+                async for page in self._pages(feed.path + (f"?labelSelector={label}" if label else ""), METADATA):
+                    metas += [item["metadata"] for item in page["items"] or ()]
+                    versions.append(int(page["metadata"]["resourceVersion"]))
+            version = min(versions)  # of the oldest list
+            ours = [meta for meta in metas if feed.labels == ("",) or is_known(meta) or is_placeholder(meta)]
             listed = {(meta.get("namespace", ""), meta["name"]): int(meta["resourceVersion"]) for meta in ours}
-            behind = _behind(listed, versions(), version)
+            known = feed.versions()
+            behind = _behind(listed, known, version)
             deadline = time.monotonic() + CATCH_UP_SECONDS
             while behind and time.monotonic() < deadline:
                 await asyncio.sleep(0.02)
-                known = versions()
+                known = feed.versions()
                 behind = [key for key in behind if _is_behind(key, listed, known)]
             if behind:
                 log.warning("the watch left something out", path=feed.path, objects=len(behind))
@@ -283,14 +299,6 @@ class Reflector:
         await self._list(feed)
         if feed.watching is not None:
             feed.watching.cancel()
-
-
-def _is_worker(meta: Json) -> bool:
-    return is_ours(meta.get("labels") or {})
-
-
-def _is_any(meta: Json) -> bool:
-    return True
 
 
 def _continuation(content: bytes) -> str:

@@ -71,9 +71,9 @@ def frame(known: History | None = None) -> Frame:
     )
 
 
-def _node(values: Any) -> Node:
-    lost, is_labelled, takes = values[-3:]
-    found = Node(*values[:-3], tuple(lost))
+def _node(values: Sequence[Any]) -> Node:
+    *machine, lost, is_labelled, takes = values
+    found = Node(*(*machine, tuple(lost)))
     if takes == Takes.BOTH and is_labelled:  # the usual case
         return found
     return replace(found, takes_whole=takes != Takes.SHARES, takes_shares=is_labelled and takes != Takes.WHOLE)

@@ -22,7 +22,7 @@ def save(*, user: User, matter: str, team: Team | None, by_mail: bool = False) -
     There is one rule for each of these; saving it again changes `by_mail`.
     """
     if matter not in Matter.values:
-        raise Refused(422, "BadRule", "matter", f"matter is {matter}. Use {', '.join(Matter.values)}.")
+        raise Refused(422, "BadRule", "event_type", f"event_type is {matter}. Use {', '.join(Matter.values)}.")
     if team is None and matter not in OWN_MATTERS:
         raise Refused(422, "BadRule", "team", "A budget is a team's. Name the team.")
     if by_mail:

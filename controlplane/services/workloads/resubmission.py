@@ -1,7 +1,8 @@
 """Steps that ended with `DependencyFailed` are submitted again with the workload that they start after.
 
 Ended is ended: such a step comes back as a new workload of the same name, and so do those after it. It gives way to
-one that a person submits under its name before it was placed, so that scripts may submit a pipeline step by step.
+one that a person submits under its name before it was placed, so that scripts may submit a pipeline step by step. What
+a Kubernetes object has made stays ended: the object says so, and one object is one workload.
 
 Plain SQL (models/bulk.py): looked up with every batch of ends and submissions.
 """
@@ -37,7 +38,9 @@ def steps(submitted: Sequence[Workload]) -> list[Workload]:
         found += [uid for (uid,) in bulk.select(Dependency, ("workload_id",), where, (*teams, *names))]
     if not found:
         return []
-    ended = list(Workload.objects.filter(pk__among=found).select_related("team", "created_by").order_by("seq"))
+    ended = list(
+        Workload.objects.filter(pk__among=found, managed_by="").select_related("team", "created_by").order_by("seq")
+    )
     of_team, teams = bulk.among(Workload, "team_id", {w.team_id for w in ended})
     named, names = bulk.among(Workload, "name", {w.name for w in ended})
     where = f'WHERE {of_team} AND {named} GROUP BY "team_id", "name"'

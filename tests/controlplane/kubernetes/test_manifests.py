@@ -168,7 +168,8 @@ def test_the_system_has_four_accounts_and_the_one_of_pages_gets_no_token() -> No
     assert tokens == accounts | {"default": False}  # of the placeholders' namespace
     bound = {one["roleRef"]["name"] for one in of_kind(made, "ClusterRoleBinding").values()}
     handed_out = {"weft-scheduler-team", "weft-reader-team"}  # bound in each team's namespace
-    assert set(of_kind(made, "ClusterRole")) == bound | handed_out | {"weft-scheduler-shares"}
+    of_people = {"weft-workloads-view", "weft-workloads-edit"}  # parts of Kubernetes' own view, edit and admin
+    assert set(of_kind(made, "ClusterRole")) == bound | handed_out | of_people | {"weft-scheduler-shares"}
     (shares,) = (one for one in made if one["kind"] == "RoleBinding")
     assert (shares["metadata"]["namespace"], shares["roleRef"]["name"]) == (  # type: ignore[index]
         names.PLACEHOLDER_NAMESPACE,
