@@ -192,7 +192,7 @@ def test_each_policy_says_where_it_holds_and_for_which_account() -> None:
     }
     in_teams = dict.fromkeys(("weft-pods", "weft-binding", "weft-services"), "Exists")
     of_placeholders = dict.fromkeys(("weft-placeholders", "weft-placeholder-parts"), "Exists")
-    assert where == in_teams | of_placeholders | {"weft-labels": "DoesNotExist"}
+    assert where == in_teams | of_placeholders | {"weft-labels": "DoesNotExist", "weft-queue-labels": "DoesNotExist"}
     elsewhere = specs["weft-labels"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
     assert elsewhere == [{"key": k, "operator": "DoesNotExist"} for k in (names.TEAM, names.PLACEHOLDER)]
     bindings = of_kind(made, "ValidatingAdmissionPolicyBinding")
