@@ -12,6 +12,7 @@ from pathlib import Path
 import environ
 
 from controlplane.domain import retention
+from controlplane.kubeobjects import usernames
 from controlplane.runtime.logformat import logging_of
 from controlplane.signin import configuration
 
@@ -268,6 +269,18 @@ SIMULATED_STORE = Path(env.str("WEFT_SIMULATED_STORE", str(DATA_DIR / "cluster.s
 NAMESPACE_PREFIX = env.str("WEFT_NAMESPACE_PREFIX", "weft-")
 REGISTRIES = tuple(f"{r.rstrip('/')}/" for r in env.list("WEFT_REGISTRIES", default=[]))  # empty: any
 EXTRA_RESOURCES = tuple(env.list("WEFT_EXTRA_RESOURCES", default=["rdma/"]))  # prefixes of resource names
+# Which of our users a user of Kubernetes is (docs/kubernetes-objects.md); neither set: none is.
+KUBERNETES_USER_PREFIX = env.str(
+    "WEFT_KUBERNETES_USER_PREFIX", ""
+)  # before our names, as the API server has it; -: none
+try:
+    KUBERNETES_USERS = usernames.pairs(env.list("WEFT_KUBERNETES_USERS", default=[]))
+except ValueError as error:
+    sys.exit(str(error))
+# Whether the admission server runs (`manage.py admission`): then `manifests` has its webhook, and objects of Kubernetes
+# with the label weft.dev/queue are workloads (docs/adopting.md).
+ADMISSION = env.bool("WEFT_ADMISSION", False)
+ADMISSION_CA = env.str("WEFT_ADMISSION_CA", "")  # a PEM file: what signed its certificate; empty: put in by other means
 
 ADMIN_PASSWORD = env.str("ADMIN_PASSWORD", "")  # read by `manage.py install` only
 

@@ -10,8 +10,8 @@ from typing import Any
 from celery import current_app, shared_task
 from celery.utils.nodenames import anon_nodename
 
-from controlplane.loops import predict_starts, publish
-from controlplane.loops.threads import PERIODS
+from controlplane.loops import intake, predict_starts, publish
+from controlplane.loops.threads import PERIODS, of_settings
 from controlplane.runtime import wake
 
 
@@ -80,6 +80,12 @@ def prune(self: Any) -> None:
     _hint(self, "prune")
 
 
+@shared_task(bind=True, ignore_result=True)
+def adopt(self: Any) -> None:
+    """Look at Kubernetes' own objects."""
+    _hint(self, "adopt")
+
+
 current_app.conf.beat_schedule = {
     name: {
         "task": f"controlplane.tasks.{name}",
@@ -87,4 +93,11 @@ current_app.conf.beat_schedule = {
         "options": {"expires": period, "declare": [wake.HINTS]},
     }
     for name, period in PERIODS.items()
+    if name in of_settings()
 }
+
+
+@shared_task(bind=True, ignore_result=True, name=f"{__name__}.{intake.LOOP}")
+def follow_objects(self: Any) -> None:
+    """Follow the custom resources of the cluster."""
+    _hint(self, intake.LOOP)

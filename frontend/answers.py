@@ -10,6 +10,7 @@ from django.shortcuts import render
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import dashboard
 from controlplane.queries.tenancy import teams
+from controlplane.services.intake.ownership import Hand
 
 if TYPE_CHECKING:
     from controlplane.models import User
@@ -57,6 +58,11 @@ def clock(request: HttpRequest) -> dashboard.Clock:
 def team_rows(request: HttpRequest) -> tuple[teams.TeamRow, ...]:
     """Every team, as several parts of a page show them."""
     return once(request, "team_rows", teams.rows)
+
+
+def hand(request: HttpRequest) -> Hand:
+    """By whose hand the viewer changes workloads."""
+    return Hand.ADMIN if access.is_platform_admin(request.user) else Hand.PERSON
 
 
 def signed_in(request: HttpRequest) -> "User":

@@ -63,6 +63,15 @@ def with_seats(rows: Sequence[Any]) -> Sequence[Any]:
     return rows
 
 
+def with_standing(rows: Sequence[Any], now: float) -> Sequence[Any]:
+    """Give each workload `standing`: how it stands against its objective; None without one. Three queries, or none."""
+    services = [w.pk for w in rows if w.kind == Kind.INFERENCE.value]
+    told = sla.standings(now, services) if services else {}
+    for w in rows:
+        w.standing = told.get(w.pk)
+    return rows
+
+
 def context(tab: str, request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
     """What the tab's template needs."""
     return MAKERS[tab](request, w, seen) if tab in MAKERS else {}
@@ -96,10 +105,10 @@ def read_logs(w: Any, *, tail: int = TAIL, since: str = "") -> dict[str, Any]:
 def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:
     found = queries.explanation(request.user, w, in_full=False)
     with_seats([w])
-    waits = found["will_start"] is False
+    waits, size = found["will_start"] is False, _size(w, found["message"])
     return {
         "is_waiting": Phase(w.phase) in WAITING,
-        "sentence": found["message"] or w.sentence,
+        "sentence": (found["message"] if not size else "") or w.sentence,
         "checks": checks(found["checks"]),
         "evicts": found["evicts"],
         "suggestions": _suggestions(request, w) if waits else [],
@@ -109,7 +118,7 @@ def _why(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str
         "expected": None if found["will_start"] else found["expected_start"],
         "first": starts_after(w.spec if isinstance(w.spec, Mapping) else {}, w.unmet),
         "latest": _without_old_reasons(_events(w, LATEST)),
-        "facts": [] if Phase(w.phase) in WAITING else _facts(w),
+        "facts": [] if Phase(w.phase) in WAITING else _facts(w) + size,
     }
 
 
@@ -130,6 +139,13 @@ def _suggestions(request: HttpRequest, w: Any) -> list[dict[str, Any]]:
         cache.set(key, found, SUGGESTIONS_SECONDS)
     may_submit = access.can(request.user, access.Verb.SUBMIT, w.team.name)
     return suggestions.with_links(found, w, may_submit=may_submit)
+
+
+def _size(w: Any, message: str) -> list[tuple[str, str]]:
+    """With how many workers an elastic gang runs, and why with no more."""
+    is_elastic = w.kind == Kind.TRAINING and w.workers_min < w.workers_max
+    is_up = Phase(w.phase) in (Phase.RUNNING, Phase.SCALING)
+    return [("Workers", message)] if is_elastic and is_up and message else []
 
 
 def _facts(w: Any) -> list[tuple[str, str]]:

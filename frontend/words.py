@@ -4,12 +4,20 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from autoscaler.sla import Standing
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import ENDED, LEAVING, WAITING, Level, Phase
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 NOT_KNOWN = "–"  # what stands where a number is not known; never 0
 MILLI_SECONDS_PER_GPU_HOUR = WHOLE * 3600
+# (tone, word) of how a service stands against its objective.
+STANDINGS = {
+    Standing.MET: ("ok", "Met"),
+    Standing.AT_RISK: ("warn", "At risk"),
+    Standing.VIOLATED: ("bad", "Violated"),
+    Standing.UNKNOWN: ("dim", "Not known"),
+}
 
 
 def gpus(milli: float | None) -> str:
@@ -169,6 +177,7 @@ _TONE_OF_KIND = {
     "NodePoolChanged": ("accent", "pool changed"),
     "TeamCreated": ("ok", "team created"),
     "TeamMoved": ("accent", "team moved"),
+    "TeamHandedOver": ("accent", "team handed over"),
     "NodeSeen": ("ok", "seen"),
     "NodeGone": ("bad", "gone"),
     "NodeChanged": ("dim", "changed"),
@@ -278,6 +287,8 @@ def standing(
 
 
 def _running(workers: int, running: int, utilisation: float | None) -> str:
+    if running > workers:  # an elastic gang that was lent some
+        workers = running
     return f"{running}/{workers} running" + (f", {percent(utilisation)} GPU" if utilisation is not None else "")
 
 

@@ -197,10 +197,13 @@ def prometheus() -> Iterator[Prometheus]:
 
 @pytest.fixture(scope="session")
 def kubernetes_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
-    """A real Kubernetes with KWOK's nodes a, b and c of 8 GPUs, one per test run; tests use `kubernetes`."""
+    """A real Kubernetes with KWOK's nodes a, b and c of 8 GPUs, one per test run; tests use `kubernetes`.
+
+    It notes every request in its audit log.
+    """
     binaries.find(build=False)  # it was tried when the tests had been collected
     folder = tmp_path_factory.mktemp("kubernetes")
-    with test_cluster(folder, nodes=named("a", "b", "c")) as cluster:
+    with test_cluster(folder, nodes=named("a", "b", "c"), audit=True) as cluster:
         yield cluster
 
 

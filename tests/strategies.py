@@ -40,9 +40,10 @@ _asks = st.one_of(
 )
 
 _gangs = st.builds(
-    lambda least, more: Gang(least + more, least, least + more),
+    lambda least, more, most: Gang(least + more, least, least + more + most),
     least=st.sampled_from([1, 1, 1, 2, 3]),
     more=st.sampled_from([0, 0, 1, 2]),
+    most=st.sampled_from([0, 0, 1, 3]),
 )
 
 
@@ -62,7 +63,7 @@ class _Draft:
     leaves: bool  # its last worker is being stopped
     started: float
     gate: str
-    more: int  # workers of a running gang beyond its least
+    more: int  # workers of a running gang beyond its least, up to its most
     saves: bool  # checkpoints
     attained: int  # GPU hours
     failures: int
@@ -101,7 +102,7 @@ _drafts = st.builds(
     leaves=st.sampled_from([False, False, True]),
     started=st.sampled_from([AT - 1000, AT - 50_000, AT - 5000, AT - 10]),
     gate=st.sampled_from([""] * 10 + ["unmet", "not_before"]),
-    more=st.integers(0, 2),
+    more=st.integers(0, 4),
     saves=st.booleans(),
     attained=st.sampled_from([0, 0, 0, 2, 10]),
     failures=st.sampled_from([0, 0, 0, 1]),
@@ -228,7 +229,7 @@ def _workload(floor: _Floor, number: int, draft: _Draft) -> Workload:
     if draft.phase == Phase.QUEUED:
         return waiting
     gang = waiting.gang
-    count = min(gang.count, draft.held) if draft.kind is Kind.INFERENCE else min(gang.min + draft.more, gang.count)
+    count = min(gang.count, draft.held) if draft.kind is Kind.INFERENCE else min(gang.min + draft.more, gang.max)
     asks = [role.ask for role in waiting.roles for _ in range(role.count)]
     models: frozenset[str] = frozenset()  # all roles of a gang are on one
     places = []

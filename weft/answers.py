@@ -52,6 +52,7 @@ class Workload(Answer):
     message: str = ""
     priority_class: str = ""
     created_by: str = ""
+    managed_by: str = ""  # weft, or the Kubernetes resource by which alone it is changed
     workers: Json = field(default_factory=dict)
     roles: tuple[Json, ...] | list[Json] = ()
     resources: Json = field(default_factory=dict)

@@ -50,7 +50,7 @@ class TeamAdmin(Kept):
 
     def told_of(self, row: Team) -> Q:
         """The events about this team itself, its quotas and members."""
-        kinds = ("TeamCreated", "TeamMoved", "PodSecurityChanged", "QuotaChanged", "QuotaRemoved")
+        kinds = ("TeamCreated", "TeamMoved", "TeamHandedOver", "PodSecurityChanged", "QuotaChanged", "QuotaRemoved")
         return Q(kind__in=(*kinds, "MemberAdded", "MemberChanged", "MemberRemoved"), team=row.name)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:

@@ -374,4 +374,4 @@ class Lifecycle:
 def _is_elastic(attempt: Attempt) -> bool:
     """Whether the others go on when some workers are told to leave."""
     work = attempt.work
-    return work is not None and work.kind == Kind.TRAINING and work.workers_min < work.workers
+    return work is not None and work.kind == Kind.TRAINING and work.workers_min < work.workers_max

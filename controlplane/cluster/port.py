@@ -166,12 +166,17 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """One device over the last scrape: duty in 0..1 of compute time, memory in MiB."""
+    """One device over the last scrape: duty in 0..1 of compute time, memory in MiB.
+
+    pods: names of those that are said to have the whole device, by which its index becomes Weft's own
+    (domain/devices.py). None: the index is Weft's own already.
+    """
 
     node: str
     index: int
     duty: float
     memory: int
+    pods: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,8 @@ class Work:
     profile: Profile
     seconds: float | None
     workers: int = 1
-    workers_min: int = 1  # below `workers`: the gang goes on when some of it are told to leave
+    workers_min: int = 1  # below `workers_max`: the gang goes on when some of it are told to leave
+    workers_max: int = 1
     limit: float = 1.0  # most of a shared device, 0..1
     checkpoint_interval: float | None = None
     checkpoint_seconds: float = 0.0
@@ -102,6 +103,7 @@ def read_work(uid: str, spec: Mapping[str, Any], profiles: Profiles, seed: int) 
     if isinstance(profile, TrainingProfile):
         work["workers"] = int(_part(spec, "workers").get("count") or 1)
         work["workers_min"] = int(_part(spec, "workers").get("min") or work["workers"])
+        work["workers_max"] = int(_part(spec, "workers").get("max") or work["workers"])
         work["checkpoint_interval"] = seconds(_part(spec, "checkpoint").get("interval"))
         work["checkpoint_seconds"] = float(truth.get("checkpoint", profile.checkpoint_seconds))
     if isinstance(profile, ServiceProfile):

@@ -35,6 +35,8 @@ def ports(spec: Mapping[str, Any]) -> list[int]:
 def of(workload: str, team: str, spec: Mapping[str, Any], prefix: str = "weft-") -> str | None:
     """`http://name.namespace.svc:port`, as other pods reach it; None for what has no address."""
     listening = ports(spec)
+    if "kubernetes" in spec:  # a Deployment of its user's, with the Services that they have made
+        return None
     if spec.get("type") not in (Kind.NOTEBOOK, Kind.INFERENCE) or not listening:
         return None
     return f"http://{service(workload, str(spec.get('name', '')))}.{namespace(team, prefix)}.svc:{listening[0]}"

@@ -136,6 +136,12 @@ _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
     "rejoin_seconds": ("s", 0, DAY, "... and for each worker of a gang beyond the first."),
     "outage_seconds": ("s", 0, WEEK, "What a service loses when it is preempted: this much time of its GPUs."),
     "scheduling.settle_seconds": ("s", 0, DAY, "An elastic gang is not resized again within this time."),
+    "surplus_after_seconds": (
+        "s",
+        0,
+        DAY,
+        "An elastic gang that started or was resized grows beyond its count only after this time.",
+    ),
     "max_moves": ("workloads", 0, 1000, "Most workloads that one round moves to consolidate free GPUs."),
     "max_move_scenarios": ("scenarios", 0, 10_000, "Most sets of moves that one round tries."),
     "max_victims": ("scenarios", 1, 10_000, "Most sets of victims that are tried for one workload."),

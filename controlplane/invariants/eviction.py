@@ -231,8 +231,10 @@ def place_alone(schedule: Schedule, world: Snapshot, uid: str, settings: Setting
         elif workload.phase in ACTIVE:
             # Not started counts as protected; a service that wants no more replicas does not claim.
             staying = sum(not a.leaving for a in workload.placement)
-            count = min(workload.gang.count, staying - workload.role_members)
-            gang = replace(workload.gang, count=count, min=count)  # nor does an elastic gang shrink or grow
+            count = staying - workload.role_members
+            if workload.kind == Kind.INFERENCE:
+                count = min(workload.gang.count, count)
+            gang = replace(workload.gang, count=count, min=count, max=count)  # nor does an elastic gang shrink or grow
             changed.append(replace(workload, started_at=None, gang=gang))
     decisions = schedule(world.replace(changed=changed, gone=gone), settings)
     return next((d for d in decisions if isinstance(d, Place) and d.workload == uid), None)

@@ -21,6 +21,7 @@ __all__ = [
 AMENDABLE = (
     "priority_class", "workers", "replicas", "resources", "topology", "expected_duration", "max_duration", "labels",
 )  # fmt: skip
+BESIDE = ("normalised", "kubernetes")  # of a stored document: what is no field of the job file
 LISTS = ("command", "args", "secrets", "volumes", "pull_secrets")
 REMOVABLE = (
     "priority_class",
@@ -184,7 +185,7 @@ def parse(document: object, *, allow_simulated: bool = False) -> Spec:
 
 def stored(document: Mapping[str, Any]) -> Spec:
     """A stored document read again. Raises SpecError if what is allowed has changed since."""
-    given = {name: value for name, value in document.items() if name != "normalised"}
+    given = {name: value for name, value in document.items() if name not in BESIDE}
     return parse(given, allow_simulated=True)
 
 
@@ -197,7 +198,7 @@ def amended(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Spec:
     faults = Faults()
     if not isinstance(changes, Mapping):
         raise SpecError([FieldError("", f"The changes are {shown(changes)}. Give one object.")])
-    fixed = {name: value for name, value in document.items() if name not in ("normalised", "simulated")}
+    fixed = {name: value for name, value in document.items() if name not in (*BESIDE, "simulated")}
     merged = dict(fixed)
     for name, value in changes.items():
         if name not in AMENDABLE:

@@ -34,7 +34,7 @@ def succeed(changes: Changes, row: State, ends: Sequence[End]) -> None:
     if started is None:  # it was over before it was seen running
         begun = [end.pod.started_at for end in ends if end.pod.started_at is not None]
         start(changes, row, min(max(begun, default=ended), ended))
-    changes.change(row, ended_at=ended, exit_code=0, progress=1.0)
+    changes.change(row, ended_at=ended, exit_code=0, progress=1.0, intent="")
     changes.move(row, Phase.SUCCEEDED)
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from controlplane.cluster.port import PodPhase, PodSeen
 from controlplane.lifecycle.attempts import requeue, start, stop_attempt, succeed
 from controlplane.lifecycle.changes import Changes
-from controlplane.lifecycle.ends import End, backoff_seconds
-from controlplane.lifecycle.state import BOUND, FAIL, REQUEUE, Seat, State
+from controlplane.lifecycle.ends import REFUSED_SECONDS, End, backoff_seconds
+from controlplane.lifecycle.state import BOUND, FAIL, REQUEUE, SUCCEED, Seat, State
 from scheduler.model.workload import Phase
 
 
@@ -46,11 +46,19 @@ def _come_up(changes: Changes, row: State, live: Sequence[Seat], pods: Sequence[
 
 def _break(changes: Changes, row: State, bad: Sequence[End]) -> None:
     """A worker of a gang ended badly: its peers leave too, then the job is queued again or has failed."""
-    counted = next((end for end in bad if end.counts), None)
-    end = counted or bad[0]
+    of_machine = next((end for end in bad if end.is_machines_fault), None)
+    counted = None if of_machine else next((end for end in bad if end.counts), None)
+    refused = next((end for end in bad if end.is_refused), None)
+    end = of_machine or counted or refused or bad[0]
     code = end.pod.exit_code
     role, number = row.role_of(end.seat.rank)
     what = f"{role.capitalize()} {number} on {end.seat.node} ended: {end.why}" + (f", exit code {code}" if code else "")
+    if end is refused:
+        changes.change(row, not_before=changes.at + REFUSED_SECONDS)
+        what = f"Node {end.seat.node} did not start {role} {number}: {end.why}"
+        again = f"It is tried again in {REFUSED_SECONDS:.0f} s; this does not count as a failure."
+        stop_attempt(changes, row, REQUEUE, end.why, f"{what}. {again}")
+        return
     if counted is None:
         stop_attempt(changes, row, REQUEUE, end.why, f"{what}. It runs again; this does not count as a failure.")
         return
@@ -69,5 +77,7 @@ def _after_break(changes: Changes, row: State) -> None:
     if row.intent == FAIL:
         changes.change(row, ended_at=changes.at)
         changes.move(row, Phase.FAILED, reason=reason, message=message)
+    elif row.intent == SUCCEED:
+        succeed(changes, row, ())
     else:
         requeue(changes, row, reason, message)

@@ -10,7 +10,11 @@ from scheduler.model.workload import Kind, Phase
 
 # States of a place: fixed but not free yet; held; held until its pod is gone; free again.
 RESERVED, BOUND, LEAVING, RELEASED = "Reserved", "Bound", "Leaving", "Released"
-REQUEUE, FAIL = "requeue", "fail"  # State.intent, while the workers of an attempt are leaving: what comes then
+REQUEUE, FAIL, SUCCEED = (
+    "requeue",
+    "fail",
+    "succeed",
+)  # State.intent, while the workers of an attempt are leaving: what comes then
 
 
 @dataclass(slots=True)

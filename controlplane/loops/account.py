@@ -22,7 +22,7 @@ def run_once(wiring: Wiring) -> Report:
 def _account(wiring: Wiring, lease: HeldLease) -> int:
     to = clusters.seen().now  # not the cluster's clock: a pod may have ended since, and what is billed stays billed
     services = wiring.metrics.services(usage.serving())
-    uses = wiring.metrics.gpus()
+    uses = samples.numbered(wiring.metrics.gpus())
     clusters.measure(uses)
     notebooks = idle.watched()
     pods = wiring.metrics.pods([str(notebook.uid) for notebook in notebooks])

@@ -11,13 +11,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
+from django.conf import settings
 from django.db import close_old_connections, connection
 
 from controlplane.cluster.port import Cluster
+from controlplane.kubeobjects.port import Objects
 from controlplane.loops import (
     account,
     actuate,
+    adopt,
     audit,
+    intake,
     notify,
     observe,
     predict_starts,
@@ -37,7 +41,7 @@ from controlplane.services.scheduling import heartbeats
 # Seconds; hints come between.
 PERIODS = {
     "observe": 5, "schedule": 5, "actuate": 5, publish.LOOP: 5, "scale": 15, "account": 60, "audit": 60,
-    predict_starts.LOOP: 15, "notify": 5, "prune": 60,
+    predict_starts.LOOP: 15, "notify": 5, "prune": 60, adopt.LOOP: 2, intake.LOOP: 2,
 }  # fmt: skip
 # After a round, so that what comes in a burst is answered by one round. Not before it: what comes alone is answered at
 # once.
@@ -51,7 +55,7 @@ STANDBY_SECONDS = 1.0  # another process holds the lease: look again so soon, as
 MISSED_PERIODS = 3  # a thread that has not come round for so long is stuck (docs/promises.md, L8)
 MIN_PATIENCE_SECONDS = 30.0
 
-LISTENER = "observe"  # the loop that the cluster's own news wake
+LISTENER = "observe"  # the loop that the cluster's own news wake; those of our custom resources wake `intake`
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +76,14 @@ LOOPS: Mapping[str, Callable[[Wiring], Report]] = {
     predict_starts.LOOP: predict_starts.run_once,
     "notify": notify.run_once,
     "prune": prune.run_once,
+    **({adopt.LOOP: adopt.run_once} if settings.ADMISSION else {}),
 }
+OF_KUBERNETES: Mapping[str, Callable[[Wiring], Report]] = {intake.LOOP: intake.run_once}
+
+
+def of_settings() -> dict[str, Callable[[Wiring], Report]]:
+    """The loops that this installation has."""
+    return {**LOOPS, **(OF_KUBERNETES if settings.CLUSTER == "kubernetes" else {})}
 
 
 @dataclass
@@ -104,7 +115,7 @@ class LoopThread:
         self._tell = tell or (lambda loop, result, seconds: None)
         self._stop = threading.Event()
         self._bell = wake.bells[name]
-        self._heard: Cluster | None = None  # whose news ring the bell
+        self._heard: Cluster | Objects | None = None  # whose news ring the bell
         self._thread = threading.Thread(target=self._run, name=f"loop-{name}", daemon=True)
         self._renewal: threading.Thread | None = None
 
@@ -183,7 +194,7 @@ class LoopThread:
         try:
             wired = wiring.of(self.name)
             self.lease = leases.of(wired, self.name)
-            self._listen(wired.cluster)
+            self._listen(wired)
             report = self._run_once(wired)
             if turning.is_standby and not report.is_standby:
                 self._bell.set()  # news that came meanwhile were still left to the other one
@@ -202,11 +213,12 @@ class LoopThread:
         turning.took = turning.came_round_at - began
         self._tell(self.name, result, turning.took)
 
-    def _listen(self, cluster: Cluster) -> None:
-        """Have the cluster's news ring, if this is the loop that reads them; before the round reads."""
-        if self.name == LISTENER and self._heard is not cluster:
-            self._heard = cluster
-            cluster.on_news(self._hear)
+    def _listen(self, wired: Wiring) -> None:
+        """Have the news ring that this loop reads, if it reads any; before the round reads."""
+        source = {LISTENER: wired.cluster, intake.LOOP: wired.objects}.get(self.name)
+        if source is not None and self._heard is not source:
+            self._heard = source
+            source.on_news(self._hear)
 
     def _hear(self) -> None:
         """The cluster has news: ring, but for another process's loop, or for what this thread itself has done."""

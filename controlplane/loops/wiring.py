@@ -6,15 +6,17 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from controlplane.adopted.port import Owners
 from controlplane.cluster.port import Cluster, Metrics
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.cluster.store import ClusterStore
 from controlplane.cluster.unmeasured import Unmeasured
+from controlplane.kubeobjects.port import Objects
 from controlplane.runtime.wake import WITHOUT_CLUSTER
 from controlplane.services.workloads.presets import loaded
 from controlplane.simulator.worlds.presets import START, Pace, Preset
@@ -34,7 +36,12 @@ class Wiring:
     full_cycle_seconds: float = 5.0  # of the cluster's clock: the period of full cycles
     news_first: bool = True  # new arrivals get a partial cycle before the next full one
     full_seconds: float = 60.0  # how often everything is observed, by the cluster's clock too
+    objects: Objects | None = None  # custom resources; None: the cluster has none
+    owners: Owners | None = None  # objects of Kubernetes that are workloads; None: this cluster has none, or no room
 
+
+if TYPE_CHECKING:
+    from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 
 # Slots of a simulated cluster between two full observations: it misses nothing, but pods say what they saved. Only
 # its own clock decides when, so that a seed gives the same at any speed.
@@ -109,17 +116,21 @@ def configured() -> Wiring:
 
 def kubernetes() -> Wiring:
     """Loops on a real cluster. Its adapter is one for the process: any thread may use it, and it watches once."""
-    global _kubernetes
-    from controlplane.cluster.kubernetes import adapter, connection  # costs 1 s; most processes need it not
+    global _kubernetes, _objects
+    from controlplane.cluster.kubernetes import adapter, connection, objects  # costs 1 s; most processes need it not
 
     with _of_process:
-        if _kubernetes is None:
-            _kubernetes = adapter.KubernetesCluster(connection.find(), prefix=settings.NAMESPACE_PREFIX)
-    return Wiring(_kubernetes, measured(_kubernetes), holder())
+        if _kubernetes is None or _objects is None:
+            access = connection.find()
+            _kubernetes = adapter.KubernetesCluster(access, prefix=settings.NAMESPACE_PREFIX)
+            _objects = objects.KubernetesObjects(access)
+    owners = _kubernetes.owners if settings.ADMISSION else None
+    return Wiring(_kubernetes, measured(_kubernetes), holder(), objects=_objects, owners=owners)
 
 
 _of_process = threading.Lock()
-_kubernetes: Cluster | None = None
+_kubernetes: "KubernetesCluster | None" = None
+_objects: Objects | None = None
 
 
 def holder() -> str:

@@ -1,6 +1,8 @@
 """Options and settings that the commands about manifests share."""
 
+import base64
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -28,7 +30,19 @@ def site(options: dict[str, Any]) -> Site:
         egress=tuple(options["egress"]),
         no_egress=tuple(options["no_egress"]),
         fence_gpus=options["fence_gpus"],
+        has_admission=settings.ADMISSION,
+        admission_ca=_authority(),
     )
+
+
+def _authority() -> str:
+    """The certificate that signed the admission server's, for the API server. Raises CommandError."""
+    if not settings.ADMISSION_CA:
+        return ""
+    try:
+        return base64.b64encode(Path(settings.ADMISSION_CA).read_bytes()).decode()
+    except OSError as error:
+        raise CommandError(f"WEFT_ADMISSION_CA: {error}. Name a PEM file, or leave it empty.") from error
 
 
 def spaces(options: dict[str, Any]) -> list[TeamSpace]:

@@ -57,7 +57,7 @@ def apply(cluster: Any, manifests: Iterable[Json], *, is_dry_run: bool = False) 
         try:
             what = _apply(cluster, manifest, is_dry_run)
         except DynamicApiError as error:
-            raise ApplyError(f"The cluster refused {change.kind} {change.name}: {_message(error)}") from error
+            raise ApplyError(f"The cluster refused {change.kind} {change.name}: {message_of(error)}") from error
         except Exception as error:  # urllib3's, whichever
             raise ApplyError(f"The cluster did not answer for {change.kind} {change.name}: {error}") from error
         yield replace(change, what=what)
@@ -77,7 +77,8 @@ def _apply(cluster: Any, manifest: Json, is_dry_run: bool) -> str:
     return "created" if before is None else "same" if before == after else "changed"
 
 
-def _message(error: DynamicApiError) -> str:
+def message_of(error: DynamicApiError) -> str:
+    """What the API server says."""
     try:
         return str(json.loads(str(error.body))["message"])
     except (TypeError, ValueError, KeyError):

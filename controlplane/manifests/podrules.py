@@ -7,6 +7,7 @@ well; the rules here hold at level `baseline` too, and for what PodSecurity does
 import json
 from dataclasses import dataclass
 
+from controlplane.adopted import kinds
 from controlplane.cluster.kubernetes import distributed, names, pods
 from controlplane.cluster.kubernetes.volumes import SHARED_MEMORY_PATH
 from controlplane.jobspec import jobfile
@@ -27,6 +28,16 @@ class Rule:
 LABELS = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND, names.ATTEMPT, names.RANK)
 LABELS_OF_ROLES = (names.ROLE, names.ROLE_INDEX)  # of a gang with roles
 ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.DIGEST)
+# Of pods that the controller of a queued object makes. The admission server writes ours, and refuses them from others.
+LABELS_OF_QUEUED = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND)
+ANNOTATIONS_OF_QUEUED = (*ANNOTATIONS, names.OWNER, names.POD_SET, names.INDEX)
+CONTROLLERS = (  # beginnings of annotations that controllers, and people for them, put on a pod
+    *("batch.kubernetes.io/", "jobset.sigs.k8s.io/", "alpha.jobset.sigs.k8s.io/", "training.kubeflow.org/"),
+    *("kubectl.kubernetes.io/", "prometheus.io/", "sidecar.istio.io/inject"),
+)
+DELETING = ("foregroundDeletion", "orphan")  # finalizers of Kubernetes' own while it deletes
+TRACKED = "batch.kubernetes.io/job-tracking"  # finalizer by which a Job counts its pods
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 # Labels of its node that the API server gives a pod when it is bound (admission plugin PodTopologyLabels).
 OF_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 # Put on every pod by the API server itself.
@@ -41,11 +52,11 @@ FROM_BINDING = f"metadata.annotations['{names.GPUS}']"
 ABSENT = (  # of a pod's spec: nothing here is ever ours
     *("hostNetwork", "hostPID", "hostIPC", "hostUsers", "hostAliases", "dnsConfig", "shareProcessNamespace"),
     *("initContainers", "ephemeralContainers", "nodeSelector", "affinity", "topologySpreadConstraints", "overhead"),
-    *("runtimeClassName", "priorityClassName", "resourceClaims", "schedulingGates", "readinessGates"),
+    *("runtimeClassName", "priorityClassName", "resourceClaims", "readinessGates"),
     *("setHostnameAsFQDN", "os", "resources"),
 )
 ABSENT_IN_CONTAINER = (
-    *("envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "volumeDevices"),
+    *("envFrom", "lifecycle", "volumeDevices"),
     *("stdin", "stdinOnce", "tty", "restartPolicy", "resizePolicy"),
 )
 ABSENT_IN_POD_CONTEXT = (
@@ -59,6 +70,10 @@ def variables(site: Site) -> dict[str, str]:
     return {
         "isScheduler": f"request.userInfo.username == {text(site.user(SCHEDULER))}",
         "isNew": "request.operation == 'CREATE'",
+        # Whether the controller of a queued object made it: then the admission server has seen it.
+        "isQueued": f"has(object.metadata.annotations) && {text(names.OWNER)} in object.metadata.annotations"
+        if site.has_admission
+        else "false",
         "labels": "has(object.metadata.labels) ? object.metadata.labels : {}",
         "annotations": "has(object.metadata.annotations) ? object.metadata.annotations : {}",
         "oldLabels": "oldObject != null && has(oldObject.metadata.labels) ? oldObject.metadata.labels : {}",
@@ -109,13 +124,17 @@ def _whose() -> list[Rule]:
     )
     workload, attempt, rank = (f"variables.labels[{text(key)}]" for key in (names.WORKLOAD, names.ATTEMPT, names.RANK))
     return [
-        Rule("variables.isScheduler || !variables.isNew", "only Weft's scheduler creates pods in a team's namespace"),
+        Rule(
+            "variables.isScheduler || !variables.isNew || variables.isQueued",
+            "only Weft's scheduler creates pods in a team's namespace",
+        ),
+        *_of_queued(),
         Rule(
             f"variables.isScheduler || variables.isNew || (object.spec == oldObject.spec && {same})",
             "only Weft's scheduler changes the spec, and the weft.dev labels and annotations, of a team's pod",
         ),
         Rule(
-            f"{texts(LABELS)}.all(k, k in variables.labels)"
+            f"variables.isQueued || {texts(LABELS)}.all(k, k in variables.labels)"
             f" && variables.labels.all(k, !k.contains('/') || k in {texts((*LABELS, *LABELS_OF_ROLES))}"
             f" || (!variables.isNew && k in {texts(OF_NODE)}))",
             "labels with a prefix must be Weft's own, and all of them",
@@ -125,16 +144,41 @@ def _whose() -> list[Rule]:
             f"{names.TEAM} must be the namespace's team",
         ),
         Rule(
-            f"object.metadata.name == {workload} + '-' + {attempt} + '-' + {rank}",
+            f"variables.isQueued || object.metadata.name == {workload} + '-' + {attempt} + '-' + {rank}",
             "the name must be workload-attempt-rank",
         ),
         Rule(
-            f"!variables.isNew || variables.annotations.all(k, k in {texts(ANNOTATIONS)})",
+            f"!variables.isNew || variables.isQueued || variables.annotations.all(k, k in {texts(ANNOTATIONS)})",
             "annotations must be Weft's own",
         ),
         Rule(
-            "!has(object.metadata.finalizers) && !has(object.metadata.ownerReferences)",
+            "variables.isQueued || (!has(object.metadata.finalizers) && !has(object.metadata.ownerReferences))",
             "finalizers and owners are not allowed",
+        ),
+    ]
+
+
+def _of_queued() -> list[Rule]:
+    """What makes a pod of a queued object: our labels but for attempt and rank, which come with its binding."""
+    known = " || ".join(f"k.startsWith({text(prefix)})" for prefix in CONTROLLERS)
+    return [
+        Rule(
+            f"!variables.isQueued || ({texts(LABELS_OF_QUEUED)}.all(k, k in variables.labels)"
+            f" && variables.labels.all(k, !({OURS}) || k in {texts(LABELS_OF_QUEUED)}"
+            f" || (!variables.isNew && k in {texts((names.ATTEMPT, names.RANK))})))",
+            "weft.dev labels of a queued object's pod are the admission server's",
+        ),
+        Rule(
+            f"!variables.isQueued || !variables.isNew || variables.annotations.all(k, !k.contains('/')"
+            f" || k in {texts(ANNOTATIONS_OF_QUEUED)} || {known})",
+            "annotations with a prefix must be Weft's own, or a controller's",
+        ),
+        Rule(
+            f"!variables.isQueued || ((!has(object.metadata.finalizers)"
+            f" || object.metadata.finalizers.all(f, f in {texts((TRACKED, *DELETING))}))"
+            " && has(object.metadata.ownerReferences)"
+            " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller))",
+            "a queued object's pod has a controller, and no finalizers of others",
         ),
     ]
 
@@ -146,10 +190,15 @@ def _spec() -> list[Rule]:
     tolerated = texts((*names.TOLERATED_TAINTS, *DEFAULT_TOLERATIONS))
     return [
         _absent("object.spec", "spec", ABSENT),
+        Rule(
+            "!has(object.spec.schedulingGates)"
+            f" || (variables.isQueued && object.spec.schedulingGates.all(g, g.name == {text(kinds.GATE)}))",
+            "spec.schedulingGates are not allowed",
+        ),
         Rule("size(object.spec.containers) == 1", "a pod has one container"),
         Rule(f"object.spec.schedulerName == {text(names.SCHEDULER_NAME)}", "spec.schedulerName must be weft"),
         Rule("!variables.isNew || !has(object.spec.nodeName)", "spec.nodeName is not allowed; pods are bound"),
-        Rule("object.spec.restartPolicy == 'Never'", "spec.restartPolicy must be Never"),
+        Rule("variables.isQueued || object.spec.restartPolicy == 'Never'", "spec.restartPolicy must be Never"),
         Rule(
             "!has(object.spec.preemptionPolicy) || object.spec.preemptionPolicy == 'PreemptLowerPriority'",
             "spec.preemptionPolicy is not allowed",
@@ -178,6 +227,7 @@ def _security() -> list[Rule]:
         *("privileged", "procMount", "runAsUser", "runAsGroup", "runAsNonRoot", "readOnlyRootFilesystem"),
         *("seLinuxOptions", "appArmorProfile", "seccompProfile", "windowsOptions"),
     )
+    never = ("procMount", "seLinuxOptions", "appArmorProfile", "windowsOptions")
     return [
         Rule(
             f"has({pod}) && has({pod}.seccompProfile) && {pod}.seccompProfile.type == 'RuntimeDefault'",
@@ -208,8 +258,18 @@ def _security() -> list[Rule]:
             "a container drops all capabilities and cannot gain any",
         ),
         Rule(
-            f"has({main}) && " + " && ".join(f"!has({main}.{field})" for field in others),
+            f"has({main}) && (variables.isQueued || (" + " && ".join(f"!has({main}.{f})" for f in others) + "))",
             "a container's securityContext holds allowPrivilegeEscalation and capabilities only",
+        ),
+        Rule(
+            f"!variables.isQueued || !has({main}) || ("
+            + " && ".join(f"!has({main}.{field})" for field in never)
+            + f" && (!has({main}.privileged) || !{main}.privileged)"
+            f" && (!has({main}.seccompProfile) || {main}.seccompProfile.type == 'RuntimeDefault')"
+            f" && ((!has({main}.runAsNonRoot) || {main}.runAsNonRoot)"
+            f" && (!has({main}.runAsUser) || {main}.runAsUser != 0)"
+            f" && (!has({main}.runAsGroup) || {main}.runAsGroup != 0) || variables.mayBeRoot))",
+            "a container's securityContext gives it nothing that its pod's does not",
         ),
     ]
 
@@ -221,6 +281,7 @@ def _container(site: Site) -> list[Rule]:
     from_registry = " || ".join(f"{main}.image.startsWith({text(prefix)})" for prefix in site.registries)
     return [
         _absent(main, "spec.containers[0]", ABSENT_IN_CONTAINER),
+        *_probes(),
         Rule(f"{main}.imagePullPolicy == 'Always'", "imagePullPolicy must be Always"),
         *([Rule(from_registry, f"images come from {', '.join(site.registries)}")] if from_registry else []),
         Rule(
@@ -239,9 +300,25 @@ def _container(site: Site) -> list[Rule]:
         ),
         Rule(
             "variables.env.all(e, !has(e.valueFrom) || has(e.valueFrom.secretKeyRef)"
-            f" || (e.name == 'NVIDIA_VISIBLE_DEVICES' && {reference}))",
+            f" || (e.name == 'NVIDIA_VISIBLE_DEVICES' && {reference})"
+            " || (variables.isQueued && e.name != 'NVIDIA_VISIBLE_DEVICES' && has(e.valueFrom.fieldRef)"
+            " && e.valueFrom.fieldRef.fieldPath.startsWith('metadata.')))",
             "env takes values from the team's secrets only",
         ),
+    ]
+
+
+def _probes() -> list[Rule]:
+    """A queued object's pod may have probes, but of itself only: the node asks them."""
+    return [
+        Rule(
+            f"!has(variables.main.{probe}) || (variables.isQueued"
+            f" && (!has(variables.main.{probe}.httpGet) || (!has(variables.main.{probe}.httpGet.host)"
+            f" && !has(variables.main.{probe}.httpGet.httpHeaders)))"
+            f" && (!has(variables.main.{probe}.tcpSocket) || !has(variables.main.{probe}.tcpSocket.host)))",
+            f"spec.containers[0]: {probe} is for queued objects, and without host and httpHeaders",
+        )
+        for probe in PROBES
     ]
 
 

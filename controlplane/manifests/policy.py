@@ -3,7 +3,9 @@
 They run in the API server itself, need no webhook, and refuse when they cannot be evaluated.
 """
 
+from controlplane.adopted.kinds import KINDS
 from controlplane.cluster.kubernetes import names
+from controlplane.kubeobjects.names import AUTHOR, GROUP, TEAMS, WORKLOADS
 from controlplane.manifests.podrules import OF_NODE, OURS, Rule, rules, text, texts, variables
 from controlplane.manifests.site import PROVISIONER, SCHEDULER, Json, Site, obj
 
@@ -23,9 +25,11 @@ def policies(site: Site) -> list[Json]:
         *_policy("weft-binding", _binding(scheduler), _pod_parts(), selector=in_teams),
         *_policy("weft-services", _services(scheduler), [_on("", ["services"], writes)], selector=in_teams),
         *_policy("weft-labels", _labels(), [_on("", ["pods"], writes)], selector=elsewhere),
+        *_policy("weft-queue-labels", _queue_labels(), _owners(writes), selector=elsewhere),
         *_policy("weft-namespaces", _namespaces(site, provisioner), [_on("", ["namespaces"], writes)]),
         *_policy("weft-cordon", _cordon(), [_on("", ["nodes"], writes)], only=scheduler),
         *_policy("weft-provisioner", _provisioner(site), _provisioned(), only=provisioner),
+        *_policy("weft-objects", _objects(), [_on(GROUP, [WORKLOADS, TEAMS], writes)]),
     ]
 
 
@@ -45,8 +49,8 @@ def _binding(scheduler: str) -> list[Rule]:
         ),
         Rule(
             "request.subResource != 'binding' || !has(object.metadata.labels)"
-            f" || object.metadata.labels.all(k, k in {texts(OF_NODE)})",
-            "a binding may carry no labels",
+            f" || object.metadata.labels.all(k, k in {texts((*OF_NODE, names.ATTEMPT, names.RANK))})",
+            "a binding may carry the labels of an attempt and rank only",
         ),
     ]
 
@@ -69,6 +73,20 @@ def _labels() -> list[Rule]:
     message = "weft.dev labels and annotations belong to pods of teams"
     return [
         Rule(f"!has(object.metadata.{field}) || object.metadata.{field}.all(k, !({OURS}))", message)
+        for field in ("labels", "annotations")
+    ]
+
+
+def _owners(operations: list[str]) -> list[Json]:
+    return [_on(kind.group, [kind.plural], operations) for kind in KINDS]
+
+
+def _queue_labels() -> list[Rule]:
+    """Nothing that becomes a team's later brings along what only the admission server stamps: which user made it."""
+    message = "weft.dev labels and annotations belong to the namespaces of teams"
+    is_over = "has(object.metadata.deletionTimestamp)"
+    return [
+        Rule(f"{is_over} || !has(object.metadata.{field}) || object.metadata.{field}.all(k, !({OURS}))", message)
         for field in ("labels", "annotations")
     ]
 
@@ -128,6 +146,22 @@ def _provisioner(site: Site) -> list[Rule]:
             f"object.kind != 'Namespace' || ({has_team})",
             "the provisioner makes namespaces of teams only",
         ),
+    ]
+
+
+def _objects() -> list[Rule]:
+    """The author of a Workload or Team is who sent its spec: the loop that follows these objects relies on that."""
+    new, old = (
+        f"(has({one}.metadata.annotations) && {text(AUTHOR)} in {one}.metadata.annotations"
+        f" ? {one}.metadata.annotations[{text(AUTHOR)}] : '')"
+        for one in ("object", "oldObject")
+    )
+    same = f"(request.operation == 'UPDATE' && {new} == {old} && object.spec == oldObject.spec)"
+    return [
+        Rule(
+            f"{new} in ['', request.userInfo.username] || {same}",
+            f"the annotation {AUTHOR} names the user that sends the spec, and no other",
+        )
     ]
 
 

@@ -12,6 +12,7 @@ PRIVATE_V4 = ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "1
 PRIVATE_V6 = ("::1/128", "fc00::/7", "fe80::/10")
 
 SCHEDULER, READER, PROVISIONER = "weft-scheduler", "weft-reader", "weft-provisioner"
+ADMISSION = "weft-admission"  # the account of the admission server, and its Service
 RESTRICTED, BASELINE = "restricted", "baseline"
 FIELD_MANAGER = "weft"
 
@@ -28,6 +29,9 @@ class Site:
     no_egress: tuple[str, ...] = ()  # public ones that they may not, such as a managed API server's address
     fence_gpus: bool = False  # see teams._quota
     max_pods: int = 20_000  # of one team, waiting ones too
+    has_admission: bool = False  # the admission server runs: objects with the label weft.dev/queue are workloads
+    admission_ca: str = ""  # what signed its certificate, base64 of PEM; empty: something else puts it in
+    admission_url: str = ""  # where it is, if not behind its Service
 
     def user(self, account: str) -> str:
         """The name by which the API server knows one of our accounts."""

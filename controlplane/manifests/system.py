@@ -4,7 +4,10 @@ No account of ours may read secrets, run commands in pods, give rights to others
 team roles, no more), or change what a namespace enforces (only the provisioner, which runs no loop).
 """
 
-from controlplane.manifests.site import PROVISIONER, READER, RESTRICTED, SCHEDULER, Json, Site, obj
+from controlplane.adopted.kinds import KINDS
+from controlplane.kubeobjects import crd
+from controlplane.kubeobjects.names import GROUP, TEAMS, WORKLOADS
+from controlplane.manifests.site import ADMISSION, PROVISIONER, READER, RESTRICTED, SCHEDULER, Json, Site, obj
 
 RBAC = "rbac.authorization.k8s.io"
 WEB = "weft-web"  # pages and API: a database and nothing else
@@ -17,21 +20,51 @@ def system(site: Site) -> list[Json]:
         obj("v1", "Namespace", site.namespace, labels=level),
         obj("v1", "ServiceAccount", WEB, site.namespace, automountServiceAccountToken=False),
     ]
-    objects += [obj("v1", "ServiceAccount", name, site.namespace) for name in (SCHEDULER, READER, PROVISIONER)]
-    for account, rules in ((SCHEDULER, _scheduler_in_cluster()), (READER, _reader_in_cluster())):
+    accounts = (SCHEDULER, READER, PROVISIONER, *((ADMISSION,) if site.has_admission else ()))
+    objects += [obj("v1", "ServiceAccount", name, site.namespace) for name in accounts]
+    for account, rules in ((SCHEDULER, _scheduler_in_cluster(site)), (READER, _reader_in_cluster())):
         objects += [_role(f"{account}-cluster", rules), _bound(site, account, f"{account}-cluster")]
-    objects += [_role(f"{SCHEDULER}-team", _scheduler_in_team()), _role(f"{READER}-team", _reader_in_team())]
-    return [*objects, _role(PROVISIONER, _provisioner()), _bound(site, PROVISIONER, PROVISIONER)]
+    objects += [_role(f"{SCHEDULER}-team", _scheduler_in_team(site)), _role(f"{READER}-team", _reader_in_team())]
+    if site.has_admission:
+        objects += [_role(f"{ADMISSION}-team", _owners(["get"], more=[("apps", "replicasets")])), _service(site)]
+    objects += _people()
+    provisioner = [_role(PROVISIONER, _provisioner(site)), _bound(site, PROVISIONER, PROVISIONER)]
+    return [*crd.definitions(), *objects, *provisioner]
 
 
-def _scheduler_in_cluster() -> list[Json]:
-    """Reads what there is; the one thing it writes outside of team namespaces is a node's cordon (see policy.py)."""
-    return [_rule("", ["pods"], ["list", "watch"]), _rule("", ["nodes"], ["list", "watch", "patch"])]
-
-
-def _scheduler_in_team() -> list[Json]:
+def _people() -> list[Json]:
+    """What Kubernetes' own roles `view`, `edit` and `admin` say of workloads, in the namespaces they are given in."""
+    verbs = ["get", "list", "watch"]
     return [
-        _rule("", ["pods"], ["get", "create", "delete"]),
+        _aggregated(f"{WORKLOADS}-view", ["view"], [_rule(GROUP, [WORKLOADS], verbs)]),
+        _aggregated(
+            f"{WORKLOADS}-edit",
+            ["edit", "admin"],
+            [_rule(GROUP, [WORKLOADS], [*verbs, "create", "update", "patch", "delete"])],
+        ),
+    ]
+
+
+def _scheduler_in_cluster(site: Site) -> list[Json]:
+    """Reads what there is; outside of team namespaces it writes a node's cordon (see policy.py), and status of ours."""
+    policy = _rule("admissionregistration.k8s.io", ["validatingadmissionpolicybindings"], ["get"])
+    rules = [
+        _rule("", ["pods"], ["list", "watch"]),
+        _rule("", ["nodes"], ["list", "watch", "patch"]),
+        _rule(GROUP, [WORKLOADS, TEAMS], ["list", "watch"]),
+        _rule(GROUP, [f"{WORKLOADS}/status", f"{TEAMS}/status"], ["patch"]),
+        {**policy, "resourceNames": ["weft-objects"]},  # whether authors are who they are said to be
+    ]
+    return [*rules, _rule("", ["namespaces"], ["list"]), *_owners(["list"])] if site.has_admission else rules
+
+
+def _scheduler_in_team(site: Site) -> list[Json]:
+    """With the admission server it takes the gates off pods that controllers make, and suspends what makes them."""
+    pods = ["get", "create", "delete", *(["patch"] if site.has_admission else [])]
+    suspended = [(kind.group, kind.plural) for kind in KINDS if kind.suspend]
+    return [
+        _rule("", ["pods"], pods),
+        *([_rule(group, [plural], ["patch"]) for group, plural in suspended] if site.has_admission else []),
         _rule("", ["pods/binding"], ["create"]),
         _rule("", ["pods/resize"], ["patch"]),
         _rule("", ["pods/log"], ["get"]),
@@ -49,20 +82,38 @@ def _reader_in_team() -> list[Json]:
     return [_rule("", ["pods/log"], ["get"])]
 
 
-def _provisioner() -> list[Json]:
+def _owners(verbs: list[str], more: list[tuple[str, str]] | None = None) -> list[Json]:
+    """Objects that can be queued."""
+    return [_rule(group, [plural], verbs) for group, plural in [*((k.group, k.plural) for k in KINDS), *(more or [])]]
+
+
+def _service(site: Site) -> Json:
+    """Where the API server finds the admission server."""
+    ports = [{"port": 443, "targetPort": 8443, "protocol": "TCP"}]
+    selector = {"app.kubernetes.io/name": ADMISSION}
+    return obj("v1", "Service", ADMISSION, site.namespace, spec={"ports": ports, "selector": selector})
+
+
+def _provisioner(site: Site) -> list[Json]:
     """Makes team namespaces; `bind` names the only roles that it may hand out."""
     write = ["get", "create", "patch"]
+    roles = [f"{SCHEDULER}-team", f"{READER}-team", *([f"{ADMISSION}-team"] if site.has_admission else [])]
     return [
         _rule("", ["namespaces"], ["get", "list", "create", "patch"]),
         _rule("", ["serviceaccounts", "resourcequotas"], write),
         _rule("networking.k8s.io", ["networkpolicies"], write),
         _rule(RBAC, ["rolebindings"], write),
-        {**_rule(RBAC, ["clusterroles"], ["bind"]), "resourceNames": [f"{SCHEDULER}-team", f"{READER}-team"]},
+        {**_rule(RBAC, ["clusterroles"], ["bind"]), "resourceNames": roles},
     ]
 
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Json:
     return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+def _aggregated(name: str, into: list[str], rules: list[Json]) -> Json:
+    labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in into}
+    return obj(f"{RBAC}/v1", "ClusterRole", f"weft-{name}", labels=labels, rules=rules)
 
 
 def _role(name: str, rules: list[Json]) -> Json:

@@ -1,7 +1,7 @@
 """A team's namespace and the fences around it."""
 
 from controlplane.cluster.kubernetes import names
-from controlplane.manifests.site import PRIVATE_V4, PRIVATE_V6, READER, SCHEDULER, Json, Site, TeamSpace, obj
+from controlplane.manifests.site import ADMISSION, PRIVATE_V4, PRIVATE_V6, READER, SCHEDULER, Json, Site, TeamSpace, obj
 
 GATEWAY = "weft.dev/reaches-teams"  # on namespaces whose pods may reach notebooks and services: gateways, Prometheus
 DNS_PORT = 53
@@ -10,12 +10,13 @@ DNS_PORT = 53
 def team(site: Site, space: TeamSpace) -> list[Json]:
     """Everything in and about the namespace of one team, in the order in which it can be made."""
     namespace = names.namespace(space.name, site.prefix)
+    accounts = (SCHEDULER, READER, *((ADMISSION,) if site.has_admission else ()))
     return [
         _namespace(namespace, space),
         obj("v1", "ServiceAccount", "default", namespace, automountServiceAccountToken=False),
         _quota(site, namespace, space),
         *_networks(site, namespace),
-        *(_bound(site, namespace, account) for account in (SCHEDULER, READER)),
+        *(_bound(site, namespace, account) for account in accounts),
     ]
 
 

@@ -44,10 +44,13 @@ def read_clock() -> Any:
 # --- Postgres alone ---------------------------------------------------------------------------
 
 
-def take_turns(key: int) -> None:
-    """Wait for all transactions that have called this with the same key; SQLite has one writer at a time anyway."""
+def take_turns(key: int, *, beside_others: bool = False) -> None:
+    """Wait until the transactions that have called this with the same key have ended; SQLite has one writer anyway.
+
+    beside_others: only for those that have called it without.
+    """
     if connection.vendor == "postgresql":
-        execute("SELECT pg_advisory_xact_lock(%s)", [key])
+        execute(f"SELECT pg_advisory_xact_lock{'_shared' if beside_others else ''}(%s)", [key])
 
 
 def without_waiting() -> None:

@@ -46,6 +46,20 @@ class Team(models.Model):
         db_default=PodSecurity.RESTRICTED,
         help_text="Level of its namespace; `manage.py namespaces --apply` carries it to the cluster.",
     )
+    managed_by = models.CharField(
+        max_length=80,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="teams.weft.dev if a Kubernetes object alone changes it; empty: it is changed here.",
+    )
+    other_pods = models.PositiveIntegerField(
+        default=0, db_default=0, editable=False, help_text="Pods in its namespace that are no workloads."
+    )
+    other_gpus = models.PositiveIntegerField(
+        default=0, db_default=0, editable=False, help_text="Whole GPUs that those pods have."
+    )
     version = models.PositiveIntegerField(default=1)
 
     def __str__(self) -> str:

@@ -21,6 +21,14 @@ class Workload(models.Model):
     priority_class = models.ForeignKey(PriorityClass, on_delete=models.PROTECT)
     created_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL)
     spec = models.JSONField(help_text="The normalised job file.")
+    managed_by = models.CharField(
+        max_length=80,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The Kubernetes resource of the object that made it and alone changes it, such as "
+        "workloads.weft.dev; empty: it was made here.",
+    )
     # what one worker asks, and how many (columns, so that a snapshot reads no JSON)
     gpus = models.PositiveSmallIntegerField(default=0)
     share_guarantee = models.PositiveSmallIntegerField(default=0, help_text="milli-GPU; 0 = not a share")

@@ -4,7 +4,7 @@ import structlog
 from django.conf import settings
 from prometheus_client import Counter, Histogram, start_http_server
 
-from controlplane.loops.threads import LOOPS, Loops
+from controlplane.loops.threads import Loops, of_settings
 from controlplane.runtime import liveness, wake
 
 # Rounds of this process; what is in the database is told by the web's /metrics (controlplane/api/metrics.py).
@@ -27,7 +27,8 @@ def start() -> None:
         return
     if settings.WORKER_METRICS_PORT:
         start_http_server(settings.WORKER_METRICS_PORT, settings.WORKER_METRICS_ADDRESS)
-    chosen = {name: run for name, run in LOOPS.items() if name in (settings.LOOPS or LOOPS)}
+    every = of_settings()
+    chosen = {name: run for name, run in every.items() if name in (settings.LOOPS or every)}
     _loops = Loops(tell=tell, alive=lambda: liveness.touch("worker"), loops=chosen)
     _loops.start()
     log.info("loops started", loops=[thread.name for thread in _loops.threads])

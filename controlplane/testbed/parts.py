@@ -131,8 +131,12 @@ def write_files(layout: Layout) -> None:
     (layout.folder / "tokens").write_text("".join(f"{line}\n" for line in tokens))
     layout.admin.write_text(kubeconfig(layout, "admin", layout.token))
     layout.admin.chmod(0o600)
-    rule = {"level": "Metadata", "omitStages": ["RequestReceived"]}
-    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [rule]}
+    rules = [
+        # What is written to nodes is noted as well: a cordon is one field of many.
+        {"level": "Request", "verbs": ["patch", "update"], "resources": [{"group": "", "resources": ["nodes"]}]},
+        {"level": "Metadata"},
+    ]
+    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
     (layout.folder / "audit-policy").write_text(json.dumps(policy))
     scheduler = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",

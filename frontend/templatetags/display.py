@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from autoscaler.sla import Standing
 from controlplane.queries.audit import retention
 from frontend import drawing, lab, words
 
@@ -60,6 +61,13 @@ def count(number: int) -> str:
 
 
 @register.filter
+def standing_tone(service: Any) -> str:
+    """The colour of a number that says how a service stands; none where it stands well or that is not known."""
+    tone = words.STANDINGS[service.standing][0]
+    return tone if tone in ("bad", "warn") else ""
+
+
+@register.filter
 def budget_words(service: Any) -> str:
     """What is left of a service's error budget, in words that fit a narrow column."""
     left = service.budget_left
@@ -67,9 +75,7 @@ def budget_words(service: Any) -> str:
         return "no requests yet"
     if left <= 0:
         return f"error budget used {1 - left:,.1f}x" if left < -1 else "error budget exhausted"
-    return f"{'at risk: ' if service.standing == 'at risk' else ''}budget {words.percent(left)}".replace(
-        " %", "\u00a0%"
-    )
+    return f"budget {words.percent(left)}".replace(" %", "\u00a0%")
 
 
 @register.simple_tag
@@ -200,6 +206,15 @@ def state(phase: str) -> dict[str, str]:
     return {"tone": words.tone(phase), "word": phase}
 
 
+@register.inclusion_tag("frontend/parts/standing.html")
+def standing(phase: str, standing: Standing | str | None) -> dict[str, Any]:
+    """A phase and how the service stands against its objective, as two words; that it runs is no good news then."""
+    if not standing:  # none, or, as templates write what there is not, an empty text
+        return {"states": [(words.tone(phase), phase)]}
+    is_up = words.tone(phase) == "ok"
+    return {"states": [("dim" if is_up else words.tone(phase), phase), words.STANDINGS[Standing(standing)]]}
+
+
 @register.inclusion_tag("frontend/parts/state.html")
 def event_label(kind: str, reason: str = "") -> dict[str, str]:
     """An event as a coloured word."""
@@ -235,7 +250,7 @@ def sparkline(values: Sequence[float]) -> dict[str, Any]:
 def budget(service: Any) -> dict[str, Any]:
     """How much of a service's error budget is left."""
     left = service.budget_left
-    tone = {"ok": "ok", "at risk": "warn", "violated": "bad"}.get(str(service.standing), "dim")
+    tone = words.STANDINGS[service.standing][0]
     # A used-up budget still shows a stub: nothing at all would read as "not known".
     width = 0.0 if left is None else max(6.0, min(100.0, 100 * left))
     return {"width": f"{width:.1f}%", "tone": tone, "label": _budget_label(left)}

@@ -144,7 +144,7 @@ def _waiting(totals: dashboard.Totals, line: Sequence[dashboard.Line]) -> dict[s
 def _objectives(services: Sequence[sla.ServiceRow]) -> dict[str, Any]:
     known = [s for s in services if s.standing is not Standing.UNKNOWN]
     kept = [s for s in known if s.standing is not Standing.VIOLATED]
-    risk = [s for s in known if s.standing is not Standing.OK]
+    risk = [s for s in known if s.standing is not Standing.MET]
     tile = _tile("Services in SLO", "services", f"{len(kept)} / {len(known)}", "no service has had requests yet", [])
     if not known:
         return {**tile, "number": words.NOT_KNOWN}

@@ -18,9 +18,10 @@ from controlplane.queries.workloads import worklist
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.accounts import savedviews
 from controlplane.services.errors import Refused
+from controlplane.services.intake import ownership
 from controlplane.services.workloads import bulkactions
 from frontend import questions, tabs, words
-from frontend.answers import answer, clock, is_part, link, roles, signed_in, teams_for
+from frontend.answers import answer, clock, hand, is_part, link, roles, signed_in, teams_for
 from scheduler.model.workload import Kind, Phase
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def index(request: HttpRequest) -> HttpResponse:
     """Workloads, newest first unless the address says otherwise, narrowed down by it."""
     filters = worklist.read_filters({name: request.GET.get(name, "") for name in savedviews.PARAMETERS})
     found = worklist.page(request.user, filters, request.GET.get("cursor", ""), PAGE)
-    rows = tabs.with_seats(found.rows)
+    rows = tabs.with_standing(tabs.with_seats(found.rows), clock(request).now)
     may = _allowed(request, rows)
     for w in rows:
         w.is_mine_to_act = w.pk in may
@@ -114,6 +115,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
         chosen=chosen,
         allowed=_allowed(request, chosen, verb),
         actor=request.user.get_username(),
+        hand=hand(request),
         priorities=_classes(given.getlist("uid"), given.getlist("priority")),
     )
     return answer(request, "bulk", "bulk_result", _told(verb, outcomes))
@@ -124,7 +126,7 @@ def _asked(request: HttpRequest, verb: str, chosen: Sequence["Workload"]) -> dic
     rows: list[dict[str, Any]] = []
     for w in chosen:
         refusal = "" if w.pk in may else bulkactions.NOT_ALLOWED.format(team=w.team.name)
-        refusal = refusal or questions.obstacle(w, verb)
+        refusal = refusal or ownership.refusal(w, verb, hand(request)) or questions.obstacle(w, verb)
         rows.append({"w": w, "refusal": refusal, "effect": refusal or questions.effect(w, verb, now)})
     possible = [row for row in rows if not row["refusal"]]
     return {

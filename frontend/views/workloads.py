@@ -22,10 +22,11 @@ from controlplane.queries.workloads import measured
 from controlplane.queries.workloads import workloads as queries
 from controlplane.queries.workloads.whatif import Turn
 from controlplane.services.errors import Refused
+from controlplane.services.intake import ownership
 from controlplane.services.workloads import bulkactions
 from controlplane.services.workloads import workloads as services
 from frontend import charts, questions, resizing, tabs, words
-from frontend.answers import answer, clock, is_part, link, number, seen_teams, teams_for
+from frontend.answers import answer, clock, hand, is_part, link, number, seen_teams, teams_for
 from scheduler.model.workload import ENDED, Phase
 
 PAGE = 50
@@ -160,6 +161,7 @@ def act(request: HttpRequest, uid: UUID, verb: str) -> HttpResponse:
         chosen=[w],
         allowed=[w.pk],
         actor=request.user.get_username(),
+        hand=hand(request),
         priorities={w.pk: request.POST.get("priority", "")},
     )
     if done.refusal:
@@ -247,7 +249,7 @@ def _visible(request: HttpRequest, uid: UUID) -> Any:
 
 
 def _head(request: HttpRequest, w: Any) -> dict[str, Any]:
-    tabs.with_seats([w])
+    tabs.with_standing(tabs.with_seats([w]), clock(request).now)
     return {
         "w": w,
         "sentence": w.sentence,
@@ -256,16 +258,23 @@ def _head(request: HttpRequest, w: Any) -> dict[str, Any]:
         "park_after": (w.spec.get("normalised") or {}).get("park_after_seconds"),
         "progress_width": f"{100 * min(1.0, w.progress or 0):.1f}%",
         "may_submit": access.can(request.user, access.Verb.SUBMIT, w.team.name),
-        "actions": [(verb, ACTIONS[verb]) for verb in _verbs(w) if _may(request, w, verb)],
+        "actions": [(verb, ACTIONS[verb]) for verb in _verbs(request, w) if _may(request, w, verb)],
+        "commands": _commands(w),
         **resizing.shown(w),
     }
 
 
-def _verbs(w: Any) -> tuple[str, ...]:
-    """What can be done in its phase; what ends it comes last."""
+def _commands(w: Any) -> list[str]:
+    """How what a Kubernetes object has made is changed there."""
+    return list(dict.fromkeys(ownership.command(w, v) for v in ("change", "suspend", "stop"))) if w.managed_by else []
+
+
+def _verbs(request: HttpRequest, w: Any) -> tuple[str, ...]:
+    """What can be done in its phase, and here; what ends it comes last."""
     verbs = words.actions(w.phase)
     more = (resizing.VERB, PRIORITY) if resizing.may_be(w) else (PRIORITY,)
-    return (*verbs[:-1], *more, *verbs[-1:]) if verbs else ()
+    found = (*verbs[:-1], *more, *verbs[-1:]) if verbs else ()
+    return tuple(verb for verb in found if not ownership.refusal(w, verb, hand(request)))
 
 
 def _question(request: HttpRequest, w: Any, verb: str) -> dict[str, Any]:

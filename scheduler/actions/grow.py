@@ -1,93 +1,185 @@
-"""Grow: give an elastic gang that runs with fewer workers than it wants some of what no other workload waits for."""
+"""Grow: give elastic gangs workers where no workload that waits could use the room.
+
+First those that run with fewer workers than their count, in order of submission. Then all, up to the most that they can
+use: those first whose team holds least of what it is entitled to. What a gang holds beyond its count is lent: any
+claimant that can use the room gets it back (take_surplus.py). So that gangs do not grow and shrink in turns, one that
+started or changed rests, longer before it grows beyond its count; and none grows that is expected to end before the
+resize has paid: all its workers stand still while those that come join them.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
 
-from scheduler.fit.capacity import Refusal
-from scheduler.fit.claim import quota_room
+import numpy as np
+
+from scheduler.backfill.reservation import clock_text, length_text
+from scheduler.cycle.ordering import claim_of
+from scheduler.fit.capacity import Refusal, allowed_nodes, per_node
+from scheduler.fit.claim import fits, quota_room
 from scheduler.fit.gang import Goal, find_places
 from scheduler.fit.locality import domain_of_node
 from scheduler.model.decision import Reason
-from scheduler.model.snapshot import IDLE, Bools, Flavor
-from scheduler.model.workload import Assignment, Kind, Level, Phase, Workload
-from scheduler.state.plan import Plan
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Bools, Flavor
+from scheduler.model.workload import Assignment, Level, Workload, least, most, staying
+from scheduler.predict.run_times import expected_end
 from scheduler.state.session import Session
 
-# What waits for one of these could use the room, whatever its team.
-FOR_ROOM = frozenset(
+Places = tuple[Assignment, ...]
+Refused = Sequence[tuple[Workload, Refusal]]
+
+# What is told one of these cannot start whatever room there is.
+GATED = frozenset(
     {
-        Reason.FAIR_SHARE_EXCEEDED,
-        Reason.RESERVED_FOR_LARGER_JOB,
-        Reason.TOPOLOGY_PLACEMENT_FAILED,
-        Reason.GANG_INCOMPLETE,
-        Reason.FRAGMENTED,
-        Reason.WAITING_FOR_CAPACITY,
+        Reason.MISCONFIGURED,
+        Reason.ADMISSION_GATED,
+        Reason.BACKOFF_AFTER_FAILURE,
+        Reason.BUDGET_EXHAUSTED,
+        Reason.NO_MATCHING_FLAVOR,
+        Reason.GPU_MEMORY_DOES_NOT_FIT,
+        Reason.WAITING_FOR_NODES,
+        Reason.EXCEEDS_MAX_QUOTA,
     }
 )
-OWN = frozenset({Reason.NON_PREEMPTIBLE_OVER_QUOTA, Reason.WAITING_FOR_QUOTA, Reason.OVER_LIMIT})
 
 
-def grow(session: Session, refused: Sequence[tuple[Workload, Refusal]]) -> None:
-    """Let elastic gangs grow, in order of submission, unless a claimant was refused the room or the quota."""
-    plan = session.plan
-    if any(refusal.reason in FOR_ROOM for _, refusal in refused):
-        return
-    root_of = plan.usage.tree.root_of
-    busy = {root_of.get(workload.team) for workload, refusal in refused if refusal.reason in OWN}
-    for gang in sorted(_growable(session), key=lambda w: w.seq):
-        if root_of.get(gang.team) not in {*busy, None}:
-            _grow_one(session, gang)
+def grow(session: Session, refused: Refused) -> None:
+    """Let elastic gangs grow, once each claimant has had its turn; `refused` are those that wait on."""
+    growth = Growth(session, refused)
+    for gang in growth.in_order():
+        if session.is_full:
+            return
+        places = growth.places(gang)
+        if not isinstance(places, str):
+            session.plan.place(gang, places)
 
 
-def _growable(session: Session) -> list[Workload]:
-    """Elastic gangs that run below their wanted count and have rested since they started or changed."""
-    plan, settings = session.plan, session.settings
-    found = [w for w in plan.holding if _wants_more(w) and plan.workload(w.id) is w]
-    rested = plan.snapshot.at - settings.settle_seconds
-    return [w for w in found if max(w.started_at or 0.0, w.scaled_at or 0.0) <= rested]
+class Spot(NamedTuple):
+    """Where more workers of a gang may go: its flavor, and the nodes that are close enough, with their number."""
+
+    flavor: Flavor | None
+    near: Bools
+    domain: int
 
 
-def _grow_one(session: Session, gang: Workload) -> bool:
-    """Place as many of its missing workers as fit now, on its GPU model and as close as it requires; whether any."""
-    plan = session.plan
-    flavor, near = _flavor(plan, gang), _near(plan, gang)
-    if near is None or (flavor is None and gang.ask.milli):
-        return False
-    room = quota_room(session, gang, flavor, IDLE)
-    if room < 1:
-        return False
-    places = find_places(plan.inventory, gang, Goal(1, min(gang.missing, room)), plan.free[IDLE], flavor, near)
-    if places is None:
-        return False
-    plan.place(gang, places)
-    return True
+class Growth:
+    """What the gangs of a round may grow into, on its plan after the last turn."""
 
+    def __init__(self, session: Session, refused: Refused) -> None:
+        self._session, self._plan, self._settings = session, session.plan, session.settings
+        self._refused = refused
+        # What is known to have no room, until the end: room only gets less.
+        self._full: set[tuple[object, ...]] = set()
 
-def _wants_more(gang: Workload) -> bool:
-    if gang.kind is not Kind.TRAINING or gang.phase is not Phase.RUNNING or gang.started_at is None:
-        return False
-    if gang.after or gang.finishing:
-        return False
-    return gang.gang.min < gang.gang.count and gang.missing > 0 and not any(a.leaving for a in gang.placement)
+    def in_order(self) -> list[Workload]:
+        """The gangs that could use more workers, first one first."""
+        plan = self._plan
+        found = [gang for uid, gang in plan.ledger.growable.items() if plan.workload(uid) is gang]
+        if not found:
+            return []
+        shares = self._session.entitlement.deserved()
+        claims = {team: claim_of(plan, shares, team) for team in {gang.team for gang in found}}
+        below = sorted((gang for gang in found if gang.missing), key=lambda w: w.seq)
+        others = (gang for gang in found if not gang.missing)
+        return [*below, *sorted(others, key=lambda w: (claims[w.team], -w.priority, w.seq))]
 
+    def places(self, gang: Workload) -> Places | str:
+        """Places for more workers: what it lacks of its count, or else of the most it can use; or why it gets none."""
+        if resting := self._resting(gang):
+            return resting
+        spot = self._spot(gang)
+        if spot is None:
+            return "Where its workers are close enough to each other cannot be told, so it stays as it is."
+        wants = gang if gang.missing else replace(gang, gang=replace(gang.gang, count=most(gang)))
+        room = self._quota(wants, spot.flavor)
+        if room < 1:
+            return f"Team {gang.team} may not use more GPUs of its kind now."
+        return self._find(wants, spot, room)
 
-def _flavor(plan: Plan, gang: Workload) -> Flavor | None:
-    """The flavor that its workers run on; None without GPUs, or if the first one's node is gone."""
-    at = plan.inventory.index.get(_first_worker(gang).node)
-    if at is None:
-        return None
-    return next((f for f in plan.inventory.flavors if f.nodes[at]), None) if gang.ask.milli else None
+    def _resting(self, gang: Workload) -> str:
+        """Why it is left alone now, whatever is free; or nothing."""
+        at, settings = self._plan.snapshot.at, self._settings
+        if gang.team in self._session.over_budget:
+            return f"The budget of team {gang.team} is used up."
+        rest = settings.settle_seconds if gang.missing else max(settings.settle_seconds, settings.surplus_after_seconds)
+        until = max(gang.started_at or 0.0, gang.scaled_at or 0.0) + rest
+        if until > at:
+            return f"It started or changed lately, so it does not grow before {clock_text(until)} cluster time."
+        ends = expected_end(gang, at, self._session.snapshot.history, settings).median - at
+        pays = settings.rejoin_seconds * len(staying(gang))
+        if ends < pays:
+            what = f"It is expected to end in {length_text(ends)}"
+            return f"{what}; to have more workers join it pays only if it runs for {length_text(pays)}."
+        return ""
+
+    def _spot(self, gang: Workload) -> Spot | None:
+        plan, level = self._plan, gang.topology.require
+        at = plan.inventory.index.get(_first_worker(gang).node)
+        if at is None or level == Level.NVLINK:
+            return None
+        flavor = next((f for f in plan.inventory.flavors if f.nodes[at]), None) if gang.ask.milli else None
+        if flavor is None and gang.ask.milli:
+            return None
+        domains = domain_of_node(plan.inventory, Level.CLUSTER if level is None else level)
+        return Spot(flavor, domains == domains[at], int(domains[at]))
+
+    def _quota(self, wants: Workload, flavor: Flavor | None) -> int:
+        """How many more workers its team's quota allows, also once those with a planned start have started."""
+        room = min(wants.missing, quota_room(self._session, wants, flavor, IDLE))
+        if flavor is None or room < 1:
+            return room
+        kept = self._session.constraints.quota_beside_all(wants.team, flavor.pool)
+        return min(room, wants.workers_within(kept))
+
+    def _find(self, wants: Workload, spot: Spot, room: int) -> Places | str:
+        key = wants.ask, spot.flavor and (spot.flavor.pool, spot.flavor.model), wants.topology.require, spot.domain
+        if key not in self._full:
+            plan, goal = self._plan, Goal(1, room)
+            free = self._session.constraints.room_beside_all(IDLE)
+            within = spot.near & ~self._usable_by_others
+            if places := find_places(plan.inventory, wants, goal, free, spot.flavor, within):
+                return places
+            self._full.add(key)
+        what = "that no workload could use which waits" if self._refused else "close enough to its other workers"
+        return f"No room of its kind is free {what}."
+
+    @cached_property
+    def _usable_by_others(self) -> Bools:
+        """Nodes with room for a worker of a claimant that waits and that could start now. Shape [N].
+
+        It may wait for its turn, or for nothing but a planned start of another one, which it would delay. What does
+        not fit, be it for quota, model, shape or nearness, keeps no gang from growing.
+        """
+        session, plan = self._session, self._plan
+        found = np.zeros(len(plan.inventory.nodes), dtype=np.bool_)
+        seen: set[tuple[object, ...]] = set()
+        for workload, refusal in self._refused:
+            limited = workload.id in session.preemption_limited
+            alike = workload.team, workload.ask, workload.gang, workload.topology, workload.roles, workload.preemptible
+            key = (*alike, limited, workload.missing)
+            if refusal.reason not in GATED and key not in seen:
+                seen.add(key)
+                found |= self._usable_by(workload)
+        return found
+
+    def _usable_by(self, workload: Workload) -> Bools:
+        """Nodes where members of it have room, none if it could not start."""
+        session, plan, few = self._session, self._plan, least(workload)
+        now, later = plan.free[IDLE], plan.free[FUTURE_IDLE]
+        found = np.zeros(len(plan.inventory.nodes), dtype=np.bool_)
+        options = [f for f in session.flavors.of(workload) if quota_room(session, workload, f, FUTURE_IDLE) >= few]
+        masks = (allowed_nodes(plan.inventory, workload.ask, flavor) for flavor in options)
+        if all(int(per_node(plan.inventory, workload.ask, later, mask).sum()) < few for mask in masks):
+            return found
+        if not any(fits(session, workload, when) for when in (IDLE, FUTURE_IDLE)):
+            return found
+        for ask in {workload.ask, *(role.ask for role in workload.roles)}:
+            for flavor in options:
+                mask = allowed_nodes(plan.inventory, ask, flavor if ask.milli else None)
+                found |= per_node(plan.inventory, ask, now, mask) > 0
+        return found
 
 
 def _first_worker(gang: Workload) -> Assignment:
     return next((a for a in gang.placement if a.rank >= gang.role_members), gang.placement[0])
-
-
-def _near(plan: Plan, gang: Workload) -> Bools | None:
-    """The nodes where a further worker is as close as the gang requires. Shape [N]; None if that cannot be said."""
-    inventory, level = plan.inventory, gang.topology.require
-    at = inventory.index.get(_first_worker(gang).node)
-    if at is None or level == Level.NVLINK:
-        return None
-    domains = domain_of_node(inventory, Level.CLUSTER if level is None else level)
-    same: Bools = domains == domains[at]
-    return same

@@ -16,6 +16,7 @@ from scheduler.fit.capacity import Flavors
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Inventory
 from scheduler.model.workload import Workload, least
+from scheduler.quota.tree import ENDLESS
 from scheduler.state.free import Free, free_of
 from scheduler.state.plan import Plan
 
@@ -77,10 +78,12 @@ class BackfillConstraints:
 
     def room_for(self, workload: Workload, when: int) -> Free:
         """What is free for this claimant in one state: all that is free, less what reservations keep from it."""
-        free = self._plan.free[when]
-        if not self.reservations:
+        return self._beside(when, list(self.binding(workload))) if self.reservations else self._plan.free[when]
+
+    def _beside(self, when: int, bound: list[Reservation]) -> Free:
+        free, inventory = self._plan.free[when], self._plan.inventory
+        if not bound:
             return free
-        inventory, bound = self._plan.inventory, list(self.binding(workload))
         key = when, tuple(kept.workload.id for kept in bound)
         known = self._free.get(key)
         if known is None:
@@ -88,6 +91,14 @@ class BackfillConstraints:
                 free = _least(inventory, free, kept.free(inventory))
             known = self._free[key] = free
         return known
+
+    def room_beside_all(self, when: int) -> Free:
+        """What is free in one state less what any reservation keeps, whatever it binds."""
+        return self._beside(when, self.reservations)
+
+    def quota_beside_all(self, team: str, pool: str) -> int:
+        """The milli-GPU of a pool that a team may still hold without delaying any reservation."""
+        return min((kept.usage.available(team, pool, FUTURE_IDLE) for kept in self.reservations), default=ENDLESS)
 
     def quota_for(self, workload: Workload, pool: str) -> int:
         """How many workers its team's quota in a pool still allows without delaying a reservation."""

@@ -14,6 +14,7 @@ from scheduler.actions.consolidate import consolidate
 from scheduler.actions.fair_reclaim import fair_reclaim
 from scheduler.actions.preempt import preempt
 from scheduler.actions.reclaim import reclaim
+from scheduler.actions.take_surplus import take_surplus
 from scheduler.cycle.equivalence import Refusals
 from scheduler.cycle.ordering import in_order
 from scheduler.explain.reasons import PERMANENT, behind, gate, is_gated, kept_out, permanent, why, would_delay
@@ -138,12 +139,15 @@ class Round:
 
     def _make_room(self, workload: Workload) -> bool:
         """Place the claimant where others give way; whether it could."""
+        session = self.session
+        if session.evictable.elastic and take_surplus(session, workload):
+            return True
         for may_evict in (False, True):  # nothing leaves while elastic gangs can make the room
-            if not may_evict and not self.session.evictable.elastic:
+            if not may_evict and not session.evictable.elastic:
                 continue
-            if any(take(self.session, workload, may_evict) for take in (reclaim, fair_reclaim, preempt)):
+            if any(take(session, workload, may_evict) for take in (reclaim, fair_reclaim, preempt)):
                 return True
-        return consolidate(self.session, workload)
+        return consolidate(session, workload)
 
     def _catches_up(self, workload: Workload, refusal: Refusal) -> bool:
         """Whether the first in the queue of its team, long overtaken, gets room from what came after it."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from scheduler.explain.growth import growth_text, is_elastic
 from scheduler.explain.places import length, numbered
 from scheduler.explain.reasons import awaiting, no_places, over_quota
 from scheduler.fit.capacity import Refusal
@@ -60,7 +61,7 @@ def explain(snapshot: Snapshot, workload_id: str, settings: Settings, memo: Memo
     if asked.phase is Phase.RESERVED:
         refusal = awaiting(plan, asked)
         return Explanation(asked.id, *refusal, checks=(Check("Placement", Status.OK, refusal.message),))
-    in_queue = length(session)
+    in_queue, waiting = length(session), list[tuple[Workload, Refusal]]()
     for position, workload, refused in numbered(outcomes(session)):
         if workload.id == asked.id:
             order = f"{ahead} ahead of it in the queue, {same_team} of them of team {asked.team}."
@@ -68,10 +69,13 @@ def explain(snapshot: Snapshot, workload_id: str, settings: Settings, memo: Memo
                 return replace(_placed(plan, asked, order), position=position, in_queue=in_queue)
             checks = _checks(session, asked, refused, order)
             return Explanation(asked.id, *refused, checks=checks, position=position, in_queue=in_queue)
+        waiting += [(workload, refused)] if refused is not None else []
         ahead, same_team = position or ahead, same_team + (position is not None and workload.team == asked.team)
     if asked.phase is Phase.QUEUED:
         numbers = (("max_changes", settings.max_changes),)
         return Explanation(asked.id, Reason.PENDING_EVALUATION, _LATER, numbers, in_queue=in_queue)
+    if is_elastic(asked):
+        return Explanation(asked.id, None, growth_text(session, waiting, asked).rstrip())
     return Explanation(asked.id, None, asked.message or f"Is {asked.phase}.")
 
 

@@ -47,7 +47,8 @@ WAITING = frozenset({P.SUBMITTED, P.QUEUED, P.HELD, P.RESERVED})
 _UP = {P.CHECKPOINTING, P.SUSPENDING, P.STOPPING, P.QUEUED, P.FAILED, P.SUCCEEDED}
 TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     P.SUBMITTED: frozenset({P.QUEUED, P.HELD, P.REJECTED, P.STOPPED}),
-    P.QUEUED: frozenset({P.RESERVED, P.ADMITTED, P.HELD, P.REJECTED, P.EXPIRED, P.STOPPED}),
+    # Succeeded and Failed: the Kubernetes object that it is says so, while it was to run once more.
+    P.QUEUED: frozenset({P.RESERVED, P.ADMITTED, P.HELD, P.REJECTED, P.EXPIRED, P.STOPPED, P.SUCCEEDED, P.FAILED}),
     P.HELD: frozenset({P.QUEUED, P.STOPPED, P.EXPIRED}),
     P.RESERVED: frozenset({P.ADMITTED, P.QUEUED, P.HELD, P.STOPPED, P.EXPIRED}),
     P.ADMITTED: frozenset({P.STARTING, P.RUNNING, P.SCALING, P.DEGRADED, *_UP}),
@@ -281,8 +282,34 @@ def staying(workload: Workload) -> list[int]:
     return sorted(a.rank for a in workload.placement if not a.leaving and a.rank >= first)
 
 
+def most(workload: Workload) -> int:
+    """The most workers that it can use: an elastic gang grows up to them."""
+    return max(workload.gang.count, workload.gang.max)
+
+
+def surplus(workload: Workload) -> int:
+    """Workers of a gang beyond its count: lent, until any workload can use their room. Those that still start count."""
+    if workload.kind is not Kind.TRAINING or workload.phase not in (Phase.RUNNING, Phase.SCALING):
+        return 0
+    return max(0, _staying(workload) - workload.gang.count)
+
+
 def can_shrink(workload: Workload) -> bool:
-    """Whether a running gang has workers beyond its minimum."""
-    if workload.kind is not Kind.TRAINING or workload.phase is not Phase.RUNNING:
+    """Whether a running gang has workers beyond its minimum, or one that still grows beyond its count."""
+    if workload.kind is not Kind.TRAINING or workload.phase not in (Phase.RUNNING, Phase.SCALING):
         return False
-    return sum(not a.leaving for a in workload.placement) - workload.role_members > max(1, workload.gang.min)
+    gang = workload.gang
+    return _staying(workload) > max(1, gang.min if workload.phase is Phase.RUNNING else gang.count)
+
+
+def can_grow(workload: Workload) -> bool:
+    """Whether an elastic gang runs undisturbed with fewer workers than it can use."""
+    if workload.kind is not Kind.TRAINING or workload.phase is not Phase.RUNNING or workload.gang.min >= most(workload):
+        return False
+    if workload.after or workload.finishing or workload.started_at is None:
+        return False
+    return _staying(workload) < most(workload) and not any(a.leaving for a in workload.placement)
+
+
+def _staying(workload: Workload) -> int:
+    return sum(not a.leaving for a in workload.placement) - workload.role_members

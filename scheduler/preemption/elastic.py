@@ -1,8 +1,9 @@
-"""Elastic gangs: trainings that run with fewer workers than they want, down to their minimum.
+"""Elastic gangs: trainings that run with fewer workers than they want, down to their minimum, or with more.
 
 To shrink is no preemption: the gang goes on with its other workers, loses no attempt and may be asked at any time,
-also if it may not be preempted; what it holds beyond its minimum is room that it was lent. Its lowest rank stays
-always, for the gang meets there. Source: DRAGON's scale-down (docs/algorithms.md#making-room).
+also if it may not be preempted; what it holds beyond its minimum is room that it was lent. What it holds beyond its
+count goes first, to whatever claimant can use the room. Its lowest rank stays always, for the gang meets there.
+Source: DRAGON's scale-down (docs/algorithms.md#making-room).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from scheduler.fit.capacity import allowed_nodes
-from scheduler.fit.claim import fits
+from scheduler.fit.claim import fits, quota_room
+from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import Shrink
 from scheduler.model.mention import mention
-from scheduler.model.snapshot import FUTURE_IDLE, Ints, applied
-from scheduler.model.workload import Workload, can_shrink, least, staying
+from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Ints, applied
+from scheduler.model.workload import Workload, can_shrink, least, staying, surplus
 from scheduler.state.session import Session
 
 Ranks = dict[str, set[int]]  # ranks that leave, by workload
@@ -24,6 +26,11 @@ MayShrink = Callable[[Workload], bool]  # asked again before each worker, of the
 def may_shrink_for(claimant: Workload) -> MayShrink:
     """Which elastic gangs give workers to a claimant of their own team: those of no higher priority."""
     return lambda gang: gang.team == claimant.team and gang.priority <= claimant.priority
+
+
+def has_surplus(gang: Workload) -> bool:
+    """Whether it has workers that it gives to any claimant."""
+    return surplus(gang) > 0
 
 
 class Lent:
@@ -39,8 +46,40 @@ class Lent:
         """Whether the claimant fits once all that was given has left."""
         return fits(self.session, self.claimant, FUTURE_IDLE, self.is_owed)
 
+    def could_fit(self) -> bool:
+        """Whether the claimant could fit if all gave all they have: cheap, and most claimants end here."""
+        session, plan, claimant = self.session, self.plan, self.claimant
+        goal = Goal(least(claimant), least(claimant))
+        options = [flavor for flavor in session.flavors.of(claimant) if self._could_hold(flavor, goal.least)]
+        if not options:
+            return False
+        free = session.evictable.free_with(plan, list(self.gangs.values()))
+        return any(find_places(plan.inventory, claimant, goal, free, flavor) is not None for flavor in options)
+
+    def _could_hold(self, flavor: Flavor | None, workers: int) -> bool:
+        """Whether quota would allow so many of its workers in the flavor's pool if these gangs held nothing."""
+        if flavor is None:
+            return True
+        usage, pool = self.plan.usage, flavor.pool
+        held = [(gang.team, -usage.by_pool(gang).get(pool, 0)) for gang in self.gangs.values()]
+        with usage.assuming(pool, FUTURE_IDLE, held):
+            return quota_room(self.session, self.claimant, flavor, FUTURE_IDLE, self.is_owed) >= workers
+
+    def give_all(self, may: MayShrink) -> None:
+        """Take all that they may give, and have not given yet."""
+        for rule in (has_surplus, may):
+            for node in self._nodes():
+                self._give_on(node, rule)
+
     def give(self, may: MayShrink) -> bool:
         """Take worker after worker, the nodes that lack least first; whether the claimant fits then.
+
+        First those beyond the count of their gang, and only if they do not suffice others too.
+        """
+        return self._give(has_surplus) or self._give(may)
+
+    def _give(self, may: MayShrink) -> bool:
+        """The same for those that may go by one rule.
 
         One worker must find its room on one node, so what a node gave in vain is put back before the next one. If
         it fits nowhere, all are given: it may be quota that is missing, or others may have to leave as well.
@@ -72,7 +111,8 @@ class Lent:
         for uid in shrunk:
             gang, ranks = self.gangs[uid], self.given[uid]
             left, gives = len(staying(gang)) - len(ranks), "1 worker" if len(ranks) == 1 else f"{len(ranks)} workers"
-            message = f"Gives {gives} to {name} and goes on with {left}; its minimum is {gang.gang.min}."
+            floor = f"it asked for {gang.gang.count}" if surplus(gang) else f"its minimum is {gang.gang.min}"
+            message = f"Gives {gives} to {name} and goes on with {left}; {floor}."
             self.plan.shrink(gang, ranks, self.claimant.id, message)
         return shrunk
 

@@ -3,7 +3,7 @@
 Numbers of candidates ascend with cost, so that a sorted array of them is in the order in which to ask.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -13,7 +13,7 @@ from gpushare.gpu import WHOLE
 from scheduler.fit.capacity import per_node
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Bools, Ints
-from scheduler.model.workload import Workload
+from scheduler.model.workload import Workload, staying, surplus
 from scheduler.state.free import Free, free_of
 from scheduler.state.ledger import (
     MAY_LEAVE,
@@ -48,6 +48,7 @@ class Evictable:
         slots, ints = slots[order], ints[order]
         self._slots, self._whose = slots, ledger.slots
         self.elastic = sorted(ledger.elastic.values(), key=lambda w: w.seq)
+        self.with_surplus = [gang for gang in self.elastic if surplus(gang)]
         self.costs: Floats = costs[order]
         self.priority, self.milli, self.team, self.pool = (ints[:, i] for i in (PRIORITY, MILLI, TEAM, POOL))
         self.started: Floats = ledger.times[slots, STARTED]
@@ -61,7 +62,10 @@ class Evictable:
         self._since: dict[tuple[str, float], Ints] = {}
         self._stays_at = plan, -1  # a plan after so many swaps, and the workloads that it has not moved
         self._stays: Bools = np.zeros(0, dtype=np.bool_)
-        self._slot = ledger.slot
+        self._slot, self._rows = ledger.slot, ledger.rows
+        self._given: dict[
+            tuple[str, ...], tuple[Ints, Ints]
+        ] = {}  # by gangs: what they could give of each device, node
         self._at = np.full(len(ledger.ints), -1, dtype=np.int64)  # the number of the candidate in each slot, -1: none
         self._at[slots] = np.arange(len(slots))
         self._devices, self._hosts = (self._numbered(rows) for rows in ledger.rows)
@@ -131,6 +135,23 @@ class Evictable:
             gpu[kind] += np.bincount(rows[:, 1], rows[:, column], gpu.shape[1]).astype(np.int64)
             host[kind] += np.bincount(hosts[:, 1], hosts[:, column], host.shape[1]).astype(np.int64)
         gpu = np.where(inventory.gpu_capacity > 0, gpu, 0)
+        return free_of(inventory, gpu, host)
+
+    def free_with(self, plan: Plan, gangs: Sequence[Workload]) -> Free:
+        """The most that could be free, later, if these elastic gangs kept nothing but their first worker."""
+        inventory, later, key = plan.inventory, plan.free[FUTURE_IDLE], tuple(gang.id for gang in gangs)
+        known = self._given.get(key)
+        if known is None:
+            stays = np.full(len(self._at), np.iinfo(np.int64).max)  # ranks up to which all stay, by slot
+            stays[[self._slot[gang.id] for gang in gangs]] = [staying(gang)[0] for gang in gangs]
+            sums = []
+            for rows, shape in ((self._rows.devices, later.gpu.shape), (self._rows.hosts, later.node.shape)):
+                go = rows[rows[:, -1] > stays[rows[:, 0]]]
+                sums.append(np.array([np.bincount(go[:, 1], go[:, column], shape[1]) for column in (2, 3)]))
+            known = self._given[key] = sums[0].astype(np.int64), sums[1].astype(np.int64)
+        gpu, host = (np.minimum(now + more, most) for now, more, most in zip(
+            (later.gpu, later.node), known, (inventory.gpu_capacity, inventory.node_capacity), strict=True
+        ))  # fmt: skip
         return free_of(inventory, gpu, host)
 
     def _held(self, plan: Plan, rows: Ints, chosen: Bools) -> Ints:

@@ -15,7 +15,7 @@ from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import EvictReason
 from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Ints
 from scheduler.model.workload import Workload, least
-from scheduler.preemption.elastic import Lent
+from scheduler.preemption.elastic import Lent, has_surplus
 from scheduler.preemption.evictable import Evictable, recent_preemptors
 from scheduler.state.free import Free
 from scheduler.state.plan import Plan
@@ -82,9 +82,11 @@ def make_room(task: Search) -> bool:
     """
     plan, mark = task.plan, task.plan.mark()
     lent = _lend(task)
-    if lent is not None and lent.give(task.conditions.may_shrink):
+    if lent is not None and lent.could_fit() and lent.give(task.conditions.may_shrink):
         lent.prune()
         return _decide(task, mark, lent, [])
+    if lent is not None and task.found.size:
+        lent.give_all(task.conditions.may_shrink)
     if task.found.size and _evict(task, mark, lent):
         return True
     plan.rollback(mark)
@@ -92,9 +94,9 @@ def make_room(task: Search) -> bool:
 
 
 def _lend(task: Search) -> Lent | None:
-    """The elastic gangs that this claimant may ask, if any."""
+    """The elastic gangs that this claimant may ask, if any: all that have more workers than their count."""
     plan, may = task.plan, task.conditions.may_shrink
-    gangs = [g for g in task.evictable.elastic if plan.workload(g.id) is g and may(g)]
+    gangs = [g for g in task.evictable.elastic if plan.workload(g.id) is g and (has_surplus(g) or may(g))]
     return Lent(task.session, task.claimant, gangs, task.conditions.is_owed) if gangs else None
 
 

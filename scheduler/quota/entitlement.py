@@ -19,7 +19,7 @@ import numpy as np
 from gpushare.gpu import WHOLE
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import FUTURE_IDLE, Ints
-from scheduler.model.workload import Phase, Workload
+from scheduler.model.workload import Phase, Workload, surplus
 from scheduler.quota.tree import CLUSTER
 from scheduler.state.ledger import Want, want_of
 from scheduler.state.plan import Plan
@@ -241,6 +241,10 @@ def _demand(plan: Plan, over_budget: Container[str]) -> dict[str, Pool]:
     for pool in tree.pools:
         total = {team: usage.total[FUTURE_IDLE][team, pool] for team in tree.paths}
         out[pool] = {t: total[t] - sum(total[child] for child in tree.children.get(t, ())) for t in tree.paths}
+    for gang in map(plan.workload, plan.ledger.elastic):  # what it was lent beyond its count entitles to nothing
+        if (lent := surplus(gang)) and gang.team in tree.paths:
+            for pool, milli in usage.by_pool(gang).items():
+                out[pool][gang.team] -= min(milli, lent * gang.ask.milli)
     for want, milli in _wanted(plan, over_budget).items():
         if milli and (found := _home(plan, want)) is not None:
             out[found][want.team] += milli

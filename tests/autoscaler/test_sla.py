@@ -3,7 +3,7 @@
 import pytest
 
 from autoscaler.metrics import Objective, Sample
-from autoscaler.sla import Standing, attained, attainment, budget_left, burn_rate, standing
+from autoscaler.sla import SPANS, Standing, attained, attainment, budget_left, burn_rate, standing
 
 AT = 100_000.0
 
@@ -35,21 +35,45 @@ def test_without_requests_nothing_is_known() -> None:
     assert attained((minute(60, None), minute(30, 0, 0)), AT, 300.0) is None
 
 
+def stands(left: float | None, *, silent: bool = False, **rates: float) -> Standing:
+    """The word for what is left and these burn rates, by span: m5, m30, h1, h6; 0 where none is given."""
+    spans = {"m5": 300.0, "m30": 1800.0, "h1": 3600.0, "h6": 21_600.0}
+    return standing(left, {seconds: rates.get(span, 0.0) for span, seconds in spans.items()}, is_silent=silent)
+
+
+def test_the_spans_are_those_of_the_two_alerts() -> None:
+    assert SPANS == (300.0, 1800.0, 3600.0, 21_600.0)
+
+
 @pytest.mark.parametrize(
-    ("left", "burn", "word"),
+    ("word", "left", "rates"),
     [
-        (None, None, Standing.UNKNOWN),
-        (None, 9.0, Standing.UNKNOWN),
-        (1.0, None, Standing.OK),
-        (0.25, 4.0, Standing.OK),  # the edges of both thresholds
-        (0.24, None, Standing.AT_RISK),
-        (1.0, 4.1, Standing.AT_RISK),
-        (0.0, 0.0, Standing.AT_RISK),
-        (-0.01, None, Standing.VIOLATED),
+        (Standing.MET, 1.0, {}),
+        (Standing.MET, 0.1, {"h1": 14.4, "m5": 14.4, "h6": 6.0, "m30": 6.0}),  # the edges of all thresholds
+        (Standing.AT_RISK, 0.0999, {}),
+        (Standing.AT_RISK, 1.0, {"h1": 14.5, "m5": 14.5}),
+        (Standing.MET, 1.0, {"h1": 99.0, "m5": 14.4}),  # it was so, and is over
+        (Standing.MET, 1.0, {"h1": 14.4, "m5": 99.0}),  # a blip
+        (Standing.AT_RISK, 1.0, {"h6": 6.1, "m30": 6.1}),
+        (Standing.MET, 1.0, {"h6": 6.1, "m30": 6.0}),
+        (Standing.AT_RISK, 0.0, {}),  # used up exactly
+        (Standing.VIOLATED, -0.001, {}),
+        (Standing.VIOLATED, -66.0, {"h1": 67.0, "m5": 67.0}),
+        (Standing.UNKNOWN, None, {"h1": 99.0, "m5": 99.0}),
     ],
 )
-def test_the_word_for_it(left: float | None, burn: float | None, word: Standing) -> None:
-    assert standing(left, burn) is word
+def test_the_word_for_it(word: Standing, left: float | None, rates: dict[str, float]) -> None:
+    assert stands(left, **rates) is word
+
+
+def test_a_service_that_is_up_and_measured_by_nothing_is_not_known_unless_it_is_in_trouble() -> None:
+    assert stands(1.0, silent=True) is Standing.UNKNOWN
+    assert stands(0.05, silent=True) is Standing.AT_RISK
+    assert stands(-0.05, silent=True) is Standing.VIOLATED
+
+
+def test_a_burn_rate_that_is_not_known_is_no_alarm() -> None:
+    assert standing(0.5, dict.fromkeys(SPANS), is_silent=False) is Standing.MET
 
 
 @pytest.mark.parametrize(("p95", "availability"), [(0.0, 0.99), (0.2, 1.0), (0.2, 0.0)])

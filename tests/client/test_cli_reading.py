@@ -260,3 +260,16 @@ def test_describe_shows_members_by_role(signed_in: Scripted, weft: Weft) -> None
     said = weft("describe", "hello").out
     assert re.search(r"\nPs: +1/2 running\n", said)
     assert re.search(r"\n +1 +ps 1 +cpu-1 +- +0 ", said)
+
+
+def test_describe_tells_how_a_service_stands(signed_in: Scripted, weft: Weft) -> None:
+    chat = workload("chat", "Running", type="inference")
+    slo = {"standing": "at risk", "budget_left": 0.4, "burn_rate": 15.25}
+    signed_in.on("GET", "/workloads", page(chat))
+    signed_in.on("GET", f"/workloads/{chat['uid']}", {**chat, "spec": {}})
+    signed_in.on("GET", f"/workloads/{chat['uid']}/placement", {"attempt": 1, "workers": []})
+    signed_in.on("GET", f"/workloads/{chat['uid']}/events", page())
+    signed_in.on("GET", f"/inferences/{chat['uid']}/slo", slo)
+    told = "at risk: 40% of the error budget left, burn rate of the last hour 15.2x (1x = on target)"
+    assert re.search(rf"\nObjective: +{re.escape(told)}\n", weft("describe", "chat").out)
+    assert json.loads(weft("describe", "chat", "-o", "json").out)["slo"] == slo

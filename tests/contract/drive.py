@@ -9,6 +9,7 @@ from scheduler.model.snapshot import Node
 from scheduler.model.workload import Kind
 
 TEAM = "nlp"
+TEAMS = (TEAM, "vision")
 Told = tuple[str, str, bool]  # reason, message, whether it is a warning
 PATIENCE = 180.0  # cluster seconds: the longest start is one minute
 
@@ -17,6 +18,16 @@ class Drive(Protocol):
     """One adapter with three nodes of 8 GPUs: a, b and c."""
 
     cluster: Cluster
+    patience: float  # seconds of this machine that what is waited for may take at least
+
+    def seconds(self, seconds: float) -> float:
+        """So long on the cluster's clock is what tests call so many seconds, of all but what pods do."""
+
+    def restart(self) -> None:
+        """The process of ours dies with all it knows of the cluster, and another takes its place."""
+
+    def lose_gpu(self, node: str, index: int) -> None:
+        """Break a device under what runs on it; a gang whose worker ends so ends as a whole."""
 
     def wait(self, seconds: float) -> float:
         """Let time pass; tell how many seconds of the cluster's clock."""
@@ -55,8 +66,21 @@ NODES = tuple(Node(name, "pool", "A100", 8, 81_920, 96_000, 1_048_576, rack="r1"
 class SimulatedDrive:
     """The simulated cluster: its clock is simply moved."""
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    patience = 0.0
+
+    def __init__(self, cluster: SimulatedCluster, again: Callable[[], SimulatedCluster] | None = None) -> None:
         self.cluster = self.metrics = cluster
+        self._again = again
+
+    def seconds(self, seconds: float) -> float:
+        return seconds
+
+    def restart(self) -> None:
+        if self._again is not None:
+            self.cluster = self.metrics = self._again()
+
+    def lose_gpu(self, node: str, index: int) -> None:
+        self.cluster.lose_gpu(node, index)
 
     def wait(self, seconds: float) -> float:
         self.cluster.advance(self.cluster.now() + seconds)

@@ -9,15 +9,18 @@ from controlplane.benchmarks.harness import rights
 from controlplane.cluster.kubernetes import names, quantities
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
+from controlplane.cluster.kubernetes.nodes import LOST_GPUS
+from controlplane.cluster.lifecycle import LOST_EXIT
 from controlplane.cluster.port import Cluster, Observation, PodSpec, pod_name
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import wait_until
 from scheduler.model.workload import Kind
-from tests.contract.drive import PATIENCE, TEAM, Told
+from tests.contract.drive import PATIENCE, TEAM, TEAMS, Told
 
 RUN_SCALE, WAIT_SCALE = 20.0, 200.0  # cluster seconds in a real one: of what pods do, and of waiting
 SLOW_START = 2.0  # KWOK counts whole seconds: at least one passes
 PATIENCE_SCALE = 6.0
+SAVING = "1"  # s: what a training takes to leave, as it saves first
 
 
 class Steered(KubernetesCluster):
@@ -30,8 +33,10 @@ class Steered(KubernetesCluster):
     def start(self, pods: Sequence[PodSpec]) -> None:
         self.prepare(pods)
         for pod in pods:
-            steps = pod.spec.get("kwok")
-            if isinstance(steps, dict) and steps:
+            given = pod.spec.get("kwok")
+            steps = {"stop_after": SAVING} if pod.spec.get("type") == Kind.TRAINING else {}
+            steps |= given if isinstance(given, dict) else {}
+            if steps:
                 self._server.annotate(f"/api/v1/namespaces/{names.namespace(pod.namespace)}/pods/{pod.name}", **steps)
         super().start(pods)
 
@@ -44,13 +49,45 @@ class KubernetesDrive:
     """The API server and KWOK. The adapter has the scheduler's rights, the drive itself the administrator's."""
 
     cluster: Cluster
+    patience = 20.0
 
-    def __init__(self, server: TestCluster) -> None:
+    def __init__(self, server: TestCluster, *, is_fenced: bool = False) -> None:
         self.server = server
-        self.cluster = self.adapter = Steered(server, rights.scheduler(server, [TEAM], is_fenced=False))
+        self.kubeconfig = rights.scheduler(server, TEAMS, is_fenced=is_fenced)
+        self.cluster = self.adapter = Steered(server, self.kubeconfig)
 
     def close(self) -> None:
         self.adapter.close()
+
+    def seconds(self, seconds: float) -> float:
+        return seconds / WAIT_SCALE
+
+    def restart(self) -> None:
+        self.adapter.close()
+        self.cluster = self.adapter = Steered(self.server, self.kubeconfig)
+
+    def lose_gpu(self, node: str, index: int) -> None:
+        """As a node's own tools tell it: a device less to give, and which; what computes there ends with an error."""
+        path = f"/api/v1/nodes/{node}"
+        self.server.patch(path, {"metadata": {"annotations": {LOST_GPUS: str(index)}}})
+        left = str(int(self.server.request("GET", path)["status"]["capacity"][names.GPU_RESOURCE]) - 1)
+        self.server.patch(f"{path}/status", {"status": {"allocatable": {names.GPU_RESOURCE: left}}})
+        pods = self._pods()
+        hit = {_workload(pod) for pod in pods if pod["spec"]["nodeName"] == node and index in _gpus(pod)}
+        for pod in pods:
+            if _workload(pod) in hit:
+                meta = pod["metadata"]
+                where = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+                self.server.annotate(where, fail_after="0", exit_code=str(LOST_EXIT))
+        self.server.wait_for(
+            lambda: not any(_workload(pod) in hit and pod["status"]["phase"] == "Running" for pod in self._pods()),
+            "the end of what computed there",
+        )
+
+    def _pods(self) -> list[dict[str, Any]]:
+        """All pods on nodes."""
+        found: list[dict[str, Any]] = self.server.request("GET", "/api/v1/pods?fieldSelector=spec.nodeName!=")["items"]
+        return found
 
     def wait(self, seconds: float) -> float:
         time.sleep(seconds / WAIT_SCALE)
@@ -117,3 +154,11 @@ class KubernetesDrive:
     def _taints(self, name: str) -> list[Any]:
         found: list[Any] = self.server.request("GET", f"/api/v1/nodes/{name}")["spec"].get("taints", [])
         return found
+
+
+def _workload(pod: dict[str, Any]) -> str:
+    return str(pod["metadata"]["labels"].get(names.WORKLOAD, ""))
+
+
+def _gpus(pod: dict[str, Any]) -> tuple[int, ...]:
+    return names.gpus_of(pod["metadata"]["annotations"].get(names.GPUS, ""))

@@ -1,4 +1,4 @@
-"""One script of events through the loops: the same phases and reasons, whatever the cluster behind the port is."""
+"""What a node answers to a resize, through the loops; whole stories of workloads are in test_stories.py."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from controlplane.cluster.port import INFEASIBLE
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import actuate, audit, observe, schedule
 from controlplane.loops.wiring import Wiring
-from controlplane.models import Event, NodePool, Placement, PriorityClass, Quota, Team, Workload
+from controlplane.models import Event, NodePool, PriorityClass, Quota, Team, Workload
 from controlplane.services.workloads import submission, workloads
 from controlplane.services.workloads.submission import Submission
 from scheduler.model.workload import Kind
@@ -74,10 +74,6 @@ class Script:
         assert is_compared
         assert [violation for violation in found if violation.name in ("S2", "S5")] == []
 
-    def node(self, workload: Workload) -> str:
-        node: str = Placement.objects.get(workload=workload.pk, attempt=workload.attempt).node
-        return node
-
     def story(self, workload: Workload) -> list[tuple[str, str]]:
         events = Event.objects.filter(workload=workload.pk).order_by("id")
         return [(e.kind, e.reason) for e in events if e.kind not in BRIEF]
@@ -86,59 +82,6 @@ class Script:
 @pytest.fixture
 def script(drive: Drive) -> Script:
     return Script(drive)
-
-
-def test_a_gang_that_does_its_work(script: Script) -> None:
-    gang = script.submit("train", 60.0, workers=2)
-    script.until(gang, "Succeeded")
-    assert script.story(gang) == [("Submitted", ""), ("Admitted", ""), ("Running", ""), ("Succeeded", "")]
-    assert (gang.exit_code, gang.attempt) == (0, 1)
-
-
-def test_a_job_that_fails_for_good(script: Script) -> None:
-    broken = script.submit("broken", 40.0, exit_code=3, retries=0)
-    script.until(broken, "Failed")
-    assert script.story(broken) == [
-        ("Submitted", ""),
-        ("Admitted", ""),
-        ("Running", ""),
-        ("Failed", "Error"),
-    ]
-    assert broken.exit_code == 3
-
-
-def test_a_job_whose_node_is_lost_runs_again_elsewhere_and_is_stopped(script: Script) -> None:
-    long = script.submit("long", None)
-    script.until(long, "Running")
-    first = script.node(long)
-    script.drive.lose_node(first)
-    script.until(long, "Running", attempt=2)
-    second = script.node(long)
-    assert (second != first, long.failures) == (True, 0)
-    workloads.stop(workload=long, actor="alice")
-    script.until(long, "Stopped", attempt=2)
-    assert script.story(long) == [
-        ("Submitted", ""),
-        ("Admitted", ""),
-        ("Running", ""),
-        ("Requeued", "NodeLost"),
-        ("Admitted", ""),
-        ("Running", ""),
-        ("Stopping", "Stopped"),
-        ("Stopped", "Stopped"),
-    ]
-
-
-def test_a_gang_that_gets_more_cpu_and_less_memory_while_it_runs(script: Script) -> None:
-    gang = script.submit("train", None, workers=2)
-    script.until(gang, "Running")
-    script.resize(gang, cpu=2, memory="512Mi")
-    script.until_told(gang, "Resized")
-    uid = str(gang.pk)
-    assert [script.drive.size(uid, 1, rank) for rank in range(2)] == [(2000, 512), (2000, 512)]
-    assert (gang.cpu_milli, gang.memory, gang.resize) == (2000, 512, None)
-    assert script.story(gang)[-3:] == [("Patched", ""), ("Resizing", ""), ("Resized", "")]
-    script.audit()
 
 
 def test_a_gang_whose_node_refuses_keeps_what_it_has(script: Script) -> None:

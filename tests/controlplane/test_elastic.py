@@ -1,6 +1,7 @@
 """Elastic gangs and moves from the decision to the pods: what the rows say at each step."""
 
 import uuid
+from dataclasses import dataclass
 
 import pytest
 
@@ -9,8 +10,9 @@ from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.loops import actuate, observe
 from controlplane.loops import schedule as rounds
 from controlplane.loops.wiring import Wiring
-from controlplane.models import Event, Placement, PriorityClass, Team, Workload
+from controlplane.models import Event, Placement, PriorityClass, Team, User, Workload
 from controlplane.queries.scheduling import snapshot
+from controlplane.queries.workloads import workloads as queries
 from controlplane.services.workloads.submission import Submission, submit_all
 from scheduler.cycle.schedule import schedule
 from scheduler.model.decision import Evict, EvictReason, Place, Shrink, Wait
@@ -114,39 +116,92 @@ def decided(world: World) -> list:
     return [d for d in schedule(snapshot.full(world.cluster.at), Settings()) if not isinstance(d, Wait)]
 
 
-def test_from_submission_to_success_a_gang_makes_room_gets_it_back_and_ends():
-    Team.objects.create(name="red")
-    for name, value in (("normal", 100), ("high", 200)):
-        PriorityClass.objects.create(name=name, value=value, is_default=name == "normal")
-    cluster = SimulatedCluster((node("a", gpus=4),), Conditions(), PROFILES)
-    wiring = Wiring(cluster, cluster, "test")
+@dataclass
+class Demo:
+    """A simulated cluster of one node with 4 GPUs, and the loops over it."""
 
-    def let(seconds: int) -> None:
+    wiring: Wiring
+
+    @staticmethod
+    def begin() -> "Demo":
+        """All that a submission needs."""
+        Team.objects.create(name="red")
+        for name, value in (("normal", 100), ("high", 200)):
+            PriorityClass.objects.create(name=name, value=value, is_default=name == "normal")
+        cluster = SimulatedCluster((node("a", gpus=4),), Conditions(), PROFILES)
+        demo = Demo(Wiring(cluster, cluster, "test"))
+        demo.let(10)
+        return demo
+
+    def let(self, seconds: int) -> None:
+        """Time passes, with a round of each loop every ten seconds."""
+        cluster = self.wiring.cluster
         for _ in range(seconds // 10):
             cluster.advance(cluster.now() + 10)
             for loop in (observe, rounds, actuate):
-                loop.run_once(wiring)
+                loop.run_once(self.wiring)
 
-    def submitted(name: str, seconds: int, **asked: object) -> Workload:
+    def submit(self, name: str, seconds: int, **asked: object) -> Workload:
+        """A training that runs so long on the workers it asks for."""
         spec = job(name, simulated={"duration": seconds, "profile": "t"}, **asked)
         uid = uuid.uuid5(uuid.NAMESPACE_OID, name)
-        (made,) = submit_all([Submission(spec, actor="ann", at=cluster.now(), uid=uid)])
+        (made,) = submit_all([Submission(spec, actor="ann", at=self.wiring.cluster.now(), uid=uid)])
         return made
 
-    def standing(*workloads: Workload) -> list[tuple[str, int]]:
-        return [(phase(w), Placement.objects.filter(workload=w, state="Bound").count()) for w in workloads]
 
-    let(10)
-    gang = submitted("gang", 2000, workers={"count": 4, "min": 1})
-    let(100)
+def standing(*workloads: Workload) -> list[tuple[str, int]]:
+    return [(phase(w), Placement.objects.filter(workload=w, state="Bound").count()) for w in workloads]
+
+
+def ranks(workload: Workload) -> list[int]:
+    held = Placement.objects.filter(workload=workload, state="Bound")
+    return sorted(held.values_list("rank", flat=True))
+
+
+def test_from_submission_to_success_a_gang_makes_room_gets_it_back_and_ends():
+    demo = Demo.begin()
+    gang = demo.submit("gang", 2000, workers={"count": 4, "min": 1})
+    demo.let(100)
     assert standing(gang) == [("Running", 4)]
-    urgent = submitted("urgent", 300, gpus=2, priority_class="high")
-    let(150)
+    urgent = demo.submit("urgent", 300, gpus=2, priority_class="high")
+    demo.let(150)
     assert standing(gang, urgent) == [("Running", 2), ("Running", 1)]
-    let(600)
+    demo.let(600)
     assert standing(gang, urgent) == [("Running", 4), ("Succeeded", 0)]
-    let(4000)
+    demo.let(4000)
     assert standing(gang) == [("Succeeded", 0)]
     gang.refresh_from_db()
     assert (gang.attempt, gang.preempted_at) == (1, [])
     assert [kind for kind in story(gang) if kind in ("Shrunk", "Scaling", "Evicted")] == ["Shrunk", "Scaling"]
+
+
+def test_a_gang_is_lent_idle_gpus_beyond_its_count_gives_them_back_first_and_gets_them_again():
+    demo = Demo.begin()
+    gang = demo.submit("gang", 4000, workers={"count": 2, "max": 4})
+    demo.let(100)
+    assert (standing(gang), ranks(gang)) == ([("Running", 2)], [0, 1])
+    demo.let(350)
+    assert (standing(gang), ranks(gang)) == ([("Running", 4)], [0, 1, 2, 3])
+    assert message(gang) == "It runs with 4 of at most 4 workers; it asked for 2, and its minimum is 2. " + ALL
+    other = demo.submit("other", 300, gpus=1)
+    demo.let(100)
+    assert (standing(gang, other), ranks(gang)) == ([("Running", 3), ("Running", 1)], [0, 1, 2])
+    told = Event.objects.get(kind="Shrunk")
+    assert told.message == f"Gives 1 worker to [[w:{other.pk}]] and goes on with 3; it asked for 2."
+    assert "does not grow before" in message(gang)
+    demo.let(600)
+    assert (standing(gang, other), ranks(gang)) == ([("Running", 4), ("Succeeded", 0)], [0, 1, 2, 4])
+    demo.let(2000)  # 4000 seconds of work with 2 workers, most of it done by 4
+    assert standing(gang) == [("Succeeded", 0)]
+    gang.refresh_from_db()
+    assert (gang.attempt, gang.workers, gang.preempted_at) == (1, 2, [])
+
+
+def message(workload: Workload) -> str:
+    """What `weft why` says of it."""
+    workload.refresh_from_db()
+    person = User.objects.get_or_create(username="root", is_superuser=True)[0]
+    return str(queries.explanation(person, workload)["message"])
+
+
+ALL = "It has all that it can use."

@@ -1,6 +1,7 @@
 """Notebooks that nobody uses are parked, and only those."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -34,8 +35,8 @@ def world() -> World:
     return World(metrics=Measured())
 
 
-def open_notebook(world: World, name: str = "explore", park_after: str = "30m") -> Workload:
-    notebook = world.submit(name, kind="notebook", idle={"park_after": park_after})
+def open_notebook(world: World, name: str = "explore", park_after: str = "30m", **asked: Any) -> Workload:
+    notebook = world.submit(name, kind="notebook", idle={"park_after": park_after}, **asked)
     world.run(notebook, "a")
     return notebook
 
@@ -77,12 +78,27 @@ def test_one_that_is_used_stays(world, duty, cpu):
     assert phase(notebook) == "Running"
 
 
-@pytest.mark.parametrize(("duty", "cpu"), [(0.0, None), (None, AT_REST), (0.005, 49)])
+@pytest.mark.parametrize(("duty", "cpu"), [(0.0, None), (0.005, 49)])
 def test_what_is_known_of_it_decides(world, duty, cpu):
     notebook = open_notebook(world)
     measure(world, notebook, duty, cpu)
     pass_minutes(world, 32)
     assert phase(notebook) == "Suspending"
+
+
+@pytest.mark.parametrize("asks", [{"gpus": 0}, {"gpu_share": {"guarantee": 0.5, "memory": "8Gi"}}], ids=str)
+def test_of_one_without_a_device_of_its_own_the_cpu_decides(world, asks):
+    notebook = open_notebook(world, resources={"cpu": 1, "memory": "1Gi", **asks})
+    measure(world, notebook, None, AT_REST)
+    pass_minutes(world, 32)
+    assert phase(notebook) == "Suspending"
+
+
+def test_one_whose_own_device_is_not_measured_stays_though_its_cpu_is_quiet(world):
+    notebook = open_notebook(world)
+    measure(world, notebook, None, AT_REST)
+    pass_minutes(world, 40)
+    assert phase(notebook) == "Running"
 
 
 def test_one_of_which_nothing_is_known_stays(world):

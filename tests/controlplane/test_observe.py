@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.cluster.port import PodPhase
-from controlplane.lifecycle.ends import NOT_THE_JOBS_FAULT, backoff_seconds
+from controlplane.lifecycle.ends import NOT_THE_JOBS_FAULT, REFUSED_BY_NODE, backoff_seconds
 from controlplane.models import Event, Placement, Workload
 from controlplane.services.workloads import workloads
 from scheduler.model.workload import ENDED, LEAVING, Phase, may_move
@@ -52,13 +52,49 @@ def test_backoff_doubles_up_to_ten_minutes():
     assert [backoff_seconds(n) for n in (1, 2, 3, 7, 100)] == [10.0, 20.0, 40.0, 600.0, 600.0]
 
 
-@pytest.mark.parametrize("reason", sorted(NOT_THE_JOBS_FAULT))
+@pytest.mark.parametrize("reason", sorted(NOT_THE_JOBS_FAULT - REFUSED_BY_NODE))
 def test_an_end_that_is_not_the_jobs_fault_uses_up_no_retry(world, reason):
     job = world.submit("job")
     world.run(job, "a")
     world.pods(job, FAILED, exit_code=1, reason=reason)
     job.refresh_from_db()
     assert (job.phase, job.failures, job.not_before) == ("Queued", 0, None)
+
+
+@pytest.mark.parametrize("reason", sorted(REFUSED_BY_NODE))
+def test_a_job_that_its_node_refuses_is_tried_again_later_and_uses_up_no_retry(world, reason):
+    job = world.submit("job", retries=0)
+    world.place(job, "a")
+    world.actuate()
+    world.later()
+    world.pods(job, FAILED, reason=reason)
+    job.refresh_from_db()
+    assert (job.phase, job.failures, job.not_before) == ("Queued", 0, world.cluster.at + 60.0)
+    assert job.queued_at < world.cluster.at  # its age is kept
+    told = Event.objects.get(kind="Requeued")
+    assert (told.reason, told.message) == (
+        reason,
+        f"Node a did not start worker 0: {reason}. It is tried again in 60 s; this does not count as a failure.",
+    )
+
+
+def test_a_gang_of_which_one_worker_is_refused_leaves_and_is_tried_again(world):
+    job = world.submit("job", workers=2)
+    world.run(job, "a", "b")
+    world.later()
+    world.cluster.set(job, FAILED, 0, reason="OutOfGpu")
+    world.cluster.set(job, FAILED, 1, reason="PeerFailed", exit_code=1)
+    world.observe()
+    job.refresh_from_db()
+    assert (job.phase, job.failures, job.not_before) == ("Queued", 0, world.cluster.at + 60.0)
+
+
+def test_a_replica_that_its_node_refuses_is_wanted_again_only_later(world):
+    chat = world.submit("chat", kind="inference", replicas={"min": 2, "max": 2})
+    world.run(chat, "a", "b")
+    world.pods(chat, FAILED, 1, reason="OutOfMemory")
+    chat.refresh_from_db()
+    assert (chat.phase, chat.failures, chat.not_before) == ("Degraded", 0, world.cluster.at + 60.0)
 
 
 def test_when_one_worker_of_a_gang_fails_its_peers_leave_before_the_job_is_queued_again(world):

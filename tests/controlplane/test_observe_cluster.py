@@ -201,6 +201,21 @@ def test_the_order_in_which_pods_are_reported_does_not_matter(world):
     assert (job.phase, job.failures, job.exit_code) == ("Queued", 1, 9)
 
 
+@pytest.mark.parametrize("reason", ["GpuLost", "NodeShutdown"])
+def test_workers_that_fail_beside_one_whose_machine_failed_use_up_no_retry(world, reason):
+    job = world.submit("job", workers=2, retries=0)
+    world.run(job, "a", "b")
+    tell(
+        world,
+        PodSeen(str(job.pk), 1, 0, "a", (0,), FAILED, ended_at=world.cluster.at, exit_code=1, reason="Error"),
+        PodSeen(str(job.pk), 1, 1, "b", (0,), FAILED, ended_at=world.cluster.at, exit_code=1, reason=reason),
+    )
+    job.refresh_from_db()
+    assert (job.phase, job.failures) == ("Queued", 0)
+    told = Event.objects.get(workload=job.pk, kind="Requeued")
+    assert (told.reason, "Worker 1 on b" in told.message) == (reason, True)
+
+
 def test_a_round_in_which_nothing_happens_only_moves_the_clock(world, django_assert_max_num_queries):
     job = world.submit("job")
     world.run(job, "a")

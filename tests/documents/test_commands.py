@@ -102,8 +102,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def weft(folder: Path) -> Iterator[Weft]:
     """The Weft of the README's first command."""
     home, port = folder.with_name("weft"), str(free_port())
-    # A quiet cluster, so that what is submitted starts at once, and a quick clock, so that it has soon ended.
-    env = environment(home, PORT=port, SPEED="600", LOAD="0.1")
+    # A quiet cluster, so that what is submitted starts at once, and a clock that ends a job of a minute in a second:
+    # a quicker one costs as much processor time as all of the commands.
+    env = environment(home, PORT=port, SPEED="60", LOAD="0.1")
     with session.serving(rules.FIRST, SERVERS[rules.FIRST], folder.with_name("up.log"), env):
         yield Weft(f"http://127.0.0.1:{port}", home, env)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.models import Event, Preferences, Usage, Workload, WorkloadSample
+from controlplane.models import Event, PlacementState, Preferences, Usage, Workload, WorkloadSample
 from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
@@ -155,3 +155,17 @@ def test_error_pages_need_no_database(name: str) -> None:
     page = render_to_string(f"{name}.html")
     assert "What you can do" in page
     assert page.count("<li>") >= 2
+
+
+def test_a_running_elastic_gang_says_with_how_many_workers_it_runs_and_why_no_more(bare: World, visit: Visit) -> None:
+    elastic = bare.add(document("training", "elastic", "nlp", workers={"count": 2, "min": 1, "max": 3}), Phase.RUNNING)
+    fixed = bare.add(document("training", "fixed", "nlp", workers={"count": 2}), Phase.RUNNING)
+    bare.place(elastic, PlacementState.BOUND)
+    size = "It runs with 2 of at most 3 workers; it asked for 2, and its minimum is 1."
+    page = tab(visit, elastic, "why")
+    assert size in page
+    assert "2/2 running" in page
+    assert "of at most" not in tab(visit, fixed, "why")
+    elastic.scaled_at = NOW - 10
+    elastic.save()
+    assert f"{size} It started or changed lately, so it does not grow before" in tab(visit, elastic, "why")

@@ -1,6 +1,8 @@
 """The pages of services and notebooks: how they stand, what was decided, and what can be done."""
 
-from controlplane.models import Event, Workload
+import pytest
+
+from controlplane.models import Event, ServiceWindow, Workload
 from scheduler.model.workload import Phase
 from tests.frontend.conftest import Visit
 from tests.frontend.factory import NOW, World, document
@@ -23,6 +25,40 @@ def test_services_stand_with_the_worst_first(world: World, visit: Visit) -> None
     left = [row["s"].budget_left for row in rows if row["s"].budget_left is not None]
     assert len(rows) == 4
     assert left == sorted(left)
+
+
+def minutes(w: Workload, over: int, ago: range, requests: int = 1000) -> None:
+    """One row of so many requests for each of these minutes before now."""
+    ServiceWindow.objects.bulk_create(
+        ServiceWindow(workload=w.pk, start=NOW - 60 * k, requests=requests, over=over, p95_seconds=0.1, replicas=1)
+        for k in ago
+    )
+
+
+def running_service(bare: World) -> Workload:
+    return bare.add(document("inference", "chat", "nlp"), Phase.RUNNING)
+
+
+@pytest.mark.parametrize(
+    ("over", "word"),
+    [(0, "Met"), (150, "At risk"), (1000, "Violated")],  # of 1,000 a minute; 10 may miss it, 14,400 in the day
+)
+def test_one_word_says_how_a_service_stands_on_every_page(bare: World, visit: Visit, over: int, word: str) -> None:
+    w = running_service(bare)
+    minutes(w, 0, range(71, 1500))  # days that keep the budget
+    minutes(w, over, range(1, 71))
+    for page in ("/services/", f"/services/{w.pk}/", "/workloads/", f"/workloads/{w.pk}/?tab=objective"):
+        text = visit("mel").get(page).content.decode()
+        assert f">{word}</span>" in text, page
+        assert '<span class="state ok">Running' not in text, page  # that it runs is no good news
+
+
+def test_a_running_service_that_nothing_measures_is_not_known(bare: World, visit: Visit) -> None:
+    w = running_service(bare)
+    minutes(w, 0, range(16, 600))
+    assert ">Not known</span>" in visit("mel").get("/services/").content.decode()
+    minutes(w, 0, range(2, 3))
+    assert ">Met</span>" in visit("mel").get("/services/").content.decode()
 
 
 def test_a_service_without_an_objective_is_listed_too(bare: World, visit: Visit) -> None:

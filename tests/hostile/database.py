@@ -56,14 +56,14 @@ OURS = {
     "Placement": {"node", "pool", "pod_phase"},
     "PriorityClass": {"name"},
     "Session": {"session_key", "session_data"},
-    "Team": {"name"},
+    "Team": {"managed_by", "name"},
     "TeamUse": {"pool"},
     "Token": {"digest"},
     "Usage": {"pool"},
     "User": {"password", "username"},  # see `poison`
     "ProviderGrant": {"sealed_token"},
     "Webhook": {"sealed_secret"},
-    "Workload": {"intent"},
+    "Workload": {"intent", "managed_by"},
 }
 JOB = ("image", "command", "args", "env", "labels", "annotations", "volumes", "secrets", "repository", "name")
 

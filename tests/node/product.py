@@ -1,13 +1,17 @@
 """Weft over a cluster with a real node: production's adapter with production's rights, its loops turned by hand."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 from controlplane.benchmarks.harness import rights
+from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
+from controlplane.cluster.port import Metrics
 from controlplane.cluster.unmeasured import Unmeasured
-from controlplane.loops import actuate, observe, schedule
+from controlplane.loops import account, actuate, observe, schedule
 from controlplane.loops.wiring import Wiring
 from controlplane.models import Event, NodePool, PriorityClass, Quota, Team, Workload
 from controlplane.services.scheduling import policy
@@ -19,6 +23,8 @@ from tests.controlplane.state import job
 from tests.servers import wait_until
 
 TEAM = "nlp"
+OTHER_TEAM = "vision"  # without a quota of its own: it borrows
+NAMESPACE = names.namespace(TEAM)
 GPUS = 2  # of the node
 IMAGE = "registry.example/shell:1"
 PATIENCE = 60.0  # s: a real container starts in one or two, and is seen to end a second after it did
@@ -30,14 +36,18 @@ class Product:
 
     def __init__(self, server: TestCluster) -> None:
         self.server = server
-        self.cluster = KubernetesCluster(find(str(rights.scheduler(server, [TEAM]))))
+        self.cluster = KubernetesCluster(find(str(rights.scheduler(server, [TEAM, OTHER_TEAM]))))
         self._wiring = Wiring(self.cluster, Unmeasured(), "test")
-        team = Team.objects.create(name=TEAM)
+        team, _ = (Team.objects.create(name=name) for name in (TEAM, OTHER_TEAM))
         PriorityClass.objects.create(name="normal", value=100, is_default=True)
         PriorityClass.objects.create(name="high", value=200)
         self.turn()
         Quota.objects.create(team=team, pool=NodePool.objects.get(name=POOL), nominal=GPUS * 1000)
         policy.change(changes={"scheduling": {"min_runtime_seconds": 0}}, author="root")
+
+    def measure(self, metrics: Metrics) -> None:
+        """From now on this measures."""
+        self._wiring = replace(self._wiring, metrics=metrics)
 
     def close(self) -> None:
         """Let go of the cluster."""
@@ -45,17 +55,36 @@ class Product:
 
     def turn(self) -> None:
         """One round of each loop that runs work."""
-        for loop in (observe, schedule, actuate):
-            report = loop.run_once(self._wiring)
-            assert not report.skipped, report
+        self.decide()
+        self.carry_out()
 
-    def submit(self, name: str, script: str, *, gpus: int = 1, memory: str = "64Mi", **asked: Any) -> Workload:
+    def decide(self) -> None:
+        """A round up to its decisions, which the cluster has not been told yet."""
+        self._round(observe)
+        self._round(schedule)
+
+    def carry_out(self) -> None:
+        """Tell the cluster what was decided."""
+        self._round(actuate)
+
+    @property
+    def metrics(self) -> Metrics:
+        """What measures."""
+        return self._wiring.metrics
+
+    def _round(self, loop: ModuleType) -> None:
+        report = loop.run_once(self._wiring)
+        assert not report.skipped, report
+
+    def submit(
+        self, name: str, script: str, *, team: str = TEAM, gpus: int = 1, memory: str = "64Mi", **asked: Any
+    ) -> Workload:
         """A training on the real node: a shell script, unless it names another program."""
         resources = {"gpus": gpus, "gpu_model": [MODEL], "cpu": "100m", "memory": memory}
         program = {"image": IMAGE, "command": ["/bin/sh", "-c"], "args": [script]}
         asked = {**program, "resources": resources, **asked}
         at = self.cluster.now()
-        (made,) = submission.submit_all([Submission(job(name, TEAM, **asked), actor="alice", at=at)])
+        (made,) = submission.submit_all([Submission(job(name, team, **asked), actor="alice", at=at)])
         return made
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
@@ -66,6 +95,15 @@ class Product:
             return condition()
 
         wait_until(is_so, what, PATIENCE)
+
+    def until_measured(self, condition: Callable[[], bool], what: str) -> None:
+        """Turn the loops, and add up what was measured, until it is so."""
+
+        def is_so() -> bool:
+            self._round(account)
+            return condition()
+
+        self.until(is_so, what)
 
     def until_phase(self, workload: Workload, phase: str, attempt: int = 1) -> None:
         """Turn the loops until the workload is there."""

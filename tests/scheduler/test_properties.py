@@ -12,7 +12,7 @@ from scheduler.fit.claim import find
 from scheduler.model.decision import Decision, Evict, EvictReason, Place, Shrink, Wait
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Snapshot, applied
-from scheduler.model.workload import ACTIVE, Kind, Level, Phase
+from scheduler.model.workload import ACTIVE, Kind, Level, Phase, most, surplus
 from scheduler.preemption.moving import keep
 from scheduler.quota.tree import Tree, Usage
 from scheduler.quota.tree import held as holds
@@ -117,12 +117,13 @@ def _gangs_start_whole_close_enough_and_on_one_model(
         fixed = workload.role_members
         new = {a.rank for a in decision.workers if a.rank < fixed}
         assert new == (set() if workload.placement else set(range(fixed)))  # all of them, with the first workers
-        assert count - len(new) <= workload.missing
+        is_grown = bool(workload.placement) and workload.kind is Kind.TRAINING
+        assert count - len(new) <= (most(workload) - len(workload.placement) + fixed if is_grown else workload.missing)
         assert len({a.rank for a in (*workload.placement, *decision.workers)}) == count + len(workload.placement)
         if workload.kind is Kind.INFERENCE:
             continue
         workers = (*workload.placement, *decision.workers)  # an elastic gang may grow beside those that run
-        assert workload.gang.min <= len(workers) - fixed <= workload.gang.count
+        assert workload.gang.min <= len(workers) - fixed <= (most(workload) if is_grown else workload.gang.count)
         at = [inventory.index[w.node] for w in workers]
         with_gpus = [i for i, w in zip(at, workers, strict=True) if w.gpus]
         if workload.uses_gpus:
@@ -199,6 +200,8 @@ def _shrinks_legally(before: Snapshot, decision: Shrink, held: Usage, tree: Tree
     assert min(decision.ranks) > gang.role_members  # neither a role member nor the first worker
     held.count(gang, -1)
     held.count(applied(gang, decision, before.at))
+    if len(decision.ranks) <= surplus(gang):
+        return  # any claimant gets what was lent
     if gang.team == claimant.team:
         assert gang.priority <= claimant.priority
         return
@@ -223,7 +226,7 @@ def test_no_set_of_victims_could_be_smaller(world: Snapshot) -> None:
         mine = [d for d in moves[:position] if isinstance(d, Evict | Shrink) and d.by == claimant.id]
         evicts = [d for d in mine if isinstance(d, Evict)]
         # A claim on others' room is for what the team owns; one on its own team's, or on moves, is not.
-        is_reclaim = any(world.workloads[d.workload].team != claimant.team for d in mine)
+        is_reclaim = any(world.workloads[d.workload].team != claimant.team and not _is_lent(world, d) for d in mine)
         is_owed = is_reclaim and not any(d.reason is EvictReason.CONSOLIDATED for d in evicts)
         parts = [(d, rank) for d in mine for rank in (d.ranks if isinstance(d, Shrink) else (-1,))]
         for size in range(len(parts)):
@@ -237,6 +240,11 @@ def test_no_set_of_victims_could_be_smaller(world: Snapshot) -> None:
         for evicted in evicts:
             if evicted.reason is EvictReason.CONSOLIDATED:
                 assert keep(session, plan.workload(evicted.workload))
+
+
+def _is_lent(world: Snapshot, decision: Evict | Shrink) -> bool:
+    """Whether only workers beyond the count of a gang leave."""
+    return isinstance(decision, Shrink) and len(decision.ranks) <= surplus(world.workloads[decision.workload])
 
 
 def _leave(plan: Plan, world: Snapshot, parts: Sequence[tuple[Evict | Shrink, int]]) -> None:
@@ -266,7 +274,7 @@ def _every_claimant_is_placed_or_knows_why(before: Snapshot, decisions: tuple[De
     told = [d.workload for d in decisions if isinstance(d, Wait)]
     assert len(set(placed + told)) == len(placed) + len(told)
     claimants = {w.id for w in before.workloads.values() if w.is_waiting}
-    growing = {w.id for w in before.workloads.values() if w.phase == Phase.RUNNING and w.gang.min < w.gang.count}
+    growing = {w.id for w in before.workloads.values() if w.phase == Phase.RUNNING and w.gang.min < most(w)}
     assert set(placed) <= claimants | growing
     evicted = {d.workload for d in decisions if isinstance(d, Evict)}
     assert not evicted & {*placed, *told}

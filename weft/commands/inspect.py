@@ -6,11 +6,13 @@ import typer
 
 from weft import jobs, output
 from weft.commands.read import Form
+from weft.errors import NotFound
 from weft.output import Format
 from weft.session import Session
 
 if TYPE_CHECKING:
     from weft.answers import Explanation, Json, Workload
+    from weft.client import Client
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="team/name, name or uid.")]
 Team = Annotated[str, typer.Option(help="Team of the name.")]
@@ -28,11 +30,12 @@ def describe(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
     placement = client.placement(workload.uid)
     events = list(client.events(workload.uid, newest_first=True, limit=EVENTS))[::-1]
     if not form.is_text:
-        document = {**workload.document, "placement": placement, "events": [event.document for event in events]}
+        more = {"placement": placement, "events": [event.document for event in events], "slo": _slo(client, workload)}
+        document = {**workload.document, **more}
         output.show([workload], (), form) if form == Format.NAME else output.dump(document, form)
         return
     now = str(client.cluster().get("now") or "")
-    output.say(output.pairs(_facts(workload, now)))
+    output.say(output.pairs([*_facts(workload, now), *_objective(client, workload)]))
     _section("Spec", _spec(workload.document.get("spec") or {}))
     _section("Placement", _placement(placement))
     _section("Events (times of the cluster's clock)", output.table(events, columns.EVENTS) if events else "none")
@@ -99,6 +102,29 @@ def _headline(workload: "Workload", explanation: "Explanation", now: str) -> str
     return f"{line}\n  {output.clean(explanation.message)}" if explanation.message else line
 
 
+def _objective(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
+    """How a service stands against its objective; nothing for other workloads, and without one."""
+    slo = _slo(client, workload)
+    if slo is None:
+        return []
+    left, burn = slo.get("budget_left"), slo.get("burn_rate")
+    known = [
+        "" if left is None else f"{left:.0%} of the error budget left",
+        "" if burn is None else f"burn rate of the last hour {burn:.1f}x (1x = on target)",
+    ]
+    told = ", ".join(filter(None, known))
+    return [("Objective", f"{slo['standing']}: {told}" if told else slo["standing"])]
+
+
+def _slo(client: "Client", workload: "Workload") -> "Json | None":
+    if workload.type != "inference" or workload.has_ended:
+        return None
+    try:
+        return client.slo(workload.uid)
+    except NotFound:
+        return None
+
+
 def _facts(workload: "Workload", now: str) -> list[tuple[str, str]]:
     workers, code = workload.workers, workload.exit_code
     document = workload.document
@@ -124,6 +150,7 @@ def _facts(workload: "Workload", now: str) -> list[tuple[str, str]]:
         ("Exit code", "" if code is None else str(code)),
         ("Address", workload.address or ""),
         ("Submitted by", workload.created_by),
+        ("Changed by", workload.managed_by if workload.managed_by not in ("", "weft") else ""),
         ("Submitted", _moment(workload.submitted_at, now)),
         ("Started", _moment(workload.started_at, now)),
         ("Ended", _moment(workload.ended_at, now)),

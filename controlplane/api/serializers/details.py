@@ -139,6 +139,15 @@ class Cost(Answer):
     pools = PoolCost(many=True)
 
 
+class BurnRates(Answer):
+    """Burn rates over four spans; null where no request was measured."""
+
+    five_minutes = s.FloatField(allow_null=True)
+    half_hour = s.FloatField(allow_null=True)
+    hour = s.FloatField(allow_null=True)
+    six_hours = s.FloatField(allow_null=True)
+
+
 class Objective(Answer):
     """How a service stands against its objective; parts of 1, seconds; null is not known."""
 
@@ -153,7 +162,10 @@ class Objective(Answer):
     burn_rate = s.FloatField(
         allow_null=True, help_text="Burn rate of the last hour; 1 = on target: the budget lasts to the window's end."
     )
-    standing = s.ChoiceField([one.value for one in Standing])
+    burn_rates = BurnRates()
+    standing = s.ChoiceField(
+        [one.value for one in Standing], help_text="The first that applies: violated, at risk, not known, met."
+    )
     p95_seconds = s.FloatField(allow_null=True)
     requests_per_second = s.FloatField(allow_null=True)
 

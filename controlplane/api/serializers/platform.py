@@ -95,9 +95,18 @@ class TeamList(Page):
     results = TeamRow(many=True)
 
 
+class OtherPods(Answer):
+    """Pods in a team's namespace that are no workloads: they are counted as used, and never touched."""
+
+    pods = s.IntegerField()
+    gpus = s.IntegerField(help_text="Whole GPUs that they have.")
+
+
 class Team(TeamRow):
     """A team with its quotas and members."""
 
+    other_pods = OtherPods()
+    managed_by = s.CharField(help_text="weft, or the Kubernetes resource whose object alone changes it.")
     quotas = Quota(many=True)
     members = Member(many=True)
 

@@ -124,6 +124,7 @@ class WorkloadRow(Answer):
     priority = s.IntegerField()
     preemptible = s.BooleanField()
     created_by = s.CharField(allow_blank=True)
+    managed_by = s.CharField(help_text="weft, or the Kubernetes resource whose object alone changes it.")
     workers = Workers()
     roles = Role(many=True)
     resources = Resources()

@@ -35,7 +35,7 @@ def _action(verb: str, about: str) -> type[WorkloadView]:
             no_body(request)
             workload = self.one(uid)
             self.may(Verb.ACT, workload.team.name)
-            getattr(workloads, verb)(workload=workload, actor=self.actor, version=if_match(request))
+            getattr(workloads, verb)(workload=workload, actor=self.actor, version=if_match(request), hand=self.hand)
             return self.answered(uid)
 
         post.__doc__ = about
@@ -111,6 +111,7 @@ class Several(WorkloadView):
             chosen=[seen[uid] for uid in asked.uids if uid in seen],
             allowed=queries.open_to(self.caller, seen.values(), asked.verb),
             actor=self.actor,
+            hand=self.hand,
             priorities=dict.fromkeys(asked.uids, asked.priority_class),
             missing=[uid for uid in asked.uids if uid not in seen],
         )

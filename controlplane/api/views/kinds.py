@@ -108,6 +108,9 @@ def _single(of: Kind) -> type[WorkloadView]:
     return One
 
 
+BURN_RATES = ("five_minutes", "half_hour", "hour", "six_hours")  # of sla.SPANS, which ascend
+
+
 class Slo(OfKind):
     """A service's objective."""
 
@@ -129,6 +132,7 @@ class Slo(OfKind):
                 "availability_target": found.target,
                 "window_seconds": found.window,
                 "standing": found.standing.value,
+                "burn_rates": dict(zip(BURN_RATES, found.burn_rates.values(), strict=True)),
                 "p95_seconds": found.p95,
                 **{name: getattr(found, name) for name in same},
             }

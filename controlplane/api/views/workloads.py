@@ -26,6 +26,7 @@ from controlplane.queries.accounts.viewers import viewer
 from controlplane.queries.audit import feed, naming
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
+from controlplane.services.intake.ownership import Hand
 from controlplane.services.workloads import applying, idempotency, workloads
 from controlplane.services.workloads.rehearsal import rehearse
 from scheduler.model.workload import ENDED, Phase
@@ -44,6 +45,11 @@ class WorkloadView(View):
         if workload is None:
             raise Http404
         return workload
+
+    @property
+    def hand(self) -> Hand:
+        """By whose hand the caller changes workloads."""
+        return Hand.ADMIN if access.is_platform_admin(self.request.user) else Hand.PERSON
 
     def answered(self, uid: UUID) -> Response:
         """The workload as it stands now."""
@@ -290,13 +296,13 @@ class Workload(WorkloadView):
         workloads.patch(workload=workload, changes=request.data, version=if_match(request), actor=self.actor)
         return self.answered(uid)
 
-    @endpoint(answer=answers.Workload, headers=VERSION, problems=(412,), tag=TAG, operation="delete_workload")
+    @endpoint(answer=answers.Workload, headers=VERSION, problems=(409, 412), tag=TAG, operation="delete_workload")
     def delete(self, request: Request, uid: UUID) -> Response:
         """Stop a workload; its record stays, so the answer is the workload."""
         no_body(request)
         workload = self.one(uid)
         self.may(Verb.ACT, workload.team.name)
-        workloads.delete(workload=workload, actor=self.actor, version=if_match(request))
+        workloads.delete(workload=workload, actor=self.actor, version=if_match(request), hand=self.hand)
         return self.answered(uid)
 
 

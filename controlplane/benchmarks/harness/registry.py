@@ -65,6 +65,10 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "authorization": Benchmark(("reliability.authorization", "harness.processes", "harness.tenants"), PAGES),
     "start": Benchmark(("serving.start", "harness.processes"), PAGES),
     "replay": Benchmark(("scheduling.replay", "harness.processes"), SERVER),
+    "slo": Benchmark(
+        ("slo.measure", "slo.judge", "slo.onset", "slo.policies", "slo.traces"),
+        (*CORE, "autoscaler", "controlplane/cluster/serving"),
+    ),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
     "round": Benchmark(
         ("scheduling.rounds", "scheduling.roundload", "scheduling.podless", "harness.processes"), SERVER
@@ -81,7 +85,11 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         (
             "reliability.fencing",
             "reliability.recovery",
+            "reliability.doubles",
+            "reliability.faults",
+            "reliability.storms",
             "harness.site",
+            "harness.siteload",
             "reliability.stopping",
             "harness.rights",
             "harness.processes",
@@ -89,8 +97,21 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         SERVER,
     ),
     "fuzz": Benchmark(("reliability.fuzz", "harness.processes", "harness.tenants"), PAGES),
-    "recovery": Benchmark(("reliability.recovery", "harness.site", "harness.rights", "harness.processes"), SERVER),
+    "recovery": Benchmark(
+        (
+            "reliability.recovery",
+            "reliability.doubles",
+            "reliability.faults",
+            "reliability.storms",
+            "harness.site",
+            "harness.siteload",
+            "harness.rights",
+            "harness.processes",
+        ),
+        SERVER,
+    ),
     "manifests": Benchmark(("reliability.manifests",), ADAPTER),
+    "node": Benchmark(("reliability.node", "scheduling.podwatch", "harness.rights", "harness.processes"), SERVER),
     "parsers": Benchmark(("reliability.parsers", "reliability.patterns", "reliability.worstkinds"), PAGES),
     "storage": Benchmark(
         ("reliability.storage", "reliability.storageload", "reliability.storagerows", "harness.processes"), SERVER
@@ -101,6 +122,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ("scheduling.turnaround", "scheduling.podwatch", "harness.rights", "harness.processes"), SERVER
     ),
     "watch": Benchmark(("serving.watching", "reliability.faults", "harness.rights"), ADAPTER, "watch"),
+    "webhook": Benchmark(("reliability.webhook", "harness.rights", "harness.processes"), SERVER),
     "test-cluster": Benchmark(("serving.testcluster",), (*SIMULATION, "controlplane/testbed")),
     "fairness": Benchmark(("scheduling.fairness",), REPLAY),
     "openb": Benchmark(

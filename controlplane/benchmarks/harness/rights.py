@@ -31,7 +31,7 @@ def scheduler(
     made += [one for space in spaces for one in teams.team(site, space) if is_fenced or one["kind"] not in FENCES]
     cluster.apply(made)
     token = cluster.token(ACCOUNT)
-    paths = ["/api/v1/nodes?limit=1", *(f"{_in(space)}/pods/none" for space in spaces)]
+    paths = ["/api/v1/nodes?limit=1", *(f"{_in(space, site)}/pods/none" for space in spaces)]
     cluster.wait_for(lambda: all(_may_read(cluster, path, token) for path in paths), "the rights")
     for quota in (one for one in made if one["kind"] == "ResourceQuota"):
         # Until the controller manager has counted, no pod may be made.
@@ -39,8 +39,8 @@ def scheduler(
     return cluster.kubeconfig(ACCOUNT)
 
 
-def _in(space: TeamSpace) -> str:
-    return f"/api/v1/namespaces/{names.namespace(space.name, SITE.prefix)}"
+def _in(space: TeamSpace, site: Site) -> str:
+    return f"/api/v1/namespaces/{names.namespace(space.name, site.prefix)}"
 
 
 def _may_read(cluster: TestCluster, path: str, token: str) -> bool:

@@ -29,6 +29,7 @@ class Course:
     bound_at: float | None = None
     running_at: float | None = None
     ended_at: float | None = None
+    gone_at: float | None = None
 
 
 class PodWatch:
@@ -96,3 +97,5 @@ class PodWatch:
             course.running_at = at
         if phase in ("Succeeded", "Failed") and course.ended_at is None:
             course.ended_at = at
+        if event["type"] == "DELETED":
+            course.gone_at = at

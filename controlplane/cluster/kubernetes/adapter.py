@@ -11,8 +11,10 @@ from controlplane.cluster.kubernetes import names, notes, podlog
 from controlplane.cluster.kubernetes.api import MERGE, Api, RefusedError
 from controlplane.cluster.kubernetes.binder import Binder
 from controlplane.cluster.kubernetes.connection import Access
+from controlplane.cluster.kubernetes.owners import KubernetesOwners
 from controlplane.cluster.kubernetes.podstatus import Worker, pod_of
-from controlplane.cluster.kubernetes.reflector import PAGE, Reflector
+from controlplane.cluster.kubernetes.queued import Queued, is_queued
+from controlplane.cluster.kubernetes.reflector import PAGE, Reflector, of_cluster
 from controlplane.cluster.kubernetes.store import Store
 from controlplane.cluster.port import LogLine, Note, Observation, PodSpec, pod_name
 
@@ -51,6 +53,8 @@ class KubernetesCluster:
         self._reflector: Reflector | None = None
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._binder = Binder(self._calls, self._store.worker, prefix)
+        self._queued = Queued(self._calls, self._store.worker, self._store.candidates, prefix)
+        self.owners = KubernetesOwners(self._calls, clock, self._watched)
         self._unwanted: dict[str, float] = {}  # pods that were prepared: since when they are not wanted
         self._asked: dict[str, float] = {}  # ghosts that were told to leave, and unwanted pods: when, monotonic
 
@@ -106,7 +110,12 @@ class KubernetesCluster:
             if self._reflector is None:
                 self._watches = self._api_to_watch()
                 self._reflector = Reflector(
-                    self._watches, self._store, clock=self._clock, page=self._page, tell=self._tell_news
+                    self._watches,
+                    self._store,
+                    of_cluster(self._store),
+                    clock=self._clock,
+                    page=self._page,
+                    tell=self._tell_news,
                 )
                 self._reflector.start()
         self._reflector.wait(FIRST_LIST_SECONDS)
@@ -115,6 +124,10 @@ class KubernetesCluster:
     def _api_to_watch(self) -> Api:
         """For the informer: an event loop of its own."""
         return Api(self._access, in_flight=8, name="kubernetes-reflector")
+
+    def _watched(self) -> Store:
+        self._watching()
+        return self._store
 
     def _dismiss_ghosts(self) -> None:
         """Have the pods of lost nodes end when their node comes back: they have been given up."""
@@ -141,7 +154,7 @@ class KubernetesCluster:
         """Create what is missing, then bind all together; a gang that cannot be is taken away whole."""
         if pods:
             self._watching()
-            self._calls.call(self._binder.start(pods))
+            self._calls.call(self._queued.start(pods) if is_queued(pods[0]) else self._binder.start(pods))
 
     def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:
         """Let these pods exist, and in the end no others without a node but those of the workloads in `starting`.
@@ -187,6 +200,9 @@ class KubernetesCluster:
         if len(workers) < len(ranks):  # the informer may be a moment behind another process that made them
             listed = await self._list(workload)
             workers = [w for w in listed if w.seen.attempt == attempt and w.seen.rank in ranks]
+        if queued := [worker for worker in workers if worker.owner]:
+            await self._queued.stop(queued, self._binder.delete, grace)
+            return
         for worker in workers:
             if not worker.is_over:
                 await self._binder.delete(worker, grace)

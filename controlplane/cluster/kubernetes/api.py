@@ -9,6 +9,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import replace
 from functools import partial
@@ -66,6 +67,10 @@ class Api:
         except FutureTimeoutError as error:
             future.cancel()
             raise ClusterUnreachable(f"No end after {seconds:.0f} s.") from error
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Run this on the event loop; its result comes later."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run this on the event loop; do not wait."""

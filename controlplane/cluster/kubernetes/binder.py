@@ -196,7 +196,7 @@ class Binder:
             body["gracePeriodSeconds"] = max(1, round(grace))  # 0 would not wait for the node to have stopped it
         self._made.pop(worker.name, None)
         try:
-            await self._api.request("DELETE", f"/api/v1/namespaces/{worker.namespace}/pods/{worker.name}", body)
+            await self._api.request("DELETE", f"/api/v1/namespaces/{worker.namespace}/pods/{worker.pod}", body)
         except RefusedError as error:
             if error.status not in (404, 409):
                 raise
@@ -205,7 +205,7 @@ class Binder:
         """Change CPU and memory of the running container."""
         amounts = {"cpu": f"{cpu_milli}m", "memory": f"{memory}Mi"}
         container = {"name": names.CONTAINER, "resources": {"requests": amounts, "limits": amounts}}
-        path = f"/api/v1/namespaces/{worker.namespace}/pods/{worker.name}/resize"
+        path = f"/api/v1/namespaces/{worker.namespace}/pods/{worker.pod}/resize"
         body = {"metadata": {"uid": worker.uid}, "spec": {"containers": [container]}}
         try:
             await self._api.request("PATCH", path, body, kind=STRATEGIC)

@@ -4,6 +4,7 @@
 admission policy lets no other account write.
 """
 
+from controlplane.adopted import kinds
 from controlplane.domain import addresses
 
 namespace = addresses.namespace  # pages and answers need these two as well
@@ -28,6 +29,8 @@ GPUS = "internal.weft.dev/gpus"  # device indices, "0,3"; set by the Binding tog
 MILLI = "internal.weft.dev/milli"  # milli-GPU of each of those devices
 GPU_MEMORY = "internal.weft.dev/gpu-memory"  # MiB of each of those devices; 0 = all of it
 DIGEST = "internal.weft.dev/digest"  # of the manifest: a pod prepared from an older job file is made anew
+# Of pods that a queued object's controller made (docs/adopting.md).
+OWNER, POD_SET, INDEX = kinds.OWNER, kinds.POD_SET, kinds.INDEX
 
 GPU_RESOURCE = "nvidia.com/gpu"
 TOLERATED_TAINTS = (GPU_RESOURCE,)  # taint keys that pods of ours with a GPU tolerate; others keep us away

@@ -26,14 +26,14 @@ def event(note: Note, worker: Worker, at: float) -> Json:
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{worker.name}.{hashlib.blake2b(what.encode(), digest_size=8).hexdigest()}",
+            "name": f"{worker.pod}.{hashlib.blake2b(what.encode(), digest_size=8).hexdigest()}",
             "namespace": worker.namespace,
         },
         "involvedObject": {
-            "apiVersion": "v1", "kind": "Pod", "name": worker.name, "namespace": worker.namespace, "uid": worker.uid,
+            "apiVersion": "v1", "kind": "Pod", "name": worker.pod, "namespace": worker.namespace, "uid": worker.uid,
         },
         "reason": note.reason[:LONGEST_REASON],
-        "message": _cut(note.message),
+        "message": cut(note.message),
         "type": "Warning" if note.is_warning else "Normal",
         "count": 1,
         "firstTimestamp": time,
@@ -44,7 +44,8 @@ def event(note: Note, worker: Worker, at: float) -> Json:
     }  # fmt: skip
 
 
-def _cut(message: str) -> str:
+def cut(message: str) -> str:
+    """As much of a message as an event may hold."""
     data = message.encode()
     return message if len(data) <= LONGEST_MESSAGE else data[: LONGEST_MESSAGE - 3].decode(errors="ignore") + "..."
 

@@ -23,7 +23,7 @@ async def lines(api: Api, workers: Sequence[Worker], tail: int, since: float | N
 
 
 async def _of_one(api: Api, worker: Worker, tail: int, since: float | None) -> list[LogLine]:
-    path = f"/api/v1/namespaces/{worker.namespace}/pods/{worker.name}/log"
+    path = f"/api/v1/namespaces/{worker.namespace}/pods/{worker.pod}/log"
     query = {"container": names.CONTAINER, "timestamps": "true", "tailLines": str(tail), "limitBytes": str(LONGEST)}
     if since is not None:
         query["sinceTime"] = datetime.fromtimestamp(int(since), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING
 from typing import Any
 
 from controlplane.cluster.kubernetes import names
@@ -17,11 +18,14 @@ _PHASES = {"Running": PodPhase.RUNNING, "Succeeded": PodPhase.SUCCEEDED, "Failed
 _REASONS = {
     "OutOfcpu": "OutOfCpu",
     "OutOfmemory": "OutOfMemory",
+    "OutOfpods": "OutOfPods",
+    "OutOfephemeral-storage": "OutOfStorage",
     f"OutOf{names.GPU_RESOURCE}": "OutOfGpu",
     "NodeShutdown": "NodeShutdown",
     "Terminated": "NodeShutdown",
     "Preempting": "Preempted",
 }
+_NO_DEVICES = "UnexpectedAdmissionError"  # what the kubelet says where a device plugin has no device left
 # Condition DisruptionTarget: what took the pod away.
 _DISRUPTIONS = {
     "DeletionByTaintManager": "NodeLost",
@@ -45,11 +49,18 @@ class Worker:
     told_at: float | None
     digest: str
     created_at: float
+    called: str = ""  # the pod's own name, where its controller has chosen it
+    owner: str = ""  # the object that it is of, KIND/NAME; empty: we made it
 
     @property
     def name(self) -> str:
-        """The pod's name."""
+        """By which worker of which attempt it is."""
         return self.seen.name
+
+    @property
+    def pod(self) -> str:
+        """The pod's name in its namespace."""
+        return self.called or self.seen.name
 
     @property
     def is_placed(self) -> bool:
@@ -65,6 +76,22 @@ class Worker:
     def is_over(self) -> bool:
         """Whether it has ended by itself."""
         return self.seen.phase in ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pod of a queued object, made by its controller, that has no place yet: so it is no worker of an attempt."""
+
+    namespace: str
+    uid: str
+    version: int
+    called: str  # the pod's name
+    workload: str
+    owner: str  # KIND/NAME
+    pod_set: str
+    order: tuple[int, str]  # among those of its pod set
+    ask: tuple[int, int, int]  # GPUs, CPU in 1/1000 cores, MiB
+    is_leaving: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +116,15 @@ def version_of(thing: Json) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def pod_of(pod: Json, known: Worker | Foreign | None = None) -> Worker | Foreign | None:
+Pod = Worker | Candidate | Foreign
+
+
+def pod_of(pod: Json, known: Pod | None = None) -> Pod | None:
     """What this pod is to us, after what was known of it before; None for one that takes no room."""
     meta = pod["metadata"]
     labels = meta.get("labels") or {}
     if not is_ours(labels):
-        return _foreign(pod)
+        return _candidate(pod) if _is_candidate(pod) else _foreign(pod)
     before = known.told_at if isinstance(known, Worker) and known.uid == meta["uid"] else None
     return _worker(pod, labels, _told_at(meta, before))
 
@@ -102,6 +132,11 @@ def pod_of(pod: Json, known: Worker | Foreign | None = None) -> Worker | Foreign
 def is_ours(labels: Json) -> bool:
     """Whether a pod has the labels that the admission policy lets only us write."""
     return names.WORKLOAD in labels and all(str(labels.get(k, "")).isdigit() for k in (names.ATTEMPT, names.RANK))
+
+
+def is_known(meta: Json) -> bool:
+    """Whether a pod with this metadata is a worker of ours, or may become one."""
+    return is_ours(meta.get("labels") or {}) or names.OWNER in (meta.get("annotations") or {})
 
 
 def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
@@ -134,7 +169,37 @@ def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
         told_at=told_at,
         digest=annotations.get(names.DIGEST, ""),
         created_at=seconds(meta.get("creationTimestamp")) or 0.0,
+        called=meta["name"] if names.OWNER in annotations else "",
+        owner=annotations.get(names.OWNER, ""),
     )  # fmt: skip
+
+
+def _is_candidate(pod: Json) -> bool:
+    meta = pod["metadata"]
+    is_queued = names.WORKLOAD in (meta.get("labels") or {}) and names.OWNER in (meta.get("annotations") or {})
+    return is_queued and not pod["spec"].get("nodeName")
+
+
+def _candidate(pod: Json) -> Candidate:
+    meta, spec = pod["metadata"], pod["spec"]
+    annotations = meta["annotations"]
+    index = str(annotations.get(names.INDEX, ""))
+    return Candidate(
+        namespace=meta["namespace"],
+        uid=meta["uid"],
+        version=version_of(pod),
+        called=meta["name"],
+        workload=meta["labels"][names.WORKLOAD],
+        owner=annotations[names.OWNER],
+        pod_set=annotations.get(names.POD_SET, ""),
+        order=(int(index) if index.isdigit() else 0, meta["name"]),
+        ask=(
+            int(requested(spec, names.GPU_RESOURCE)),
+            int((requested(spec, "cpu") * 1000).to_integral_value(ROUND_CEILING)),  # as in the job file
+            -(-int(requested(spec, "memory")) // MIB),
+        ),
+        is_leaving=bool(meta.get("deletionTimestamp")) or bool((pod.get("status") or {}).get("phase") == "Failed"),
+    )
 
 
 def resized(meta: Json, spec: Json, status: Json) -> tuple[int | None, int | None, str, str]:
@@ -205,7 +270,8 @@ def _exit_code(phase: PodPhase, ends: Iterable[Json]) -> int | None:
 def _why(phase: PodPhase, status: Json, containers: Iterable[Json], ends: Iterable[Json]) -> str:
     if phase == PodPhase.FAILED:
         if found := disruption(status) or status.get("reason"):
-            return _REASONS.get(str(found), str(found))
+            is_gpus = found == _NO_DEVICES and f" {names.GPU_RESOURCE}" in str(status.get("message", ""))
+            return "OutOfGpu" if is_gpus else _REASONS.get(str(found), str(found))
         return next((str(end["reason"]) for end in ends if end.get("exitCode") and end.get("reason")), "Error")
     if phase == PodPhase.PENDING:
         waits = (str((s.get("waiting") or {}).get("reason", "")) for s in containers)

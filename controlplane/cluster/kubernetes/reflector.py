@@ -1,4 +1,5 @@
-"""A copy of the cluster's pods and nodes that keeps itself up to date: list, watch, and look whether both agree.
+"""A copy of some kinds of objects, by default pods and nodes, that keeps itself up to date: list, watch, and look
+whether both agree.
 
 It lives in an event loop and thread of its own, because a watch that shares them with thousands of writes falls behind
 and is ended by the server. How stale it can be, whatever happens to the watch:
@@ -17,9 +18,9 @@ import asyncio
 import gc
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import orjson
@@ -27,7 +28,7 @@ import structlog
 
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.api import Api, Json, RefusedError, refused
-from controlplane.cluster.kubernetes.podstatus import is_ours
+from controlplane.cluster.kubernetes.podstatus import is_known
 from controlplane.cluster.kubernetes.store import Store
 from controlplane.cluster.port import ClusterUnreachable
 
@@ -60,11 +61,32 @@ class Feed:
     listed: Callable[[Iterable[Json], float], None]
     put: Callable[[Json, float], None]
     drop: Callable[[Json, float], None]
+    versions: Callable[[], dict[tuple[str, str], int]]  # of what is known, by namespace and name
+    label: str = ""  # only objects with it are compared with a list
     version: str = ""  # of the list or the last event; empty: list anew
     heard_at: float = 0.0  # monotonic; the server's last word
     lists: int = 0
     listed_at: float = 0.0  # by the clock; when the last complete list was asked for
     watching: asyncio.Task[None] | None = None
+
+
+class Copy(Protocol):
+    """What a reflector keeps up to date."""
+
+    @property
+    def number(self) -> int:
+        """It grows with each change that others may look at."""
+
+    def tick(self, at: float) -> None:
+        """Time has passed."""
+
+
+def of_cluster(store: Store) -> tuple[Feed, Feed]:
+    """Pods and nodes; of pods, our own are compared with a list."""
+    return (
+        Feed("/api/v1/pods", store.list_pods, store.put_pod, store.drop_pod, store.versions, names.WORKLOAD),
+        Feed("/api/v1/nodes", store.list_nodes, store.put_node, store.drop_node, store.node_versions),
+    )
 
 
 class Reflector:
@@ -73,7 +95,8 @@ class Reflector:
     def __init__(
         self,
         api: Api,
-        store: Store,
+        store: Copy,
+        feeds: Sequence[Feed],
         *,
         clock: Callable[[], float] = time.time,
         page: int = PAGE,
@@ -85,14 +108,8 @@ class Reflector:
         self._page = page
         self._api = api
         self._clock = clock
-        self._pods = Feed("/api/v1/pods", store.list_pods, store.put_pod, store.drop_pod)
-        self._nodes = Feed("/api/v1/nodes", store.list_nodes, store.put_node, store.drop_node)
+        self.feeds = tuple(feeds)
         self._refusal = ""
-
-    @property
-    def feeds(self) -> tuple[Feed, Feed]:
-        """Pods and nodes."""
-        return self._pods, self._nodes
 
     def start(self) -> None:
         """List, then watch, until the Api is closed."""
@@ -127,7 +144,7 @@ class Reflector:
         try:
             self._api.call(self._check(), LIST_SECONDS + CATCH_UP_SECONDS)
         except RefusedError as error:
-            raise ClusterUnreachable(f"The API server refuses the list of pods: {error}") from error
+            raise ClusterUnreachable(f"The API server refuses the list: {error}") from error
 
     def _tell_news(self) -> None:
         """Tell of what has come into the store since the last time, if anything; in the reflector's thread."""
@@ -252,22 +269,22 @@ class Reflector:
                 try:
                     await self._check()
                 except (ClusterUnreachable, RefusedError) as error:
-                    self._say(self._pods, error)
+                    self._say(self.feeds[0], error)
 
     async def _check(self) -> None:
-        for feed, label in ((self._pods, names.WORKLOAD), (self._nodes, "")):
-            metas, version = [], 0
+        for feed in self.feeds:
+            metas, version, label = [], 0, feed.label
             async for page in self._pages(feed.path + (f"?labelSelector={label}" if label else ""), METADATA):
                 metas += [item["metadata"] for item in page["items"] or ()]
                 version = int(page["metadata"]["resourceVersion"])
-            ours = [meta for meta in metas if not label or is_ours(meta.get("labels") or {})]
+            ours = [meta for meta in metas if not label or is_known(meta)]
             listed = {(meta.get("namespace", ""), meta["name"]): int(meta["resourceVersion"]) for meta in ours}
-            known = self.store.versions() if label else self.store.node_versions()
+            known = feed.versions()
             behind = _behind(listed, known, version)
             deadline = time.monotonic() + CATCH_UP_SECONDS
             while behind and time.monotonic() < deadline:
                 await asyncio.sleep(0.02)
-                known = self.store.versions() if label else self.store.node_versions()
+                known = feed.versions()
                 behind = [key for key in behind if _is_behind(key, listed, known)]
             if behind:
                 log.warning("the watch left something out", path=feed.path, objects=len(behind))

@@ -70,7 +70,7 @@ async def _take_over(api: Api, body: Json) -> None:
 
 
 def _owner(worker: Worker) -> Json:
-    return {"apiVersion": "v1", "kind": "Pod", "name": worker.name, "uid": worker.uid}
+    return {"apiVersion": "v1", "kind": "Pod", "name": worker.pod, "uid": worker.uid}
 
 
 def _collection(namespace: str) -> str:

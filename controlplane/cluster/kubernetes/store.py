@@ -11,13 +11,14 @@ from typing import Any
 from controlplane.cluster.kubernetes import nodes as machines
 from controlplane.cluster.kubernetes import podstatus
 from controlplane.cluster.kubernetes.nodes import Machine
-from controlplane.cluster.kubernetes.podstatus import Foreign, Worker
+from controlplane.cluster.kubernetes.podstatus import Candidate, Foreign, Pod, Worker
 from controlplane.cluster.port import PodPhase, PodSeen
 from scheduler.model.snapshot import Node
 
 Json = Mapping[str, Any]
 Key = tuple[str, str]
 
+GPU_LOST = "GpuLost"
 KEEP_SECONDS = 600.0  # how long a pod that is gone is told of; a cursor older than that gets everything
 
 
@@ -46,9 +47,10 @@ class Store:
     def __init__(self, lost_after: float) -> None:
         self._lost_after = lost_after  # seconds that a node may be silent before its workers are given up
         self._lock = threading.RLock()
-        self._pods: dict[Key, Worker | Foreign] = {}
+        self._pods: dict[Key, Pod] = {}
         self._keys: dict[str, Key] = {}  # of workers, by their name alone: it holds a uid
         self._of_workload: dict[str, set[str]] = {}
+        self._candidates: dict[str, set[Key]] = {}  # by workload: pods of queued objects that have no place yet
         self._on_node: dict[str, set[Key]] = {}
         self._foreign_on: dict[str, set[Key]] = {}  # those of others among them
         self._machines: dict[str, Machine] = {}
@@ -157,6 +159,31 @@ class Store:
             found = [self.worker(name) for name in self._of_workload.get(workload, ())]
             return tuple(sorted((w for w in found if w), key=lambda w: (w.seen.attempt, w.seen.rank)))
 
+    def candidates(self, workload: str) -> tuple[Candidate, ...]:
+        """The pods of a queued object that wait for a place and stay, in their order."""
+        with self._lock:
+            found = [self._pods[key] for key in self._candidates.get(workload, ())]
+            waiting = [c for c in found if isinstance(c, Candidate) and not c.is_leaving]
+            return tuple(sorted(waiting, key=lambda c: (c.pod_set, c.order)))
+
+    def alive(self, workload: str) -> int:
+        """How many pods a queued object has that have not ended and are to stay, with a place or without."""
+        with self._lock:
+            placed = [
+                w for w in self.workers_of(workload) if not (w.is_leaving or w.is_over) and w.name not in self._ghosts
+            ]
+            return len(placed) + len(self.candidates(workload))
+
+    def others(self) -> dict[str, tuple[int, int]]:
+        """How many pods that are not ours run in each namespace, and how many whole GPUs they have."""
+        with self._lock:
+            found: dict[str, tuple[int, int]] = {}
+            for (namespace, _), pod in self._pods.items():
+                if isinstance(pod, Foreign):
+                    pods, gpus = found.get(namespace, (0, 0))
+                    found[namespace] = pods + 1, gpus + pod.gpus
+            return found
+
     def unplaced(self) -> tuple[Worker, ...]:
         """Pods of ours that wait for a place."""
         with self._lock:
@@ -182,7 +209,7 @@ class Store:
     def versions(self) -> dict[Key, int]:
         """The version of each pod of ours."""
         with self._lock:
-            return {key: p.version for key, p in self._pods.items() if isinstance(p, Worker)}
+            return {key: p.version for key, p in self._pods.items() if isinstance(p, Worker | Candidate)}
 
     def node_versions(self) -> dict[Key, int]:
         """The version of each node."""
@@ -217,7 +244,7 @@ class Store:
             del self._gone[key]
             self._forgotten = max(self._forgotten, self._changes.pop(key).number)
 
-    def _put(self, key: Key, pod: Worker | Foreign | None, at: float) -> None:
+    def _put(self, key: Key, pod: Pod | None, at: float) -> None:
         old = self._pods.get(key)
         if isinstance(old, Worker):
             if not isinstance(pod, Worker) or old.uid != pod.uid:
@@ -228,7 +255,7 @@ class Store:
                 pod = replace(pod, seen=old.seen)  # it was over before it was told to leave
         self._set(key, old, pod)
 
-    def _set(self, key: Key, old: Worker | Foreign | None, pod: Worker | Foreign | None) -> None:
+    def _set(self, key: Key, old: Pod | None, pod: Pod | None) -> None:
         self._unlink(key, old)
         if pod is None:
             self._pods.pop(key, None)
@@ -236,7 +263,7 @@ class Store:
             self._pods[key] = pod
             self._link(key, pod)
         if isinstance(pod, Worker) and pod.is_placed and pod.name not in self._ghosts:
-            self._note(("pod", pod.name), pod.seen)
+            self._note(("pod", pod.name), self._blamed(pod))
         for node in {_node_of(old), _node_of(pod)} - {""}:
             self._refresh(node)
 
@@ -252,12 +279,14 @@ class Store:
             if old.is_placed:
                 is_ghost = old.name in self._ghosts
                 self._ghosts.discard(old.name)
-                last = self._changes[("pod", old.name)].item if is_ghost else podstatus.gone(old, reason).seen
+                last = self._changes[("pod", old.name)].item if is_ghost else self._blamed(podstatus.gone(old, reason))
                 self._note(("pod", old.name), last, at, is_gone=True)
         if node := _node_of(old):
             self._refresh(node)
 
-    def _link(self, key: Key, pod: Worker | Foreign) -> None:
+    def _link(self, key: Key, pod: Pod) -> None:
+        if isinstance(pod, Candidate):
+            self._candidates.setdefault(pod.workload, set()).add(key)
         if isinstance(pod, Worker):
             self._keys[pod.name] = key
             self._of_workload.setdefault(pod.seen.workload, set()).add(pod.name)
@@ -266,7 +295,11 @@ class Store:
             if isinstance(pod, Foreign):
                 self._foreign_on.setdefault(node, set()).add(key)
 
-    def _unlink(self, key: Key, pod: Worker | Foreign | None) -> None:
+    def _unlink(self, key: Key, pod: Pod | None) -> None:
+        if isinstance(pod, Candidate):
+            self._candidates[pod.workload].discard(key)
+            if not self._candidates[pod.workload]:
+                del self._candidates[pod.workload]
         node = _node_of(pod)
         if node and node in self._on_node:
             self._foreign_on.get(node, set()).discard(key)
@@ -283,6 +316,19 @@ class Store:
         self._machines[name] = machine
         self._missing_since.pop(name, None)
         self._refresh(name)
+        if machine.node.lost and (old is None or machine.node.lost != old.node.lost):
+            for key in self._on_node.get(name, ()):
+                pod = self._pods[key]
+                if isinstance(pod, Worker) and pod.is_over and pod.name not in self._ghosts:
+                    self._note(("pod", pod.name), self._blamed(pod))
+
+    def _blamed(self, pod: Worker) -> PodSeen:
+        """The worker as it is shown: one that failed on a device which its node says is lost failed because of that."""
+        machine = self._machines.get(pod.seen.node)
+        lost = machine.node.lost if machine else ()
+        if pod.seen.phase == PodPhase.FAILED and pod.seen.reason == "Error" and set(lost) & set(pod.seen.gpus):
+            return replace(pod.seen, reason=GPU_LOST)
+        return pod.seen
 
     def _drop_node(self, name: str, at: float) -> None:
         if self._machines.pop(name, None) is not None:
@@ -318,10 +364,10 @@ class Store:
         self._note(("node", name), machines.offered(machine, foreign, used, lost, has_ghosts))
 
 
-def _node_of(pod: Worker | Foreign | None) -> str:
+def _node_of(pod: Pod | None) -> str:
     if isinstance(pod, Worker):
         return pod.seen.node
-    return pod.node if pod else ""
+    return pod.node if isinstance(pod, Foreign) else ""
 
 
 def is_alive(pod: PodSeen) -> bool:

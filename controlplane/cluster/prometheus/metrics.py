@@ -49,14 +49,18 @@ class PrometheusMetrics:
     # --- Metrics -----------------------------------------------------------------------------
 
     def gpus(self) -> tuple[GpuUse, ...]:
-        """Every device that reports both duty and memory."""
+        """Every device that reports both duty and memory, with the pods that are said to have it."""
         duty = self._values(queries.GPU_DUTY)
         memory = self._values(queries.GPU_MEMORY) if duty else {}
+        pods: dict[Key, list[str]] = {}
+        for node, text, pod in self._values(queries.GPU_POD) if memory else ():
+            pods.setdefault((node, text), []).append(pod)
         out = []
         for (node, text), part in duty.items():
             used = memory.get((node, text))
             if part is not None and used is not None and _is_small(text, MAX_INDEX):
-                out.append(GpuUse(node, int(text), min(1.0, part), round(used)))
+                holders = tuple(sorted(pods.get((node, text), ())))
+                out.append(GpuUse(node, int(text), min(1.0, part), round(used), holders))
         return tuple(sorted(out, key=lambda use: (use.node, use.index)))
 
     def training(self, workloads: Sequence[str]) -> tuple[TrainingUse, ...]:

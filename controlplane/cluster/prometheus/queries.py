@@ -49,18 +49,26 @@ FAILED = "5..|0"  # response codes; 0: the connection broke before there was an 
 _GOOD = f'response_code!~"{FAILED}"'
 _DESTINATION = f'reporter="destination",{_OF}'
 
+# Two exporters may tell of one device: the busier counts. Of two devices with one name (gpu_memory) neither is known.
 GPU_DUTY = Query(
     "gpu_duty", "DCGM exporter", "part of the time in which kernels ran, 0..1", ("Hostname", "gpu"),
     f"max by (Hostname, gpu) {_DUTY}", most=1.05,  # a hair above 1 is how it is measured, more is a lie
 )  # fmt: skip
 GPU_MEMORY = Query(
     "gpu_memory", "DCGM exporter", "MiB", ("Hostname", "gpu"),
-    f"max by (Hostname, gpu) {_fresh('DCGM_FI_DEV_FB_USED')}", most=16_777_216,  # 16 TiB
+    f"max by (Hostname, gpu) {_fresh('DCGM_FI_DEV_FB_USED')} and on (Hostname, gpu)"
+    f" (count by (Hostname, gpu) (group by (Hostname, gpu, UUID) {_fresh('DCGM_FI_DEV_FB_USED')}) == 1)",
+    most=16_777_216,  # 16 TiB
+)  # fmt: skip
+GPU_POD = Query(
+    "gpu_pod", "DCGM exporter", "pods that have the whole device; the value says nothing", ("Hostname", "gpu", "pod"),
+    f"""count by (Hostname, gpu, pod) {_fresh('DCGM_FI_DEV_FB_USED{pod=~".+-[0-9]+-[0-9]+"}')}""", most=1e6,
 )  # fmt: skip
 
 POD_DUTY = Query(
     "pod_duty", "DCGM exporter", "part of the time in which kernels ran, 0..1; whole devices only", ("pod",),
-    "avg by (pod) (" + _DUTY.replace("ACTIVE", f"ACTIVE{{{_POD}}}").replace("UTIL", f"UTIL{{{_POD}}}") + ")", most=1.05,
+    "avg by (pod) (max by (pod, Hostname, gpu) "
+    + _DUTY.replace("ACTIVE", f"ACTIVE{{{_POD}}}").replace("UTIL", f"UTIL{{{_POD}}}") + ")", most=1.05,
 )  # fmt: skip
 POD_CPU = Query(
     "pod_cpu", "cAdvisor", "1/1000 cores", ("pod",),
@@ -135,7 +143,7 @@ QUEUE = Query(
 )  # fmt: skip
 
 TABLE = (
-    GPU_DUTY, GPU_MEMORY, POD_DUTY, POD_CPU, POD_MEMORY, POD_THROTTLED,
+    GPU_DUTY, GPU_MEMORY, GPU_POD, POD_DUTY, POD_CPU, POD_MEMORY, POD_THROTTLED,
     STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, CHECKPOINT, CHECKPOINT_PART,
     REQUESTS, GOOD_WITHIN, QUEUE,
 )  # fmt: skip

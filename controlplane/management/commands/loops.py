@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from controlplane.loops import lease, wiring
-from controlplane.loops.threads import LOOPS
+from controlplane.loops.threads import of_settings
 from controlplane.runtime import worker
 
 STOP_SECONDS = 8.0  # for the rounds in progress
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         """Run."""
         if options["once"]:
             wired = wiring.get()
-            for run_once in LOOPS.values():
+            for run_once in of_settings().values():
                 run_once(wired)
             lease.release_all(wired)
             return

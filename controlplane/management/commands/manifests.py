@@ -7,7 +7,7 @@ import yaml
 from django.core.management.base import BaseCommand
 
 from controlplane.management import site as shared
-from controlplane.manifests import policy, system, teams
+from controlplane.manifests import policy, system, teams, webhook
 from controlplane.manifests.site import Json
 
 PARTS = ("system", "policy", "teams")
@@ -32,7 +32,7 @@ class Command(BaseCommand):
         if "system" in parts:
             objects += system.system(site)
         if "policy" in parts:
-            objects += policy.policies(site)
+            objects += [*policy.policies(site), *webhook.webhook(site)]
         if "teams" in parts:
             objects += [one for space in shared.spaces(options) for one in teams.team(site, space)]
         self.stdout.write(yaml.safe_dump_all(objects, sort_keys=False, width=120, allow_unicode=True), ending="")

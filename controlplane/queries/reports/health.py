@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db.models import DateTimeField, F
 from django.db.models.functions import Now
 
@@ -11,8 +12,10 @@ from controlplane.models import Audit, ClusterState, Heartbeat
 # services/scheduling/leases.py). `tell` is loops/publish.py, `foresee` is loops/predict_starts.py.
 PATIENCE_SECONDS = {
     "observe": 30.0, "schedule": 30.0, "actuate": 30.0, "tell": 30.0, "scale": 60.0, "account": 195.0, "audit": 195.0,
-    "foresee": 60.0, "notify": 60.0, "prune": 195.0,
+    "foresee": 60.0, "notify": 60.0, "prune": 195.0, "intake": 30.0,
+    **({"adopt": 30.0} if settings.ADMISSION else {}),
 }  # fmt: skip
+OF_KUBERNETES = ("intake",)  # loops that no other cluster has
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,9 @@ def loops() -> tuple[Loop, ...]:
         name: Loop(name, None if at is None else max(0.0, (read_at - at).total_seconds()), took_ms, holder, error)
         for name, at, read_at, took_ms, holder, error in rows
     }
-    return tuple(found.get(name, Loop(name, None, 0.0, "", "")) for name in PATIENCE_SECONDS)
+    absent = () if settings.CLUSTER == "kubernetes" else OF_KUBERNETES
+    expected = [name for name in PATIENCE_SECONDS if name in found or name not in absent]
+    return tuple(found.get(name, Loop(name, None, 0.0, "", "")) for name in expected)
 
 
 def observation_age_seconds() -> float | None:

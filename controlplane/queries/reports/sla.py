@@ -4,7 +4,7 @@ A service's objective says: `availability` of its requests are answered within `
 go wrong is its error budget; `over` counts requests that were slower or failed. None = not known, which is never 0.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -14,32 +14,27 @@ from django.db.models import OuterRef, Q, Subquery, Sum
 from autoscaler import sla
 from autoscaler.sla import Standing
 from controlplane.models import ServiceWindow, Workload, bulk
-from scheduler.model.workload import ENDED, Kind
+from scheduler.model.workload import ENDED, Kind, Phase
 
 SPANS = 20  # different windows of objectives that one statement sums over
+RECENT = (*sla.SPANS, sla.SILENT_SECONDS)  # s: what is summed of the newest windows of each service
+_UP = frozenset(phase.value for phase in (Phase.RUNNING, Phase.SCALING, Phase.DEGRADED))
+_ENDED = tuple(phase.value for phase in ENDED)
 _LAST = ("workload", "p95_seconds", "requests_per_second", "replicas")
+
+Recent = Mapping[float, tuple[int, int]]  # (requests, over) of the last seconds, by how many
+_NOTHING: Recent = dict.fromkeys(RECENT, (0, 0))
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceRow:
-    """One service against its objective. attainment, target and budget_left are parts of 1; latencies seconds."""
+class Measured:
+    """The requests of one service against its objective: over the objective's window, and lately."""
 
-    uid: UUID
-    name: str
-    team: str
-    colour: int
     phase: str
-    target: float | None
-    p95_target: float | None
-    window: float | None
+    target: float | None  # part of the requests, 0..1
     requests: int
     over: int
-    recent_requests: int
-    recent_over: int
-    p95: float | None
-    requests_per_second: float | None
-    replicas: int
-    wanted: int
+    recent: Recent
 
     @property
     def attainment(self) -> float | None:
@@ -54,26 +49,46 @@ class ServiceRow:
     @property
     def burn_rate(self) -> float | None:
         """How fast the last hour used the budget: 1 uses it up exactly by the end of the window."""
-        return None if self.target is None else sla.burn_rate(self.recent_requests, self.recent_over, self.target)
+        return self.burn_rates[sla.RECENT_SECONDS]
+
+    @property
+    def burn_rates(self) -> Mapping[float, float | None]:
+        """The same by span in seconds, for all of sla.SPANS."""
+        if self.target is None:
+            return dict.fromkeys(sla.SPANS)
+        return {span: sla.burn_rate(*self.recent[span], self.target) for span in sla.SPANS}
 
     @property
     def standing(self) -> Standing:
         """One word for it."""
-        return sla.standing(self.budget_left, self.burn_rate)
+        is_silent = self.phase in _UP and not self.recent[sla.SILENT_SECONDS][0]
+        return sla.standing(self.budget_left, self.burn_rates, is_silent=is_silent)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRow(Measured):
+    """The same of a service as pages list it; latencies and the window in seconds."""
+
+    uid: UUID
+    name: str
+    team: str
+    colour: int
+    p95_target: float | None
+    window: float | None
+    p95: float | None
+    requests_per_second: float | None
+    replicas: int
+    wanted: int
 
 
 def services(at: float, names: Collection[str] | None = None) -> tuple[ServiceRow, ...]:
     """The services of these teams (None: all) that have not ended and have an objective, worst first. Four queries."""
-    found = Workload.objects.filter(kind=Kind.INFERENCE.value).exclude(phase__in=[p.value for p in ENDED])
+    found = Workload.objects.filter(kind=Kind.INFERENCE.value).exclude(phase__in=_ENDED)
     if names is not None:
         found = found.filter(team__name__in=names)
     columns = ("pk", "name", "team__name", "team__colour", "phase", "spec", "workers")
     live = [row for row in found.order_by("seq").values_list(*columns) if _objective(row[5])]
-    spans = {row[0]: float(_objective(row[5])["window_seconds"]) for row in live}
-    whole = _sums(at, spans)
-    recent = _sums(at, dict.fromkeys(spans, sla.RECENT_SECONDS))
-    last = _last(spans)
-    rows = [_row(row, whole.get(row[0], (0, 0)), recent.get(row[0], (0, 0)), last.get(row[0], {})) for row in live]
+    rows = _rows(at, live)
     return tuple(sorted(rows, key=lambda row: (row.budget_left is None, row.budget_left or 0.0, row.team, row.name)))
 
 
@@ -81,13 +96,17 @@ def one(at: float, workload: Workload) -> ServiceRow | None:
     """How one service stands; None when it has no objective."""
     if workload.kind != Kind.INFERENCE.value or not _objective(workload.spec):
         return None
-    spans = {workload.pk: float(_objective(workload.spec)["window_seconds"])}
-    team, recent = workload.team, _sums(at, {workload.pk: sla.RECENT_SECONDS})
-    values = (workload.pk, workload.name, team.name, team.colour, workload.phase, workload.spec, workload.workers)
-    sums = _sums(at, spans)
-    return _row(
-        values, sums.get(workload.pk, (0, 0)), recent.get(workload.pk, (0, 0)), _last(spans).get(workload.pk, {})
-    )
+    team, spec = workload.team, workload.spec
+    values = (workload.pk, workload.name, team.name, team.colour, workload.phase, spec, workload.workers)
+    return _rows(at, [values])[0]
+
+
+def standings(at: float, uids: Collection[UUID]) -> dict[UUID, Standing]:
+    """How those of these workloads stand that are services, have not ended and have an objective. Three queries."""
+    live = Workload.objects.filter(uid__among=uids, kind=Kind.INFERENCE.value).exclude(phase__in=_ENDED)
+    judged = {uid: (phase, _objective(spec)) for uid, phase, spec in live.values_list("pk", "phase", "spec")}
+    measured = _measured(at, {uid: one for uid, one in judged.items() if one[1]})
+    return {uid: one.standing for uid, one in measured.items()}
 
 
 def latencies(at: float, uid: UUID, seconds: float = 6 * 3600.0) -> tuple[tuple[float, float | None], ...]:
@@ -124,24 +143,55 @@ def _last(uids: Collection[UUID]) -> dict[UUID, dict[str, Any]]:
     return {uid: dict(zip(("p95", "rate", "replicas"), values, strict=True)) for uid, *values in rows}
 
 
-def _row(
-    values: tuple[Any, ...], whole: tuple[int, int], recent: tuple[int, int], last: Mapping[str, Any]
-) -> ServiceRow:
+def _measured(at: float, services: Mapping[UUID, tuple[str, Mapping[str, Any]]]) -> dict[UUID, Measured]:
+    """What was measured of these, each with its phase and objective. Two queries, or none."""
+    if not services:
+        return {}
+    whole = _sums(at, {uid: float(objective["window_seconds"]) for uid, (_, objective) in services.items()})
+    recent = _recent(at, services)
+    return {
+        uid: Measured(phase, objective.get("availability"), *whole.get(uid, (0, 0)), recent.get(uid, _NOTHING))
+        for uid, (phase, objective) in services.items()
+    }
+
+
+def _recent(at: float, uids: Collection[UUID]) -> dict[UUID, Recent]:
+    """(requests, over) of each service by span of RECENT, in one query."""
+    spans = {f"s{span:.0f}": Q(start__gte=at - span) for span in RECENT}
+    sums = {f"{name}_{what}": Sum(what, filter=span) for name, span in spans.items() for what in ("requests", "over")}
+    found = ServiceWindow.objects.filter(workload__among=uids, start__gte=at - max(RECENT)).order_by()
+    keyed: Iterable[tuple[Any, ...]] = found.values_list("workload").annotate(**sums)
+    return {uid: dict(zip(RECENT, _pairs(values), strict=True)) for uid, *values in keyed}
+
+
+def _pairs(values: Sequence[int | None]) -> Iterator[tuple[int, int]]:
+    """a, b, c, d as (a, b), (c, d); None, the sum of nothing, is 0."""
+    for first in range(0, len(values), 2):
+        yield values[first] or 0, values[first + 1] or 0
+
+
+def _rows(at: float, found: Sequence[tuple[Any, ...]]) -> list[ServiceRow]:
+    """Services of their columns: uid, name, team, colour, phase, spec, workers. Three queries."""
+    measured = _measured(at, {row[0]: (row[4], _objective(row[5])) for row in found})
+    last = _last(measured)
+    return [_row(row, measured[row[0]], last.get(row[0], {})) for row in found]
+
+
+def _row(values: tuple[Any, ...], measured: Measured, last: Mapping[str, Any]) -> ServiceRow:
     uid, name, team, colour, phase, spec, workers = values
     objective = _objective(spec)
     return ServiceRow(
+        phase=phase,
+        target=measured.target,
+        requests=measured.requests,
+        over=measured.over,
+        recent=measured.recent,
         uid=uid,
         name=name,
         team=team,
         colour=colour,
-        phase=phase,
-        target=objective.get("availability"),
         p95_target=objective.get("p95_seconds"),
         window=objective.get("window_seconds"),
-        requests=whole[0],
-        over=whole[1],
-        recent_requests=recent[0],
-        recent_over=recent[1],
         p95=last.get("p95"),
         requests_per_second=last.get("rate"),
         replicas=last.get("replicas", 0),

@@ -19,7 +19,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "people": (
         "QuotaChanged", "QuotaRemoved", "BudgetChanged", "BudgetRemoved", "PolicyChanged", "PriorityClassChanged",
         "NodePoolChanged", "Cordoned", "Uncordoned", "Drained", "Patched", "Suspended", "Resumed", "TeamCreated",
-        "TeamMoved",
+        "TeamMoved", "TeamHandedOver",
     ),
 }  # fmt: skip
 EVERY = tuple(kind for kinds in GROUPS.values() for kind in kinds)

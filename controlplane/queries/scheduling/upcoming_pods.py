@@ -56,8 +56,8 @@ def starting() -> frozenset[str]:
 
 
 def _pods(row: Workload) -> tuple[PodSpec, ...]:
-    if not row.workers_min == row.workers_max == row.workers:
-        return ()
+    if not row.workers_min == row.workers_max == row.workers or "kubernetes" in row.spec:
+        return ()  # the pods of a queued object are made by its own controller
     return tuple(_pod(row, rank) for rank in range(members.role_members(row.spec) + row.workers))
 
 

@@ -11,6 +11,7 @@ from controlplane.queries.accounts import access, accounts
 from controlplane.queries.scheduling import cluster
 from controlplane.queries.tenancy import teams
 from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR, used
+from controlplane.queries.workloads.workloadrows import HERE
 
 STEPS = {"hour": 3600, "day": 86_400, "all": 0}
 DIMENSIONS = {"team": "team__name", "user": "user", "pool": "pool", "workload": "workload"}
@@ -40,7 +41,11 @@ def team(user: access.Person, name: str) -> dict[str, Any] | None:
     found = next((row for row in team_rows(user) if row["name"] == name), None)
     if found is None:
         return None
-    return {**found, "quotas": [quota_row(q) for q in quotas(user, name)], "members": accounts.members(name)}
+    managed_by, pods, gpus = Team.objects.values_list("managed_by", "other_pods", "other_gpus").get(name=name)
+    others = {"pods": pods, "gpus": gpus}
+    rows = [quota_row(q) for q in quotas(user, name)]
+    more = {"managed_by": managed_by or HERE, "other_pods": others}
+    return {**found, **more, "quotas": rows, "members": accounts.members(name)}
 
 
 def quotas(user: access.Person, team: str | None = None, pool: str | None = None) -> QuerySet[Quota]:

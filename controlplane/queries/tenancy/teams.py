@@ -88,6 +88,8 @@ class Branch:
     entitled: int = 0  # over all pools, as far as `tree` was told
     decayed: int = 0
     budgets: tuple[BudgetRow, ...] = ()
+    other_pods: int = 0  # of its own namespace: no workloads, but they take room
+    other_gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ def tree(
     for one in by_name.values():
         children[one.parent].append(one.name)
     quotas = _quotas(shares)
+    others = {name: counts for name, *counts in Team.objects.values_list("name", "other_pods", "other_gpus")}
     entitled, decayed = Counter[str](), Counter[str]()
     for share in shares:
         entitled[share.team] += share.entitled
@@ -161,7 +164,7 @@ def tree(
         name, depth = stack.pop()
         own = _row(by_name[name]) if children[name] else None
         mine = tuple(one for one in budgets if one.team == name)
-        of_quota = (members.get(name, 0), quotas.get(name, ()), entitled[name], decayed[name], mine)
+        of_quota = (members.get(name, 0), quotas.get(name, ()), entitled[name], decayed[name], mine, *others[name])
         found.append(Branch(_row(whole(name)), own, depth, *of_quota))
         stack += [(child, depth + 1) for child in reversed(children[name])]
     return tuple(found)

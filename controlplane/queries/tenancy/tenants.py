@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
-from controlplane.models import Quota, Team
+from controlplane.adopted.kinds import RESOURCES
+from controlplane.models import Quota, Team, Workload
 from gpushare.gpu import WHOLE
+from scheduler.model.workload import ENDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +27,9 @@ def tenants() -> tuple[Tenant, ...]:
         Tenant(name, level, bound // WHOLE if (bound := bounds.get(pk)) is not None else None)
         for pk, name, level in Team.objects.order_by("name").values_list("pk", "name", "pod_security")
     )
+
+
+def made_here(team: str) -> list[str]:
+    """The workloads of a team that have not ended and whose pods Weft makes itself, by name."""
+    live = Workload.objects.filter(team__name=team).exclude(phase__in=[phase.value for phase in ENDED])
+    return list(live.exclude(managed_by__in=RESOURCES).order_by("name").values_list("name", flat=True))

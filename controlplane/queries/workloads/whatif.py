@@ -16,6 +16,7 @@ from controlplane.queries.scheduling import forecasts, policies, snapshot
 from controlplane.queries.tenancy.shares import Share, of_teams
 from controlplane.queries.workloads.suggestions import told
 from scheduler.explain import explanation as core
+from scheduler.explain.growth import is_elastic
 from scheduler.explain.places import numbered
 from scheduler.explain.suggestions import untold
 from scheduler.fit.capacity import Refusal
@@ -87,7 +88,7 @@ def explanation(user: access.Person, workload: Workload, *, in_full: bool = True
     memo = Memo()
     found = core.explain(world, uid, policies.scheduling(), memo)
     if found.in_queue is None and found.reason is None:
-        return known | stored
+        return known | stored | ({"message": found.message} if is_elastic(world.workloads[uid]) else {})
     return known | _told(user, world, found, memo, workload, in_full)
 
 

@@ -19,6 +19,7 @@ _SAME = (
     "seq", "name", "phase", "reason", "message", "priority", "preemptible", "attempt", "failures", "retries",
     "exit_code", "progress", "unmet", "version",
 )  # fmt: skip
+HERE = "weft"  # what manages a workload or team that no Kubernetes object does
 TIMES = ("submitted_at", "queued_at", "started_at", "first_started_at", "ended_at")
 
 
@@ -61,6 +62,7 @@ class Stored(NamedTuple):
     started_at: float | None
     first_started_at: float | None
     ended_at: float | None
+    managed_by: str
 
 
 Seats = Mapping[str, tuple[int, int]]  # placed and running members by role
@@ -174,6 +176,7 @@ def _row(w: Workload | Stored, names: Named, seats: Seats, in_full: bool) -> dic
         "type": w.kind,
         "priority_class": names.priority_class,
         "created_by": names.created_by or "",
+        "managed_by": w.managed_by or HERE,
         "reason_since": iso(w.reason_at) if w.reason and w.reason_at else None,
         "workers": {
             "count": w.workers,

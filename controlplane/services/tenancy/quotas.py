@@ -12,6 +12,7 @@ from controlplane.runtime.wake import wake
 from controlplane.services.audit import events
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import changes
+from controlplane.services.tenancy import teams
 from gpushare.gpu import WHOLE
 from scheduler.model.team import owned_together
 from scheduler.model.workload import ENDED
@@ -31,6 +32,7 @@ def save(
     weight: int = 1,
     actor: str,
     version: int | None = None,
+    by_object: bool = False,
 ) -> tuple[Quota, tuple[str, ...]]:
     """Set what a team owns in a pool, in milli-GPU; tell the quota and warnings.
 
@@ -38,6 +40,7 @@ def save(
     """
     values = {"nominal": nominal, "borrowing_limit": borrowing_limit, "lending_limit": lending_limit, "weight": weight}
     _check(values)
+    teams.require_here(team, by_object=by_object)
     before = Quota.objects.select_for_update(no_key=True).filter(team=team, pool=pool).first()
     if version is not None and version != (before.version if before else 0):
         now = f"its version is {before.version}, not {version}" if before else "there is none now"
@@ -57,8 +60,9 @@ def save(
 
 
 @transaction.atomic
-def remove(*, quota: Quota, actor: str) -> None:
+def remove(*, quota: Quota, actor: str, by_object: bool = False) -> None:
     """Take a team's quota in a pool away; what it runs there goes on until others claim the room."""
+    teams.require_here(quota.team, by_object=by_object)
     events.record(kind="QuotaRemoved", actor=actor, team=quota.team.name, name=quota.pool.name)
     quota.delete()
     _touch()

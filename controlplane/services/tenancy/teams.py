@@ -11,20 +11,22 @@ from controlplane.services.scheduling import changes
 
 
 @transaction.atomic
-def create(*, name: str, parent: Team | None, actor: str, colour: int | None = None) -> Team:
-    """A new team; refused if there is one of this name."""
+def create(*, name: str, parent: Team | None, actor: str, colour: int | None = None, managed_by: str = "") -> Team:
+    """A new team; refused if there is one of this name. `managed_by`: the Kubernetes resource that makes it."""
     if Team.objects.filter(name=name).exists():
         raise Refused(409, "NameTaken", "name", f"There is a team {name} already. Choose another name.")
     if colour is None:
         colour = Team.objects.count() % 8
-    team = Team.objects.create(name=name, parent=parent, colour=colour)
+    team = Team.objects.create(name=name, parent=parent, colour=colour, managed_by=managed_by)
     _tell("TeamCreated", team, actor, parent=parent.name if parent else None)
     return team
 
 
 @transaction.atomic
-def move(*, team: Team, parent: Team | None, actor: str) -> None:
+def move(*, team: Team, parent: Team | None, actor: str, by_object: bool = False) -> None:
     """Give a team another parent; refused if that is the team itself or below it."""
+    if (parent.pk if parent else None) != team.parent_id:
+        require_here(team, by_object=by_object)
     above = parent
     while above is not None:
         if above.pk == team.pk:
@@ -40,13 +42,28 @@ def move(*, team: Team, parent: Team | None, actor: str) -> None:
 
 
 @transaction.atomic
-def set_pod_security(*, team: Team, level: PodSecurity, actor: str) -> None:
+def set_pod_security(*, team: Team, level: PodSecurity, actor: str, by_object: bool = False) -> None:
     """Change what the team's pods may do; its namespace follows when the namespaces are next applied."""
     before = Team.objects.select_for_update(no_key=True).select_related(None).get(pk=team.pk)
     if before.pod_security == level:
         return
+    require_here(team, by_object=by_object)
     Team.objects.filter(pk=team.pk).update(pod_security=level, version=before.version + 1)
     _tell("PodSecurityChanged", team, actor, level=str(level), before=before.pod_security)
+
+
+@transaction.atomic
+def hand_over(*, team: Team, managed_by: str, actor: str) -> None:
+    """Have a Kubernetes object change the team from now on, or, with an empty resource, Weft again."""
+    if Team.objects.filter(pk=team.pk).exclude(managed_by=managed_by).update(managed_by=managed_by):
+        _tell("TeamHandedOver", team, actor, to=managed_by or "weft")
+
+
+def require_here(team: Team, *, by_object: bool) -> None:
+    """Raise Refused 409 with the command to use where only the team's Kubernetes object may change it."""
+    if team.managed_by and not by_object:
+        message = f"Team {team} is managed by kubectl and is changed there: kubectl edit {team.managed_by} {team}"
+        raise Refused(409, "ManagedByKubernetes", "", message)
 
 
 def _tell(kind: str, team: Team, actor: str, **data: object) -> None:

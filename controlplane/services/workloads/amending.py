@@ -8,6 +8,8 @@ from django.db import transaction
 from controlplane.jobspec.spec import Spec, amended
 from controlplane.models import PriorityClass, Workload
 from controlplane.services.errors import Refused
+from controlplane.services.intake import ownership
+from controlplane.services.intake.ownership import Hand
 from controlplane.services.scheduling import clock, leases
 from controlplane.services.workloads import admission, columns, dependencies, feasibility, resizing
 from controlplane.services.workloads.rows import Row
@@ -26,16 +28,18 @@ def patch(
     version: int | None,
     actor: str,
     event: tuple[str, str] = ("Patched", ""),
+    hand: Hand = Hand.PERSON,
 ) -> None:
     """Change what may be changed after submission; `changes` as in a job file (spec.amended). Raises SpecError.
 
     `version` is the one the caller saw: Refused 412 if it is not the current one. Workers, resources and topology
     change only while nothing of the workload runs, but CPU and memory also while it runs, in place; a service's bounds
     at any time, and its wanted number is kept between them. Its place and age in the queue stay. `event`: the kind and
-    message that its history keeps.
+    message that its history keeps. `hand`: by whose hand; see services/intake/ownership.py.
     """
+    ownership.require(workload, "change", hand)
     if "resources" in changes:
-        leases.keep_still("schedule")
+        leases.keep_rounds_still()
     batch, row = locked(workload, actor, version)
     if row.phase in ENDED:
         refuse(row, "changed")

@@ -1,19 +1,17 @@
 """A job file as what a name should be: submitted where no live workload has the name, else the live one is changed."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
-from controlplane.jobspec.spec import Spec, is_amendable, parse
+from controlplane.jobspec.difference import difference
+from controlplane.jobspec.spec import Spec, is_amendable
 from controlplane.models import User, Workload
 from controlplane.services.workloads.submission import submit
 from controlplane.services.workloads.workloads import patch
-
-KEPT_BESIDE = ("normalised", "simulated")  # what the server stores with a job file
 
 
 class Outcome(StrEnum):
@@ -63,22 +61,3 @@ def compared(spec: Spec, live: Workload) -> tuple[Difference, ...]:
     """What `apply` would change, and what it would refuse to. Writes nothing."""
     changes = difference(live.spec, spec)
     return tuple(Difference(name, live.spec.get(name), value, is_amendable(name)) for name, value in changes.items())
-
-
-def difference(stored: Mapping[str, Any], wanted: Spec) -> dict[str, Any]:
-    """The fields in which a stored job file means something else, as `wanted` has them; None where it has none.
-
-    A field that is written otherwise and means the same (1Gi, 1024Mi) does not differ.
-    """
-    before = {name: value for name, value in stored.items() if name not in KEPT_BESIDE}
-    names = [*wanted.text, *(name for name in before if name not in wanted.text)]
-    known, out = _meaning(before), {}
-    for name in names:
-        value = wanted.text.get(name)
-        if value != before.get(name) and _meaning({**before, name: value}) != known:
-            out[name] = value
-    return out
-
-
-def _meaning(document: Mapping[str, Any]) -> Spec:
-    return replace(parse({name: value for name, value in document.items() if value is not None}), text={})

@@ -9,6 +9,7 @@ from controlplane.jobspec.spec import SpecError
 from controlplane.models import Workload
 from controlplane.services.audit import context
 from controlplane.services.errors import Refused
+from controlplane.services.intake.ownership import Hand
 from controlplane.services.workloads import workloads
 
 MAX = 100
@@ -45,6 +46,7 @@ def act(
     actor: str,
     priorities: Mapping[UUID, str | None] | None = None,
     missing: Iterable[UUID] = (),
+    hand: Hand = Hand.PERSON,
 ) -> tuple[Outcome, ...]:
     """Do it to each of them that the caller may act on; `priorities` has the new class of each, for that verb.
 
@@ -54,27 +56,36 @@ def act(
     for uid in missing:
         with context.part("", str(uid)) as part:
             part.status = NOT_FOUND
-    return tuple(_one(verb, w, w.pk in allowed, actor, (priorities or {}).get(w.pk, "")) for w in chosen)
+    by = _By(actor, hand)
+    return tuple(_one(verb, w, w.pk in allowed, by, (priorities or {}).get(w.pk, "")) for w in chosen)
 
 
-def _one(verb: str, workload: Workload, is_allowed: bool, actor: str, priority: str | None) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class _By:
+    """Who does it, and by whose hand."""
+
+    actor: str
+    hand: Hand
+
+
+def _one(verb: str, workload: Workload, is_allowed: bool, by: _By, priority: str | None) -> Outcome:
     before = workload.priority_class.name
     with context.part(workload.team.name, workload.name) as part:
-        refused = _refused(verb, workload, is_allowed, actor, priority)
+        refused = _refused(verb, workload, is_allowed, by, priority)
         part.status = refused.status if refused else 0
     return Outcome(workload, refused, before)
 
 
-def _refused(verb: str, workload: Workload, is_allowed: bool, actor: str, priority: str | None) -> Refused | None:
+def _refused(verb: str, workload: Workload, is_allowed: bool, by: _By, priority: str | None) -> Refused | None:
     """Do it; None once it is done."""
     if not is_allowed:
         return Refused(403, "Forbidden", "", NOT_ALLOWED.format(team=workload.team.name))
     try:
         if verb == PRIORITY:
             changes: dict[str, Any] = {"priority_class": priority}
-            workloads.patch(workload=workload, changes=changes, version=None, actor=actor)
+            workloads.patch(workload=workload, changes=changes, version=None, actor=by.actor, hand=by.hand)
         else:
-            getattr(workloads, verb)(workload=workload, actor=actor)
+            getattr(workloads, verb)(workload=workload, actor=by.actor, hand=by.hand)
     except Refused as refused:
         return refused
     except SpecError as error:

@@ -1,10 +1,11 @@
 """Notebooks that nobody uses: after `idle.park_after` without any measured use they are suspended.
 
 Use is what their pods' devices and CPUs do. What is not measured is taken to be in use, for as long as it is not
-known: a notebook is parked only after a whole period in which each measurement said that it was idle.
+known: a notebook is parked only after a whole period in which each measurement said that it was idle. A quiet CPU says
+nothing of whole GPUs, so of a notebook that has some these must be measured.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -14,12 +15,13 @@ from controlplane.cluster.port import PodUse
 from controlplane.models import Workload, bulk
 from controlplane.services.audit import events
 from controlplane.services.errors import Refused
+from controlplane.services.intake.ownership import CULLED, Hand
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.workloads.workloads import suspend
 from scheduler.model.workload import Kind, Phase
 
 ACTOR = "loop:account"
-REASON = "Culled"
+REASON = CULLED
 BUSY_CPU_MILLI = 50  # 1/20 of a core: an open page costs a notebook's server a tenth of that, any cell far more
 BUSY_DUTY = 0.01  # part of the time in which a device ran anything
 
@@ -32,29 +34,34 @@ class Watched:
 
     uid: UUID
     attempt: int
+    has_devices: bool  # of its own: no other workload is on them
     park_after: float
     idle_since: float | None
 
 
 def watched() -> tuple[Watched, ...]:
     """The running notebooks with an `idle.park_after`."""
-    columns = ("uid", "attempt", "started_at", "idle_since", "spec")
+    columns = ("uid", "attempt", "started_at", "idle_since", "spec", "gpus", "share_guarantee")
     found = []
-    for uid, attempt, started, since, spec in bulk.select(Workload, columns, _RUNNING, order=("seq",)):
+    for uid, attempt, started, since, spec, gpus, share in bulk.select(Workload, columns, _RUNNING, order=("seq",)):
         park_after = (spec.get("normalised") or {}).get("park_after_seconds")
         if park_after:
             is_of_now = since is not None and since >= (started or 0.0)
-            found.append(Watched(uid, attempt, float(park_after), since if is_of_now else None))
+            has_devices = gpus > 0 and share == 0
+            found.append(Watched(uid, attempt, has_devices, float(park_after), since if is_of_now else None))
     return tuple(found)
 
 
 def park(*, at: float, notebooks: Iterable[Watched], uses: Iterable[PodUse], lease: HeldLease) -> int:
     """Note which notebooks are idle, and suspend those that were for long enough; tells how many."""
-    idle = _idle(uses)
+    of: dict[tuple[str, int], list[PodUse]] = {}
+    for use in uses:
+        of.setdefault((use.workload, use.attempt), []).append(use)
     changed: list[tuple[float | None, UUID]] = []
     due: list[tuple[Watched, float, float]] = []
     for notebook in notebooks:
-        is_idle = idle.get((str(notebook.uid), notebook.attempt), False)
+        its = of.get((str(notebook.uid), notebook.attempt), [])
+        is_idle = bool(its) and all(_is_idle(use, notebook.has_devices) for use in its)
         since = None if not is_idle else at if notebook.idle_since is None else notebook.idle_since
         if since != notebook.idle_since:
             changed.append((since, notebook.uid))
@@ -101,23 +108,14 @@ def _park(notebook: Watched, since: float, seconds: float, lease: HeldLease) -> 
     if workload is None:  # somebody has extended it meanwhile
         return False
     try:
-        suspend(workload=workload, actor=ACTOR, reason=REASON, message=message)
+        suspend(workload=workload, actor=ACTOR, reason=REASON, message=message, hand=Hand.LOOP)
     except Refused:  # it ended or left meanwhile
         return False
     return True
 
 
-def _idle(uses: Iterable[PodUse]) -> Mapping[tuple[str, int], bool]:
-    """Whether each attempt was idle; one that was not measured is not among them."""
-    found: dict[tuple[str, int], bool] = {}
-    for use in uses:
-        key = (use.workload, use.attempt)
-        found[key] = found.get(key, True) and _is_idle(use)
-    return found
-
-
-def _is_idle(use: PodUse) -> bool:
-    if use.duty is None and use.cpu_milli is None:
+def _is_idle(use: PodUse, has_devices: bool) -> bool:
+    if use.duty is None and (has_devices or use.cpu_milli is None):
         return False
     is_computing = use.duty is not None and use.duty >= BUSY_DUTY
     is_working = use.cpu_milli is not None and use.cpu_milli >= BUSY_CPU_MILLI

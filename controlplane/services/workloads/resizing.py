@@ -34,7 +34,7 @@ def _unsized(spec: Spec) -> tuple[Any, ...]:
 def begin(batch: Batch, row: Row, spec: Spec, *, was: Mapping[str, Any]) -> None:
     """Have the workers get the CPU and memory of `spec` in place. Raises Refused if it does not run, or has no room.
 
-    Called with the schedule lease held still (leases.keep_still): no round may give away meanwhile what is free now.
+    Called with rounds held still (leases.keep_rounds_still): none may give away meanwhile what is free now.
     """
     size = (spec.resources.cpu_milli, spec.resources.memory)
     if size == resizing.wanted(row):

@@ -1,7 +1,8 @@
 """Steps that ended with `DependencyFailed` are submitted again with the workload that they start after.
 
 Ended is ended: such a step comes back as a new workload of the same name, and so do those after it. It gives way to
-one that a person submits under its name before it was placed, so that scripts may submit a pipeline step by step.
+one that a person submits under its name before it was placed, so that scripts may submit a pipeline step by step. What
+a Kubernetes object has made stays ended: the object says so, and one object is one workload.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +28,8 @@ def steps(submitted: Sequence[Workload]) -> list[Workload]:
     found = _ended_with(submitted)
     if not found:
         return []
-    ended = list(Workload.objects.filter(pk__among=found).select_related("team", "created_by").order_by("seq"))
+    mine = Workload.objects.filter(pk__among=found, managed_by="")
+    ended = list(mine.select_related("team", "created_by").order_by("seq"))
     alike = Workload.objects.filter(team__among={w.team_id for w in ended}, name__among={w.name for w in ended})
     last = {(team, name): seq for team, name, seq in alike.order_by().values_list("team", "name").annotate(Max("seq"))}
     return [w for w in ended if last[w.team_id, w.name] == w.seq][:MAX]

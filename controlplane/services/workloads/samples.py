@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from uuid import UUID
 
-from controlplane.cluster.port import GpuUse, TrainingUse
+from controlplane.cluster import devicenumbers
+from controlplane.cluster.devicenumbers import Holder
+from controlplane.cluster.port import GpuUse, TrainingUse, pod_name
 from controlplane.lifecycle.state import BOUND
 from controlplane.models import Placement, WorkloadSample, bulk
 from gpushare.gpu import WHOLE
@@ -38,6 +40,26 @@ def seats() -> tuple[Seat, ...]:
         Seat(uid, kind, node, tuple(gpus), bool(gpus) and milli >= WHOLE * len(gpus))
         for uid, kind, node, gpus, milli in rows
     )
+
+
+def numbered(uses: Sequence[GpuUse]) -> tuple[GpuUse, ...]:
+    """The same under Weft's numbers of the devices, by the workers that are on their nodes."""
+    if all(use.pods is None for use in uses):
+        return tuple(uses)
+    return devicenumbers.numbered(uses, _holders())
+
+
+_THERE = ("workload_id", "attempt", "rank", "node", "gpus", "milli")
+_OPEN = {"is_settled": False, "bound_at__isnull": False, "released_at__isnull": True}
+
+
+def _holders() -> list[Holder]:
+    rows = bulk.select(Placement, _THERE, _OPEN, order=("id",))
+    return [
+        Holder(pod_name(str(uid), attempt, rank), node, tuple(gpus), milli >= WHOLE * len(gpus))
+        for uid, attempt, rank, node, gpus, milli in rows
+        if gpus
+    ]
 
 
 def trainings(found: Iterable[Seat]) -> list[str]:

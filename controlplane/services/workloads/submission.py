@@ -40,6 +40,7 @@ class Submission:
     uid: UUID | None = None  # drawn unless given; a preset's are given, so that each of its runs is the same
     again: UUID | None = None  # the ended workload that this one is instead of
     message: str = ""  # of its first event
+    managed_by: str = ""  # the Kubernetes resource of the object that makes it, such as workloads.weft.dev
 
 
 def submit(
@@ -207,6 +208,7 @@ def _workload(one: Submission, team: Team, priority: PriorityClass, seq: int, at
         priority=priority.value,
         preemptible=priority.preemptible,
         created_by=one.user,
+        managed_by=one.managed_by,
         spec={**spec.document(), **(one.extra or {})},
         workers=gang.count,
         workers_min=gang.min,

@@ -106,10 +106,12 @@ class Mix:
         spec["checkpoint"] = {"interval": 120}
         if fails:
             spec["simulated"] |= {"fail_at": float(self._rng.random()), "fail_attempts": int(self._rng.integers(1, 3))}
+        most = count if least == count or self._count % 2 else 2 * count  # every other elastic gang can use more
+        spec["workers"]["max"] = most
         workload = replace(
             base,
             ask=ask,
-            gang=Gang(count, least, count),
+            gang=Gang(count, least, most),
             topology=self._topology(count, gpus),
             expected_seconds=seconds,
             checkpoint_interval=120.0,

@@ -27,18 +27,24 @@ LEFT_OUT = re.compile(r"config-.*|ensurepip|lib2to3|pydoc_data|sitecustomize\.py
 FOR_EVER = ("/bin/tail", "-f", "/dev/null")
 
 
-def write(registry: Path, busybox: Path, python: Path) -> None:
+def write(registry: Path, busybox: Path, interpreter: Path) -> None:
     """The images `pause` and `shell`, with all that busybox can be called by, and `python`, which has both."""
-    shell = _shell(busybox)
-    image(registry, "pause", [shell], FOR_EVER)
-    image(registry, "shell", [shell], ("/bin/sh",))
-    image(registry, "python", [shell, _python(python)], (str(python),))
+    layer = shell(busybox)
+    image(registry, "pause", [layer], FOR_EVER)
+    image(registry, "shell", [layer], ("/bin/sh",))
+    image(registry, "python", [layer, python(interpreter)], (str(interpreter),))
 
 
-def image(registry: Path, name: str, layers: Sequence[bytes], entrypoint: Sequence[str]) -> None:
-    """An image of these layers (tar files) with the tag `1`."""
+def image(
+    registry: Path,
+    name: str,
+    layers: Sequence[bytes],
+    entrypoint: Sequence[str],
+    changes: Mapping[str, object] = {},
+) -> None:
+    """An image of these layers (tar files) with the tag `1`; `changes` are of its settings."""
     folder = registry / "v2" / name
-    settings = {"User": f"{USER}:{USER}", "Entrypoint": entrypoint, "Env": ["PATH=/usr/bin:/bin"]}
+    settings = {"User": f"{USER}:{USER}", "Entrypoint": entrypoint, "Env": ["PATH=/usr/bin:/bin"], **changes}
     rootfs = {"type": "layers", "diff_ids": [_digest(layer) for layer in layers]}
     config = {"architecture": "amd64", "os": "linux", "config": settings, "rootfs": rootfs}
     manifest = {
@@ -48,7 +54,7 @@ def image(registry: Path, name: str, layers: Sequence[bytes], entrypoint: Sequen
         "layers": [_blob(folder, LAYER, layer) for layer in layers],
     }
     text = json.dumps(manifest).encode()
-    (folder / "manifests").mkdir()
+    (folder / "manifests").mkdir(parents=True)
     for reference in ("1", _digest(text)):
         (folder / "manifests" / reference).write_bytes(text)
 
@@ -71,32 +77,38 @@ class _Files(SimpleHTTPRequestHandler):
         """Be silent: what containerd asked for is in its log."""
 
 
-def _shell(busybox: Path) -> bytes:
+def shell(busybox: Path) -> bytes:
     """A root with busybox and its names."""
     listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         for folder in FOLDERS:
-            _add(tar, folder, type=tarfile.DIRTYPE, mode=0o1777 if folder == "tmp" else 0o755)
-        _add(tar, "etc/passwd", f"user:x:{USER}:{USER}::/tmp:/bin/sh\n".encode())
-        _add(tar, "bin/busybox", busybox.read_bytes(), mode=0o755)
+            add(tar, folder, type=tarfile.DIRTYPE, mode=0o1777 if folder == "tmp" else 0o755)
+        add(tar, "etc/passwd", f"user:x:{USER}:{USER}::/tmp:/bin/sh\n".encode())
+        add(tar, "bin/busybox", busybox.read_bytes(), mode=0o755)
         for name in sorted(set(listed) - {"busybox"}):
             tar.addfile(_link(f"bin/{name}", "busybox"))
     return out.getvalue()
 
 
-def _python(python: Path) -> bytes:
+def python(interpreter: Path) -> bytes:
     """The interpreter, the C libraries that it loads, and its library as far as that needs no others."""
-    linked = subprocess.run(["/usr/bin/ldd", python], capture_output=True, text=True, check=True).stdout
     code = "import os; print(os.path.dirname(os.__file__))"
-    library = subprocess.run([python, "-IS", "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    found = subprocess.run([interpreter, "-IS", "-c", code], capture_output=True, text=True, check=True)
+    library = found.stdout.strip()
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", dereference=True) as tar:
-        for file in (str(python), *re.findall(r"(/\S+) \(0x", linked)):
+        for file in (str(interpreter), *libraries([str(interpreter)])):
             tar.add(file)
-        tar.addfile(_link("usr/bin/python3", python.name))
+        tar.addfile(_link("usr/bin/python3", interpreter.name))
         tar.add(library, filter=lambda found: None if LEFT_OUT.fullmatch(Path(found.name).name) else found)
     return out.getvalue()
+
+
+def libraries(programs: Sequence[str]) -> set[str]:
+    """The C libraries that these programs and libraries load."""
+    linked = subprocess.run(["/usr/bin/ldd", *programs], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"(/\S+) \(0x", linked))
 
 
 def _link(name: str, to: str) -> tarfile.TarInfo:
@@ -105,7 +117,7 @@ def _link(name: str, to: str) -> tarfile.TarInfo:
     return info
 
 
-def _add(tar: tarfile.TarFile, name: str, content: bytes = b"", **fields: Any) -> None:
+def add(tar: tarfile.TarFile, name: str, content: bytes = b"", **fields: Any) -> None:
     """A member that belongs to root, the same each time."""
     info = tarfile.TarInfo(name)
     info.size = len(content)

@@ -1,7 +1,7 @@
 """Keeps one node: starts it in namespaces of its own, and takes all of it away when told to end or left alone.
 
-`python -m controlplane.testbed.realnode.keeper FOLDER NUMBER`, by node.py. The node's processes, mounts, /run, /var/lib
-and /var/log are in namespaces that end with it; what remains for the keeper is a bridge and some cgroups.
+`python -m controlplane.testbed.realnode.keeper FOLDER NUMBER LABELS GPUS`, by node.py. The node's processes, mounts,
+/run, /var/lib and /var/log are in namespaces that end with it; what remains for the keeper is a bridge and cgroups.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from controlplane.testbed import processes
-from controlplane.testbed.realnode import programs
+from controlplane.testbed.realnode import devices, programs
 from controlplane.testbed.realnode.settings import CONTAINERD, LOG, NAME, Place
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -40,12 +40,16 @@ for name in $SYSCTLS; do
 done
 "$CONTAINERD" --config "$FOLDER/containerd.toml" >"$FOLDER/containerd.log" 2>&1 &
 until [ -S "$SOCKET" ]; do sleep 0.02; done
+(
+    until [ -S /var/lib/kubelet/device-plugins/kubelet.sock ]; do sleep 0.02; done
+    exec $DEVICES >"$FOLDER/devices.log" 2>&1
+) &
 "$KUBELET" --config="$FOLDER/kubelet.json" --kubeconfig="$FOLDER/kubeconfig" --hostname-override="$NAME" \\
-    --node-ip="$ADDRESS" --node-labels="$LABELS"
+    --node-ip="$ADDRESS" --node-labels="$LABELS" --housekeeping-interval=1s
 """
 
 
-def main(folder: Path, number: int, labels: str) -> int:
+def main(folder: Path, number: int, labels: str, gpus: str) -> int:
     """Run the node until it ends or this process is told to; its exit status."""
     signal.signal(signal.SIGTERM, _leave)
     place = Place(folder, number)
@@ -59,6 +63,7 @@ def main(folder: Path, number: int, labels: str) -> int:
         "NAME": NAME,
         "ADDRESS": place.address,
         "LABELS": labels,
+        "DEVICES": f"{sys.executable} -m {devices.__name__} {gpus} {NAME} {place.address}",
     }
     for name in SYSCTLS:
         (folder / "sysctl" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -117,4 +122,4 @@ def _remove(cgroup: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]))

@@ -15,13 +15,14 @@ from pathlib import Path
 
 from controlplane.testbed import processes
 from controlplane.testbed.kubernetes import TestCluster
-from controlplane.testbed.realnode import dns, images, keeper, programs, settings
+from controlplane.testbed.realnode import devices, dns, images, keeper, programs, settings
 from controlplane.testbed.realnode.settings import LOG, NAME, Place
 
 MOST_NODES = 250  # on one machine
 READY_SECONDS = 60.0  # 2 to 3 s when the machine is idle
-GPU = "nvidia.com/gpu"
+GPU = devices.RESOURCE
 PATH = f"/api/v1/nodes/{NAME}"
+MIB = 2**20
 POOL, MODEL, GPU_MEMORY = "real", "T4", 16 * 1024  # MiB
 
 
@@ -44,6 +45,11 @@ class RealNode:
         return Path("/var/lib/claims", name), folder
 
     @property
+    def exporter(self) -> str:
+        """Where its GPUs are measured, as HOST:PORT, at /metrics."""
+        return f"{self.place.address}:{devices.PORT}"
+
+    @property
     def commands(self) -> Mapping[int, str]:
         """The processes in its pods: their command lines by process id."""
         found = {}
@@ -52,6 +58,22 @@ class RealNode:
                 for pid in map(int, file.read_text().split()):
                     found[pid] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
         return found
+
+    def size(self, pid: int) -> tuple[int, int] | None:
+        """The CPU (milli) and memory (MiB) that the kernel lets a process have; None once it has ended.
+
+        By cgroups of version 1.
+        """
+        try:
+            lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+            paths = {
+                name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")
+            }
+            cpu, memory = (keeper.CGROUPS / name / paths[name].lstrip("/") for name in ("cpu", "memory"))
+            quota, period = (int((cpu / f"cpu.cfs_{part}_us").read_text()) for part in ("quota", "period"))
+            return quota * 1000 // period, int((memory / "memory.limit_in_bytes").read_text()) // MIB
+        except OSError:
+            return None
 
     def check(self) -> None:
         """Raise RuntimeError with its log if it has ended by itself."""
@@ -77,6 +99,7 @@ def real_node(cluster: TestCluster, folder: Path, *, gpus: int = 2) -> Iterator[
         place = _claimed(folder)
         settings.write(place, cluster.layout, f"http://127.0.0.1:{registry.server_port}", cni)
         command = [sys.executable, "-m", keeper.__name__, str(folder), str(place.number), _labels(gpus)]
+        command.append(f"{gpus} {GPU_MEMORY} {MODEL}")
         with processes.running(command, log=folder / LOG) as process:
             node = RealNode(place, process)
             _wait_until_ready(cluster, node, gpus)
@@ -120,8 +143,7 @@ def _wait_until_ready(cluster: TestCluster, node: RealNode, gpus: int) -> None:
             return False
         found = cluster.request("GET", PATH)
         conditions = {one["type"]: one["status"] for one in found["status"].get("conditions", ())}
-        return conditions.get("Ready") == "True" and not found["spec"].get("taints")
+        has_gpus = found["status"].get("allocatable", {}).get(GPU) == str(gpus)
+        return conditions.get("Ready") == "True" and has_gpus and not found["spec"].get("taints")
 
     cluster.wait_for(is_ready, "the real node", READY_SECONDS)
-    # What a device plugin would have told. The kubelet keeps it, and refuses pods that ask for more.
-    cluster.patch(f"{PATH}/status", {"status": {"capacity": {GPU: str(gpus)}, "allocatable": {GPU: str(gpus)}}})

@@ -190,8 +190,9 @@ def test_a_service_tells_its_objective_and_its_replicas(api: People) -> None:
     at, chat = submit(api.member, name="chat", objective={"p95_latency": "200ms", "availability": 99}, **fields)
     ServiceWindow.objects.create(workload=chat.pk, start=START - 60, requests=1000, over=5, p95_seconds=0.1)
     slo = body_of(api.viewer.get(f"/inferences/{chat.pk}/slo"))
-    assert (slo["requests"], slo["attainment"], slo["standing"]) == (1000, 0.995, "ok")
+    assert (slo["requests"], slo["attainment"], slo["standing"]) == (1000, 0.995, "met")
     assert slo["budget_left"] == pytest.approx(0.5)
+    assert slo["burn_rates"] == pytest.approx(dict.fromkeys(("five_minutes", "half_hour", "hour", "six_hours"), 0.5))
     (minute,) = body_of(api.viewer.get(f"{at}/metrics"))["windows"]
     assert (minute["requests"], minute["over"], minute["p95_seconds"]) == (1000, 5, 0.1)
     replicas = body_of(api.viewer.get(f"/inferences/{chat.pk}/autoscaling"))

@@ -150,7 +150,8 @@ def test_the_system_has_four_accounts_and_the_one_of_pages_gets_no_token() -> No
     assert tokens == {"weft-web": False, "weft-scheduler": None, "weft-reader": None, "weft-provisioner": None}
     bound = {one["roleRef"]["name"] for one in of_kind(made, "ClusterRoleBinding").values()}
     handed_out = {"weft-scheduler-team", "weft-reader-team"}  # bound in each team's namespace
-    assert set(of_kind(made, "ClusterRole")) == bound | handed_out
+    of_people = {"weft-workloads-view", "weft-workloads-edit"}  # parts of Kubernetes' own view, edit and admin
+    assert set(of_kind(made, "ClusterRole")) == bound | handed_out | of_people
     assert bound == {"weft-scheduler-cluster", "weft-reader-cluster", "weft-provisioner"}
 
 

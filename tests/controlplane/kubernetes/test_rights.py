@@ -12,17 +12,18 @@ from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.api import Api
 from controlplane.cluster.kubernetes.binder import Binder
 from controlplane.cluster.kubernetes.connection import find
+from controlplane.cluster.kubernetes.objects import KubernetesObjects
 from controlplane.cluster.port import Note, PodPhase, PodSpec
+from controlplane.kubeobjects.names import API_VERSION
 from controlplane.manifests import policy, system, teams
-from controlplane.manifests.site import Site, TeamSpace
+from controlplane.manifests.site import TeamSpace
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import named
+from tests.controlplane.kubernetes.auditing import SITE, granted, used
 from tests.controlplane.kubernetes.fences import in_force
 from tests.controlplane.kubernetes.jobs import job, pod_of
 
-SITE = Site()
 OTHER, THIRD = "0a1b2c3d-0000-4000-8000-00000000000b", "0a1b2c3d-0000-4000-8000-00000000000c"
-Right = tuple[str, str]  # verb, resource with its part
 
 
 @pytest.fixture
@@ -32,27 +33,6 @@ def audited(tmp_path: Path) -> Iterator[TestCluster]:
         cluster.apply([*system.system(SITE), *policy.policies(SITE), *teams.team(SITE, TeamSpace("nlp"))])
         in_force(cluster, TeamSpace("nlp"), SITE)
         yield cluster
-
-
-def used(cluster: TestCluster, account: str) -> tuple[set[Right], list[str]]:
-    """What an account did, and what it was denied."""
-    rights, denied = set(), []
-    for entry in cluster.audit():
-        if entry["user"]["username"] != SITE.user(account) or "objectRef" not in entry:
-            continue
-        about = entry["objectRef"]
-        right = (entry["verb"], "/".join(filter(None, (about["resource"], about.get("subresource")))))
-        if entry.get("responseStatus", {}).get("code") == 403:
-            denied.append(f"{right} {entry['responseStatus'].get('message', '')}")
-        rights.add(right)
-    return rights, denied
-
-
-def granted(account: str) -> set[Right]:
-    roles: list[Any] = [one for one in system.system(SITE) if one["kind"] == "ClusterRole"]
-    mine = [role for role in roles if role["metadata"]["name"].startswith(account)]
-    rules = [rule for role in mine for rule in role["rules"]]
-    return {(verb, resource) for rule in rules for verb in rule["verbs"] for resource in rule["resources"]}
 
 
 def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestCluster) -> None:
@@ -79,7 +59,9 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
         audited.wait_for(lambda: running(cluster) == 2, "the gang's end")
     with closing(Api(find(config))) as api:  # a process whose informer does not show yet what is there
         api.call(Binder(api, lambda name: None, "weft-").start([served]))
-    rights, denied = used(audited, "weft-scheduler")
+    with closing(KubernetesObjects(find(config))) as objects:
+        follow(objects, audited)
+    rights, denied = used(audited.audit(), "weft-scheduler")
     assert denied == []
     assert rights == granted("weft-scheduler")
 
@@ -91,9 +73,26 @@ def test_the_reader_reads_logs_with_all_its_rights_and_no_others(audited: TestCl
         audited.wait_for(lambda: running(cluster) == 1, "the pod")
     with closing(KubernetesCluster(find(str(audited.kubeconfig("weft/weft-reader"))))) as reader:
         assert reader.logs(pod.workload, 1, 0, 5, None)
-    rights, denied = used(audited, "weft-reader")
+    rights, denied = used(audited.audit(), "weft-reader")
     assert denied == []
     assert rights == granted("weft-reader")
+
+
+def follow(objects: KubernetesObjects, server: TestCluster) -> None:
+    """Read our custom resources, and write a status of each kind."""
+    job = {"type": "training", "image": "a/b:1", "resources": {"gpus": 1}}
+    meta = {"name": "hello", "namespace": "weft-nlp"}
+    server.request("POST", f"/apis/{API_VERSION}/namespaces/weft-nlp/workloads", kind("Workload", meta, job))
+    server.request("POST", f"/apis/{API_VERSION}/teams", kind("Team", {"name": "nlp"}, {}))
+    assert objects.are_there()
+    assert objects.are_fenced()
+    objects.number()
+    server.wait_for(lambda: len(objects.all()) == 2, "both objects")
+    assert objects.write([(one, {"observedGeneration": 1}) for one in objects.all()]) == 0
+
+
+def kind(name: str, meta: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": name, "metadata": meta, "spec": spec}
 
 
 def placed(pod: PodSpec, node: str, gpu: int) -> PodSpec:

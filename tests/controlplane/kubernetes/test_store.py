@@ -67,9 +67,22 @@ def test_what_an_ended_container_says() -> None:
     assert (found.started_at, found.ended_at) == (AT + 1, AT + 5)
 
 
-def test_the_kubelets_refusals_have_the_ports_words() -> None:
-    (found,) = stored(pod(phase="Failed", reason="OutOfnvidia.com/gpu")).since(None).pods
-    assert (found.phase, found.exit_code, found.reason) == (PodPhase.FAILED, None, "OutOfGpu")
+NO_DEVICES = "Allocate failed due to requested number of devices unavailable for {}. Requested: 1, Available: 0"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ({"reason": "OutOfnvidia.com/gpu"}, "OutOfGpu"),
+        ({"reason": "OutOfpods"}, "OutOfPods"),
+        ({"reason": "UnexpectedAdmissionError", "message": NO_DEVICES.format("nvidia.com/gpu")}, "OutOfGpu"),
+        ({"reason": "UnexpectedAdmissionError", "message": NO_DEVICES.format("x.y/z")}, "UnexpectedAdmissionError"),
+        ({"reason": "UnexpectedAdmissionError"}, "UnexpectedAdmissionError"),
+    ],
+)
+def test_the_kubelets_refusals_have_the_ports_words(status: dict[str, str], reason: str) -> None:
+    (found,) = stored(pod(phase="Failed", **status)).since(None).pods
+    assert (found.phase, found.exit_code, found.reason) == (PodPhase.FAILED, None, reason)
 
 
 def test_a_worker_that_ends_well_because_it_was_stopped_has_not_succeeded() -> None:
@@ -154,6 +167,31 @@ def test_broken_devices_are_first_looked_for_among_those_that_nobody_has() -> No
     assert made.since(None).nodes[0].lost == (6, 7)
     made.put_node(node(healthy=1, version=3), AT)
     assert made.since(None).nodes[0].lost == (1, 2, 3, 4, 5, 6, 7)
+
+
+def broken(device: str) -> dict[str, Any]:
+    found = node(version=2, healthy=7)
+    found["metadata"]["annotations"] = {"weft.dev/lost-gpus": device}
+    return found
+
+
+@pytest.mark.parametrize("is_node_first", [True, False])
+def test_a_worker_that_failed_on_a_device_that_its_node_calls_lost_failed_because_of_that(is_node_first: bool) -> None:
+    made = stored(running())
+    failed = ended("Failed", 1, reason="Error", version=2)
+    news = [lambda: made.put_node(broken("1"), AT), lambda: made.put_pod(failed, AT)]
+    for tell in news if is_node_first else reversed(news):
+        tell()
+    assert made.since(None).pods[0].reason == "GpuLost"
+    made.drop_pod({**failed, "metadata": {**failed["metadata"], "resourceVersion": "3"}}, AT)
+    assert made.since(None).pods[0].reason == "GpuLost"
+
+
+@pytest.mark.parametrize(("device", "reason"), [("2", "Error"), ("1", "OOMKilled")])
+def test_another_device_or_a_known_reason_is_not_the_machines_fault(device: str, reason: str) -> None:
+    made = stored(ended("Failed", 1, reason=reason))
+    made.put_node(broken(device), AT)
+    assert made.since(None).pods[0].reason == reason
 
 
 def test_a_cordon_and_a_foreign_taint_keep_new_work_away_and_the_gpu_taint_does_not() -> None:

@@ -79,7 +79,7 @@ def test_it_is_asked_again_and_then_all_is_well(fake: FakePrometheus, metrics: P
     fake.status = 200
     fake.says("FB_USED", [(device(), "1000")])
     fake.says("GPU_UTIL", [(device(), "0.5")])
-    assert metrics.gpus() == (GpuUse("a", 0, 0.5, 1000),)
+    assert metrics.gpus() == (GpuUse("a", 0, 0.5, 1000, ()),)
     assert metrics.trouble == ""
 
 
@@ -219,7 +219,7 @@ def test_a_series_told_twice_is_known_only_if_both_agree(fake: FakePrometheus, m
     fake.says("FB_USED", [(device(gpu=str(i)), "1000") for i in range(2)])
     fake.says("GPU_UTIL", [(device(gpu="0"), "0.5"), (device(gpu="0"), "0.5")])
     fake.says("GPU_UTIL", [(device(gpu="0"), "0.5"), (device(gpu="1"), "0.5"), (device(gpu="1"), "0.9")] * 2)
-    assert metrics.gpus() == (GpuUse("a", 0, 0.5, 1000),)
+    assert metrics.gpus() == (GpuUse("a", 0, 0.5, 1000, ()),)
 
 
 @pytest.mark.parametrize("labels", [{}, {"gpu": "0"}, {"Hostname": "a"}, device("a\n", "0"), device("", "0")])

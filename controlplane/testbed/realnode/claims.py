@@ -1,9 +1,8 @@
-"""A team's claim on storage of the real node, bound by hand: this cluster has no controller that would."""
+"""A claim on storage of the real node, bound by hand: this cluster has no controller that would."""
 
 from pathlib import Path
 from typing import Any
 
-from controlplane.cluster.kubernetes import names
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.realnode.node import RealNode
 from controlplane.testbed.realnode.settings import NAME
@@ -12,10 +11,9 @@ SIZE = "1Gi"
 PLAIN = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
 
 
-def claim(server: TestCluster, node: RealNode, team: str, name: str) -> Path:
-    """Give the team a claim of this name; the folder on this machine where its files are."""
+def claim(server: TestCluster, node: RealNode, namespace: str, name: str) -> Path:
+    """Make a claim of this name; the folder on this machine where its files are."""
     inside, outside = node.storage(name)
-    namespace = names.namespace(team)
     claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
     asked = {"resources": {"requests": {"storage": SIZE}}, "volumeName": name, **PLAIN}
     made = server.request("POST", claims, {"metadata": {"name": name}, "spec": asked})

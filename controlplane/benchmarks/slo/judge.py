@@ -1,0 +1,223 @@
+"""The judge: a service request by request, first come first served at one gateway, under a policy that sees scrapes.
+
+A replica holds GPUs from the moment it is asked for until its last request has ended; it serves `start` seconds after
+it was asked for. A replica that is let go takes no more requests, ends what it has, and is the first to come back.
+The queue's inner loop is the one of the simulated cluster.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autoscaler.observed import Scrape, counted
+from controlplane.benchmarks.slo.traces import Trace
+from controlplane.cluster.serving.loops import serve
+
+SCRAPE_SECONDS = 15
+LATE_PART = 0.05  # of a minute's arrivals: above it the minute is bad
+MINUTE = 60.0
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """What the gateway sees within a second: requests that wait, those that came in the last 5 s, replicas."""
+
+    at: float
+    waiting: int
+    rate: float  # 1/s
+    on: int
+    ready: int  # those that serve now
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What decides. look: at each scrape, the replicas wanted from now on. signal: the same, in each second in which a
+    request waits; None: no change.
+    """
+
+    look: Callable[[Scrape], int]
+    signal: Callable[[Signal], int | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What came of it: arrivals by minute, how many of them were late, replica-hours, starts, changes of direction."""
+
+    arrivals: Ints
+    late: Ints
+    hours: float
+    starts: int
+    turns: int
+    series: tuple[tuple[float, int], ...]  # replicas held, at each change
+
+    @property
+    def late_percent(self) -> float:
+        """Of all arrivals."""
+        return 100.0 * float(self.late.sum()) / max(1, int(self.arrivals.sum()))
+
+    @property
+    def bad_windows(self) -> tuple[int, ...]:
+        """The minutes of which more than LATE_PART was late."""
+        return tuple(np.flatnonzero(self.late > LATE_PART * self.arrivals).tolist())
+
+
+@dataclass(slots=True)
+class _Replica:
+    since: float
+    free: list[float]  # when each slot is idle again; while it serves, the heap knows better
+
+
+class Service:
+    """One service: its queue and replicas."""
+
+    def __init__(self, trace: Trace, start: float) -> None:
+        count = len(trace.at)
+        self.trace, self.start = trace, start
+        self.on: dict[int, _Replica] = {}
+        self.draining: dict[int, _Replica] = {}
+        self.free, self.owner = np.empty(0), np.empty(0, dtype=np.int64)
+        self.begun = self.number = self.starts = self.answered = 0
+        self.held = self.seconds = 0.0
+        self.began, self.ended = np.empty(count), np.full(count, math.inf)
+        self.by, self.is_counted = np.empty(count, dtype=np.int64), np.zeros(count, dtype=bool)
+        self._since = 0  # all requests before this one have ended, and were counted
+
+    def serve(self, until: float) -> None:
+        """Let all begin that can before `until`."""
+        if len(self.free):
+            at, service, alone = self.trace.at, self.trace.service, np.ones(self.number)
+            self.begun = serve(
+                at, service, service, self.begun, until, self.free, self.owner, alone, 1, 0.0, math.inf, self.began,
+                self.ended, self.by,
+            )  # fmt: skip
+
+    def resize(self, wanted: int, now: float) -> None:
+        """Ask for replicas, or let the newest go."""
+        if wanted == len(self.on):
+            return
+        for number in self.on:
+            self.on[number].free = self.free[self.owner == number].tolist()
+        while len(self.on) < wanted:
+            if self.draining:
+                number, replica = self.draining.popitem()
+                self.on[number] = replica
+                continue
+            self.on[self.number] = _Replica(now, [now + self.start] * self.trace.slots)
+            self.number += 1
+            self.starts += 1
+        while len(self.on) > wanted:
+            number, replica = self.on.popitem()
+            if replica.since + self.start > now:
+                self.held += now - replica.since  # it never served
+            else:
+                self.draining[number] = replica
+        slots = sorted((free, number) for number, one in self.on.items() for free in one.free)
+        self.free = np.array([free for free, _ in slots])
+        self.owner = np.array([number for _, number in slots], dtype=np.int64)
+
+    def let_go(self, now: float) -> None:
+        """Replicas that have ended their last request hold nothing any more."""
+        for number in [n for n, one in self.draining.items() if max(one.free) <= now]:
+            replica = self.draining.pop(number)
+            self.held += max(replica.free) - replica.since
+
+    def hours(self, now: float) -> float:
+        """Replica-hours until now."""
+        return (self.held + sum(now - one.since for one in (*self.on.values(), *self.draining.values()))) / 3600
+
+    def arrived(self, now: float) -> int:
+        """Requests that have come."""
+        return int(np.searchsorted(self.trace.at, now))
+
+    def ready(self, now: float) -> int:
+        """Replicas that serve."""
+        return sum(one.since + self.start <= now for one in self.on.values())
+
+    def scrape(self, now: float) -> Scrape:
+        """What is seen now; those that ended since the last one are counted."""
+        some = slice(self._since, self.begun)
+        is_done = self.ended[some] <= now
+        fresh = self._since + np.flatnonzero(is_done & ~self.is_counted[some])
+        self.is_counted[fresh] = True
+        service = self.ended[fresh] - self.began[fresh]
+        self.answered += len(fresh)
+        self.seconds += float(service.sum())
+        running = np.bincount(self.by[some][~is_done]) if not is_done.all() else np.zeros(1)
+        unfinished = float((now - self.began[some][~is_done]).sum())
+        arrived = self.arrived(now)
+        seen = Scrape(
+            at=now, arrived=arrived, answered=self.answered, seconds=self.seconds,
+            busy=self.seconds + unfinished, waiting=arrived - self.begun,
+            running=int(running.sum()), widest=int(running.max()), on=len(self.on), ready=self.ready(now),
+            counts=counted(service),
+        )  # fmt: skip
+        left = np.flatnonzero(~self.is_counted[some])
+        self._since = self._since + int(left[0]) if len(left) else self.begun
+        return seen
+
+    def signal(self, now: float) -> Signal:
+        """What the gateway sees now."""
+        arrived = self.arrived(now)
+        lately, newest = (arrived - self.arrived(now - 5.0)) / 5.0, (arrived - self.arrived(now - 1.0))
+        rate = max(lately, newest - 2.0 * math.sqrt(newest))
+        return Signal(now, arrived - self.begun, rate, len(self.on), self.ready(now))
+
+
+def judge(trace: Trace, policy: Policy, *, start: float, most: int, first: int = 1) -> Judged:
+    """Run a trace under a policy, with `first` replicas ready at the beginning and `most` at any time."""
+    service = Service(trace, start)
+    service.resize(first, -start)
+    for replica in service.on.values():
+        replica.since = 0.0
+    service.free[:] = 0.0
+    service.starts = 0
+    wanted, turns, last_way = first, 0, 0
+    series = [(0.0, first)]
+
+    def decide(number: int, now: float) -> None:
+        nonlocal wanted, turns, last_way
+        number = max(1, min(most, number))
+        if number == wanted:
+            return
+        way = 1 if number > wanted else -1
+        turns += way == -last_way
+        wanted, last_way = number, way
+        service.resize(number, now)
+        series.append((now, number))
+
+    now = 0.0
+    while now < trace.seconds:
+        _until(service, policy, now, now + SCRAPE_SECONDS, decide)
+        now += SCRAPE_SECONDS
+        service.let_go(now)
+        decide(policy.look(service.scrape(now)), now)
+    hours = service.hours(now)
+    service.serve(math.inf)
+    late = service.ended - trace.at > trace.objective
+    minutes = (trace.at // MINUTE).astype(np.int64)
+    arrivals, lates = np.bincount(minutes), np.bincount(minutes, weights=late).astype(np.int64)
+    return Judged(arrivals, lates, hours, service.starts, turns, tuple(series))
+
+
+def _until(service: Service, policy: Policy, now: float, until: float, decide: Callable[[int, float], None]) -> None:
+    """To the next scrape; second by second where a request waits and the policy listens to the gateway."""
+    if policy.signal is None:
+        service.serve(until)
+        return
+    free, owner, first = service.free.copy(), service.owner.copy(), service.begun
+    service.serve(until)
+    begun = slice(first, service.begun)
+    if service.begun == service.arrived(until) and not (service.began[begun] > service.trace.at[begun]).any():
+        return
+    service.free, service.owner, service.begun = free, owner, first
+    for second in range(SCRAPE_SECONDS):
+        service.serve(now + second + 1)
+        if second + 1 < SCRAPE_SECONDS:
+            signal = service.signal(now + second + 1)
+            wanted = policy.signal(signal) if signal.waiting else None
+            if wanted is not None:
+                decide(wanted, now + second + 1)

@@ -1,0 +1,180 @@
+"""The ten kinds of load that a service is judged on: when each request comes and how long its service takes.
+
+Six are made from the shared traces, four are drawn. The objective of each is three times the p95 of its service times,
+so a request that waits no longer than twice that is on time. What a seed draws differs from trace to trace.
+"""
+
+import csv
+import gzip
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from controlplane.benchmarks.harness.figure import BenchmarkError
+
+Floats = npt.NDArray[np.float64]
+
+OBJECTIVE = 3.0  # times the p95 of the service times
+LONGEST = 2.5  # times that p95: longer service times are cut
+STEP = 30.0  # s: the rate of drawn arrivals is taken as constant for so long
+DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """at: arrivals in s, ascending from 0 on; service: s of each; slots: of one replica; objective and length in s."""
+
+    name: str
+    at: Floats
+    service: Floats
+    slots: int
+    objective: float
+    seconds: float
+
+    @property
+    def work_gpu_seconds(self) -> float:
+        """Seconds of a replica that the requests need at least."""
+        return float(self.service.sum()) / self.slots
+
+    @property
+    def max_replicas(self) -> int:
+        """What an operator who knows the busiest minute might allow: one and a half times its work."""
+        minute = np.bincount((self.at // 60).astype(np.int64), weights=self.service)
+        return max(2, math.ceil(1.5 * float(minute.max()) / 60 / self.slots))
+
+
+Maker = Callable[[Path, np.random.Generator], Trace]
+
+
+def load(name: str, data: Path, seed: int) -> Trace:
+    """One of NAMES, as this seed draws it. Raises BenchmarkError where its file is missing."""
+    number = list(MAKERS).index(name)
+    return MAKERS[name](data / "inference", np.random.default_rng([seed, number]))
+
+
+# --- from files ------------------------------------------------------------------------------
+
+
+def _azure(folder: Path, rng: np.random.Generator) -> Trace:
+    at, service = _tokens(folder / "azure_llm_2023_conv.csv", "arrival_s", "context_tokens", "generated_tokens", 1.0)
+    return _trace("azure", at, service, 4)
+
+
+def _azure8(folder: Path, rng: np.random.Generator) -> Trace:
+    one = _azure(folder, rng)
+    return _trace("azure8", *_copies(one.at, one.service, 8, 15.0, rng), 8)
+
+
+def _mooncake(folder: Path, rng: np.random.Generator) -> Trace:
+    at, service = _tokens(folder / "mooncake_conversation.csv", "arrival_ms", "input_tokens", "output_tokens", 1000.0)
+    return _trace("mooncake", at + rng.uniform(0.0, 3.0, len(at)), service, 4)  # upstream's times are in steps of 3 s
+
+
+def _genai(name: str, first: float, last: float) -> Maker:
+    def make(folder: Path, rng: np.random.Generator) -> Trace:
+        rows = list(_rows(folder / "genai2026_qps_57s_q1_q3_q4.csv"))
+        t = np.array([float(row["t_s"]) for row in rows])
+        rate = np.array([float(row["generative_qps"]) for row in rows])
+        inside = (t >= first) & (t <= last)
+        at = _poisson(lambda x: np.interp(x + first, t[inside], rate[inside]), last - first, rng)
+        return _trace(name, at, _lognormal(len(at), 20.0, 0.69, rng), 1, last - first)
+
+    return make
+
+
+def _genai13d(folder: Path, rng: np.random.Generator) -> Trace:
+    rows = list(_rows(folder / "genai2026_requests_first_half.csv.gz"))
+    at = np.array([float(row["arrival_s"]) for row in rows])
+    told = np.array([float(row["exec_time_s"] or math.nan) for row in rows])
+    service = np.where(np.isnan(told), np.nanmedian(told), told)
+    return _trace("genai13d", *_copies(at - at.min(), np.maximum(service, 0.1), 20, 900.0, rng), 1)
+
+
+def _tokens(path: Path, when: str, prompt: str, answer: str, per_second: float) -> tuple[Floats, Floats]:
+    rows = list(_rows(path))
+    at = np.array([float(row[when]) / per_second for row in rows])
+    return at, np.array([float(row[prompt]) / 1e4 + 0.02 * float(row[answer]) for row in rows])
+
+
+def _copies(at: Floats, service: Floats, times: int, spread: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """The same requests so many times over, each copy of each request shifted by up to `spread` s."""
+    moved = np.tile(at, times) + np.repeat(rng.uniform(-spread, spread, times), len(at))
+    return moved, np.tile(service, times)
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.exists():
+        raise BenchmarkError(f"{path} is missing. Set WEFT_DATA to the folder with the shared traces.")
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+        yield from csv.DictReader(lines)
+
+
+# --- drawn -----------------------------------------------------------------------------------
+
+
+def _ramp(_: Path, rng: np.random.Generator) -> Trace:
+    ends = np.cumsum([0.0, 600.0, 1800.0, 1200.0, 1800.0, 600.0])
+    return _short("ramp", lambda x: np.interp(x, ends, [5.0, 5.0, 250.0, 250.0, 5.0, 5.0]), 6000.0, rng)
+
+
+def _step(_: Path, rng: np.random.Generator) -> Trace:
+    return _short("step", lambda x: np.where((x % 2100 >= 900) & (x < 6300), 150.0, 50.0), 6900.0, rng)
+
+
+def _spike(_: Path, rng: np.random.Generator) -> Trace:
+    def rate(x: Floats) -> Floats:
+        high = np.interp(x % 1200.0, [0.0, 1065.0, 1080.0, 1185.0, 1200.0], [50.0, 50.0, 200.0, 200.0, 50.0])
+        return np.where(x < 6000.0, high, 50.0)
+
+    return _short("spike", rate, 6600.0, rng)
+
+
+def _diurnal(_: Path, rng: np.random.Generator) -> Trace:
+    burst = np.where(rng.random(2 * 288) < 0.02, 1.6, 1.0)
+    rate = lambda x: 12 * (1 + 0.5 * np.sin(2 * np.pi * x / DAY)) * burst[(x // 300).astype(np.int64)]  # noqa: E731
+    at = _poisson(rate, 2 * DAY, rng)
+    return _trace("diurnal", at, _lognormal(len(at), 2.0, 0.7, rng), 4, 2 * DAY)
+
+
+def _short(name: str, rate: Callable[[Floats], Floats], seconds: float, rng: np.random.Generator) -> Trace:
+    at = _poisson(rate, seconds, rng, step=1.0)
+    return _trace(name, at, _lognormal(len(at), 0.25, 0.7, rng), 4, seconds)
+
+
+def _poisson(rate: Callable[[Floats], Floats], seconds: float, rng: np.random.Generator, step: float = STEP) -> Floats:
+    starts = np.arange(0.0, seconds, step)
+    counts = rng.poisson(rate(np.minimum(starts + step / 2, seconds)) * step)
+    return np.repeat(starts, counts) + rng.random(int(counts.sum())) * step
+
+
+def _lognormal(count: int, mean: float, variation: float, rng: np.random.Generator) -> Floats:
+    sigma = math.sqrt(math.log(1 + variation**2))
+    return rng.lognormal(math.log(mean) - sigma**2 / 2, sigma, count)
+
+
+def _trace(name: str, at: Floats, service: Floats, slots: int, seconds: float | None = None) -> Trace:
+    at = at - min(0.0, float(at.min()))
+    order = np.argsort(at, kind="stable")
+    p95 = float(np.quantile(service, 0.95))
+    length = float(at.max()) + 1.0 if seconds is None else seconds
+    return Trace(name, at[order], np.minimum(service, LONGEST * p95)[order], slots, OBJECTIVE * p95, length)
+
+
+MAKERS: dict[str, Maker] = {
+    "azure": _azure,
+    "azure8": _azure8,
+    "mooncake": _mooncake,
+    "genaiQ1": _genai("genaiQ1", 0.0, 20_520.0),
+    "genaiQ34": _genai("genaiQ34", 41_097.0, 82_081.0),
+    "genai13d": _genai13d,
+    "ramp": _ramp,
+    "step": _step,
+    "spike": _spike,
+    "diurnal": _diurnal,
+}
+NAMES: Iterable[str] = tuple(MAKERS)

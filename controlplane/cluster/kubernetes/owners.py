@@ -1,0 +1,98 @@
+"""The port `Owners` over a real API server: lists by label, and a few small writes."""
+
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import structlog
+
+from controlplane.adopted import kinds
+from controlplane.adopted.kinds import OwnerKind
+from controlplane.adopted.port import Look, Owner
+from controlplane.cluster.kubernetes import names, notes
+from controlplane.cluster.kubernetes.api import MERGE, Api, Json, RefusedError
+from controlplane.cluster.kubernetes.queued import suspension
+from controlplane.cluster.kubernetes.store import Store
+
+METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+MISSING = 404
+
+log = structlog.get_logger(__name__)
+
+
+class KubernetesOwners:
+    """Each look is one list of each kind; a kind that the cluster does not know has no objects."""
+
+    def __init__(self, api: Api, clock: Callable[[], float], watched: Callable[[], Store]) -> None:
+        self._api = api
+        self._clock = clock
+        self._watched = watched
+
+    def seen(self) -> Look:
+        """Everything there is now. Raises ClusterUnreachable."""
+        return self._api.call(self._seen(self._watched()))
+
+    async def _seen(self, store: Store) -> Look:
+        listed = await self._api.request("GET", f"/api/v1/namespaces?labelSelector={names.TEAM}", accept=METADATA)
+        teams = {one["metadata"]["name"]: one["metadata"]["labels"][names.TEAM] for one in listed["items"] or ()}
+        found = [(kind, one) for kind in kinds.KINDS for one in await self._list(kind)]
+        inside = [(kind, one) for kind, one in found if one["metadata"]["namespace"] in teams]
+        owners = tuple(Owner(kind, teams[one["metadata"]["namespace"]], one) for kind, one in inside)
+        left = {one["metadata"]["uid"] for _, one in found} - {owner.uid for owner in owners}
+        others = {team: (0, 0) for team in teams.values()} | {
+            teams[name]: found for name, found in store.others().items() if name in teams
+        }
+        return Look(owners, frozenset(left), others)
+
+    async def _list(self, kind: OwnerKind) -> list[Json]:
+        try:
+            answer = await self._api.request(
+                "GET", f"/apis/{kind.api_version}/{kind.plural}?labelSelector={kinds.QUEUE}"
+            )
+        except RefusedError as error:
+            if error.status == MISSING:
+                return []
+            raise
+        items: list[Json] = answer["items"] or []
+        return items
+
+    def pods(self, owner: Owner) -> int:
+        """How many pods it has that have not ended and are to stay, as the informer knows."""
+        return self._watched().alive(owner.uid)
+
+    def hold(self, owner: Owner) -> None:
+        """Suspend it, unless it was changed since it was seen."""
+        path = owner.kind.path(owner.namespace, owner.name)
+        change = suspension(owner.kind, True, {"uid": owner.uid, "resourceVersion": owner.version})
+        self._best(self._api.request("PATCH", path, change, kind=MERGE), owner, "not held back")
+
+    def tell(self, owner: Owner, reason: str, message: str, *, is_warning: bool) -> None:
+        """One Kubernetes event on the object."""
+        at = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        digest = hashlib.blake2b(f"{owner.uid}/{reason}/{message}/{at}".encode(), digest_size=8).hexdigest()
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{owner.name[:200]}.{digest}", "namespace": owner.namespace},
+            "involvedObject": {
+                "apiVersion": owner.kind.api_version, "kind": owner.kind.kind, "name": owner.name,
+                "namespace": owner.namespace, "uid": owner.uid,
+            },
+            "reason": reason[: notes.LONGEST_REASON],
+            "message": notes.cut(message),
+            "type": "Warning" if is_warning else "Normal",
+            "count": 1,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "source": {"component": notes.COMPONENT},
+            "reportingComponent": notes.COMPONENT,
+            "reportingInstance": "",
+        }  # fmt: skip
+        path = f"/api/v1/namespaces/{owner.namespace}/events"
+        self._best(self._api.request("POST", path, body), owner, "not told")
+
+    def _best(self, work: object, owner: Owner, failure: str) -> None:
+        try:
+            self._api.call(work)  # type: ignore[arg-type]
+        except RefusedError as error:  # it is gone, or was changed meanwhile: the next look sees it as it is
+            log.info(failure, object=owner.label, namespace=owner.namespace, error=str(error))

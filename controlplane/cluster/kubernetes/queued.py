@@ -1,0 +1,178 @@
+"""Pods of queued objects: their controllers make them, gated; Weft lets them go to their places, and has them end.
+
+An object with a field for that is suspended until its workload has places, and again when it has to leave. Weft changes
+nothing else of it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from controlplane.adopted import kinds, status
+from controlplane.adopted.kinds import OwnerKind
+from controlplane.cluster.kubernetes import names, podstatus
+from controlplane.cluster.kubernetes.api import MERGE, Api, Json, RefusedError, all_of
+from controlplane.cluster.kubernetes.pods import whole_gpus
+from controlplane.cluster.kubernetes.podstatus import Candidate, Worker
+from controlplane.cluster.port import PodSpec
+from controlplane.jobspec import members
+from scheduler.model.workload import MAIN_ROLE
+
+PODS_SECONDS = 4.0  # for a controller to make the pods of an object that is let go
+LOOK_SECONDS = 0.02
+LEFT_ALONE = "NotYet"
+
+Delete = Callable[[Worker, float | None], Any]
+Pair = tuple[PodSpec, Candidate]
+
+
+def is_queued(pod: PodSpec) -> bool:
+    """Whether a worker is a pod that the controller of a queued object makes."""
+    return "kubernetes" in pod.spec
+
+
+class Queued:
+    """Start and stop the pods of queued objects. `find` and `candidates` are the informer's."""
+
+    def __init__(
+        self,
+        api: Api,
+        find: Callable[[str], Worker | None],
+        candidates: Callable[[str], tuple[Candidate, ...]],
+        prefix: str,
+    ) -> None:
+        self._api = api
+        self._find = find
+        self._candidates = candidates
+        self._prefix = prefix
+
+    async def start(self, wanted: Sequence[PodSpec]) -> None:
+        """Let these go to their places together. Raises RefusedError or ClusterUnreachable."""
+        first = wanted[0]
+        kind = _kind(str(first.spec["kubernetes"]["kind"]))  # type: ignore[index]
+        namespace = names.namespace(first.namespace, self._prefix)
+        path = kind.path(namespace, str(first.spec["kubernetes"]["name"]))  # type: ignore[index]
+        missing = [pod for pod in wanted if not self._is_there(pod)]
+        if not missing:
+            return
+        await self._suspend(kind, path, first.workload, False)
+        pairs = await self._pods(missing)
+        results = await all_of(self._bind(pod, candidate) for pod, candidate in pairs)
+        problems = [r for r in results if isinstance(r, BaseException)]
+        for problem in sorted(problems, key=lambda p: isinstance(p, RefusedError)):
+            if isinstance(problem, RefusedError) and kind.suspend:
+                await self._suspend(kind, path, first.workload, True)  # all or none
+            raise problem
+
+    def _is_there(self, pod: PodSpec) -> bool:
+        worker = self._find(pod.name)
+        if worker is None:
+            return False
+        if (worker.seen.node, worker.seen.gpus) != (pod.node, pod.gpus) and not worker.is_over:
+            raise RefusedError(409, "Elsewhere", f"{worker.pod} is on {worker.seen.node} already, not on {pod.node}.")
+        return True
+
+    async def _pods(self, wanted: Sequence[PodSpec]) -> list[Pair]:
+        """A pod for each of these, once the controller has made them."""
+        until = time.monotonic() + PODS_SECONDS
+        while True:
+            found = self._candidates(wanted[0].workload)
+            pairs = matched(wanted, found)
+            if len(pairs) == len(wanted):
+                return pairs
+            if time.monotonic() >= until:
+                fit = f", of {len(found)} that wait" if found else ""
+                message = (
+                    f"Of {len(wanted)} pods that are to start, its controller has made {len(pairs)} that fit{fit}."
+                )
+                raise RefusedError(404, LEFT_ALONE, message)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _bind(self, pod: PodSpec, candidate: Candidate) -> None:
+        path = f"/api/v1/namespaces/{candidate.namespace}/pods/{candidate.called}"
+        try:
+            gates: Json = {"metadata": {"uid": candidate.uid}, "spec": {"schedulingGates": None}}
+            await self._api.text("PATCH", path, gates, kind=MERGE)
+            await self._api.text("POST", f"{path}/binding", _binding(pod, candidate))
+        except RefusedError as error:
+            if error.status not in (404, 409) or not await self._is_bound(pod, path):
+                raise
+
+    async def _is_bound(self, pod: PodSpec, path: str) -> bool:
+        """Read back: a write whose answer was lost is refused when it is repeated, and was done all the same."""
+        try:
+            found = podstatus.pod_of(await self._api.request("GET", path))
+        except RefusedError as error:
+            if error.status == 404:
+                return False
+            raise
+        return isinstance(found, Worker) and found.name == pod.name and found.seen.node == pod.node
+
+    async def stop(self, workers: Sequence[Worker], delete: Delete, grace: float) -> None:
+        """Have these end: by their object where it can be suspended, else each by itself, and a new one is made."""
+        kind = _kind(workers[0].owner.partition("/")[0])
+        path = kind.path(workers[0].namespace, workers[0].owner.partition("/")[2])
+        if kind.suspend and await self._leaves(kind, path, workers[0].seen.workload):
+            return
+        for worker in workers:
+            if not worker.is_over:
+                await delete(worker, grace)
+
+    async def _leaves(self, kind: OwnerKind, path: str, uid: str) -> bool:
+        """Suspend an object; tell whether its controller takes its pods away: not where it is gone, or has ended."""
+        try:
+            return status.end_in(kind, await self._suspend(kind, path, uid, True)) is None
+        except RefusedError as error:
+            if error.status not in (404, 409):
+                raise
+            return False
+
+    async def _suspend(self, kind: OwnerKind, path: str, uid: str, on: bool) -> Json:
+        if not kind.suspend:
+            return {}
+        return await self._api.request("PATCH", path, suspension(kind, on, {"uid": uid}), kind=MERGE)
+
+
+def suspension(kind: OwnerKind, on: bool, metadata: Json) -> Json:
+    """The change that suspends an object or lets it go, if its metadata is as given."""
+    change: Any = on
+    for part in reversed(kind.suspend):
+        change = {part: change}
+    return {"metadata": metadata, **change}
+
+
+def matched(wanted: Sequence[PodSpec], found: Sequence[Candidate]) -> list[Pair]:
+    """A pod for each rank that has one: of its pod set and of its size, in the order of their numbers."""
+    left = list(found)
+    pairs = []
+    for pod in sorted(wanted, key=lambda pod: pod.rank):
+        pod_set, ask = _set_of(pod), (whole_gpus(pod), pod.cpu_milli, pod.memory)
+        fit = next((one for one in left if (one.pod_set, one.ask) == (pod_set, ask)), None)
+        if fit is not None:
+            left.remove(fit)
+            pairs.append((pod, fit))
+    return pairs
+
+
+def _set_of(pod: PodSpec) -> str:
+    role, _ = members.role_of(pod.spec, pod.rank)
+    return str(pod.spec["kubernetes"]["main"]) if role == MAIN_ROLE else role  # type: ignore[index]
+
+
+def _kind(name: str) -> OwnerKind:
+    return next(one for one in kinds.KINDS if one.kind == name)
+
+
+def _binding(pod: PodSpec, candidate: Candidate) -> Json:
+    """Node, GPUs, attempt and rank are one write: the labels and annotations of a Binding become the pod's."""
+    meta = {
+        "name": candidate.called,
+        "uid": candidate.uid,
+        "labels": {names.ATTEMPT: str(pod.attempt), names.RANK: str(pod.rank)},
+        "annotations": {names.GPUS: names.gpus_text(pod.gpus)},
+    }
+    return {
+        "apiVersion": "v1", "kind": "Binding", "metadata": meta,
+        "target": {"apiVersion": "v1", "kind": "Node", "name": pod.node},
+    }  # fmt: skip

@@ -1,0 +1,78 @@
+"""What a story may say of how things stand: the sentences, and how each is looked up."""
+
+import re
+from collections.abc import Callable
+
+from controlplane.models import Placement
+from scheduler.model.snapshot import Node
+from tests.contract.scene import Scene
+
+
+def holds(scene: Scene, fact: str) -> bool:
+    """Whether it is so now. Raises ValueError for a sentence that there is none of."""
+    for pattern, is_so in FACTS.items():
+        if found := re.fullmatch(pattern, fact):
+            return is_so(scene, *found.groups())
+    raise ValueError(f"{fact!r} is no fact. story.py lists them.")
+
+
+def _gpus(scene: Scene, name: str, number: str) -> bool:
+    return sum(len(seat.gpus) for seat in scene.seats(name)) == int(number)
+
+
+def _workers(scene: Scene, name: str, number: str) -> bool:
+    return len(scene.seats(name)) == int(number)
+
+
+def _waits(scene: Scene, name: str, reason: str) -> bool:
+    workload = scene.fresh(name)
+    return (workload.phase, workload.reason) == ("Queued", reason)
+
+
+def _failures(scene: Scene, name: str, number: str) -> bool:
+    return bool(scene.fresh(name).failures == int(number))
+
+
+def _size(scene: Scene, name: str, cores: str, memory: str) -> bool:
+    """As the cluster has its workers."""
+    uid = scene.uid(name)
+    return {scene.drive.size(uid, seat.attempt, seat.rank) for seat in scene.seats(name)} == {
+        (int(cores) * 1000, int(memory))
+    }
+
+
+def _printed(scene: Scene, name: str) -> bool:
+    return bool(scene.drive.cluster.logs(scene.uid(name), scene.fresh(name).attempt, 0, 5, None))
+
+
+def _elsewhere(scene: Scene, name: str) -> bool:
+    now = {seat.node for seat in scene.seats(name)}
+    first = Placement.objects.filter(workload=scene.workloads[name].pk, attempt=1)
+    return bool(now) and now != set(first.values_list("node", flat=True))
+
+
+def _usable(scene: Scene, node: str, number: str) -> bool:
+    found = _node(scene, node)
+    return found.gpus - len(found.lost) == int(number)
+
+
+def _cordoned(scene: Scene, node: str) -> bool:
+    return not _node(scene, node).schedulable
+
+
+def _node(scene: Scene, name: str) -> Node:
+    """As the cluster has it."""
+    return next(node for node in scene.drive.cluster.observe(None).nodes if node.name == name)
+
+
+FACTS: dict[str, Callable[..., bool]] = {
+    r"(\S+) holds (\d+) GPUs?": _gpus,
+    r"(\S+) has (\d+) workers?": _workers,
+    r"(\S+) waits as (\w+)": _waits,
+    r"(\S+) has (\d+) failures?": _failures,
+    r"(\S+) has (\d+) cores? and (\d+) MiB": _size,
+    r"(\S+) has printed lines": _printed,
+    r"(\S+) runs elsewhere": _elsewhere,
+    r"(\S+) has (\d+) usable GPUs": _usable,
+    r"(\S+) is cordoned": _cordoned,
+}

@@ -1,0 +1,127 @@
+"""Real pods, real cAdvisor, a real device plugin and a real Prometheus: what Weft concludes from what they measure.
+
+The GPUs are pretended (controlplane/testbed/realnode/devices.py), and a program plays Istio's proxy; that Prometheus
+finds the pods, which is its own part, is done by a file.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from controlplane.cluster.kubernetes import names
+from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
+from controlplane.models import Gpu, Placement, ServiceWindow, TeamSample, Usage, Workload
+from controlplane.testbed.kubernetes import TestCluster
+from controlplane.testbed.prometheus import prometheus
+from controlplane.testbed.realnode import serving
+from controlplane.testbed.realnode.node import RealNode
+from controlplane.testbed.realnode.settings import NAME
+from tests.node.product import OTHER_TEAM, TEAM, Product
+
+SCRAPE, WINDOW = 0.5, 10.0  # s
+# What a program has its device do; it must not end, as the kubelet would start it again.
+USES = "for gpu in /run/gpus/*; do echo {} 4000 >$gpu/use; done; echo $NVIDIA_VISIBLE_DEVICES; exec sleep 600"
+MODEL_SERVER: dict[str, Any] = {
+    "image": "registry.example/python:1",
+    "command": ["python3", "-c"],
+    "args": [Path(serving.__file__).read_text()],
+}
+QUICK, SLOW, FAILED = 40, 8, 2  # requests; the slow ones are over the objective
+
+
+@pytest.fixture
+def targets(product: Product, node: RealNode, kubernetes: TestCluster, tmp_path: Path) -> Iterator[Path]:
+    """The product over a Prometheus that scrapes the node; where the pods' own targets are told to it."""
+    file = tmp_path / "pods.json"
+    file.write_text("[]")
+    kubelet = {"authorization": {"credentials": kubernetes.layout.token}, "tls_config": {"insecure_skip_verify": True}}
+    every = f"{SCRAPE * 1000:.0f}ms"
+    jobs: list[dict[str, Any]] = [
+        {"job_name": "dcgm", "honor_labels": True, "static_configs": [{"targets": [node.exporter]}]},
+        {
+            "job_name": "cadvisor", "honor_labels": True, "scheme": "https", "metrics_path": "/metrics/cadvisor",
+            "static_configs": [{"targets": [f"{node.place.address}:10250"]}], **kubelet,
+        },
+        {
+            "job_name": "istio", "metrics_path": "/stats/prometheus",
+            "file_sd_configs": [{"files": [str(file)], "refresh_interval": "1s"}],
+        },
+    ]  # fmt: skip
+    settings = {"global": {"scrape_interval": every, "scrape_timeout": every}, "scrape_configs": jobs}
+    with prometheus(tmp_path, settings) as url:
+        product.measure(PrometheusMetrics(Settings(url, window_seconds=WINDOW)))
+        yield file
+
+
+def test_utilisation_parking_and_objectives_work_from_what_is_measured(
+    product: Product, node: RealNode, kubernetes: TestCluster, targets: Path
+) -> None:
+    busy = product.submit("busy", USES.format(90))
+    product.until_phase(busy, "Running")  # before another may take the last device, which is not the first of our books
+    left = product.submit("left", USES.format(0), team=OTHER_TEAM, kind="notebook", idle={"park_after": "1m"})
+    hurry(left)
+    product.until_phase(left, "Running")
+    chat = product.submit("chat", "", team=OTHER_TEAM, kind="inference", **MODEL_SERVER)
+
+    product.until_measured(lambda: computing() == {TEAM: 900, OTHER_TEAM: 0}, "the teams' utilisation")
+    (index,) = Placement.objects.get(workload=busy.pk).gpus
+    assert product.log(busy) != [f"GPU-{NAME}-{index}"]  # its device has another number than ours
+    assert Gpu.objects.get(node__name=NAME, index=index).duty == 0.9
+    product.until_measured(lambda: Usage.objects.get(workload=busy.pk).computed > 0, "usage")
+    assert Usage.objects.get(workload=left.pk).computed == 0
+    product.until_measured(lambda: cpu(product, busy) is not None, "cAdvisor")
+
+    product.until_measured(lambda: phase(left) == "Suspended", "a parked notebook")
+    assert Workload.objects.get(pk=left.pk).reason == "Culled"
+    assert phase(busy) == "Running"
+
+    product.until_phase(chat, "Running")  # on the GPU of the notebook
+    address = pod_address(kubernetes, chat)
+    labels = {"workload": str(chat.pk), "attempt": "1"}
+    targets.write_text(json.dumps([{"targets": [f"{address}:{serving.PROXY_PORT}"], "labels": labels}]))
+    product.until(lambda: product.metrics.services({str(chat.pk): 0.2}) != (), "a first scrape")
+    for path in (*QUICK * ["1/200"], *SLOW * ["300/200"], *FAILED * ["1/500"]):
+        with contextlib.suppress(HTTPError), urlopen(f"http://{address}:{serving.PORT}/{path}", timeout=10) as answer:
+            answer.read()
+    product.until_measured(lambda: all_requests(chat) >= QUICK + SLOW + FAILED - 1, "all requests")
+    window = ServiceWindow.objects.filter(workload=chat.pk).latest("requests")
+    assert window.over / window.requests == pytest.approx((SLOW + FAILED) / (QUICK + SLOW + FAILED), abs=0.05)
+    assert 0.25 <= window.p95_seconds <= 0.5  # of the buckets that the slow ones are in
+
+
+def hurry(notebook: Workload) -> None:
+    """Have it parked after seconds: a job file asks for a minute at least."""
+    notebook.spec["normalised"]["park_after_seconds"] = 3.0
+    Workload.objects.filter(pk=notebook.pk).update(spec=notebook.spec)
+
+
+def computing() -> dict[str, int]:
+    """What of their GPUs the teams keep busy, by their newest samples."""
+    found = TeamSample.objects.order_by("at").values_list("team__name", "computing")
+    return dict(found)
+
+
+def cpu(product: Product, workload: Workload) -> int | None:
+    uses = product.metrics.pods([str(workload.pk)])
+    return uses[0].cpu_milli if uses else None
+
+
+def phase(workload: Workload) -> str:
+    return Workload.objects.get(pk=workload.pk).phase
+
+
+def pod_address(server: TestCluster, workload: Workload) -> str:
+    namespace = names.namespace(workload.team.name)
+    found = server.request("GET", f"/api/v1/namespaces/{namespace}/pods/{workload.pk}-1-0")
+    return str(found["status"]["podIP"])
+
+
+def all_requests(service: Workload) -> int:
+    """The most that a window has seen."""
+    return max(ServiceWindow.objects.filter(workload=service.pk).values_list("requests", flat=True), default=0)

@@ -1,0 +1,107 @@
+"""What holds in every world of elastic gangs that grow beyond their count: nothing waits for what they were lent."""
+
+from dataclasses import replace
+
+from hypothesis import HealthCheck, assume, event, given, settings
+
+from scheduler.cycle.schedule import schedule
+from scheduler.fit.claim import fits
+from scheduler.model.decision import Decision, Place, Shrink, Wait
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Snapshot
+from scheduler.model.workload import Kind, Phase, Workload, most, surplus
+from scheduler.quota.tree import Tree, Usage
+from scheduler.state.session import Session
+from tests.strategies import worlds
+
+# Planned starts are made early, so that some wait for one of another workload only.
+RULES = Settings(surplus_after_seconds=120.0, reservation_after_seconds=10.0, reservation_after_waits=0.0)
+many = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def growth(world: Snapshot, decisions: tuple[Decision, ...]) -> list[Place]:
+    """The decisions that give a running gang more workers."""
+    placed = [d for d in decisions if isinstance(d, Place)]
+    return [d for d in placed if (w := world.workloads[d.workload]).placement and w.kind is Kind.TRAINING]
+
+
+def could_start(world: Snapshot) -> set[str]:
+    """Claimants that have a place now or once all that leaves has left, each asked by itself and without its turn."""
+    session = Session(world, RULES)
+    waiting = [w for w in world.workloads.values() if w.is_waiting and not w.unmet and w.not_before is None]
+    return {w.id for w in waiting if any(fits(session, w, when) for when in (IDLE, FUTURE_IDLE))}
+
+
+@many
+@given(worlds())
+def test_no_gang_grows_into_what_a_waiting_claimant_could_start_on(world: Snapshot) -> None:
+    decisions = schedule(world, RULES)
+    grown = growth(world, decisions)
+    event(f"grown: {min(2, len(grown))}")
+    assume(grown)
+    without = world.after([d for d in decisions if d not in grown])
+    taken = could_start(without) - could_start(world.after(decisions))
+    assert not taken
+
+
+@many
+@given(worlds())
+def test_growth_stays_within_the_most_that_a_gang_can_use_its_quota_and_what_it_may_borrow(world: Snapshot) -> None:
+    decisions = schedule(world, RULES)
+    grown = growth(world, decisions)
+    assume(grown)
+    without, after = (
+        held_by(w) for w in (world.after([d for d in decisions if d not in grown]), world.after(decisions))
+    )
+    for decision in grown:
+        before = world.workloads[decision.workload]
+        assert before.gang.min < most(before)
+        assert len(before.placement) - before.role_members + len(decision.workers) <= most(before)
+        assert not decision.after
+    for (team, pool), node in after.tree.quota_nodes.items():
+        for when in (IDLE, FUTURE_IDLE):
+            if after.total[when][team, pool] > without.total[when][team, pool] and node.most is not None:
+                assert after.total[when][team, pool] <= node.most
+
+
+def held_by(world: Snapshot) -> Usage:
+    out = Usage(Tree(world), {n.name: n.pool for n in world.inventory.nodes})
+    out.count_all(world.workloads.values())
+    return out
+
+
+@many
+@given(worlds())
+def test_what_was_lent_is_given_back_to_the_claimant_that_is_placed_there(world: Snapshot) -> None:
+    decisions = schedule(world, RULES)
+    placed = {d.workload: d for d in decisions if isinstance(d, Place)}
+    shrunk = [d for d in decisions if isinstance(d, Shrink)]
+    assume(shrunk)
+    for decision in shrunk:
+        gang, claim = world.workloads[decision.workload], placed[decision.by]
+        event(f"of the surplus: {len(decision.ranks) <= surplus(gang)}")
+        assert gang.id in claim.after
+
+
+@many
+@given(worlds())
+def test_a_world_at_rest_stays_so_and_what_grew_does_not_shrink_again(world: Snapshot) -> None:
+    grown: set[str] = set()
+    for number in range(5):
+        decisions = [d for d in schedule(world, RULES) if not isinstance(d, Wait)]
+        shrunk = {d.workload for d in decisions if isinstance(d, Shrink)}
+        assert not shrunk & grown  # no round wants back what a round before it gave, as nothing else happened
+        grown |= {d.workload for d in growth(world, tuple(decisions))}
+        world = came_up(world.after(decisions))
+        if number > 3:
+            assert decisions == []
+
+
+def came_up(world: Snapshot) -> Snapshot:
+    """The same world once what was placed at once runs; the clock stands still."""
+    changed: list[Workload] = []
+    for workload in world.workloads.values():
+        if workload.phase in (Phase.ADMITTED, Phase.SCALING) and not workload.after:
+            started = world.at if workload.phase is Phase.ADMITTED else workload.started_at
+            changed.append(replace(workload, phase=Phase.RUNNING, started_at=started))
+    return world.replace(changed=changed)
