@@ -1,63 +1,12 @@
-"""Raw SQL lies in few modules, each of which says why: the ORM is for all else.
-
-REASONS are all modules that hold a statement or a part of one, each with its reason, which its docstring tells too.
-DOORS are those of them that run one at a cursor. The list is closed: what else is needed goes to one of these, by its
-subject.
-"""
+"""Raw SQL lies in few modules, each of which says why: the ORM is for all else. tests/rawsql.py lists them."""
 
 import ast
-import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-SQL = re.compile(r"\s*\(?(SELECT|INSERT INTO|UPDATE|DELETE FROM|WHERE|ORDER BY|GROUP BY|LIMIT|ON CONFLICT|SET LOCAL) ")
-ASIDE = ("migrations", "benchmarks", "testbed")  # history; and what is no part of the product
-REASONS = {
-    "cluster/store": "the simulated cluster's own file, which is no database of Django's",
-    "models/bulk": "many rows in one statement, composed once: what loops and lists do in every round",
-    "models/loading": "whole rows as objects, composed once: what every request does",
-    "models/lookups": "the conditions of those two, composed once",
-    "models/statements": "the database's clock, and Postgres's locks, settings and snapshots",
-    "models/upserts": "an upsert under a condition",
-    "queries/scheduling/moment": "SQLite has no other way to read one moment without the lock of writers",
-    "services/audit/auditlog": "a row is inserted only if the one before it is still the newest",
-    "services/audit/grants": "roles and their rights",
-}
-DOORS = REASONS.keys() - {"models/lookups", "models/upserts", "services/audit/auditlog"}
-
-
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for package in ("controlplane", "frontend"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            if not set(ASIDE) & set(path.parts):
-                name = path.relative_to(ROOT).with_suffix("").as_posix()
-                yield name.removeprefix("controlplane/"), ast.parse(path.read_text())
-
-
-def runs(tree: ast.AST) -> bool:
-    """Whether it runs a statement itself: at a cursor, by `raw` or `extra`, or by an expression of raw SQL."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id == "RawSQL":
-            return True
-        if isinstance(node, ast.Attribute) and node.attr in ("executemany", "executescript"):
-            return True
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            is_cursor = (node.func.attr == "cursor" and not node.args) or (node.func.attr == "raw" and node.args)
-            of = node.func.value
-            is_statement = (
-                node.func.attr == "execute" and node.args and ast.unparse(of) not in ("statements", "super()")
-            )
-            if is_cursor or is_statement or (node.func.attr == "extra" and node.keywords):
-                return True
-    return False
-
-
-def has_text(tree: ast.AST) -> bool:
-    """Whether a text in it is a statement, or the end of one."""
-    return any(isinstance(n, ast.Constant) and isinstance(n.value, str) and SQL.match(n.value) for n in ast.walk(tree))
+from tests.controlplane.test_both_databases import ELSEWHERE, ONLY_ON
+from tests.database import PRODUCT, both_databases
+from tests.rawsql import DOORS, REASONS, functions, has_text, modules, runs
 
 
 def test_statements_are_run_in_few_modules() -> None:
@@ -98,3 +47,18 @@ def test_what_only_looks_alike_is_not(text: str) -> None:
     tree = ast.parse(text)
     assert not runs(tree)
     assert not has_text(tree)
+
+
+def test_functions_that_run_sql_are_found_where_they_stand() -> None:
+    assert {"services/accounts/tokens:owner", "services/scheduling/leases:HeldLease.check"} <= functions()
+
+
+def test_what_runs_on_both_databases_is_there() -> None:
+    for line in both_databases():
+        file, _, test = line.partition("::")
+        assert (PRODUCT / file).exists(), line
+        assert f"def {test}(" in (PRODUCT / file).read_text() or not test, line
+
+
+def test_functions_that_need_not_run_are_there() -> None:
+    assert set(ELSEWHERE) | set(ONLY_ON) <= functions()

@@ -44,13 +44,14 @@ def read_clock() -> Any:
 # --- Postgres alone ---------------------------------------------------------------------------
 
 
-def take_turns(key: int, *, beside_others: bool = False) -> None:
-    """Wait until the transactions that have called this with the same key have ended; SQLite has one writer anyway.
+def take_turns(key: int, *, shared: bool = False) -> None:
+    """Wait for all transactions that have called this with the same key; SQLite has one writer at a time anyway.
 
-    beside_others: only for those that have called it without.
+    Those that are `shared` wait only for one that is not, and it for them.
     """
     if connection.vendor == "postgresql":
-        execute(f"SELECT pg_advisory_xact_lock{'_shared' if beside_others else ''}(%s)", [key])
+        function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
+        execute(f"SELECT {function}(%s)", [key])
 
 
 def without_waiting() -> None:

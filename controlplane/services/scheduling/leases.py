@@ -11,12 +11,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from controlplane.models import Lease, bulk
-from controlplane.models.statements import take_turns
+from controlplane.models import Lease, bulk, statements
 
 TTL_SECONDS = 10.0
 SCHEDULE = "schedule"
-_STILL_LOCK = 7_360_282  # any constant: rounds share it while they commit; who holds it alone keeps them waiting
+_STILL_LOCK = 7_360_282  # any constant: rounds share it while they commit; one that holds it alone keeps them waiting
 
 
 class LeaseLost(Exception):  # noqa: N818  (what happened, not a mistake)
@@ -34,7 +33,7 @@ class HeldLease:
     def check(self) -> None:
         """Raise LeaseLost unless this epoch is the current one; it then stays so until the transaction ends."""
         if self.name == SCHEDULE:
-            take_turns(_STILL_LOCK, beside_others=True)
+            statements.take_turns(_STILL_LOCK, shared=True)
         mine = {"name": self.name, "holder": self.holder, "epoch": self.epoch}
         if not bulk.select(Lease, ("epoch",), mine, locks=True):
             raise LeaseLost(f"{self.name}: epoch {self.epoch} of {self.holder} is over")
@@ -45,7 +44,7 @@ def keep_rounds_still() -> None:
 
     Not by the lease's row: a web process may read it only (services/audit/grants.py), and what may lock may write.
     """
-    take_turns(_STILL_LOCK)
+    statements.take_turns(_STILL_LOCK)
 
 
 @transaction.atomic

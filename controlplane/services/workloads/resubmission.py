@@ -28,8 +28,9 @@ def steps(submitted: Sequence[Workload]) -> list[Workload]:
     found = _ended_with(submitted)
     if not found:
         return []
-    mine = Workload.objects.filter(pk__among=found, managed_by="")
-    ended = list(mine.select_related("team", "created_by").order_by("seq"))
+    ended = list(
+        Workload.objects.filter(pk__among=found, managed_by="").select_related("team", "created_by").order_by("seq")
+    )
     alike = Workload.objects.filter(team__among={w.team_id for w in ended}, name__among={w.name for w in ended})
     last = {(team, name): seq for team, name, seq in alike.order_by().values_list("team", "name").annotate(Max("seq"))}
     return [w for w in ended if last[w.team_id, w.name] == w.seq][:MAX]
