@@ -44,7 +44,7 @@ class TeamAdmin(Kept):
     """The tree of teams."""
 
     form = TeamForm
-    list_display = ("name", "parent", "pod_security", "shares_with_others")
+    list_display = ("name", "parent", "pod_security", "shares_with_others", "managed_by")
     list_select_related = ("parent",)
     search_fields = ("name",)
     ordering = ("name",)

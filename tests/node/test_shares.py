@@ -4,7 +4,7 @@ from controlplane.cluster.kubernetes.placeholders import PATH
 from controlplane.models import Workload
 from controlplane.services.workloads import workloads
 from controlplane.testbed.kubernetes import TestCluster
-from controlplane.testbed.realnode.node import GPU, MODEL
+from controlplane.testbed.realnode.node import MODEL
 from controlplane.testbed.realnode.settings import NAME
 from tests.node.product import GPUS, Product
 from tests.node.test_overcommit import PODS, pod, status
@@ -19,7 +19,7 @@ def test_the_kubelet_gives_nothing_else_a_device_with_shares(product: Product, k
     two = shared(product, "beside")
     product.until_phase(two, "Running")
 
-    assert placed(kubernetes, "both-gpus", 2) == ("Failed", f"OutOf{GPU}")
+    assert placed(kubernetes, "both-gpus", 2) == ("Failed", "UnexpectedAdmissionError")
     assert placed(kubernetes, "the-other-gpu", 1) == ("Running", "")
     kubernetes.delete(f"{PODS}/the-other-gpu")
     kubernetes.wait_for(lambda: not kubernetes.exists(f"{PODS}/the-other-gpu"), "the end of the other pod")
