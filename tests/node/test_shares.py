@@ -6,7 +6,7 @@ from controlplane.services.workloads import workloads
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.realnode.node import MODEL
 from controlplane.testbed.realnode.settings import NAME
-from tests.node.product import Product
+from tests.node.product import GPUS, Product
 from tests.node.test_overcommit import PODS, pod, status
 
 SAYS = 'env | grep -e NVIDIA -e WEFT_GPU | sort; trap "exit 0" TERM; sleep 600 & wait'
@@ -35,7 +35,7 @@ def test_a_container_with_a_share_knows_what_it_may_use(product: Product) -> Non
     product.until_phase(work, "Running")
     product.until(lambda: len(product.log(work)) == 4, "what it printed")
     assert product.log(work) == [
-        f"NVIDIA_VISIBLE_DEVICES=GPU-{NAME}-1",  # what the device plugin gave the placeholder, whatever our number is
+        f"NVIDIA_VISIBLE_DEVICES=GPU-{NAME}-{GPUS - 1}",  # what the device plugin gave its placeholder: the last one
         "WEFT_GPU_GUARANTEE_MILLI=250",
         "WEFT_GPU_LIMIT_MILLI=500",
         "WEFT_GPU_MEMORY_MIB=2048",
