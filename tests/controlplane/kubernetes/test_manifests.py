@@ -168,7 +168,7 @@ def test_each_policy_says_where_it_holds_and_for_which_account() -> None:
         if "namespaceSelector" in spec["matchConstraints"]
     }
     in_teams = dict.fromkeys(("weft-pods", "weft-binding", "weft-services"), "Exists")
-    assert where == in_teams | {"weft-labels": "DoesNotExist"}
+    assert where == in_teams | {"weft-labels": "DoesNotExist", "weft-queue-labels": "DoesNotExist"}
     bindings = of_kind(made, "ValidatingAdmissionPolicyBinding")
     assert {name: one["spec"]["policyName"] for name, one in bindings.items()} == {name: name for name in specs}
     assert [one["metadata"] for one in made if "namespace" in one["metadata"]] == []  # type: ignore[operator]
