@@ -60,6 +60,7 @@ figures: ## print the stored figures (MEASURE=1: measure older and missing ones;
 
 nightly: setup ## the tests that are too long for CI, and whether tests notice planted bugs
 	$(PY) -m pytest -m "nightly or nightly_too" --timeout=3600
+	$(PY) -m pytest tests/controlplane --database=postgres -m "not kubernetes" --timeout=3600
 	$(PY) -m tests.mutation
 	$(PY) scripts/advisories.py
 

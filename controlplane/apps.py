@@ -16,11 +16,14 @@ class ControlplaneConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Load the Celery app, so that `celery -A controlplane.celery` and `send_task` share one; connect the logs."""
-        from controlplane import celery  # noqa: F401
+        """Load the Celery app, which the embedded mode does not need, before the first hint; connect the logs."""
+        from django.conf import settings
+
         from controlplane.runtime import logs
         from controlplane.security import checks  # noqa: F401
 
+        if settings.REDIS_URL or not settings.EMBEDDED:
+            from controlplane import celery  # noqa: F401
         logs.connect(_read_logs)
 
 

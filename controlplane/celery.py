@@ -8,7 +8,7 @@ from celery.beat import Scheduler
 from kombu.common import Broadcast
 
 from controlplane.runtime import liveness
-from controlplane.runtime.wake import HINTS
+from controlplane.runtime.wake import exchange
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
@@ -17,7 +17,7 @@ STOP_SECONDS = 8.0  # for the rounds in progress when a worker is told to end; s
 app = Celery("weft")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 # Every worker process gets every hint: only the holder of a loop's lease can use it, and no other process knows it.
-app.conf.task_queues = (Broadcast("hints", exchange=HINTS),)
+app.conf.task_queues = (Broadcast("hints", exchange=exchange()),)
 app.conf.task_default_queue = "hints"
 app.autodiscover_tasks(["controlplane"])
 

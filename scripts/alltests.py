@@ -45,10 +45,13 @@ LONG = (
     Part("flows of processes", ("tests/flows", *(f"--ignore=tests/flows/test_{name}.py" for name in BROWSERS))),
     Part("the commands of the documents", ("tests/documents",)),
     Part("flows of browsers", tuple(f"tests/flows/test_{name}.py" for name in BROWSERS)),
-    Part("the product on Postgres", ("tests/controlplane", "--database=postgres", *NO_KUBERNETES)),
+    Part("the product on SQLite", ("tests/controlplane", *NO_KUBERNETES)),
 )
 SHORT = (
-    Part("the product on SQLite", ("tests/controlplane", "-m", f"{NO_KUBERNETES[1]} and not any_database")),
+    Part(
+        "the product on Postgres",
+        ("tests/controlplane", "--database=postgres", "-m", f"{NO_KUBERNETES[1]} and both_databases"),
+    ),
     Part("the cores", ("tests/autoscaler", "tests/gpushare", "tests/invariants", "tests/scheduler")),
 )
 # One server for all of these, which ends with them: even when idle it takes a twentieth of a core.

@@ -1,6 +1,7 @@
 """Pytest plugin: which database the tests run on, chosen before Django reads its settings.
 
-pytest-django loads the settings before any conftest.py, hence a plugin named in `addopts`.
+pytest-django loads the settings before any conftest.py, hence a plugin named in `addopts`. It also notes which
+functions with SQL text of their own the tests have been through, which tests/controlplane/test_both_databases.py asks.
 """
 
 import contextlib
@@ -11,11 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from tests import servers
+from tests import rawsql, servers
 
 postgres_server = pytest.StashKey[str]()
 postgres_lacks = pytest.StashKey[servers.MissingError]()
+recorder = pytest.StashKey[rawsql.Recorder]()
 _cleanup = pytest.StashKey[contextlib.ExitStack]()
+PRODUCT = servers.ROOT / "tests/controlplane"
+LAST = "test_both_databases.py"  # asks what the tests before it have been through
+
+
+def both_databases() -> frozenset[str]:
+    """What tests/both_databases.txt lists: files of tests/controlplane, and single tests of others."""
+    lines = (servers.ROOT / "tests/both_databases.txt").read_text().splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,13 +71,39 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     yield
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Listen to every connection."""
+    from django.db.backends.signals import connection_created
+
+    config.stash[recorder] = rawsql.Recorder()
+    connection_created.connect(config.stash[recorder].begin, weak=False)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On Postgres leave out what meets no database, and what production never runs there."""
-    if config.getoption("--database") != "postgres":
-        return
-    wanted = [item for item in items if _is_for_postgres(item)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
-    items[:] = wanted
+    """Mark what runs on both. On Postgres leave out what meets no database, and what production never runs there.
+
+    LAST comes last, and not at all where only some of the tests were asked for.
+    """
+    listed = both_databases()
+    for item in items:
+        file = str(item.path).removeprefix(f"{PRODUCT}/")
+        if file in listed or f"{file}::{item.name.partition('[')[0]}" in listed:
+            item.add_marker("both_databases")
+    wanted = items
+    if config.getoption("--database") == "postgres":
+        wanted = [item for item in items if _is_for_postgres(item)]
+    last = [item for item in wanted if item.path.name == LAST]
+    kept = [item for item in wanted if item.path.name != LAST] + (last if _is_whole(config) else [])
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Whether all of the product's tests were asked for, as far as markers and the database do not choose."""
+    option = config.option
+    return "tests/controlplane" in config.args and not (option.keyword or option.lf or option.deselect)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,105 +1,12 @@
-"""Raw SQL lies in few modules, each of which says why: the ORM is for all else.
-
-DOORS are the only modules that run a statement at a cursor. TEXTS are those that hold a statement or the end of one;
-they give it to models/bulk.py, models/loading.py or models/statements.py. A new one is added here with a reason in its
-docstring, or does without.
-"""
+"""Raw SQL lies in few modules, each of which says why: the ORM is for all else. tests/rawsql.py lists them."""
 
 import ast
-import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-SQL = re.compile(r"\s*\(?(SELECT|INSERT INTO|UPDATE|DELETE FROM|WHERE|ORDER BY|GROUP BY|LIMIT|ON CONFLICT|SET LOCAL) ")
-ASIDE = ("migrations", "benchmarks", "testbed")  # history; and what is no part of the product
-DOORS = {
-    "cluster/store",  # the simulated cluster's own file
-    "models/bulk",
-    "models/loading",
-    "models/statements",
-    "queries/scheduling/moment",
-    "services/audit/grants",
-}
-TEXTS = DOORS | {
-    "queries/audit/eventlog",
-    "queries/audit/feed",
-    "queries/audit/naming",
-    "queries/notifications/event_types",
-    "queries/reports/health",
-    "queries/reports/sla",
-    "queries/scheduling/atrest",
-    "queries/scheduling/demand",
-    "queries/scheduling/forecasts",
-    "queries/scheduling/learning",
-    "queries/scheduling/scaling",
-    "queries/scheduling/snapshot",
-    "queries/workloads/workloadrows",
-    "queries/workloads/workloads",
-    "services/accounts/logins",
-    "services/accounts/tokens",
-    "services/audit/auditlog",
-    "services/audit/auditpruning",
-    "services/audit/audits",
-    "services/audit/retention",
-    "services/audit/strangerrows",
-    "services/scheduling/changes",
-    "services/scheduling/clock",
-    "services/scheduling/clusters",
-    "services/scheduling/decisions",
-    "services/scheduling/forecasts",
-    "services/scheduling/heartbeats",
-    "services/scheduling/leases",
-    "services/scheduling/observations",
-    "services/scheduling/policy",
-    "services/scheduling/timeouts",
-    "services/tenancy/usage",
-    "services/workloads/actions",
-    "services/workloads/checkpoints",
-    "services/workloads/dependencies",
-    "services/workloads/feasibility",
-    "services/workloads/idempotency",
-    "services/workloads/idle",
-    "services/workloads/resizing",
-    "services/workloads/resubmission",
-    "services/workloads/rows",
-    "services/workloads/samples",
-    "services/workloads/submission",
-    "services/workloads/week",
-}
-
-
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for package in ("controlplane", "frontend"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            if not set(ASIDE) & set(path.parts):
-                name = path.relative_to(ROOT).with_suffix("").as_posix()
-                yield name.removeprefix("controlplane/"), ast.parse(path.read_text())
-
-
-def runs(tree: ast.AST) -> bool:
-    """Whether it runs a statement itself: at a cursor, by `raw` or `extra`, or by an expression of raw SQL."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id == "RawSQL":
-            return True
-        if isinstance(node, ast.Attribute) and node.attr in ("executemany", "executescript"):
-            return True
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            is_cursor = (node.func.attr == "cursor" and not node.args) or (node.func.attr == "raw" and node.args)
-            of = node.func.value
-            is_statement = (
-                node.func.attr == "execute" and node.args and ast.unparse(of) not in ("statements", "super()")
-            )
-            if is_cursor or is_statement or (node.func.attr == "extra" and node.keywords):
-                return True
-    return False
-
-
-def has_text(tree: ast.AST) -> bool:
-    """Whether a text in it is a statement, or the end of one."""
-    return any(isinstance(n, ast.Constant) and isinstance(n.value, str) and SQL.match(n.value) for n in ast.walk(tree))
+from tests.controlplane.test_both_databases import ELSEWHERE, ONLY_ON
+from tests.database import PRODUCT, both_databases
+from tests.rawsql import DOORS, REASONS, functions, has_text, modules, runs
 
 
 def test_statements_are_run_in_few_modules() -> None:
@@ -107,11 +14,12 @@ def test_statements_are_run_in_few_modules() -> None:
 
 
 def test_raw_sql_lies_in_the_modules_that_are_listed() -> None:
-    assert {name for name, tree in modules() if has_text(tree) or runs(tree)} == TEXTS
+    assert {name for name, tree in modules() if has_text(tree) or runs(tree)} == REASONS.keys()
+    assert len(REASONS) <= 12
 
 
 def test_each_module_with_raw_sql_says_why_it_needs_it() -> None:
-    silent = [name for name, tree in modules() if name in TEXTS and "SQL" not in (ast.get_docstring(tree) or "")]
+    silent = [name for name, tree in modules() if name in REASONS and "SQL" not in (ast.get_docstring(tree) or "")]
     assert silent == []
 
 
@@ -129,7 +37,7 @@ def test_a_module_that_runs_a_statement_is_found(text: str) -> None:
     assert runs(ast.parse(text))
 
 
-@pytest.mark.parametrize("text", ["'SELECT 1'", "f'WHERE {named} '", "bulk.select(Team, (), 'ORDER BY id ')"])
+@pytest.mark.parametrize("text", ["'SELECT 1'", "f'WHERE {named} '", "select(Team, (), 'ORDER BY id ')"])
 def test_a_module_that_holds_a_statement_is_found(text: str) -> None:
     assert has_text(ast.parse(text))
 
@@ -139,3 +47,18 @@ def test_what_only_looks_alike_is_not(text: str) -> None:
     tree = ast.parse(text)
     assert not runs(tree)
     assert not has_text(tree)
+
+
+def test_functions_that_run_sql_are_found_where_they_stand() -> None:
+    assert {"services/accounts/tokens:owner", "services/scheduling/leases:HeldLease.check"} <= functions()
+
+
+def test_what_runs_on_both_databases_is_there() -> None:
+    for line in both_databases():
+        file, _, test = line.partition("::")
+        assert (PRODUCT / file).exists(), line
+        assert f"def {test}(" in (PRODUCT / file).read_text() or not test, line
+
+
+def test_functions_that_need_not_run_are_there() -> None:
+    assert set(ELSEWHERE) | set(ONLY_ON) <= functions()

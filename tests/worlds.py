@@ -86,6 +86,11 @@ def evict(workload: str, reason: EvictReason, by: str) -> Fact:
     return ("evict", workload, reason.value, by)
 
 
+def shrink(workload: str, *ranks: int) -> Fact:
+    """The fact that these workers of a gang leave."""
+    return ("shrink", workload, *map(str, ranks))
+
+
 def wait(workload: str, reason: Reason) -> Fact:
     """The fact that a workload is told why it waits."""
     return ("wait", workload, reason.value)

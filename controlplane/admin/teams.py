@@ -43,7 +43,7 @@ class TeamAdmin(Kept):
     """The tree of teams."""
 
     form = TeamForm
-    list_display = ("name", "parent", "pod_security")
+    list_display = ("name", "parent", "pod_security", "managed_by")
     list_select_related = ("parent",)
     search_fields = ("name",)
     ordering = ("name",)

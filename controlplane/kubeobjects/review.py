@@ -28,6 +28,7 @@ class Author:
     name: str = ""  # ours; empty: none
     unknown: str = ""  # why it is none, with the fix
     is_admin: bool = False  # of the platform
+    sees: frozenset[str] = frozenset()
     submits: frozenset[str] = frozenset()
     acts: frozenset[str] = frozenset()
     changes: frozenset[str] = frozenset()
@@ -86,7 +87,7 @@ def may_write(thing: Body, old: Body | None, author: Author, team: str, submitte
     """Why the author may not make (old is None) or change a workload of this team; empty if they may."""
     if author.is_admin:
         return ""
-    if team not in author.submits | author.acts | author.changes:
+    if team not in author.sees:
         return f"There is no team {team}, or you are not in it. Name one of your teams."
     if old is None:
         allowed = team in author.submits

@@ -14,8 +14,8 @@ REFUSED_BY_NODE = frozenset(
 )  # fmt: skip
 # Ends that are the machines' fault or our own doing: the job runs again, and its retries are not used up. What fails
 # beside such an end fails because of it: a gang's other workers no longer reach that one.
-MACHINES_FAULT = REFUSED_BY_NODE | {"NodeLost", "NodeShutdown", "GpuLost", "Evicted", "Preempted", "Disappeared"}
-NOT_THE_JOBS_FAULT = MACHINES_FAULT | {"PeerFailed"}
+MACHINES_FAULT = frozenset({"NodeLost", "NodeShutdown", "GpuLost", "Evicted", "Preempted", "Disappeared"})
+NOT_THE_JOBS_FAULT = MACHINES_FAULT | REFUSED_BY_NODE | {"PeerFailed"}
 REFUSED_SECONDS = 60.0  # until the next try: what holds the room is not known to us, so only time can help
 BACKOFF_SECONDS = 10.0
 BACKOFF_MAX_SECONDS = 600.0
@@ -45,14 +45,14 @@ class End:
         return self.pod.phase == PodPhase.FAILED and self.pod.reason not in NOT_THE_JOBS_FAULT
 
     @property
-    def is_refused(self) -> bool:
-        """Whether its node would not start it."""
-        return self.pod.phase == PodPhase.FAILED and self.pod.reason in REFUSED_BY_NODE
-
-    @property
     def is_machines_fault(self) -> bool:
         """Whether it ended because of where it ran."""
         return self.pod.phase != PodPhase.SUCCEEDED and self.why in MACHINES_FAULT
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether its node would not start it."""
+        return self.pod.phase == PodPhase.FAILED and self.pod.reason in REFUSED_BY_NODE
 
     @property
     def why(self) -> str:

@@ -46,10 +46,10 @@ def _come_up(changes: Changes, row: State, live: Sequence[Seat], pods: Sequence[
 
 def _break(changes: Changes, row: State, bad: Sequence[End]) -> None:
     """A worker of a gang ended badly: its peers leave too, then the job is queued again or has failed."""
-    refused = next((end for end in bad if end.is_refused), None)
-    of_machine = refused or next((end for end in bad if end.is_machines_fault), None)
+    of_machine = next((end for end in bad if end.is_machines_fault), None)
     counted = None if of_machine else next((end for end in bad if end.counts), None)
-    end = of_machine or counted or bad[0]
+    refused = next((end for end in bad if end.is_refused), None)
+    end = of_machine or counted or refused or bad[0]
     code = end.pod.exit_code
     role, number = row.role_of(end.seat.rank)
     what = f"{role.capitalize()} {number} on {end.seat.node} ended: {end.why}" + (f", exit code {code}" if code else "")

@@ -1,8 +1,10 @@
 """What has the API server ask the admission server: only in the namespaces of teams, and there nothing without it."""
 
+from typing import Any
+
 from controlplane.adopted.kinds import KINDS
 from controlplane.cluster.kubernetes import names
-from controlplane.kubeobjects.names import GROUP, VERSION, WORKLOADS
+from controlplane.kubeobjects.names import GROUP, TEAMS, VERSION, WORKLOADS
 from controlplane.manifests.site import ADMISSION, SCHEDULER, Json, Site, obj
 
 TIMEOUT_SECONDS = 5  # then what is made in a team's namespace is refused; elsewhere nothing waits for us
@@ -21,12 +23,20 @@ def webhook(site: Site) -> list[Json]:
         _rule("", "v1", "pods", ["CREATE"]),
         *(_rule(kind.group, kind.version, kind.plural, ["CREATE", "UPDATE"]) for kind in KINDS),
     ]
-    # Teams lie in no namespace, so the policy `weft-objects` and the loop that follows them see to those.
-    rules.append(_rule(GROUP, VERSION, WORKLOADS, ["CREATE", "UPDATE", "DELETE"]))
-    ours: Json = {
-        "name": "queue.weft.dev",
+    writes = ["CREATE", "UPDATE"]
+    rules.append(_rule(GROUP, VERSION, WORKLOADS, writes))
+    teams = {**_hook("teams.weft.dev", client, site), "rules": [_rule(GROUP, VERSION, TEAMS, [*writes, "DELETE"])]}
+    teams["rules"][0]["scope"] = "Cluster"
+    # Deleting waits for no server of ours: else a namespace, or a cluster that leaves Weft, could not be cleaned up.
+    ends = {**_hook("end.weft.dev", client, site), "rules": [_rule(GROUP, VERSION, WORKLOADS, ["DELETE"])]}
+    hooks = [{**_hook("queue.weft.dev", client, site), "rules": rules}, teams, {**ends, "failurePolicy": "Ignore"}]
+    return [obj("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "weft", webhooks=hooks)]
+
+
+def _hook(name: str, client: Json, site: Site) -> dict[str, Any]:
+    return {
+        "name": name,
         "clientConfig": client,
-        "rules": rules,
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
@@ -38,10 +48,9 @@ def webhook(site: Site) -> list[Json]:
             {"name": "not-the-scheduler", "expression": f"request.userInfo.username != '{site.user(SCHEDULER)}'"}
         ],
     }
-    return [obj("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "weft", webhooks=[ours])]
 
 
-def _rule(group: str, version: str, resource: str, operations: list[str]) -> Json:
+def _rule(group: str, version: str, resource: str, operations: list[str]) -> dict[str, Any]:
     return {
         "apiGroups": [group],
         "apiVersions": [version],

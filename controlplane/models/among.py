@@ -3,7 +3,7 @@
 A list of marks, `IN (%s, %s, ...)`, grows with the values: Postgres refuses a statement of more than 65,535 parameters,
 SQLite one of more than 32,766 (999 in old builds), and each length is another statement to compile. So a list that
 depends on data is one array for Postgres and one JSON text for SQLite: `filter(pk__among=uids)` in query sets,
-`bulk.among` in plain statements. `__in` is for lists that are written in the code.
+`{"pk__among": uids}` in plain statements (lookups.py). `__in` is for lists that are written in the code.
 """
 
 import json
@@ -24,11 +24,21 @@ def column_type(field: Any, connection: Any) -> str:
 
 def condition(column: str, field: Any, values: Iterable[Any], connection: Any) -> Condition:
     """`column`, an SQL expression, is one of these values of a field."""
+    return among_sql(column, field, connection), [among_value(field, values, connection)]
+
+
+def among_sql(column: str, field: Any, connection: Any) -> str:
+    """The condition alone, with the mark of its parameter."""
+    if connection.vendor == "postgresql":
+        return f"{column} = ANY(%s::{column_type(field, connection)}[])"
+    return f'{column} IN (SELECT "value" FROM json_each(%s))'  # noqa: S608 - a column
+
+
+def among_value(field: Any, values: Iterable[Any], connection: Any) -> Any:
+    """Its parameter: all the values."""
     prepare = field.get_db_prep_save
     stored = [prepare(value, connection) for value in values]
-    if connection.vendor == "postgresql":
-        return f"{column} = ANY(%s::{column_type(field, connection)}[])", [stored]
-    return f'{column} IN (SELECT "value" FROM json_each(%s))', [json.dumps(stored)]  # noqa: S608 - a column
+    return stored if connection.vendor == "postgresql" else json.dumps(stored)
 
 
 @models.ForeignObject.register_lookup  # which does not inherit the lookups of fields

@@ -12,29 +12,45 @@ from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, models
 
-from controlplane.models.among import Condition, column_type, condition
+from controlplane.models.among import column_type, condition
+from controlplane.models.lookups import NOTHING, PLAIN, Where, composed, for_update
 
 Convert = Callable[[Any], Any]
-_PLAIN = (models.CharField, models.IntegerField, models.FloatField, models.BooleanField)
+Added = tuple[tuple[str, ...], tuple[str, ...]]  # the columns that find a row, and those that are added to
 DEADLOCK, LOCK_TIMEOUT = "40P01", "55P03"  # SQLSTATE
 CHUNK = 10_000  # values or rows in one statement, so that each ends long before its time-out of 10 s
 
 
 def insert(
-    model: type[models.Model], names: tuple[str, ...], rows: Sequence[Sequence[Any]], conflict: str = "", **sql: str
+    model: type[models.Model],
+    names: tuple[str, ...],
+    rows: Sequence[Sequence[Any]],
+    *,
+    ignore: bool = False,
+    added: Added | None = None,
+    **sql: str,
 ) -> None:
     """Insert rows of values for `names`; `sql` gives columns that get an SQL expression instead.
 
-    `conflict` is an ON CONFLICT clause.
+    ignore: leave out the rows that are there. added: of a row that is there, add to these columns.
     """
     if not rows:
         return
+    conflict = "ON CONFLICT DO NOTHING" if ignore else _adding(model, *added) if added else ""
     # A conflict clause may meet the same row twice, which one statement may not.
     if _is_postgres() and len(rows) > 1 and not conflict:
         for part in chunks(rows):
             _insert_together(model, names, part, sql)
     else:
         _execute(f"{_insertion(model, names, sql)} {conflict}", _fields(model, names), rows)
+
+
+def insert_columns(model: type[models.Model], columns: Mapping[str, Sequence[Any]]) -> None:
+    """Insert rows given as columns, under the columns' own names, of values as the database stores them."""
+    names, marks = ", ".join(f'"{name}"' for name in columns), ", ".join(["%s"] * len(columns))
+    with connection.cursor() as cursor:
+        statement = f'INSERT INTO "{model._meta.db_table}" ({names}) VALUES ({marks})'  # noqa: S608
+        cursor.executemany(statement, list(zip(*columns.values(), strict=True)))
 
 
 def insert_one(model: type[models.Model], names: tuple[str, ...], row: Sequence[Any], **sql: str) -> int:
@@ -51,6 +67,13 @@ def _insertion(model: type[models.Model], names: tuple[str, ...], sql: Mapping[s
     columns = ", ".join([f'"{field.column}"' for field in fields] + [f'"{name}"' for name in sql])
     values = ", ".join(["%s"] * len(fields) + list(sql.values()))
     return f'INSERT INTO "{model._meta.db_table}" ({columns}) VALUES ({values})'  # noqa: S608
+
+
+def _adding(model: type[models.Model], keys: tuple[str, ...], names: tuple[str, ...]) -> str:
+    found = ", ".join(f'"{field.column}"' for field in _fields(model, keys))
+    columns = [f'"{field.column}"' for field in _fields(model, names)]
+    sums = ", ".join(f'{column} = "{model._meta.db_table}".{column} + excluded.{column}' for column in columns)
+    return f"ON CONFLICT ({found}) DO UPDATE SET {sums}"
 
 
 def update(
@@ -81,7 +104,8 @@ def delete(model: type[models.Model], key: str, values: Sequence[Any]) -> None:
     if _is_postgres():
         for part in chunks(values):
             with connection.cursor() as cursor:
-                where, among_these = among(model, key, part)
+                (field,) = _fields(model, (key,))
+                where, among_these = condition(f'"{field.column}"', field, part, _database())
                 cursor.execute(f'DELETE FROM "{model._meta.db_table}" WHERE {where}', among_these)  # noqa: S608
     elif values:
         (field,) = _fields(model, (key,))
@@ -166,43 +190,40 @@ def _as_text(value: Any) -> str | None:
 def select(
     model: type[models.Model],
     names: tuple[str, ...],
-    where: str = "",
-    values: Sequence[Any] = (),
+    where: Where = NOTHING,
     *,
+    order: tuple[str, ...] = (),
+    limit: int | None = None,
+    locks: bool = False,
     extra: tuple[str, ...] = (),
 ) -> list[Any]:
-    """Read columns of the rows that `where` describes (all that may follow the table's name), as tuples.
+    """Read columns of the rows that meet all of `where` (lookups.py), as lists. `team__name` is a column of `team`.
 
-    `extra` are SQL expressions after the columns. `values` are parameters as the database stores them: see `stored`.
+    locks: keep others from writing these rows until the transaction ends. extra: SQL expressions after the columns.
     """
     columns, converters = reading(model, names)
     listed = ", ".join((*columns, *extra))
+    end, values = composed(model, where, order, limit, locks=locks)
     with _database().cursor() as cursor:
-        cursor.execute(f'SELECT {listed} FROM "{model._meta.db_table}" {where}', values)  # noqa: S608
+        cursor.execute(f'SELECT {listed} FROM "{model._meta.db_table}" {end}', values)  # noqa: S608
         rows = cursor.fetchall()
     return [converted(row, converters) for row in rows] if converters else rows
 
 
+def count(model: type[models.Model], by: tuple[str, ...] = (), where: Where = NOTHING) -> list[Any]:
+    """How many rows meet all of `where`: for each set of values of the columns `by`, these and the number."""
+    columns, converters = reading(model, by)
+    end, values = composed(model, where)
+    listed, grouped = ", ".join((*columns, "COUNT(*)")), f"GROUP BY {', '.join(columns)}" if by else ""
+    with _database().cursor() as cursor:
+        cursor.execute(f'SELECT {listed} FROM "{model._meta.db_table}" {end} {grouped}', values)  # noqa: S608
+        return [converted(row, converters) for row in cursor.fetchall()]
+
+
 def stored(model: type[models.Model], name: str, values: Iterable[Any]) -> list[Any]:
-    """Values of a column as parameters for `select`."""
+    """Values of a column as the database stores them."""
     prepare, database = _fields(model, (name,))[0].get_db_prep_save, _database()
     return [prepare(value, database) for value in values]
-
-
-def among(model: type[models.Model], name: str, values: Iterable[Any]) -> Condition:
-    """The condition that a column is one of these values, and its one parameter; for more of them see `chunks`."""
-    (field,) = _fields(model, (name,))
-    return condition(f'"{field.column}"', field, values, _database())
-
-
-def marks(values: Sequence[Any]) -> str:
-    """The parameter marks of a list that is written in the code; `among` is for all others."""
-    return f"({', '.join(['%s'] * len(values))})"
-
-
-def for_update() -> str:
-    """The clause that keeps others from writing the rows read; SQLite has one writer at a time anyway."""
-    return "FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
 
 
 def is_lost_to_others(error: OperationalError) -> bool:
@@ -227,9 +248,23 @@ def reading(
     model: type[models.Model], names: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[tuple[int, Convert], ...]]:
     """Column names, and what converts the values of those that are not stored as they are."""
-    fields = _fields(model, names)
-    converters = ((index, _converter(model, field)) for index, field in enumerate(fields))
-    return tuple(f'"{field.column}"' for field in fields), tuple((i, c) for i, c in converters if c is not None)
+    fields = tuple(_named(model, name) for name in names)
+    converters = ((index, _converter(field.model, field)) for index, (field, _) in enumerate(fields))
+    return tuple(column for _, column in fields), tuple((i, c) for i, c in converters if c is not None)
+
+
+def _named(model: type[models.Model], name: str) -> tuple[Any, str]:
+    """A column of the table, or with "__" one of the row that a foreign key points to: its field, and as SQL."""
+    through, _, own = name.rpartition("__")
+    if not through:
+        field: Any = model._meta.get_field(name)
+        return field, f'"{field.column}"'
+    link: Any = model._meta.get_field(through)
+    of = link.related_model
+    field = of._meta.get_field(own)
+    here = f'"{model._meta.db_table}"."{link.column}"'
+    found = f'SELECT "r"."{field.column}" FROM "{of._meta.db_table}" "r" WHERE "r"."{of._meta.pk.column}" = {here}'  # noqa: S608
+    return field, f"({found})"
 
 
 def _converter(model: type[models.Model], field: Any) -> Convert | None:
@@ -269,7 +304,7 @@ def converted(row: Sequence[Any], converters: tuple[tuple[int, Convert], ...]) -
 @lru_cache(maxsize=256)
 def _preparing(fields: tuple[Any, ...]) -> tuple[tuple[int, Any], ...]:
     """Which values have to be prepared: numbers, texts and truth values go as they are."""
-    return tuple((i, f.get_db_prep_save) for i, f in enumerate(fields) if not isinstance(_target(f), _PLAIN))
+    return tuple((i, f.get_db_prep_save) for i, f in enumerate(fields) if not isinstance(_target(f), PLAIN))
 
 
 def _target(field: Any) -> Any:

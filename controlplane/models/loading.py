@@ -1,4 +1,4 @@
-"""Whole rows as objects, by SQL statements that are composed once: the ORM composes a query for each request anew."""
+"""Whole rows as objects, by raw SQL that is composed once: the ORM composes a query for each request anew."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -7,19 +7,23 @@ from typing import Any, NamedTuple, TypeVar
 from django.db import connection, models
 
 from controlplane.models.bulk import Convert, converted, reading
+from controlplane.models.lookups import NOTHING, Where, composed
 
 M = TypeVar("M", bound=models.Model)
 
 
-def load(model: type[M], where: str, values: Sequence[Any] = (), *, related: tuple[str, ...] = ()) -> list[M]:
-    """Read whole rows as objects, with those that the foreign keys in `related` point to.
+def load(
+    model: type[M], where: Where = NOTHING, *, order: tuple[str, ...] = (), related: tuple[str, ...] = ()
+) -> list[M]:
+    """Read the rows that meet all of `where` (lookups.py) as objects, with what the foreign keys `related` point to.
 
-    `where` is all that may follow the tables' names, in which the row is "t". What a query set would do, without
-    composing it anew for each request: that takes several times as long as the database's answer.
+    What a query set would do, without composing it anew for each request: that takes several times as long as the
+    database's answer.
     """
     statement, parts = _loading(model, related)
+    end, values = composed(model, where, order, table="t")
     with connection.cursor() as cursor:
-        cursor.execute(f"{statement} {where}", values)
+        cursor.execute(f"{statement} {end}", values)
         rows = cursor.fetchall()
     known: dict[tuple[int, Any], Any] = {}
     return [_loaded(row, parts, known) for row in rows]

@@ -1,22 +1,21 @@
 """Wake a loop after the current transaction, instead of polling faster.
 
 A wake-up is a hint: it may be lost or doubled, and every loop also runs by its period (L2 of docs/promises.md). In the
-embedded mode it sets an event of this process. In production every worker process gets it, since only one of them
-holds the loop's lease and the sender does not know which: the others look at the lease and go on waiting.
+embedded mode it sets an event of this process, and Celery, whose import takes a quarter of a start, is not loaded. In
+production every worker process gets it, since only one of them holds the loop's lease and the sender does not know
+which: the others look at the lease and go on waiting.
 """
 
 import threading
 import time
 from collections import defaultdict
+from functools import cache
+from typing import Any
 
 import structlog
-from celery import current_app
 from django.conf import settings
 from django.db import transaction
-from kombu import Exchange
 
-# Redis' transport takes an exchange for a direct one until it is declared: then hints pile up in unread lists.
-HINTS = Exchange("hints", type="fanout")
 EXPIRES_SECONDS = 10  # a hint older than the schedule loop's period says nothing new
 SILENCE_SECONDS = 5.0  # after a failed send, so that a dead broker costs one request its time-out, not every one
 
@@ -61,6 +60,17 @@ stopping = threading.Event()
 _silent_until = 0.0  # monotonic seconds of this process
 
 
+@cache
+def exchange() -> Any:
+    """Where the broker takes hints for every worker process.
+
+    Redis' transport takes an exchange for a direct one until it is declared: then hints pile up in unread lists.
+    """
+    from kombu import Exchange
+
+    return Exchange("hints", type="fanout")
+
+
 def wake(loop: str) -> None:
     """Wake the loop (`schedule`, `actuate`, ...) once the current transaction is committed."""
     is_driven = settings.EMBEDDED and loop not in WITHOUT_CLUSTER
@@ -73,9 +83,11 @@ def broadcast(loop: str) -> None:
     bells[loop].set()
     if not settings.REDIS_URL or time.monotonic() < _silent_until:
         return
+    from celery import current_app
+
     try:
         current_app.send_task(
-            f"controlplane.tasks.{loop}", expires=EXPIRES_SECONDS, ignore_result=True, retry=False, declare=[HINTS]
+            f"controlplane.tasks.{loop}", expires=EXPIRES_SECONDS, ignore_result=True, retry=False, declare=[exchange()]
         )
     except Exception as error:  # whatever the broker's client raises: the period will do what the hint would have
         _silent_until = time.monotonic() + SILENCE_SECONDS

@@ -3,7 +3,7 @@
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -66,6 +66,14 @@ class Api:
         content = None if body is None else json.dumps(body)
         found: Json = self._answer(method, path, content=content, headers=headers, timeout=seconds).json()
         return found
+
+    def watch(self, path: str) -> Iterator[Json]:
+        """The events of a watch, until it ends. Raises ApiError, httpx.TransportError."""
+        with self._http.stream("GET", path) as answer:
+            if answer.is_error:
+                raise ApiError(answer.status_code, "", answer.read().decode())
+            for line in answer.iter_lines():
+                yield json.loads(line)
 
     def text(self, path: str) -> str:
         """What is at a path that gives no JSON, such as a pod's log. Raises ApiError."""

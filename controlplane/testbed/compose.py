@@ -61,6 +61,11 @@ class Installation:
         part = self.parts[name]
         self._running[name] = start(part.command, log=self.log(name), env=part.env, user=part.user, stop=part.stop)
 
+    def change(self, name: str, variables: Mapping[str, str]) -> None:
+        """Have a part start with these variables from its next start on."""
+        part = self.parts[name]
+        self.parts = {**self.parts, name: replace(part, env={**part.env, **variables})}
+
     def run(self, name: str) -> None:
         """Run a part that ends by itself. Raises RuntimeError with its log."""
         self.start(name)

@@ -8,7 +8,7 @@ from controlplane.cluster.port import INFEASIBLE
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import actuate, audit, observe, schedule
 from controlplane.loops.wiring import Wiring
-from controlplane.models import Event, NodePool, Placement, PriorityClass, Quota, Team, Workload
+from controlplane.models import Event, NodePool, PriorityClass, Quota, Team, Workload
 from controlplane.services.workloads import submission, workloads
 from controlplane.services.workloads.submission import Submission
 from scheduler.model.workload import Kind
@@ -73,10 +73,6 @@ class Script:
         found, is_compared = audit.look(self.wiring.cluster, last_rounds=1)
         assert is_compared
         assert [violation for violation in found if violation.name in ("S2", "S5")] == []
-
-    def node(self, workload: Workload) -> str:
-        node: str = Placement.objects.get(workload=workload.pk, attempt=workload.attempt).node
-        return node
 
     def story(self, workload: Workload) -> list[tuple[str, str]]:
         events = Event.objects.filter(workload=workload.pk).order_by("id")

@@ -55,7 +55,6 @@ def made(db: None, settings: Any) -> Iterator[tenants.Tenants]:
     yield tenants.fill()
 
 
-@pytest.mark.any_database
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_every_address_method_and_role_is_answered_as_the_matrix_says(made: tenants.Tenants) -> None:

@@ -1,11 +1,12 @@
 """Events are read at least once each, also those whose transaction commits after a later number was read."""
 
 import pytest
+from django.db.models import Q
 
 from controlplane.models import Event, bulk
+from controlplane.models.statements import database_clock
 from controlplane.queries.audit import eventlog
 from controlplane.queries.audit.eventlog import LATE_SECONDS, Place
-from controlplane.services.scheduling.clock import database_sql
 
 pytestmark = pytest.mark.django_db
 NAMES = ("id", "kind")
@@ -15,11 +16,11 @@ def put(*numbers: int, kind: str = "Wanted") -> None:
     """Events that become visible now, under these numbers."""
     names = ("id", "cluster_at", "actor", "kind", "team", "name", "phase", "reason", "message", "data")
     rows = [(number, 0.0, "test", kind, "", "", "", "", "", {}) for number in numbers]
-    bulk.insert(Event, names, rows, at=database_sql())
+    bulk.insert(Event, names, rows, at=database_clock())
 
 
 def read(place: Place, now: float = 1000.0, most: int = 100) -> tuple[list[int], Place]:
-    part = eventlog.after(place, NAMES, '"kind" = %s', ("Wanted",), now=now, most=most)
+    part = eventlog.after(place, NAMES, Q(kind="Wanted"), now=now, most=most)
     return [row[0] for row in part.rows], part.place
 
 

@@ -3,7 +3,7 @@
 import pytest
 from django.forms.models import model_to_dict
 
-from controlplane.models import Workload, bulk, loading
+from controlplane.models import Workload, loading
 from controlplane.services.accounts import people, tokens
 from tests.controlplane.state import World
 
@@ -21,11 +21,8 @@ def test_a_loaded_row_is_what_a_query_set_gives_with_what_it_refers_to(django_as
     Workload.objects.filter(pk=made[0].pk).update(
         created_by=people.create(username="ann", password="a long one 42", actor="root")
     )
-    keys = bulk.stored(Workload, "uid", [w.pk for w in made])
     with django_assert_num_queries(1):
-        found = loading.load(
-            Workload, f'WHERE "t"."uid" IN {bulk.marks(keys)} ORDER BY "t"."seq"', keys, related=RELATED
-        )
+        found = loading.load(Workload, {"uid__among": [w.pk for w in made]}, order=("seq",), related=RELATED)
         seen = [(w.team.name, w.priority_class.name, w.created_by.username if w.created_by else None) for w in found]
     assert seen == [("red", "normal", "ann"), ("red", "normal", None)]
     for one in found:
@@ -36,5 +33,5 @@ def test_a_loaded_row_is_what_a_query_set_gives_with_what_it_refers_to(django_as
 
 
 def test_nothing_found_is_an_empty_list():
-    assert loading.load(Workload, 'WHERE "t"."name" = %s', ["nobody"], related=RELATED) == []
+    assert loading.load(Workload, {"name": "nobody"}, related=RELATED) == []
     assert tokens.owner("weft_unknown") is None

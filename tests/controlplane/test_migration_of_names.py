@@ -50,7 +50,6 @@ def test_a_sentence_loses_the_names_and_keeps_the_rest(before: str, after: str) 
 
 
 @pytest.mark.django_db
-@pytest.mark.any_database
 def test_rows_events_notices_and_rounds_lose_them_and_events_stay_append_only() -> None:
     world, message = World(), "Is behind blue/big-1, which asks the same."
     job = world.submit("train")

@@ -159,7 +159,7 @@ def _copy(one: Workload, count: int) -> None:
 
 
 def test_a_list_that_depends_on_data_is_one_parameter() -> None:
-    """`__in` and `bulk.marks` are for lists written in the code, and for those of teams and people."""
+    """`__in` is for lists written in the code, and for those of teams and people."""
     assert set(_lists()) == AS_FEW_AS
 
 
@@ -167,12 +167,10 @@ def test_a_list_that_depends_on_data_is_one_parameter() -> None:
 FEW = re.compile(r"(\w+__)?(team(_id|__name)?|user|group|webhook|matter|kind|phase|service_of__name)__in")
 # Not of workloads, and few: what else is counted by its length.
 AS_FEW_AS = {
-    "controlplane/queries/scheduling/scaling.py: bulk.marks(phases)",
-    "controlplane/services/tenancy/usage.py: bulk.marks(phases)",
-    "controlplane/services/workloads/week.py: bulk.marks(tuple(columns))",
     "controlplane/queries/workloads/search.py: name__in=access.team_names(user)",
     "controlplane/queries/workloads/search.py: uid__in=_uids(text)",  # one
     "controlplane/queries/reports/week.py: pk__in=rounds",  # a query
+    "controlplane/queries/reports/sla.py: pk__in=newest",  # a query
     "controlplane/services/audit/audits.py: name__in=found",  # invariants
     "controlplane/services/tenancy/budgets.py: pk__in=used",
     "controlplane/services/scheduling/simulations.py: pk__in=list(kept)",  # KEEP of them
@@ -187,8 +185,6 @@ def _lists() -> Iterator[str]:
             values = None
             if isinstance(found, ast.keyword) and (found.arg or "").endswith("__in"):
                 values = None if FEW.match(found.arg or "") else found.value
-            elif isinstance(found, ast.Call) and ast.unparse(found.func) in ("bulk.marks", "marks"):
-                values = found.args[0]
             if values is not None and not _is_written(values):
                 yield f"{path.relative_to(ROOT)}: {ast.unparse(found)}"
 

@@ -56,3 +56,12 @@ def test_days_that_nothing_can_be_kept_for_are_refused_by_name_and_bounds(tmp_pa
     assert done.returncode == 1
     assert f"WEFT_KEEP_EVENTS_DAYS is {wrong!r}. Set it to whole days, 7 to 3650" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("env", "is_loaded"), [({}, False), (PRODUCTION | {"SECRET_KEY": STRONG}, True)])
+def test_only_production_loads_celery_at_its_start(tmp_path: Path, env: dict[str, str], is_loaded: bool) -> None:
+    code = "import django, sys; django.setup(); print('celery' in sys.modules)"
+    whole = {"PATH": "/usr/bin:/bin", "WEFT_HOME": str(tmp_path), "DJANGO_SETTINGS_MODULE": "controlplane.settings"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, env=whole | env, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == str(is_loaded), done.stderr

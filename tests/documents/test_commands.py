@@ -56,10 +56,11 @@ WAITING = {
 
 
 def shown_files() -> dict[str, str]:
-    """The files that docs/policies.md shows: of several in one block each begins with its name in a comment."""
+    """The files that documents show: of several in one block of docs/policies.md each begins with its name."""
     settings, others = blocks((ROOT / "docs/policies.md").read_text(), "yaml")
     named = re.findall(r"^# (\w+\.yaml)\b.*\n((?:[^#\n].*\n)+)", others, re.MULTILINE)
-    return {"settings.yaml": settings, **dict(named)}
+    workload = blocks((ROOT / "docs/kubernetes-objects.md").read_text(), "yaml")[0]
+    return {"settings.yaml": settings, "workload.yaml": workload, **dict(named)}
 
 
 @cache
@@ -102,8 +103,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def weft(folder: Path) -> Iterator[Weft]:
     """The Weft of the README's first command."""
     home, port = folder.with_name("weft"), str(free_port())
-    # A quiet cluster, so that what is submitted starts at once, and a quick clock, so that it has soon ended.
-    env = environment(home, PORT=port, SPEED="600", LOAD="0.1")
+    # A quiet cluster, so that what is submitted starts at once, and a clock that ends a job of a minute in a second:
+    # a quicker one costs as much processor time as all of the commands.
+    env = environment(home, PORT=port, SPEED="60", LOAD="0.1")
     with session.serving(rules.FIRST, SERVERS[rules.FIRST], folder.with_name("up.log"), env):
         yield Weft(f"http://127.0.0.1:{port}", home, env)
 

@@ -15,7 +15,7 @@ STOPS, IN_ROUND = 6, 2
 
 @pytest.fixture
 def seen(tmp_path: Path) -> fencing.Seen:
-    with site(tmp_path, running=0, waiting=0, database_options=KILLED_ONLY) as found:
+    with site(tmp_path, running=20, waiting=5, database_options=KILLED_ONLY) as found:
         return fencing.measure(found, tmp_path, STOPS, IN_ROUND, lambda part, text: None)
 
 

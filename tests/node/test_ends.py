@@ -1,5 +1,9 @@
 """A job as a process of a real node: what the kernel and the kubelet say of its end is what Weft says."""
 
+import os
+import signal
+
+from controlplane.models import Event
 from controlplane.testbed.realnode.node import RealNode
 from tests.node.product import Product
 
@@ -36,3 +40,23 @@ def test_a_job_that_needs_more_memory_than_it_asked_for_is_said_to(product: Prod
     assert product.story(greedy) == [*SUBMITTED_AND_RUN, ("Failed", "OOMKilled")]
     assert greedy.exit_code == 137
     assert greedy.message.startswith("Worker 0 on real ended: OOMKilled, exit code 137.")
+
+
+def test_a_job_that_is_killed_runs_again_in_another_pod_and_both_logs_stay(product: Product, node: RealNode) -> None:
+    job = product.submit("job", "echo begins; exec sleep 601", retries=1)
+    product.until_phase(job, "Running")
+    (process,) = (pid for pid, command in node.commands.items() if command == "sleep 601")
+
+    os.kill(process, signal.SIGKILL)
+    product.until_phase(job, "Queued")
+    assert (job.exit_code, job.failures) == (137, 1)
+    told = Event.objects.get(workload=job.pk, kind="Requeued")
+    said = "Worker 0 on real ended: Error, exit code 137. Retry 1 of 1 in 10 s."  # by the kernel, but not for memory
+    assert (told.reason, told.message) == ("Error", said)
+
+    product.until_phase(job, "Running", attempt=2)
+    (again,) = (pid for pid, command in node.commands.items() if command == "sleep 601")
+    assert again != process
+    for attempt in (1, 2):
+        lines = product.cluster.logs(str(job.pk), attempt, 0, 100, None)
+        assert [line.text for line in lines] == ["begins"], attempt

@@ -63,6 +63,7 @@ def test_utilisation_parking_and_objectives_work_from_what_is_measured(
     product: Product, node: RealNode, kubernetes: TestCluster, targets: Path
 ) -> None:
     busy = product.submit("busy", USES.format(90))
+    product.until_phase(busy, "Running")  # before another may take the last device, which is not the first of our books
     left = product.submit("left", USES.format(0), team=OTHER_TEAM, kind="notebook", idle={"park_after": "1m"})
     hurry(left)
     product.until_phase(left, "Running")

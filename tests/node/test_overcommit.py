@@ -8,7 +8,7 @@ from controlplane.testbed.realnode.settings import NAME
 from tests.node.product import IMAGE, Product
 
 PODS = "/api/v1/namespaces/default/pods"
-JOBS = 6  # three times what the node has room for
+JOBS = 4  # twice what the node has room for
 
 
 def test_the_kubelet_refuses_more_gpus_than_there_are(node: RealNode, kubernetes: TestCluster) -> None:

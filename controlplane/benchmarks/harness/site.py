@@ -1,7 +1,7 @@
 """A production installation at work on a real API server: what `recovery` and `fencing` do harm to.
 
 The compose file's processes, with the rights that production gives them, on a KWOK cluster; work that runs, work that
-waits, and somebody who submits.
+waits (siteload.py), and somebody who submits.
 """
 
 import json
@@ -17,13 +17,13 @@ import httpx
 import psycopg
 
 from controlplane.benchmarks.harness import processes, rights
+from controlplane.benchmarks.harness.siteload import TEAMS, Job, Load, coming
 from controlplane.testbed import compose
 from controlplane.testbed.compose import Installation
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.processes import wait_until
 
-SPARE_GPUS = 1200  # for what is submitted meanwhile: nothing of it ends
-TEAMS = ("steady", "fresh")
+LOAD_SECONDS = 480.0  # a minute where nothing else runs
 
 
 @dataclass
@@ -34,6 +34,7 @@ class Site:
     cluster: TestCluster
     http: httpx.Client
     accepted: dict[str, float] = field(default_factory=dict)  # uid -> time of the answer
+    submitted: int = 0
 
     @contextmanager
     def database(self) -> Iterator["psycopg.Connection[Any]"]:
@@ -44,10 +45,14 @@ class Site:
     def ask(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows; none while Postgres does not answer."""
         try:
-            with self.database() as database:
-                return list(database.execute(statement, values).fetchall())
-        except psycopg.Error:
+            return self.rows(statement, *values)
+        except psycopg.OperationalError:
             return []
+
+    def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Rows. Raises psycopg.Error."""
+        with self.database() as database:
+            return list(database.execute(statement, values).fetchall())
 
     def pods(self) -> dict[str, dict[str, Any]]:
         """The pods of ours on a node, by name."""
@@ -71,11 +76,10 @@ def site(folder: Path, *, running: int, waiting: int, database_options: Mapping[
 
     database_options: those of Postgres' settings that are not as they come.
     """
-    nodes = (running + SPARE_GPUS + 7) // 8
     for part in ("cluster", "site"):
         (folder / part).mkdir()
     with (
-        test_cluster(folder / "cluster", nodes=nodes) as cluster,
+        test_cluster(folder / "cluster", nodes=Load(running, waiting).nodes) as cluster,
         compose.prepared(
             folder / "site",
             {"CLUSTER": "kubernetes"},
@@ -83,18 +87,19 @@ def site(folder: Path, *, running: int, waiting: int, database_options: Mapping[
             database_options,
         ) as made,
     ):
-        compose.up(made, prepare=lambda: _load(made, running, waiting))
+        compose.up(made, prepare=lambda: _load(made, "site-prepare", running, waiting))
         with httpx.Client(base_url=made.url, timeout=10, trust_env=False) as http:
             found = Site(made, cluster, http)
             _sign_in(found)
+            _await(found, running, 0)
+            _load(made, "site-queue", running, waiting)
             _await(found, running, waiting)
             yield found
 
 
-def _load(made: Installation, running: int, waiting: int) -> None:
+def _load(made: Installation, part: str, running: int, waiting: int) -> None:
     env = dict(made.parts["install"].env)
-    arguments = ("benchmark_process", "site-prepare", "--running", str(running), "--waiting", str(waiting))
-    processes.run(env, *arguments)
+    processes.run(env, "benchmark_process", part, "--running", str(running), "--waiting", str(waiting))
 
 
 def _sign_in(found: Site) -> None:
@@ -110,11 +115,11 @@ def _await(found: Site, running: int, waiting: int) -> None:
         counts = dict(found.ask(phases))
         return bool(counts.get("Running", 0) >= running and counts.get("Queued", 0) >= waiting)
 
-    wait_until(is_loaded, f"{running} running and {waiting} waiting", 240)
+    wait_until(is_loaded, f"{running} running and {waiting} waiting", LOAD_SECONDS)
 
 
 class Submitter:
-    """Submits so many jobs a second over HTTP, each under its own key, and tries again until each is accepted."""
+    """Submits so many jobs a second over HTTP, those of siteload.py, each under its own key until it is accepted."""
 
     def __init__(self, to: Site, per_second: float) -> None:
         self._site = to
@@ -134,18 +139,18 @@ class Submitter:
         self._thread.join(60)
 
     def _run(self) -> None:
-        number, due = 0, time.monotonic()
+        due = time.monotonic()
         while not self._stop.is_set():
-            number += 1
-            self._submit(f"fresh-{number}")
+            self._site.submitted += 1
+            self._submit(coming(self._site.submitted))
             due = max(due + self._period, time.monotonic() - 1.0)  # what was missed is not caught up in a burst
             self._stop.wait(max(0.0, due - time.monotonic()))
 
-    def _submit(self, name: str) -> None:
-        job = {"type": "training", "name": name, "team": "fresh", "image": "example/train:1", "resources": {"gpus": 1}}
+    def _submit(self, job: Job) -> None:
+        key = {"Idempotency-Key": str(job["name"])}
         while not self._stop.is_set():
             try:
-                answer = self._site.http.post("/api/v1/workloads", json=job, headers={"Idempotency-Key": name})
+                answer = self._site.http.post("/api/v1/workloads", json=job, headers=key)
                 if answer.status_code == 201:
                     self._site.accepted[answer.json()["uid"]] = time.time()
                     return

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 import aiohttp
 from aiohttp import web
@@ -46,6 +47,7 @@ class Faults:
     half_open: int = 0  # watches with a number up to this one stay open and say nothing any more
     delay: float = 0.0  # seconds before each answer
     hits: int = 0
+    conflicts: int = 0  # 409 of the server itself
     watches: int = 0
 
 
@@ -126,6 +128,7 @@ class Proxy:
             if request.query.get("watch"):
                 return await self._stream(request, upstream)
             body = await upstream.read()
+            self.faults.conflicts += upstream.status == HTTPStatus.CONFLICT
             if fault is not None:
                 return self._answer(request, fault)
             return web.Response(status=upstream.status, body=body, content_type=upstream.content_type)

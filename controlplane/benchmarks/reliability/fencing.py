@@ -1,7 +1,9 @@
 """`fencing`: two workers, and the holder of the lease is stopped and let go again, many times, mostly in mid-round.
 
-A trigger in the database is the judge: each write of a loop (its events, its commands done) is compared with the
-holder of that loop's lease at that moment, and the session says which worker writes. Pods are judged by the placements.
+A trigger in the database is the judge: each write of a loop (its events, its commands done, its rounds stored, how far
+it has observed) is compared with the holder of that loop's lease at that moment, and the session says which worker
+writes. A round is stored even where each of its decisions came too late, so that what other fences hold back, the
+version of each row, does not hide a lease that holds nothing back. Pods are judged by the placements.
 
 The workers are not as production starts them: their leases last two seconds, so that there is time for 200 stops, and
 they log warnings only, since their logs tell which one stopped itself.
@@ -20,7 +22,7 @@ from typing import Any
 from controlplane.benchmarks.harness import processes
 from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options, Progress, Result
 from controlplane.benchmarks.harness.site import Site, Submitter, machine_note, site
-from controlplane.benchmarks.reliability.recovery import NOT_RUNNING
+from controlplane.benchmarks.reliability.recovery import NOT_RUNNING, RUNNING, WAITING
 from controlplane.benchmarks.reliability.stopping import OVER
 from controlplane.testbed.processes import end, start
 
@@ -30,11 +32,12 @@ PER_SECOND = 5.0
 SETTLE_SECONDS = 60.0
 JUDGE = """
     CREATE TABLE fencing_old_write (loop text, writer text, holder text, at timestamptz DEFAULT clock_timestamp());
-    CREATE FUNCTION fencing_judge() RETURNS trigger LANGUAGE plpgsql AS $$
+    -- With the rights of its owner: workers may not write to that table, and what they wrote would be refused instead.
+    CREATE FUNCTION fencing_judge() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
     DECLARE named text; current text;
     BEGIN
         -- As JSON, for a command has no actor, and to name a column that is not there is an error.
-        named := coalesce(substr(to_jsonb(NEW) ->> 'actor', 6), 'actuate');
+        named := coalesce(substr(to_jsonb(NEW) ->> 'actor', 6), to_jsonb(NEW) ->> 'loop', TG_ARGV[0]);
         SELECT holder INTO current FROM controlplane_lease WHERE name = named;
         IF current IS DISTINCT FROM current_setting('application_name') THEN
             INSERT INTO fencing_old_write (loop, writer, holder)
@@ -44,8 +47,12 @@ JUDGE = """
     END $$;
     CREATE TRIGGER fencing_events AFTER INSERT ON controlplane_event
         FOR EACH ROW WHEN (NEW.actor LIKE 'loop:%') EXECUTE FUNCTION fencing_judge();
+    CREATE TRIGGER fencing_rounds AFTER INSERT ON controlplane_cycle
+        FOR EACH ROW EXECUTE FUNCTION fencing_judge();
+    CREATE TRIGGER fencing_cursor AFTER UPDATE ON controlplane_clusterstate
+        FOR EACH ROW WHEN (OLD.cursor <> NEW.cursor AND NEW.cursor <> '') EXECUTE FUNCTION fencing_judge('observe');
     CREATE TRIGGER fencing_actions AFTER UPDATE ON controlplane_action
-        FOR EACH ROW WHEN (OLD.done_at IS NULL AND NEW.done_at IS NOT NULL) EXECUTE FUNCTION fencing_judge();
+        FOR EACH ROW WHEN (OLD.done_at IS NULL AND NEW.done_at IS NOT NULL) EXECUTE FUNCTION fencing_judge('actuate');
 """
 PLACED = """
     SELECT workload_id || '-' || attempt || '-' || rank, node, gpus FROM controlplane_placement
@@ -70,7 +77,10 @@ class Seen:
 def run(options: Options, progress: Progress) -> Result:
     """Stop and let go, so many times; then let all settle and judge. Raises BenchmarkError."""
     stops = options.jobs or STOPS
-    with tempfile.TemporaryDirectory(prefix="weft-fencing-") as name, site(Path(name), running=20, waiting=5) as found:
+    with (
+        tempfile.TemporaryDirectory(prefix="weft-fencing-") as name,
+        site(Path(name), running=RUNNING, waiting=WAITING) as found,
+    ):
         seen = measure(found, Path(name), stops, min(IN_ROUND, stops // 4), progress)
         return Result(
             (
@@ -100,9 +110,9 @@ def measure(found: Site, folder: Path, stops: int, in_round: int, progress: Prog
         _settled(found, folder, workers)
     if left := _left(found, OPEN):
         raise BenchmarkError(f"{left} commands were still not noted as done when nothing got less any more.")
-    ((old,),) = found.ask("SELECT count(*) FROM fencing_old_write")
-    ((judged,),) = found.ask("SELECT count(*) FROM controlplane_event WHERE actor LIKE 'loop:%%'")
-    ((takeovers,),) = found.ask(TAKEOVERS)
+    ((old,),) = found.rows("SELECT count(*) FROM fencing_old_write")
+    ((judged,),) = found.rows("SELECT count(*) FROM controlplane_event WHERE actor LIKE 'loop:%%'")
+    ((takeovers,),) = found.rows(TAKEOVERS)
     return Seen(stopped_in_round, holders, int(old), frozenset(_wrong(found)), int(judged), int(takeovers))
 
 

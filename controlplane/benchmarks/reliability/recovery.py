@@ -1,7 +1,9 @@
-"""`recovery`: `kill -9` of each process while work runs, waits and comes in; then all of ours stopped for a while.
+"""`recovery`: `kill -9` of each process while work runs, waits and comes in; storms; then all of ours stopped.
 
 Time counts from the kill to the first right decision on a job submitted after it (its admission, in the database; for
-the API server its pods bound and seen there too). What was killed is started again after a second.
+the API server its pods bound and seen there too). What was killed is started again after a second. The storms are those
+of storms.py. Meanwhile work has to leave by priority and for the owners of its GPUs: a workload that runs again without
+that, or of which two attempts are alive at once (doubles.py), ran twice.
 """
 
 import tempfile
@@ -12,12 +14,15 @@ from typing import Any
 
 from controlplane.benchmarks.harness.figure import BenchmarkError, Figure, Options, Progress, Result
 from controlplane.benchmarks.harness.site import Site, Submitter, machine_note, site
+from controlplane.benchmarks.reliability.doubles import Doubles
+from controlplane.benchmarks.reliability.storms import storm
 from controlplane.testbed.processes import wait_until
 
 RUNNING, WAITING, PER_SECOND, REPEAT = 500, 200, 5.0, 3
 PARTS = ("web", "worker", "beat", "redis", "postgres", "apiserver")
 RESTART_SECONDS, REST_SECONDS, GIVE_UP_SECONDS = 1.0, 4.0, 90.0
 STOPPED_SECONDS = 60.0
+STORM_SECONDS = 60.0
 SUBMITTED = 50  # before a pause alone
 GOAL_SECONDS, CONVERGED_SECONDS = 15.0, 30.0
 DECIDED = """
@@ -36,7 +41,20 @@ NOT_RUNNING = """
     SELECT count(*) FROM controlplane_workload w JOIN controlplane_team t ON t.id = w.team_id
     WHERE t.name = 'fresh' AND w.phase <> 'Running'
 """
-ATTEMPTS = "SELECT uid, attempt FROM controlplane_workload"
+KNOWN = "SELECT uid FROM controlplane_workload"
+MADE_TO_LEAVE = "SELECT DISTINCT workload FROM controlplane_event WHERE kind IN ('Evicted', 'Shrunk')"
+# What had run and was queued again, more often than it was made to leave.
+RAN_AGAIN = """
+    SELECT DISTINCT again.workload FROM controlplane_event again WHERE again.kind = 'Requeued'
+    AND EXISTS (
+        SELECT 1 FROM controlplane_event ran
+        WHERE ran.workload = again.workload AND ran.kind = 'Running' AND ran.id < again.id
+    ) AND 0 < (
+        SELECT sum(CASE WHEN e.kind = 'Requeued' THEN 1 WHEN e.phase = 'Checkpointing' THEN -1 ELSE 0 END)
+        FROM controlplane_event e
+        WHERE e.workload = again.workload AND e.id <= again.id AND e.kind IN ('Requeued', 'Evicted')
+    )
+"""
 
 
 @dataclass
@@ -48,6 +66,10 @@ class Seen:
     lost: int = 0
     twice: int = 0
     disturbed: int = 0
+    made_to_leave: int = 0  # workloads, by Weft's own decisions
+    faults: int = 0  # of the storms
+    conflicts: int = 0  # that the API server itself told of
+    removed: frozenset[str] = frozenset()  # workloads of which a pod was taken away on purpose
 
 
 def run(options: Options, progress: Progress) -> Result:
@@ -57,20 +79,36 @@ def run(options: Options, progress: Progress) -> Result:
     with tempfile.TemporaryDirectory(prefix="weft-recovery-") as folder:
         progress(0.0, "a cluster with work")
         with site(Path(folder), running=round(RUNNING * part), waiting=round(WAITING * part)) as found:
-            seen = measure(found, repeat, STOPPED_SECONDS * min(1.0, part * 2), progress)
-            return _result(seen, found, repeat)
+            times = Times(repeat, *(seconds * min(1.0, part * 2) for seconds in (STORM_SECONDS, STOPPED_SECONDS)))
+            return _result(measure(found, Path(folder), times, progress), found, repeat)
 
 
-def measure(found: Site, repeat: int, stopped_seconds: float, progress: Progress) -> Seen:
-    """All kills, then the pause of all of ours; the checks at the end count what went wrong on the way."""
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How often each process is killed, and how long the storms and the pause last."""
+
+    repeat: int
+    storm_seconds: float
+    stopped_seconds: float
+
+
+def measure(found: Site, folder: Path, times: Times, progress: Progress) -> Seen:
+    """Kills, storms, and the pause of all of ours; the checks at the end count what went wrong on the way."""
     seen, before = Seen(), found.pods()
-    with Submitter(found, PER_SECOND):
-        for number in range(repeat):
-            for index, part in enumerate(PARTS):
-                progress((number * len(PARTS) + index) / (repeat * len(PARTS) + 2), f"kill -9 {part}")
-                seen.seconds.setdefault(part, []).append(killed(found, part))
-    _settled(found, time.monotonic() + GIVE_UP_SECONDS)
-    _pause(seen, found, before, stopped_seconds, progress)
+    with Doubles(found.cluster) as doubles:
+        with Submitter(found, PER_SECOND):
+            for number in range(times.repeat):
+                for index, part in enumerate(PARTS):
+                    progress((number * len(PARTS) + index) / (times.repeat * len(PARTS) + 4), f"kill -9 {part}")
+                    seen.seconds.setdefault(part, []).append(killed(found, part))
+        _settled(found, time.monotonic() + GIVE_UP_SECONDS)
+        progress(0.8, f"storms for {times.storm_seconds:g} s")
+        with Submitter(found, PER_SECOND), storm(found, folder) as faults:
+            time.sleep(times.storm_seconds)
+        seen.faults, seen.conflicts = faults.hits, faults.conflicts
+        _settled(found, time.monotonic() + GIVE_UP_SECONDS)
+        _pause(seen, found, before, times.stopped_seconds, progress)
+    _judge_twice(seen, found, doubles)
     return seen
 
 
@@ -80,14 +118,16 @@ def pause(found: Site, seconds: float, progress: Progress) -> Seen:
         wait_until(lambda: len(found.accepted) >= SUBMITTED, f"{SUBMITTED} accepted jobs", GIVE_UP_SECONDS)
     _settled(found, time.monotonic() + GIVE_UP_SECONDS)
     seen = Seen()
-    _pause(seen, found, found.pods(), seconds, progress)
+    with Doubles(found.cluster) as doubles:
+        _pause(seen, found, found.pods(), seconds, progress)
+    _judge_twice(seen, found, doubles)
     return seen
 
 
 def _pause(seen: Seen, found: Site, before: dict[str, Any], seconds: float, progress: Progress) -> None:
     progress(0.9, f"all of ours stopped for {seconds:g} s")
-    seen.converged, removed = _stopped(found, seconds)
-    _judge(seen, found, before, removed)
+    seen.converged, seen.removed = _stopped(found, seconds)
+    _judge(seen, found, before)
 
 
 def killed(found: Site, part: str) -> float:
@@ -121,7 +161,7 @@ def _decided(found: Site, kinds: list[str], at: float, part: str) -> float:
 # --- all of ours stopped ------------------------------------------------------------------------
 
 
-def _stopped(found: Site, seconds: float) -> tuple[float, set[str]]:
+def _stopped(found: Site, seconds: float) -> tuple[float, frozenset[str]]:
     """Kill all of ours, take three pods away meanwhile, start again; seconds until all is as it should be."""
     ours = [name for name in found.made.parts if name.partition("-")[0] in ("web", "worker", "beat")]
     for name in ours:
@@ -137,7 +177,7 @@ def _stopped(found: Site, seconds: float) -> tuple[float, set[str]]:
         if time.monotonic() - began > GIVE_UP_SECONDS:
             raise BenchmarkError(f"Not converged {GIVE_UP_SECONDS:g} s after the start.")
         time.sleep(0.25)
-    return time.monotonic() - began, {name.rsplit("-", 2)[0] for name in fresh[:3]}
+    return time.monotonic() - began, frozenset(name.rsplit("-", 2)[0] for name in fresh[:3])
 
 
 def _path(found: Site, name: str) -> str:
@@ -158,16 +198,28 @@ def _settled(found: Site, deadline: float) -> None:
         time.sleep(0.25)
 
 
-def _judge(seen: Seen, found: Site, before: dict[str, Any], removed: set[str]) -> None:
-    """Count what was lost, run twice or disturbed."""
-    known = {str(uid): attempt for uid, attempt in found.ask(ATTEMPTS)}
+def _judge(seen: Seen, found: Site, before: dict[str, Any]) -> None:
+    """Count what was lost, or disturbed by anything but Weft's own decisions."""
+    known = {str(uid) for (uid,) in found.rows(KNOWN)}
     seen.lost = sum(uid not in known for uid in found.accepted)
-    doubles = found.ask("SELECT count(*) - count(DISTINCT (team_id, name)) FROM controlplane_workload")
-    again = sum(attempt > 1 for uid, attempt in known.items() if uid not in removed)
-    seen.twice = int(doubles[0][0]) + again
+    left = {str(uid) for (uid,) in found.rows(MADE_TO_LEAVE)}
+    seen.made_to_leave = len(left)
     after = found.pods()
-    kept = {name: pod["metadata"]["uid"] for name, pod in before.items() if name.rsplit("-", 2)[0] not in removed}
+    kept = {name: pod["metadata"]["uid"] for name, pod in before.items() if _of(name) not in seen.removed | left}
     seen.disturbed = sum(name not in after or after[name]["metadata"]["uid"] != uid for name, uid in kept.items())
+
+
+def _judge_twice(seen: Seen, found: Site, doubles: Doubles) -> None:
+    """Count jobs that are there twice, that ran again for no reason, or of which two attempts were alive at once."""
+    if not doubles.seen:
+        raise BenchmarkError("The watch that looks for what runs twice has seen nothing.")
+    ((copies,),) = found.rows("SELECT count(*) - count(DISTINCT (team_id, name)) FROM controlplane_workload")
+    again = {str(uid) for (uid,) in found.rows(RAN_AGAIN)} - seen.removed
+    seen.twice = int(copies) + len(again | doubles.twice)
+
+
+def _of(pod: str) -> str:
+    return pod.rsplit("-", 2)[0]
 
 
 def _result(seen: Seen, found: Site, repeat: int) -> Result:
@@ -186,6 +238,9 @@ def _result(seen: Seen, found: Site, repeat: int) -> Result:
         tuple(figures),
         (
             f"{repeat} times each, seconds: {times}",
+            f"storms: {seen.faults} of our writes answered with 409, 429, 500, 503 or 504; {seen.conflicts} conflicts "
+            "that the server itself told of, while another process wrote to all pods",
+            f"{seen.made_to_leave} workloads were preempted or gave back what they had borrowed",
             f"{len(found.accepted)} jobs accepted at {PER_SECOND:g}/s, beside those that ran and waited from the start",
             "while all of ours were stopped three pods were taken away; they came back",
             machine_note(found),

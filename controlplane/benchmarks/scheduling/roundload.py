@@ -125,8 +125,8 @@ class Bench:
 
     def ids(self, phase: str, gpus: int | None = None) -> list[str]:
         """The workloads in this phase, by submission; only those of one worker with so many GPUs."""
-        where = 'WHERE "phase" = %s' + ("" if gpus is None else f' AND "gpus" = {int(gpus)} AND "workers" = 1')
-        return [str(uid) for (uid,) in bulk.select(Workload, ("uid",), f'{where} ORDER BY "seq"', (phase,))]
+        where = {"phase": phase, **({} if gpus is None else {"gpus": gpus, "workers": 1})}
+        return [str(uid) for (uid,) in bulk.select(Workload, ("uid",), where, order=("seq",))]
 
     def turn_over(self, ratio: float) -> None:
         """This ratio of what runs ends, and as many arrive."""

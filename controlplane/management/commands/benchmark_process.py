@@ -3,7 +3,7 @@
 import json
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from celery import current_app
@@ -13,8 +13,8 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 
 from controlplane import models
-from controlplane.benchmarks.harness.site import SPARE_GPUS
-from controlplane.benchmarks.reliability import authorization, fuzz, node, stopping, storageload, webhook
+from controlplane.benchmarks.harness import siteload
+from controlplane.benchmarks.reliability import authorization, fuzz, node, stopping, storageload, storms, webhook
 from controlplane.benchmarks.scheduling import largeworld, podless, roundload, turnaround
 from controlplane.benchmarks.serving import watched
 from controlplane.cluster.unmeasured import Unmeasured
@@ -27,8 +27,7 @@ from controlplane.services.workloads import presets, submission
 from controlplane.services.workloads.submission import Submission
 from controlplane.simulator.worlds.presets import Pool, Preset
 from controlplane.testbed import compose
-from gpushare.gpu import WHOLE
-from scheduler.model.team import Quota, Team
+from scheduler.model.team import Team
 
 TICK_SECONDS = 0.1  # submissions of so long go in one batch
 
@@ -87,23 +86,28 @@ def submit(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def prepare_site(options: Mapping[str, Any]) -> dict[str, Any]:
-    """A team whose work fills what it owns and waits beyond that, and one with room for all that comes."""
+    """Teams and quotas of a site, and the work that is to run."""
     User.objects.all().delete()  # the preset brings its own people
-    pool = Pool("a100", "A100")
-    quotas = (
-        Quota("steady", pool.name, options["running"] * WHOLE, borrowing=0, lending=0),
-        Quota("fresh", pool.name, SPARE_GPUS * WHOLE, borrowing=0, lending=0),
-    )
-    teams = tuple(Team(quota.team) for quota in quotas)
+    load = siteload.Load(options["running"], options["waiting"])
+    quotas = load.quotas()
+    pool, teams = Pool(siteload.POOL, "A100"), tuple(Team(quota.team) for quota in quotas)
     presets.load(
         preset=Preset("site", 1.0, 0, (), (pool,), teams, quotas, ()), password=settings.ADMIN_PASSWORD, speed=1.0
     )
     presets.forget_world(now=time.time())
-    count = options["running"] + options["waiting"]
-    for first in range(0, count, 500):
-        specs = [parse(_steady(number)) for number in range(first, min(first + 500, count))]
-        submission.submit_all([Submission(spec, actor="benchmark") for spec in specs])
-    return {"submitted": count}
+    return _submit_all(load.first())
+
+
+def queue_at_site(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The work that is to wait there."""
+    return _submit_all(siteload.Load(options["running"], options["waiting"]).then())
+
+
+def _submit_all(jobs: Sequence[siteload.Job]) -> dict[str, Any]:
+    specs = [parse(dict(one)) for one in jobs]
+    for first in range(0, len(specs), 500):
+        submission.submit_all([Submission(spec, actor="benchmark") for spec in specs[first : first + 500]])
+    return {"submitted": len(specs)}
 
 
 def prepare_turnaround(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,16 +125,6 @@ def prepare_node(options: Mapping[str, Any]) -> dict[str, Any]:
     presets.forget_world(now=time.time())
     policy.change(changes={"scheduling": {"min_runtime_seconds": 0}}, author="benchmark")
     return {"teams": 1}
-
-
-def _steady(number: int) -> dict[str, object]:
-    return {
-        "type": "training",
-        "name": f"steady-{number}",
-        "team": "steady",
-        "image": "example/train:1",
-        "resources": {"gpus": 1, "cpu": "1", "memory": "1Gi"},
-    }
 
 
 def stop_now_and_then(options: Mapping[str, Any]) -> NoReturn:
@@ -157,6 +151,8 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "admission-worker": work,
     "admission-submit": submit,
     "site-prepare": prepare_site,
+    "site-queue": queue_at_site,
+    "mutate-pods": storms.mutate,
     "node-prepare": prepare_node,
     "turnaround-prepare": prepare_turnaround,
     "authorization": authorization.attempted,

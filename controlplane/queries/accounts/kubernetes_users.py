@@ -57,7 +57,7 @@ def author(username: str) -> Author:
 
     is_admin = access.is_platform_admin(user)
     return Author(
-        username, user.username, "", is_admin, where(Verb.SUBMIT), where(Verb.ACT), where(Verb.CHANGE)
+        username, user.username, "", is_admin, where(Verb.READ), where(Verb.SUBMIT), where(Verb.ACT), where(Verb.CHANGE)
     )  # fmt: skip
 
 

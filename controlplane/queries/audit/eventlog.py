@@ -3,17 +3,17 @@
 On Postgres an event has its number before it is committed, so one may appear below others that were read already. A
 reader therefore remembers the numbers that it did not see; those that stay away for longer than any transaction lasts
 were rolled back. SQLite has one writer and no such gaps.
-
-Plain SQL (models/bulk.py): read twice a second by each process.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from django.db.models import Max
+from django.db.models import Max, Q
 
-from controlplane.models import Event, EventCursor, bulk
+from controlplane.models import Event, EventCursor
 
 LATE_SECONDS = 300.0  # a round that hangs loses its lease after 120 s, and statements of users are cut off sooner
 MAX_GAPS = 200
@@ -48,21 +48,19 @@ def last() -> int:
     return Event.objects.aggregate(last=Max("id"))["last"] or 0
 
 
-def after(at: Place, names: tuple[str, ...], condition: str, values: Sequence[Any], *, now: float, most: int) -> Part:
-    """The next events that meet an SQL condition, of the next `most`; `names` are columns, of which the first is id.
+def after(at: Place, names: tuple[str, ...], condition: Q, *, now: float, most: int) -> Part:
+    """The next events that meet a condition, of the next `most`; `names` are columns, of which the first is id.
 
     now is the database's clock in seconds.
     """
-    numbers = [
-        number for (number,) in bulk.select(Event, ("id",), f'WHERE "id" > %s ORDER BY "id" LIMIT {most}', (at.event,))
-    ]
+    numbers = list(Event.objects.filter(id__gt=at.event).order_by("id").values_list("id", flat=True)[:most])
     late = _numbers_in(at.gaps)
     if not numbers and not late:
         return Part((), Place(at.event, tuple(gap for gap in at.gaps if now - gap[2] < LATE_SECONDS)))
     end = numbers[-1] if numbers else at.event
     there = {*numbers, *late}
-    where, within = _within([(first, last_) for first, last_, _ in at.gaps] + [(at.event + 1, end)])
-    found = bulk.select(Event, names, f'WHERE ({where}) AND ({condition}) ORDER BY "id"', (*within, *values))
+    within = _within([(first, last_) for first, last_, _ in at.gaps] + [(at.event + 1, end)])
+    found = Event.objects.filter(within, condition).order_by("id").values_list(*names)
     gaps = [gap for gap in at.gaps if now - gap[2] < LATE_SECONDS] + [(at.event + 1, end, now)]
     left = tuple(part for gap in gaps for part in _without(gap, there))
     return Part(tuple(row for row in found if row[0] in there), Place(end, left[-MAX_GAPS:]))
@@ -71,12 +69,12 @@ def after(at: Place, names: tuple[str, ...], condition: str, values: Sequence[An
 def _numbers_in(gaps: Sequence[Gap]) -> list[int]:
     if not gaps:
         return []
-    where, within = _within([(first, last_) for first, last_, _ in gaps])
-    return [number for (number,) in bulk.select(Event, ("id",), f"WHERE {where}", within)]
+    within = _within([(first, last_) for first, last_, _ in gaps])
+    return list(Event.objects.filter(within).order_by().values_list("id", flat=True))
 
 
-def _within(ranges: Sequence[tuple[int, int]]) -> tuple[str, list[int]]:
-    return " OR ".join(['"id" BETWEEN %s AND %s'] * len(ranges)), [number for pair in ranges for number in pair]
+def _within(ranges: Sequence[tuple[int, int]]) -> Q:
+    return reduce(or_, (Q(id__range=ends) for ends in ranges))
 
 
 def _without(gap: Gap, there: Iterable[int]) -> list[Gap]:

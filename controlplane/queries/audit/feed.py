@@ -3,8 +3,6 @@
 Numbers are given before a transaction commits, so on Postgres a lower one may appear after a higher one. A `Reader`
 therefore stops before a hole until all transactions that ran when it saw the hole have ended: whatever is told has a
 number below which nothing can appear any more, and a reader that knows the last number it got can go on there.
-
-Raw SQL: only Postgres's own functions know which transactions still run.
 """
 
 import time
@@ -16,7 +14,8 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Max, Min
 
-from controlplane.models import Event, statements
+from controlplane.models import Event
+from controlplane.models.statements import transactions
 from controlplane.queries.accounts import access
 from controlplane.queries.audit import naming
 from scheduler.model.mention import mentioned
@@ -50,7 +49,7 @@ class Reader:
 
     def read(self) -> Sequence[Event]:
         """The next events, none of which can be preceded by one that is not told."""
-        running = _transactions()[0] if self._hole[0] > self.last else 0
+        running = transactions()[0] if self._hole[0] > self.last else 0
         found = list(Event.objects.filter(id__gt=self.last).order_by("id")[:MAX_AT_ONCE])
         at = self.last
         for place, event in enumerate(found):
@@ -66,7 +65,7 @@ class Reader:
         if connection.vendor != "postgresql":
             return False  # one writer at a time: numbers appear in their order
         if self._hole[0] != number:
-            self._hole = (number, _transactions()[1])
+            self._hole = (number, transactions()[1])
             return True
         return running < self._hole[1]
 
@@ -117,8 +116,8 @@ def _settled() -> int:
     last = newest()
     if connection.vendor != "postgresql":
         return last
-    following, until = _transactions()[1], time.monotonic() + PATIENCE
-    while _transactions()[0] < following:
+    following, until = transactions()[1], time.monotonic() + PATIENCE
+    while transactions()[0] < following:
         if time.monotonic() >= until:
             return _before_a_hole(last)
         time.sleep(PAUSE)
@@ -129,11 +128,3 @@ def _before_a_hole(last: int) -> int:
     near = Event.objects.filter(id__gt=last - LOOKBACK, id__lte=last).order_by("id").values_list("id", flat=True)
     numbers = list(near)
     return next((one for one, two in pairwise(numbers) if two != one + 1), last)
-
-
-def _transactions() -> tuple[int, int]:
-    """(the oldest transaction that still runs, the next one to be given a number) of Postgres."""
-    ((oldest_running, following),) = statements.rows(
-        "SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint FROM pg_current_snapshot() s"
-    )
-    return int(oldest_running), int(following)

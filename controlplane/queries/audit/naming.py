@@ -2,8 +2,6 @@
 
 What is decided speaks of workloads by id (scheduler/model/mention.py), and is stored so. A name is put in only where a
 sentence leaves the server, with the rights of its reader: what forgets to do so shows ids.
-
-Plain SQL (models/bulk.py): looked up in most answers.
 """
 
 import re
@@ -18,7 +16,6 @@ Seen = Collection[str] | None  # the teams whose workloads a reader may see; Non
 Names = Mapping[str, tuple[str, str]]  # (team, `team/name`) by id
 
 MAX_LOOKED_UP = 2_000  # in one answer; a page has hundreds, and a log may hold whatever its program prints
-_TEAM = '(SELECT "t"."name" FROM "controlplane_team" "t" WHERE "t"."id" = "team_id")'
 _MARK = OPEN.encode()
 _MENTION = re.compile(MENTION.pattern.encode())
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # what needs no escape in HTML, JSON, CSV and a mail
@@ -34,8 +31,7 @@ def names_in(texts: Iterable[str]) -> Names:
     found: dict[str, tuple[str, str]] = {}
     uids = sorted({uid for text in texts if OPEN in text for uid in mentioned(text) if _is_id(uid)})[:MAX_LOOKED_UP]
     for part in bulk.chunks(uids):
-        named, keys = bulk.among(Workload, "uid", part)
-        rows = bulk.select(Workload, ("uid", "name"), f"WHERE {named}", keys, extra=(_TEAM,))
+        rows = bulk.select(Workload, ("uid", "name", "team__name"), {"uid__among": part})
         found |= {str(uid): (team, f"{team}/{name}") for uid, name, team in rows if _is_plain(team, name)}
     return found
 

@@ -1,12 +1,11 @@
-"""Events and states that a notification can be about: in words, each with a key that names it once.
-
-Plain SQL (models/bulk.py): conditions that partial indexes answer, in every round of the loop.
-"""
+"""Events and states that a notification can be about: in words, each with a key that names it once."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
+
+from django.db.models import Q
 
 from autoscaler.sla import Standing
 from controlplane.jobspec.quantities import iso
@@ -26,7 +25,7 @@ MAX_EVENTS = 5_000  # numbers read in a round; the next one goes on from there
 
 _ENDED = tuple(sorted(phase.value for phase in ENDED))
 _EVENT = ("id", "kind", "phase", "team", "workload", "name", "reason", "message", "actor", "cluster_at")
-_OF_INTEREST = f'"phase" IN {bulk.marks(_ENDED)} OR "kind" = %s'
+_OF_INTEREST = Q(phase__in=_ENDED) | Q(kind="Evicted")
 _WHY = {
     "Preempted": "was preempted",
     "Reclaimed": "was preempted: a team reclaims its GPUs",
@@ -47,8 +46,7 @@ class Found:
 
 def happened(place: Place, *, now: float) -> tuple[tuple[Found, ...], Place]:
     """Ends and preemptions since this place, and where reading goes on. `now`: the database's clock, seconds."""
-    values = (*_ENDED, "Evicted")
-    part: Part = eventlog.after(place, _EVENT, _OF_INTEREST, values, now=now, most=MAX_EVENTS)
+    part: Part = eventlog.after(place, _EVENT, _OF_INTEREST, now=now, most=MAX_EVENTS)
     rows = [row for row in part.rows if row[4] is not None and (row[1] != "Evicted" or row[2] == Phase.CHECKPOINTING)]
     by = _submitters(row[4] for row in rows)
     return tuple(_of_event(row, by) for row in rows), part.place
@@ -56,11 +54,9 @@ def happened(place: Place, *, now: float) -> tuple[tuple[Found, ...], Place]:
 
 def waiting_long(at: float) -> tuple[Found, ...]:
     """Work that waits beyond the interval that was told when its wait began. `at` is the cluster's clock."""
-    late = 'WHERE "waited" IS NULL AND "first_high" < %s ORDER BY "first_high"'
-    promised = {
-        uid: (asked, high)
-        for uid, asked, high in bulk.select(StartForecast, ("workload", "asked_at", "first_high"), late, (at,))
-    }
+    columns = ("workload", "asked_at", "first_high")
+    late = bulk.select(StartForecast, columns, {"waited__isnull": True, "first_high__lt": at}, order=("first_high",))
+    promised = {uid: (asked, high) for uid, asked, high in late}
     names = ("uid", "name", "team__name", "created_by_id", "message", "queued_at")
     rows = Workload.objects.filter(uid__among=list(promised), phase__in=[phase.value for phase in WAITING])
     return tuple(_of_wait(row, *promised[row[0]], at) for row in rows.order_by("seq").values_list(*names))

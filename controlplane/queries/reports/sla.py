@@ -2,8 +2,6 @@
 
 A service's objective says: `availability` of its requests are answered within `p95_latency`, over `window`. What may
 go wrong is its error budget; `over` counts requests that were slower or failed. None = not known, which is never 0.
-
-Plain SQL (models/bulk.py): the newest window of each service is a pair from a grouped subquery.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, Sum
+from django.db.models import OuterRef, Q, Subquery, Sum
 
 from autoscaler import sla
 from autoscaler.sla import Standing
@@ -139,9 +137,9 @@ def _sums(at: float, spans: Mapping[UUID, float]) -> dict[UUID, tuple[int, int]]
 
 def _last(uids: Collection[UUID]) -> dict[UUID, dict[str, Any]]:
     """The newest window of each service."""
-    mine, keys = bulk.among(ServiceWindow, "workload", uids)
-    newest = f'SELECT "workload", MAX("start") FROM "controlplane_servicewindow" WHERE {mine} GROUP BY "workload"'  # noqa: S608
-    rows = bulk.select(ServiceWindow, _LAST, f'WHERE ("workload", "start") IN ({newest})', keys)
+    windows = ServiceWindow.objects.filter(workload=OuterRef("pk")).order_by("-start")
+    newest = Workload.objects.filter(pk__among=uids).values_list(Subquery(windows.values("pk")[:1]))
+    rows = ServiceWindow.objects.filter(pk__in=newest).values_list(*_LAST)
     return {uid: dict(zip(("p95", "rate", "replicas"), values, strict=True)) for uid, *values in rows}
 
 

@@ -2,8 +2,6 @@
 
 Rows and pods are never read at the same moment. But where a workload stands the same before the pods were asked for and
 after, with no command on its way, its rows held in between as well.
-
-Plain SQL (models/bulk.py): every row that is live, in every audit.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -13,7 +11,7 @@ from controlplane.cluster.port import PodSeen
 from controlplane.models import Action, Placement, PlacementState, Workload, bulk
 from scheduler.model.workload import ENDED
 
-_ENDED = sorted(phase.value for phase in ENDED)
+_PLACE = ("workload_id", "attempt", "rank", "state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +37,11 @@ class LiveRows:
 def live_rows() -> LiveRows:
     """How all stand now, in three queries."""
     places: dict[str, list[tuple[int, int, str]]] = {}
-    live = ('WHERE "state" <> %s ORDER BY "id"', (PlacementState.RELEASED.value,))
-    for uid, attempt, rank, state in bulk.select(Placement, ("workload_id", "attempt", "rank", "state"), *live):
+    live = bulk.select(Placement, _PLACE, {"state__not": PlacementState.RELEASED}, order=("id",))
+    for uid, attempt, rank, state in live:
         places.setdefault(str(uid), []).append((attempt, rank, state))
-    not_ended = f'WHERE "phase" NOT IN {bulk.marks(_ENDED)}'
-    rows = bulk.select(Workload, ("uid", "version", "phase"), not_ended, _ENDED)
-    moving = bulk.select(Action, ("workload",), 'WHERE "done_at" IS NULL AND "workload" IS NOT NULL')
+    rows = bulk.select(Workload, ("uid", "version", "phase"), {"phase__not_in": ENDED})
+    moving = bulk.select(Action, ("workload",), {"done_at__isnull": True, "workload__isnull": False})
     return LiveRows(
         {str(uid): (version, phase, tuple(places.get(str(uid), ()))) for uid, version, phase in rows},
         frozenset(str(uid) for (uid,) in moving),

@@ -1,7 +1,4 @@
-"""What was asked for of late: the shapes of the last workloads submitted, counted seldom.
-
-Plain SQL (models/bulk.py): the last hundreds of submissions, beside a round.
-"""
+"""What was asked for of late: the shapes of the last workloads submitted, counted seldom."""
 
 from dataclasses import replace
 
@@ -24,7 +21,7 @@ def asked_of_late(snapshot: Snapshot) -> tuple[Demand, int]:
     found: list[Asked] = []
     last = 0
     for seq, guarantee, gpus, gpu_memory, cpu_milli, memory, models, workers, roles in bulk.select(
-        Workload, _COLUMNS, 'ORDER BY "seq" DESC LIMIT %s', (LAST,)
+        Workload, _COLUMNS, order=("-seq",), limit=LAST
     ):
         share = Share(guarantee, guarantee, gpu_memory) if guarantee else None
         ask = ResourceRequest(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models))

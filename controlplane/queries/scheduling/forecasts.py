@@ -1,7 +1,4 @@
-"""When waiting workloads should start, as loops/predict_starts.py last worked it out; and what past ones teach.
-
-Plain SQL (models/bulk.py): of all that waits, for every page of lists.
-"""
+"""When waiting workloads should start, as loops/predict_starts.py last worked it out; and what past ones teach."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,11 +6,11 @@ from uuid import UUID
 
 from controlplane.jobspec.quantities import iso
 from controlplane.models import StartForecast, bulk
+from controlplane.models.statements import CLUSTER_CLOCK
 from scheduler.model.history import NEWEST, Mistake, Values
 from scheduler.predict.expected_start import mistakes
 from scheduler.predict.run_times import Spread
 
-_NOW = '(SELECT "c"."now" FROM "controlplane_clusterstate" "c" ORDER BY "c"."id" LIMIT 1)'
 TOLD = ("workload", "told_low", "told_median", "told_high")
 
 
@@ -24,10 +21,10 @@ def told(uids: Iterable[str]) -> dict[str, Spread]:
     """
     out: dict[str, Spread] = {}
     for part in bulk.chunks([UUID(uid) for uid in uids]):
-        named, keys = bulk.among(StartForecast, "workload", part)
-        where = f'WHERE "waited" IS NULL AND "told_high" >= {_NOW} AND {named}'
-        for uid, low, median, high, now in bulk.select(StartForecast, TOLD, where, keys, extra=(_NOW,)):
-            out[str(uid)] = Spread(max(low, now), max(median, now), high)
+        waits = {"waited__isnull": True, "told_high__isnull": False, "workload__among": part}
+        for uid, low, median, high, now in bulk.select(StartForecast, TOLD, waits, extra=(CLUSTER_CLOCK,)):
+            if high >= now:
+                out[str(uid)] = Spread(max(low, now), max(median, now), high)
     return out
 
 
@@ -39,6 +36,6 @@ def shown(spread: Spread) -> dict[str, Any]:
 
 def learnt() -> tuple[Values, ...]:
     """By how much the newest predictions were off, for `History.mistakes`. One statement."""
-    newest = f'WHERE "waited" IS NOT NULL ORDER BY "ended_at" DESC, "workload" LIMIT {NEWEST}'
-    rows = bulk.select(StartForecast, ("low", "median", "high", "waited"), newest, ())
+    known, newest = {"waited__isnull": False}, ("-ended_at", "workload")
+    rows = bulk.select(StartForecast, ("low", "median", "high", "waited"), known, order=newest, limit=NEWEST)
     return mistakes(Mistake(*row) for row in rows)

@@ -1,7 +1,4 @@
-"""What the scheduler learns from workloads that ended by themselves.
-
-Plain SQL (models/bulk.py): the last hundreds of ends, beside a round.
-"""
+"""What the scheduler learns from workloads that ended by themselves."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,8 +18,7 @@ _COLUMNS = (
 
 def learnt() -> History:
     """Running times of the newest that succeeded, by kind, size and team; how far off waits were. Three statements."""
-    newest = f'WHERE "phase" = %s ORDER BY "seq" DESC LIMIT {NEWEST}'
-    rows = bulk.select(Workload, _COLUMNS, newest, (Phase.SUCCEEDED.value,))
+    rows = bulk.select(Workload, _COLUMNS, {"phase": Phase.SUCCEEDED}, order=("-seq",), limit=NEWEST)
     teams = dict(bulk.select(Team, ("id", "name"))) if rows else {}
     known = learn(run for row in rows if (run := _run(row, teams)) is not None)
     return replace(known, mistakes=forecasts.learnt())

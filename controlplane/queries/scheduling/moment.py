@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from controlplane.models import statements
+from controlplane.models.statements import read_one_moment
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def one_moment() -> Iterator[None]:
         yield
     elif connection.vendor == "postgresql":
         with transaction.atomic():
-            statements.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            read_one_moment()
             yield
     else:
         with _without_lock(connection), transaction.atomic():

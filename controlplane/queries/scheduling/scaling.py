@@ -1,7 +1,4 @@
-"""What is measured of services, as the autoscaler reads it.
-
-Plain SQL (models/bulk.py): read in every round.
-"""
+"""What is measured of services, as the autoscaler reads it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,9 +16,7 @@ WINDOW_SECONDS = 60.0  # of a ServiceWindow row
 
 def serving() -> dict[str, Any]:
     """The services that hold capacity: their ids, with the objective of each job file (None: without)."""
-    phases = [phase.value for phase in ACTIVE]
-    up = f'WHERE "phase" IN {bulk.marks(phases)} AND "kind" = %s ORDER BY "seq"'
-    rows = bulk.select(Workload, ("uid", "spec"), up, (*phases, Kind.INFERENCE.value))
+    rows = bulk.select(Workload, ("uid", "spec"), {"phase__in": ACTIVE, "kind": Kind.INFERENCE}, order=("seq",))
     return {str(uid): spec["normalised"]["objective"] for uid, spec in rows}
 
 

@@ -1,9 +1,6 @@
-"""Rows -> the scheduler's snapshot, from scratch; what keeps one up to date is loops/keeper.py.
+"""Rows -> the scheduler's snapshot, from scratch; what keeps one up to date is loops/keeper.py."""
 
-Plain SQL (models/bulk.py): every live row, when a lease is taken.
-"""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +11,7 @@ from controlplane.models import Node as NodeRow
 from controlplane.models import Quota as QuotaRow
 from controlplane.models import Team as TeamRow
 from controlplane.models import Workload as WorkloadRow
+from controlplane.models.lookups import Where
 from controlplane.queries.scheduling import learning
 from controlplane.queries.scheduling.demand import with_demand
 from controlplane.queries.scheduling.moment import one_moment
@@ -24,7 +22,7 @@ from scheduler.model.snapshot import Node, Snapshot
 from scheduler.model.team import Quota, Team
 from scheduler.model.workload import ENDED, Assignment, Gang, Kind, Level, Phase, ResourceRequest, Topology, Workload
 
-_LIVE = tuple(phase.value for phase in Phase if phase not in ENDED)
+_LIVE = tuple(phase for phase in Phase if phase not in ENDED)
 _LEAVING = PlacementState.LEAVING.value
 _ENDED_TEXT = frozenset(phase.value for phase in ENDED)
 _LEVELS = dict(enumerate(Level))
@@ -87,24 +85,23 @@ def workloads_of(uids: Iterable[UUID] | None) -> list[Workload]:
     """Those that have not ended, by order of submission; of all, or of some."""
     teams = dict(bulk.select(TeamRow, ("id", "name")))
     if uids is None:
-        seats = _placements("""WHERE NOT "is_settled" AND "state" <> 'Released'""", ())
-        live = f'WHERE "phase" IN {bulk.marks(_LIVE)} ORDER BY "seq"'
-        return [_workload(values, teams, seats) for values in bulk.select(WorkloadRow, _COLUMNS, live, _LIVE)]
+        seats = _placements({"is_settled": False})
+        live = bulk.select(WorkloadRow, _COLUMNS, {"phase__in": _LIVE}, order=("seq",))
+        return [_workload(values, teams, seats) for values in live]
     found: list[Workload] = []
     for part in bulk.chunks(uids):
-        theirs, keys = bulk.among(Placement, "workload_id", part)
-        seats = _placements(f"""WHERE {theirs} AND "state" <> 'Released'""", keys)
-        named, keys = bulk.among(WorkloadRow, "uid", part)
-        for values in bulk.select(WorkloadRow, _COLUMNS, f"WHERE {named}", keys):
+        seats = _placements({"workload_id__among": part})
+        for values in bulk.select(WorkloadRow, _COLUMNS, {"uid__among": part}):
             if values[_PHASE] not in _ENDED_TEXT:
                 found.append(_workload(values, teams, seats))
     return found
 
 
-def _placements(where: str, values: Sequence[Any]) -> dict[UUID, list[Assignment]]:
+def _placements(of: Where) -> dict[UUID, list[Assignment]]:
     seats: dict[UUID, list[Assignment]] = {}
     columns = ("workload_id", "rank", "node", "gpus", "state", "bound_at")
-    for uid, rank, node, gpus, state, bound_at in bulk.select(Placement, columns, where, values):
+    live = bulk.select(Placement, columns, {**of, "state__not": PlacementState.RELEASED})
+    for uid, rank, node, gpus, state, bound_at in live:
         seats.setdefault(uid, []).append(Assignment(rank, node, tuple(gpus), state == _LEAVING, bound_at is None))
     for placed in seats.values():
         placed.sort(key=lambda a: a.rank)

@@ -1,7 +1,4 @@
-"""Workloads as the API shows them: of objects, or for a list straight from one statement's values.
-
-Plain SQL (models/bulk.py): a page of 200 rows without 200 objects.
-"""
+"""Workloads as the API shows them: of objects, or for a list straight from one statement's values."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +10,7 @@ from controlplane.cluster.port import PodPhase
 from controlplane.domain import addresses
 from controlplane.jobspec.podsets import role_of, roles_of
 from controlplane.jobspec.quantities import iso
-from controlplane.models import Placement, PlacementState, PriorityClass, Team, User, Workload, bulk
+from controlplane.models import Placement, PlacementState, Workload, bulk
 from controlplane.queries.scheduling import forecasts
 from scheduler.model.workload import ENDED, MAIN_ROLE, Phase, Role
 
@@ -80,14 +77,7 @@ class Named(NamedTuple):
     created_by: str | None
 
 
-_REFERRED = tuple(
-    f'(SELECT "r"."{column}" FROM "{model._meta.db_table}" "r" WHERE "r"."id" = "{key}")'  # noqa: S608
-    for model, column, key in (
-        (Team, "name", "team_id"),
-        (PriorityClass, "name", "priority_class_id"),
-        (User, "username", "created_by_id"),
-    )
-)
+_REFERRED = ("team__name", "priority_class__name", "created_by__username")
 
 
 def rows(found: Iterable[Workload], *, in_full: bool = False) -> list[dict[str, Any]]:
@@ -115,8 +105,7 @@ def listed(uids: Sequence[UUID]) -> list[dict[str, Any]]:
     """
     if not uids:
         return []
-    named, keys = bulk.among(Workload, "uid", uids)
-    values = bulk.select(Workload, Stored._fields, f"WHERE {named}", keys, extra=_REFERRED)
+    values = bulk.select(Workload, (*Stored._fields, *_REFERRED), {"uid__among": uids})
     width = len(Stored._fields)
     found = {w.uid: (w, names) for w, names in ((Stored(*v[:width]), Named(*v[width:])) for v in values)}
     seats = _seats([w for w, _ in found.values()])
@@ -166,12 +155,9 @@ def _seats(found: Iterable[Workload | Stored]) -> Mapping[UUID, Seats]:
     tried = {w.uid: w.roles for w in found if w.attempt}
     if not tried:
         return {}
-    theirs, keys = bulk.among(Placement, "workload_id", tried)
-    live = f'WHERE {theirs} AND "state" <> %s'
+    live = {"workload_id__among": tried, "state__not": PlacementState.RELEASED}
     seats: dict[UUID, dict[str, tuple[int, int]]] = {}
-    for uid, rank, phase in bulk.select(
-        Placement, ("workload_id", "rank", "pod_phase"), live, (*keys, PlacementState.RELEASED.value)
-    ):
+    for uid, rank, phase in bulk.select(Placement, ("workload_id", "rank", "pod_phase"), live):
         role = role_of(tried[uid], rank)[0] if tried[uid] else MAIN_ROLE
         here = seats.setdefault(uid, {})
         placed, up = here.get(role, (0, 0))

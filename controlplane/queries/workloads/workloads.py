@@ -1,7 +1,4 @@
-"""Workloads as pages and API show them; a user sees only those of their own teams.
-
-Plain SQL (models/loading.py): read in most requests.
-"""
+"""Workloads as pages and API show them; a user sees only those of their own teams."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -11,7 +8,7 @@ from django.db.models import QuerySet
 
 from controlplane.jobspec.podsets import role_of
 from controlplane.jobspec.quantities import iso
-from controlplane.models import Event, Placement, Workload, bulk, loading
+from controlplane.models import Event, Placement, Workload, loading
 from controlplane.queries.accounts import access
 from controlplane.queries.workloads.suggestions import verdict
 from controlplane.queries.workloads.whatif import explanation, preview, queue, suggestions, turns
@@ -67,7 +64,7 @@ def get(user: access.Person, ref: UUID | str) -> Workload | None:
         uid = ref if isinstance(ref, UUID) else UUID(ref)
     except ValueError:
         return None
-    found = loading.load(Workload, 'WHERE "t"."uid" = %s', bulk.stored(Workload, "uid", [uid]), related=_RELATED)
+    found = loading.load(Workload, {"uid": uid}, related=_RELATED)
     is_theirs = found and (access.is_platform_admin(user) or found[0].team.name in access.team_names(user))
     return found[0] if is_theirs else None
 

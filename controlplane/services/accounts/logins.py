@@ -6,8 +6,6 @@ some seconds.
 
 Looking at a password is meant to take long, so strangers could take all the time there is by trying names from many
 addresses. All addresses where nobody is signed in share a small number of tries that fail, one at a time.
-
-Raw SQL: a try is counted by one upsert that starts anew once its time is over.
 """
 
 import hashlib
@@ -22,7 +20,8 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from controlplane.models import SignInFailures, User, bulk, statements
+from controlplane.models import SignInFailures, User
+from controlplane.models.upserts import count_failure
 from controlplane.security import known, limits
 from controlplane.security.known import Lately
 from controlplane.security.limits import Bucket
@@ -210,17 +209,9 @@ def _key(*parts: str) -> str:
 @transaction.atomic
 def _count(keys: dict[str, int]) -> None:
     """Count a try against each limit. Raises TooMany, and counts no further, where one is reached."""
-    table = SignInFailures._meta.db_table
     now = database_now()
-    until, moment = bulk.stored(SignInFailures, "until", (now + WINDOW, now))
     for key, most in sorted(keys.items()):  # in one order, so that two tries do not wait for each other
-        statements.execute(
-            f'INSERT INTO "{table}" ("key", "count", "until") VALUES (%s, 1, %s) '  # noqa: S608
-            'ON CONFLICT ("key") DO UPDATE SET '
-            f'"count" = CASE WHEN "{table}"."until" <= %s THEN 1 ELSE "{table}"."count" + 1 END, '
-            f'"until" = CASE WHEN "{table}"."until" <= %s THEN excluded."until" ELSE "{table}"."until" END',
-            (key, until, moment, moment),
-        )
+        count_failure(key, now=now, until=now + WINDOW)
         row = SignInFailures.objects.get(key=key)
         if row.count > most:
             wait = max(1, round((row.until - now).total_seconds()))

@@ -1,7 +1,4 @@
-"""API tokens: 256 random bits, shown once; only their digest is kept. They live by the database's clock.
-
-Plain SQL (models/bulk.py): a token is looked up in every request.
-"""
+"""API tokens: 256 random bits, shown once; only their digest is kept. They live by the database's clock."""
 
 import hashlib
 import secrets
@@ -13,9 +10,10 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from controlplane.models import Scope, Team, Token, User, loading
+from controlplane.models.lookups import NOW
 from controlplane.services.audit import events
 from controlplane.services.errors import Refused
-from controlplane.services.scheduling.clock import database_now, database_sql
+from controlplane.services.scheduling.clock import database_now
 
 PREFIX = "weft_"  # so that scanners for leaked secrets can know one
 SHOWN = 10  # characters kept, to tell tokens apart in a list
@@ -100,9 +98,8 @@ def owner(secret: str) -> Token | None:
     """The live token with this secret, with its user; None if there is none, or its user is disabled."""
     if not secret.startswith(PREFIX) or len(secret) > 100 or not secret.isascii():
         return None
-    live = f'WHERE "t"."digest" = %s AND "t"."expires_at" > {database_sql()} AND "r1"."is_active"'
-    found = loading.load(Token, live, (digest_of(secret),), related=("user",))
-    if not found:
+    found = loading.load(Token, {"digest": digest_of(secret), "expires_at__gt": NOW}, related=("user",))
+    if not found or not found[0].user.is_active:
         return None
     (token,) = found
     if token.last_used_at is None or timezone.now() - token.last_used_at > NOTED:  # by this machine's clock: coarse

@@ -182,7 +182,7 @@ def _minute(at: datetime) -> list[Any]:
 
 
 def _read_head() -> None:
-    found = bulk.select(AuditEntry, ("number", "digest"), 'ORDER BY "number" DESC LIMIT 1')
+    found = bulk.select(AuditEntry, ("number", "digest"), order=("-number",), limit=1)
     _head.number, _head.digest = found[0] if found else (0, FIRST)
 
 

@@ -3,8 +3,6 @@
 What goes is checked first, row by row: a log that was changed or cut is never pruned, so that the traces stay.
 The anchor is written in the transaction that deletes, and to the process's log as well; kept elsewhere, it shows
 whether the table's own was forged.
-
-Raw SQL: rows go by their numbers alone; the ORM would read what it deletes.
 """
 
 from datetime import timedelta
@@ -13,9 +11,10 @@ import structlog
 from django.db import transaction
 
 from controlplane.domain import retention
-from controlplane.models import AuditAnchor, AuditEntry, bulk, statements
+from controlplane.models import AuditAnchor, AuditEntry
+from controlplane.models.statements import without_waiting
 from controlplane.security.auditchain import COLUMNS, FIRST, anchor_chain, fault
-from controlplane.services.audit.retention import days, without_waiting
+from controlplane.services.audit.retention import days
 from controlplane.services.scheduling import clock
 from controlplane.services.scheduling.leases import HeldLease
 
@@ -47,12 +46,12 @@ def _prune(most: int) -> AuditAnchor | None:
     last = AuditAnchor.objects.order_by("-number").first()
     number, digest, chain = (last.number, last.digest, last.chain) if last else (0, FIRST, FIRST)
     begin = number
-    following = 'WHERE "number" > %s ORDER BY "number" LIMIT %s'
-    first = bulk.select(AuditEntry, ("at",), following, (number, 1))
-    if not first or first[0][0] >= oldest:
+    following = AuditEntry.objects.filter(number__gt=number).order_by("number")
+    first = following.values_list("at", flat=True).first()
+    if first is None or first >= oldest:
         return None  # by far the most looks; a batch of rows takes longer to read than a round may wait
-    rows = bulk.select(AuditEntry, (*COLUMNS, "digest"), following, (number, most + 1))
-    for row in rows[:-1]:  # the newest always stays: new rows follow it
+    rows = following.values_list(*COLUMNS, "digest")[: most + 1]
+    for row in list(rows)[:-1]:  # the newest always stays: new rows follow it
         if row[1] >= oldest:
             break
         if wrong := fault(row, number, digest):
@@ -65,5 +64,5 @@ def _prune(most: int) -> AuditAnchor | None:
     anchor = AuditAnchor(number=number, digest=digest, rows=count, at=now)
     anchor.chain = anchor_chain(chain, number, digest, count, now)
     anchor.save(force_insert=True)
-    statements.execute(f'DELETE FROM "{AuditEntry._meta.db_table}" WHERE "number" <= %s', (number,))  # noqa: S608
+    AuditEntry.objects.filter(number__lte=number).delete()  # in one statement: no row refers to these
     return anchor

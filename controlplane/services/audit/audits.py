@@ -1,15 +1,12 @@
-"""What the self-audit found, kept in the database: every web process tells it, whichever worker looked.
-
-Plain SQL (models/bulk.py): the newest row alone, in every request for health.
-"""
+"""What the self-audit found, kept in the database: every web process tells it, whichever worker looked."""
 
 from collections.abc import Mapping, Sequence
 
 from django.db import transaction
+from django.db.models.functions import Now
 
 from controlplane.invariants.state import Violation
-from controlplane.models import Audit, bulk
-from controlplane.services.scheduling.clock import database_sql
+from controlplane.models import Audit
 from controlplane.services.scheduling.leases import HeldLease
 
 EXAMPLE_LENGTH = 400
@@ -20,12 +17,15 @@ def record(*, found: Mapping[str, Sequence[Violation]], lease: HeldLease) -> Non
     """Replace what is known by what each invariant's check found; none is a row too. Raises LeaseLost."""
     lease.check()
     Audit.objects.exclude(name__in=found).delete()  # an invariant that is checked no more
-    rows = [(name, len(broken), _example(broken)) for name, broken in found.items()]
-    conflict = (
-        'ON CONFLICT ("name") DO UPDATE SET "violations" = excluded."violations", "example" = excluded."example",'
-        ' "at" = excluded."at"'
+    Audit.objects.bulk_create(
+        (
+            Audit(name=name, violations=len(broken), example=_example(broken), at=Now())
+            for name, broken in found.items()
+        ),
+        update_conflicts=True,
+        unique_fields=("name",),
+        update_fields=("violations", "example", "at"),
     )
-    bulk.insert(Audit, ("name", "violations", "example"), rows, conflict, at=database_sql())
 
 
 def _example(broken: Sequence[Violation]) -> str:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from controlplane.models import Event, bulk
+from controlplane.models.statements import database_clock
 from controlplane.services.audit import context
 from controlplane.services.scheduling import clock
 from scheduler.model.mention import clipped
@@ -37,7 +38,7 @@ def write(entries: Sequence[Entry]) -> None:
         e if len(e.message) <= MESSAGE_LENGTH else e._replace(message=clipped(e.message, MESSAGE_LENGTH))
         for e in entries
     ]
-    bulk.insert(Event, _NAMES, rows, at=clock.database_sql())
+    bulk.insert(Event, _NAMES, rows, at=database_clock())
     context.note(rows)
 
 

@@ -3,22 +3,21 @@
 How far a table has been pruned is a row (`Pruned`), written with the deletion: it is not looked for among rows
 that are gone, and a trigger lets events be deleted up to there only. The newest row of a table always stays. A
 batch that is lost with the machine is deleted again, so no commit waits for the disk.
-
-Raw SQL: a batch is found and deleted by its numbers, without reading it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, models, transaction
-from django.db.models import F
+from django.db import models, transaction
+from django.db.models import BigIntegerField, Case, F, Max, Min, Q, When
 
 from controlplane.domain import retention
 from controlplane.domain.retention import Retention
-from controlplane.models import Cycle, Event, Pruned, ServiceWindow, TeamSample, WorkloadSample, bulk, statements
+from controlplane.models import Cycle, Event, Pruned, ServiceWindow, TeamSample, WorkloadSample
+from controlplane.models.statements import without_waiting
 from controlplane.services.scheduling import clock
 from controlplane.services.scheduling.leases import HeldLease
 
@@ -34,7 +33,7 @@ class Kept:
     at: str  # the column with a row's time
     setting: Retention
     is_cluster: bool = False  # by the cluster's clock, not the database's
-    only: str = "TRUE"  # SQL: rows that may go
+    only: Q = field(default_factory=Q)  # rows that may go
 
     @property
     def name(self) -> str:
@@ -46,7 +45,9 @@ KEPT: Mapping[str, Kept] = {
     one.name: one
     for one in (
         Kept(Event, "at", retention.EVENTS),
-        Kept(Cycle, "at", retention.CYCLES, only='"input" IS NULL'),  # the newest, which can be decided again, have one
+        Kept(
+            Cycle, "at", retention.CYCLES, only=Q(input__isnull=True)
+        ),  # the newest, which can be decided again, have one
         Kept(TeamSample, "at", retention.SAMPLES, is_cluster=True),
         Kept(ServiceWindow, "start", retention.SAMPLES, is_cluster=True),
         Kept(WorkloadSample, "at", retention.WORKLOAD_SAMPLES, is_cluster=True),
@@ -73,8 +74,8 @@ def prune(kept: Kept, *, lease: HeldLease, most: int = BATCH) -> int:
         Pruned.objects.create(name=kept.name, number=until, at=now)
     else:
         Pruned.objects.filter(pk=kept.name).update(number=until, at=now)
-    pruned = f'DELETE FROM "{kept.name}" WHERE "id" > %s AND "id" <= %s'  # noqa: S608
-    deleted = statements.execute(pruned, (before or 0, until))
+    # In one statement: no row refers to these.
+    deleted, _ = kept.model._default_manager.filter(id__gt=before or 0, id__lte=until).delete()
     Pruned.objects.filter(pk=kept.name).update(rows=F("rows") + deleted)
     return deleted
 
@@ -84,19 +85,16 @@ def _until(kept: Kept, before: int, most: int) -> int | None:
     if kept.is_cluster:
         limit: Any = clock.now() - days(kept.setting) * DAY
     else:
-        oldest = clock.database_now() - timedelta(days=days(kept.setting))
-        (limit,) = bulk.stored(kept.model, kept.at, (oldest,))
-    stays = f'MIN(CASE WHEN "{kept.at}" < %s AND {kept.only} THEN NULL ELSE "id" END)'
-    part = f'SELECT * FROM "{kept.name}" WHERE "id" > %s ORDER BY "id" LIMIT {most + 1}'  # noqa: S608
-    found = statements.rows(f'SELECT MIN("id"), MAX("id"), {stays} FROM ({part}) "part"', (limit, before))  # noqa: S608
-    ((first, last, staying),) = found
+        limit = clock.database_now() - timedelta(days=days(kept.setting))
+    may_go = Q(**{f"{kept.at}__lt": limit}) & kept.only
+    part = (
+        kept.model._default_manager.filter(id__gt=before)
+        .order_by("id")
+        .annotate(staying=Case(When(may_go, then=None), default=F("id"), output_field=BigIntegerField()))
+    )
+    found = part.values("id", "staying")[: most + 1].aggregate(Min("id"), Max("id"), Min("staying"))
+    first, last, staying = found["id__min"], found["id__max"], found["staying__min"]
     if first is None:
         return None
     until = int(last if staying is None else staying) - 1
     return until if until >= first else None
-
-
-def without_waiting() -> None:
-    """Let the transaction end without waiting for the disk: what is lost is done again. Postgres only."""
-    if connection.vendor == "postgresql":
-        statements.execute("SET LOCAL synchronous_commit TO off")

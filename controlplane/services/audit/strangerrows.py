@@ -3,8 +3,6 @@
 Whether there is room for a row is looked up by the statement that writes it (services/audit/auditlog.py), over the rows
 of all processes. Where there was none this process asks no more for a minute, so that a flood costs no statements. Then
 it adds what it counted to what others did, and writes the sum.
-
-Raw SQL: several processes add to one row by an upsert.
 """
 
 import threading
@@ -13,7 +11,7 @@ from datetime import timedelta
 
 from django.db import transaction
 
-from controlplane.models import SignInFailures, bulk, statements
+from controlplane.models import SignInFailures, bulk
 from controlplane.services.scheduling.clock import database_now
 
 CLOSED_SECONDS = 60.0
@@ -69,10 +67,5 @@ def forget() -> None:
 
 
 def _add(number: int) -> None:
-    table = SignInFailures._meta.db_table
-    (until,) = bulk.stored(SignInFailures, "until", (database_now() + FOR_LONG,))
-    statements.execute(
-        f'INSERT INTO "{table}" ("key", "count", "until") VALUES (%s, %s, %s) '  # noqa: S608
-        f'ON CONFLICT ("key") DO UPDATE SET "count" = "{table}"."count" + excluded."count"',
-        (LEFT_OUT, number, until),
-    )
+    row = (LEFT_OUT, number, database_now() + FOR_LONG)
+    bulk.insert(SignInFailures, ("key", "count", "until"), [row], added=(("key",), ("count",)))

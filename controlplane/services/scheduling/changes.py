@@ -1,7 +1,4 @@
-"""Hints for the scheduler's snapshot: what to read again.
-
-Plain SQL (models/bulk.py): asked in every round.
-"""
+"""Hints for the scheduler's snapshot: what to read again."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -11,7 +8,7 @@ from controlplane.models import Change, bulk
 
 def are_there() -> bool:
     """Whether the schedule loop has anything new to look at."""
-    return bool(bulk.select(Change, ("id",), "LIMIT 1"))
+    return bool(bulk.select(Change, ("id",), limit=1))
 
 
 def touch(uids: Iterable[UUID] | None = None) -> None:

@@ -1,16 +1,14 @@
-"""What is observed of the machines: nodes, the clock, the use of each GPU.
-
-Raw SQL: the moment of an observation is the database's clock, in the statement that writes it.
-"""
+"""What is observed of the machines: nodes, the clock, the use of each GPU."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from django.db.models.functions import Now
+
 from controlplane.cluster.port import GpuUse, Observation
-from controlplane.models import Action, ClusterState, Gpu, Node, NodePool, bulk, statements
+from controlplane.models import Action, ClusterState, Gpu, Node, NodePool, bulk
 from controlplane.services.audit import events
 from controlplane.services.scheduling import changes
-from controlplane.services.scheduling.clock import database_sql
 from scheduler.model.snapshot import Node as SeenNode
 
 _NODE = (
@@ -36,7 +34,7 @@ class Seen:
 
 def seen() -> Seen:
     """What `observed` noted last."""
-    rows = bulk.select(ClusterState, ("now", "cursor", "observed_at"), 'ORDER BY "id" LIMIT 1')
+    rows = bulk.select(ClusterState, ("now", "cursor", "observed_at"), order=("id",), limit=1)
     if not rows:
         state()
         return Seen(0.0, "", True)
@@ -46,10 +44,7 @@ def seen() -> Seen:
 
 def observed(*, at: float, cursor: str) -> None:
     """Note how far observation has come; the caller has made sure that the clock does not go back."""
-    statements.execute(
-        f'UPDATE "controlplane_clusterstate" SET "now" = %s, "cursor" = %s, "observed_at" = {database_sql()}',  # noqa: S608
-        (at, cursor),
-    )
+    ClusterState.objects.update(now=at, cursor=cursor, observed_at=Now())
 
 
 def forget_cursor() -> None:

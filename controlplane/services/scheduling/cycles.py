@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Max
 
 from controlplane.models import Cycle, bulk
-from controlplane.services.scheduling.clock import database_sql
+from controlplane.models.statements import database_clock
 
 KEEP_INPUTS = 1000  # rounds that can be replayed; older ones keep their decisions
 
@@ -37,7 +37,7 @@ def record(cycle: CycleInput, *, epoch: int) -> int:
         cycle.loop, cycle.at, cycle.took_ms, epoch, cycle.policy, cycle.digest, cycle.is_base, cycle.input,
         list(cycle.decisions), dict(cycle.counts),
     )  # fmt: skip
-    number = bulk.insert_one(Cycle, _NAMES, row, at=database_sql())
+    number = bulk.insert_one(Cycle, _NAMES, row, at=database_clock())
     if cycle.is_base:
         prune(loop=cycle.loop)
     return number

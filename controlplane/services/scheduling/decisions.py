@@ -1,8 +1,6 @@
 """Decisions become rows; what each means is in controlplane/lifecycle (decisions.py, stale.py).
 
 One transaction, fenced by the lease. What is stale is skipped, and the next round decides again.
-
-Plain SQL (models/bulk.py): written in every round.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +12,7 @@ from django.db import transaction
 from controlplane.lifecycle.decisions import apply, tell
 from controlplane.lifecycle.stale import Known, Made, stale
 from controlplane.lifecycle.state import LEAVING
-from controlplane.models import Node, Workload, bulk
+from controlplane.models import Change, Node, Placement, PlacementState, Workload, bulk
 from controlplane.runtime.wake import wake
 from controlplane.services.scheduling import clusters, cycles
 from controlplane.services.scheduling.cycles import CycleInput
@@ -26,12 +24,6 @@ from scheduler.model.decision import Place, Wait
 
 M = TypeVar("M", bound=Made)
 _REASON = ("reason", "message", "reason_at")
-_POOL = '(SELECT "p"."name" FROM "controlplane_nodepool" "p" WHERE "p"."id" = "controlplane_node"."pool_id")'
-# A hint that is still there was written after the snapshot was taken.
-_STANDS_STILL = """"name" NOT IN (SELECT "p"."node" FROM "controlplane_workload" "w"
-    JOIN "controlplane_change" "c" ON "c"."workload" = "w"."uid"
-    JOIN "controlplane_placement" "p" ON "p"."workload_id" = "w"."uid" AND "p"."state" <> 'Released'
-    WHERE "w"."resize" IS NOT NULL)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +77,18 @@ def _involved(decisions: Iterable[Made]) -> dict[str, None]:
 def _pools(decisions: Iterable[Made]) -> dict[str, str]:
     """The pool of every node that a worker is placed on, but for nodes where a resize took room since the snapshot."""
     names = {worker.node for d in decisions if isinstance(d, Place) for worker in d.workers}
-    if not names:
-        return {}
-    named, keys = bulk.among(Node, "name", sorted(names))
-    return dict(bulk.select(Node, ("name",), f"WHERE {named} AND {_STANDS_STILL}", keys, extra=(_POOL,)))
+    names -= _resized_since() if names else set()
+    return dict(bulk.select(Node, ("name", "pool__name"), {"name__among": sorted(names)})) if names else {}
+
+
+def _resized_since() -> set[str]:
+    """The nodes of workloads that began to be resized after the snapshot was taken: their hints are still there."""
+    resized = [uid for (uid,) in bulk.select(Workload, ("uid",), {"resize__isnull": False})]
+    hinted = bulk.select(Change, ("workload",), {"workload__among": resized}) if resized else ()
+    if not hinted:
+        return set()
+    live = {"workload_id__among": [uid for (uid,) in hinted], "state__not": PlacementState.RELEASED}
+    return {node for (node,) in bulk.select(Placement, ("node",), live)}
 
 
 def _is_awaiting(batch: Batch, decision: Place) -> bool:

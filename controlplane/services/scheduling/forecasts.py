@@ -1,7 +1,4 @@
-"""Expected starts in the database: what is told of each wait, and what became of it, for history to learn from.
-
-Plain SQL (models/bulk.py): a row for each workload that waits, in every round of the loop.
-"""
+"""Expected starts in the database: what is told of each wait, and what became of it, for history to learn from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +30,7 @@ class Forecast:
 def record(*, found: Mapping[str, Forecast], at: float, lease: HeldLease) -> int:
     """Keep what is told of waiting work, and compare what waits no more; how many of these. Raises LeaseLost."""
     lease.check()
-    open_ = dict(bulk.select(StartForecast, ("workload", "asked_at"), 'WHERE "waited" IS NULL', ()))
+    open_ = dict(bulk.select(StartForecast, ("workload", "asked_at"), {"waited__isnull": True}))
     over = [uid for uid in open_ if str(uid) not in found]
     count = _compare(over, open_)
     still = {str(uid) for uid in open_} - {str(uid) for uid in over}
@@ -61,10 +58,8 @@ def _compare(over: list[UUID], asked: Mapping[UUID, float]) -> int:
     waits: set[UUID] = set()
     silenced: list[UUID] = []
     for part in bulk.chunks(over):
-        named, keys = bulk.among(Workload, "uid", part)
-        for uid, phase, first, started in bulk.select(
-            Workload, ("uid", "phase", "first_started_at", "started_at"), f"WHERE {named}", keys
-        ):
+        columns = ("uid", "phase", "first_started_at", "started_at")
+        for uid, phase, first, started in bulk.select(Workload, columns, {"uid__among": part}):
             start = max((at for at in (first, started) if at is not None), default=None)
             if start is not None and start >= asked[uid]:
                 starts[uid] = start

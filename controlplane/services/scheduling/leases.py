@@ -2,15 +2,12 @@
 
 A lock is not a fence (docs/promises.md, S7): a holder that was paused does not know that it lost its lease. So every
 transaction of a loop checks its epoch first, in the same transaction, and the row stays locked until that ends.
-
-Raw SQL: Postgres's advisory lock; plain SQL (models/bulk.py), as the row is read and locked in every transaction of a
-loop.
 """
 
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
@@ -18,7 +15,7 @@ from controlplane.models import Lease, bulk, statements
 
 TTL_SECONDS = 10.0
 SCHEDULE = "schedule"
-_STILL_LOCK = 7_360_282  # any constant: rounds share it while they commit; who holds it alone keeps them waiting
+_STILL_LOCK = 7_360_282  # any constant: rounds share it while they commit; one that holds it alone keeps them waiting
 
 
 class LeaseLost(Exception):  # noqa: N818  (what happened, not a mistake)
@@ -36,9 +33,9 @@ class HeldLease:
     def check(self) -> None:
         """Raise LeaseLost unless this epoch is the current one; it then stays so until the transaction ends."""
         if self.name == SCHEDULE:
-            _advisory("pg_advisory_xact_lock_shared")
-        mine = f'WHERE "name" = %s AND "holder" = %s AND "epoch" = %s {bulk.for_update()}'
-        if not bulk.select(Lease, ("epoch",), mine, (self.name, self.holder, self.epoch)):
+            statements.take_turns(_STILL_LOCK, shared=True)
+        mine = {"name": self.name, "holder": self.holder, "epoch": self.epoch}
+        if not bulk.select(Lease, ("epoch",), mine, locks=True):
             raise LeaseLost(f"{self.name}: epoch {self.epoch} of {self.holder} is over")
 
 
@@ -47,12 +44,7 @@ def keep_rounds_still() -> None:
 
     Not by the lease's row: a web process may read it only (services/audit/grants.py), and what may lock may write.
     """
-    _advisory("pg_advisory_xact_lock")
-
-
-def _advisory(function: str) -> None:
-    if connection.vendor == "postgresql":  # SQLite has one writer at a time anyway
-        statements.execute(f"SELECT {function}(%s)", [_STILL_LOCK])
+    statements.take_turns(_STILL_LOCK)
 
 
 @transaction.atomic

@@ -2,8 +2,6 @@
 
 Level-triggered: a full observation alone leads to the right state from any state, whatever was missed before; the
 incremental ones in between only make it quicker.
-
-Plain SQL (models/bulk.py): read in every round.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -138,15 +136,13 @@ def _started_lately(at: float) -> Callable[[Collection[State]], set[Attempt]]:
 
 def _stopped_lately(at: float) -> set[Attempt]:
     """Attempts that were told to stop and still may take their time."""
-    stops = """WHERE "verb" = 'stop' AND ("done_at" IS NULL OR "done_at" > %s) AND "id" > %s"""
-    newest = bulk.select(Action, ("id",), 'ORDER BY "id" DESC LIMIT 1')
+    newest = bulk.select(Action, ("id",), order=("-id",), limit=1)
     oldest = newest[0][0] - STOPS_LOOKED_AT if newest else 0
-    rows = bulk.select(
-        Action, ("workload", "attempt", "done_at", "payload"), stops, (at - LONGEST_GRACE_SECONDS, oldest)
-    )
+    lately = Q(done_at__isnull=True) | Q(done_at__gt=at - LONGEST_GRACE_SECONDS)
+    rows = Action.objects.filter(lately, verb="stop", id__gt=oldest).order_by()
     return {
         (str(uid), attempt)
-        for uid, attempt, done_at, payload in rows
+        for uid, attempt, done_at, payload in rows.values_list("workload", "attempt", "done_at", "payload")
         if done_at is None or done_at > at - float(payload.get("grace", 0.0)) - STOP_AGAIN_SECONDS
     }
 

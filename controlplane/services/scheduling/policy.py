@@ -1,7 +1,4 @@
-"""The policy in force: the newest of append-only versions.
-
-Plain SQL (models/bulk.py): every round of every loop asks for it.
-"""
+"""The policy in force: the newest of append-only versions."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +20,7 @@ ANY = -1  # whatever version is in force
 
 def current() -> tuple[Policy, int | None]:
     """The policy in force and its version; the defaults have none."""
-    rows = bulk.select(PolicyVersion, ("id",), 'ORDER BY "id" DESC LIMIT 1', extra=('"data"',))
+    rows = bulk.select(PolicyVersion, ("id",), order=("-id",), limit=1, extra=('"data"',))
     return (_parsed(rows[0][1]), rows[0][0]) if rows else (Policy(), None)
 
 

@@ -1,68 +1,71 @@
 """Finds what time alone brings about (controlplane/lifecycle/timeouts.py), and has it happen.
 
 No pod reports it, so the observe loop looks for it every half minute of the cluster's clock.
-
-Plain SQL (models/bulk.py): what is due is found by partial indexes, in every round.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
+from django.db.models import F, QuerySet
 
+from controlplane.cluster.port import PodPhase
 from controlplane.lifecycle import resizing as lifecycle
 from controlplane.lifecycle import timeouts
 from controlplane.lifecycle.following import GATED
 from controlplane.lifecycle.pods import settle
+from controlplane.lifecycle.state import BOUND
 from controlplane.lifecycle.timeouts import COMING_UP, UNPLACED
-from controlplane.models import Placement, Workload, bulk
+from controlplane.models import Dependency, Placement, PlacementState, Workload, bulk
+from controlplane.models.lookups import Where
 from controlplane.services.workloads import resizing
 from controlplane.services.workloads.rows import Row
 from controlplane.services.workloads.transitions import Batch
-from scheduler.model.workload import ACTIVE, ENDED, LEAVING, Phase
+from scheduler.model.workload import ACTIVE, ENDED, LEAVING, Kind
 
-_PROMISED = """WHERE NOT "is_settled" AND "bound_at" IS NULL AND "state" IN ('Reserved', 'Leaving')"""
-
-
-def _listed(phases: Iterable[Phase]) -> str:
-    return ", ".join(f"'{phase.value}'" for phase in sorted(phases))
-
-
-# What a limit or nothing but time moves on. Apart, since each finds its few rows by an index: thousands may wait.
-_EACH = 'SELECT "uid" FROM "controlplane_workload" WHERE "phase" IN'
-_DUE = f"""WHERE "uid" IN ({_EACH} ({_listed(UNPLACED)}) AND "deadline" <= %s
-    UNION ALL {_EACH} ({_listed(ACTIVE)}) AND "started_at" + "max_seconds" <= %s
-    UNION ALL {_EACH} ({_listed(LEAVING)}))"""
-_LATE = f"""WHERE NOT "is_settled" AND "state" = 'Bound' AND "bound_at" <= %s AND "pod_phase" <> 'Running'
-    AND EXISTS (SELECT 1 FROM "controlplane_workload" "w" WHERE "w"."uid" = "workload_id" AND "w"."intent" = ''
-    AND "w"."kind" <> 'inference' AND "w"."phase" IN ({_listed(COMING_UP)}))"""  # noqa: S608 - constants
-_RESIZING = 'WHERE "resize" IS NOT NULL'
-
-
-def _overtaken() -> str:
-    """Workloads that have ended while others still wait for them: left over by a version that did not follow that."""
-    is_unmet = (
-        """"w"."unmet" <> '[]'::jsonb AND jsonb_exists("w"."unmet", "n"."name")"""
-        if connection.vendor == "postgresql"
-        else """"w"."unmet" <> '[]' AND EXISTS (SELECT 1 FROM json_each("w"."unmet") WHERE "value" = "n"."name")"""
-    )
-    return f"""WHERE "uid" IN (SELECT "n"."uid" FROM "controlplane_workload" "w"
-        JOIN "controlplane_dependency" "d" ON "d"."workload_id" = "w"."uid"
-        JOIN "controlplane_workload" "n" ON "n"."uid" = "d"."needs_id"
-        WHERE "w"."phase" IN ({_listed(GATED)}) AND {is_unmet} AND "n"."phase" IN ({_listed(ENDED)}))"""  # noqa: S608
+_PROMISED: Where = {
+    "is_settled": False,
+    "bound_at__isnull": True,
+    "state__in": (PlacementState.RESERVED, PlacementState.LEAVING),
+}
+_RESIZING: Where = {"resize__isnull": False}
 
 
 def is_due(*, at: float, gang_timeout_seconds: float) -> bool:
     """Whether `enforce`, or admission to reserved places, has anything to look at; asked without a transaction."""
     return bool(
-        bulk.select(Workload, ("uid",), f"{_DUE} LIMIT 1", (at, at))
-        or bulk.select(Placement, ("workload_id",), f"{_LATE} LIMIT 1", (at - gang_timeout_seconds,))
-        or bulk.select(Placement, ("workload_id",), f"{_PROMISED} LIMIT 1")
-        or bulk.select(Workload, ("uid",), f"{_overtaken()} LIMIT 1")
-        or bulk.select(Workload, ("uid",), f"{_RESIZING} LIMIT 1")
+        _over(at).exists()
+        or _late(at - gang_timeout_seconds).exists()
+        or bulk.select(Placement, ("workload_id",), _PROMISED, limit=1)
+        or _overtaken()
+        or bulk.select(Workload, ("uid",), _RESIZING, limit=1)
     )
+
+
+def _over(at: float) -> QuerySet[Workload, tuple[UUID, str]]:
+    """(uid, phase) of what a limit or time alone moves on: each part finds its few rows by an index."""
+    columns = ("uid", "phase")
+    late = Workload.objects.filter(phase__in=[p.value for p in UNPLACED], deadline__lte=at)
+    limited = Workload.objects.alias(ends=F("started_at") + F("max_seconds"))
+    long = limited.filter(phase__in=[p.value for p in ACTIVE], ends__lte=at)
+    leaving = Workload.objects.filter(phase__in=[p.value for p in LEAVING])
+    return late.values_list(*columns).union(long.values_list(*columns), leaving.values_list(*columns), all=True)
+
+
+def _late(since: float) -> QuerySet[Placement]:
+    """Places that were bound before, of gangs that come up, and whose pod does not run."""
+    bound = Placement.objects.filter(is_settled=False, state=BOUND, bound_at__lte=since)
+    coming_up = bound.filter(workload__intent="", workload__phase__in=[p.value for p in COMING_UP])
+    return coming_up.exclude(pod_phase=PodPhase.RUNNING.value).exclude(workload__kind=Kind.INFERENCE.value)
+
+
+def _overtaken() -> frozenset[UUID]:
+    """Workloads that have ended while others still wait for them: left over by a version that did not follow that."""
+    gated = Dependency.objects.filter(workload__phase__in=[p.value for p in GATED])
+    ended = gated.filter(needs__phase__in=[p.value for p in ENDED]).exclude(workload__unmet=[])
+    links = ended.values_list("needs_id", "needs__name", "workload__unmet")
+    return frozenset(uid for uid, name, unmet in links if name in unmet)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,10 @@ class Due:
 
 def due(at: float, gang_timeout_seconds: float) -> Due:
     """What `enforce` has to look at. To be asked before anything is locked, and locked with all the rest."""
-    phases = dict(bulk.select(Workload, ("uid", "phase"), _DUE, (at, at)))
-    late = bulk.select(Placement, ("workload_id",), _LATE, (at - gang_timeout_seconds,))
-    overtaken = bulk.select(Workload, ("uid",), _overtaken())
-    resized = bulk.select(Workload, ("uid",), _RESIZING)
-    return Due(phases, *(frozenset(uid for (uid,) in found) for found in (late, overtaken, resized)))
+    phases = dict(_over(at))
+    late = frozenset(_late(at - gang_timeout_seconds).values_list("workload_id", flat=True))
+    resized = frozenset(uid for (uid,) in bulk.select(Workload, ("uid",), _RESIZING))
+    return Due(phases, late, _overtaken(), resized)
 
 
 def promised() -> list[UUID]:

@@ -2,8 +2,6 @@
 
 Intervals are measured between whole seconds of the cluster's clock, so that their parts add up to the second. Each
 placement remembers how far it is accounted, in the same transaction, so that running again adds nothing.
-
-Plain SQL (models/bulk.py): every open placement in each round, added to its hour by an upsert.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, F, Q
+from django.db.models import Count, F, Q, Sum
 
 from controlplane.cluster.port import GpuUse, ServiceUse
 from controlplane.lifecycle.state import RELEASED
@@ -73,12 +71,12 @@ def hours(start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 _COLUMNS = ("id", "workload_id", "pool", "node", "gpus", "milli", "state", "bound_at", "released_at", "accounted_to")
-_OPEN = 'WHERE NOT "is_settled" AND "bound_at" IS NOT NULL ORDER BY "id"'
+_OPEN = {"is_settled": False, "bound_at__isnull": False}
 
 
 def _account(to: int, duties: Mapping[tuple[str, int], float]) -> list[Interval]:
     """Account every open interval up to `to`; tell all of them."""
-    rows = bulk.select(Placement, _COLUMNS, _OPEN)
+    rows = bulk.select(Placement, _COLUMNS, _OPEN, order=("id",))
     whose = _whose({row[1] for row in rows})
     held: dict[Key, int] = {}
     computed: dict[Key, int] = {}
@@ -121,23 +119,14 @@ def _add(held: Mapping[Key, int], computed: Mapping[Key, int], whose: Mapping[UU
     rows = [
         (*whose[uid], uid, pool, hour, value, computed[uid, pool, hour]) for (uid, pool, hour), value in held.items()
     ]
-    table = Usage._meta.db_table
-    again = (
-        f'ON CONFLICT ("workload", "pool", "hour") DO UPDATE SET "held" = "{table}"."held" + excluded."held", '
-        f'"computed" = "{table}"."computed" + excluded."computed"'
-    )
-    bulk.insert(Usage, names, rows, again)
-
-
-_USER = '(SELECT "u"."username" FROM "controlplane_user" "u" WHERE "u"."id" = "created_by_id")'
+    bulk.insert(Usage, names, rows, added=(("workload", "pool", "hour"), ("held", "computed")))
 
 
 def _whose(uids: Iterable[UUID]) -> dict[UUID, tuple[int, str, str]]:
     """Team, name and user of each workload."""
     whose: dict[UUID, tuple[int, str, str]] = {}
     for part in bulk.chunks(uids):
-        named, keys = bulk.among(Workload, "uid", part)
-        rows = bulk.select(Workload, ("uid", "team_id", "name"), f"WHERE {named}", keys, extra=(_USER,))
+        rows = bulk.select(Workload, ("uid", "team_id", "name", "created_by__username"), {"uid__among": part})
         whose.update((uid, (team, name, user or "")) for uid, team, name, user in rows)
     return whose
 
@@ -145,7 +134,6 @@ def _whose(uids: Iterable[UUID]) -> dict[UUID, tuple[int, str, str]]:
 # --- history of teams -------------------------------------------------------------------------
 
 _SAMPLE = ("team_id", "at", "nominal", "held", "computing", "waiting")
-_WAITING = f"""WHERE "phase" IN ({", ".join(f"'{phase.value}'" for phase in sorted(WAITING))}) GROUP BY "team_id" """
 
 
 def _sample(at: float, intervals: Iterable[Interval]) -> None:
@@ -156,13 +144,13 @@ def _sample(at: float, intervals: Iterable[Interval]) -> None:
         if not one.is_over:
             held[one.team] = held.get(one.team, 0) + one.milli
             busy[one.team] = busy.get(one.team, 0.0) + one.milli * one.duty
-    nominal = dict(bulk.select(Quota, ("team_id",), 'GROUP BY "team_id"', extra=('SUM("nominal")',)))
-    waiting = dict(bulk.select(Workload, ("team_id",), _WAITING, extra=("COUNT(*)",)))
+    nominal = dict(Quota.objects.order_by().values_list("team_id").annotate(Sum("nominal")))
+    waiting = dict(bulk.count(Workload, ("team_id",), {"phase__in": WAITING}))
     rows = [
         (team, at, int(nominal.get(team, 0)), held.get(team, 0), int(busy.get(team, 0.0)), waiting.get(team, 0))
-        for (team,) in bulk.select(Team, ("id",), 'ORDER BY "id"')
+        for (team,) in bulk.select(Team, ("id",), order=("id",))
     ]
-    bulk.insert(TeamSample, _SAMPLE, rows, "ON CONFLICT DO NOTHING")
+    bulk.insert(TeamSample, _SAMPLE, rows, ignore=True)
 
 
 # --- services ---------------------------------------------------------------------------------
@@ -170,9 +158,8 @@ def _sample(at: float, intervals: Iterable[Interval]) -> None:
 
 def serving() -> dict[str, float | None]:
     """The services that hold capacity, the ones to ask metrics for, with the p95 seconds that each promises."""
-    phases = [phase.value for phase in (*ACTIVE, *LEAVING)]
-    serving = f'WHERE "phase" IN {bulk.marks(phases)} AND "kind" = %s ORDER BY "seq"'
-    rows = bulk.select(Workload, ("uid", "spec"), serving, (*phases, Kind.INFERENCE.value))
+    up = {"phase__in": ACTIVE | LEAVING, "kind": Kind.INFERENCE}
+    rows = bulk.select(Workload, ("uid", "spec"), up, order=("seq",))
     return {str(uid): (spec["normalised"].get("objective") or {}).get("p95_seconds") for uid, spec in rows}
 
 
@@ -204,4 +191,4 @@ def _windows(services: Sequence[ServiceUse]) -> None:
         for use in services
         if use.workload in counts
     ]
-    bulk.insert(ServiceWindow, _WINDOW, rows, "ON CONFLICT DO NOTHING")
+    bulk.insert(ServiceWindow, _WINDOW, rows, ignore=True)

@@ -1,7 +1,4 @@
-"""The outbox: commands for the cluster, written with the decision, performed after it, safe to repeat.
-
-Plain SQL (models/bulk.py): thousands of commands in one round.
-"""
+"""The outbox: commands for the cluster, written with the decision, performed after it, safe to repeat."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +11,10 @@ from controlplane.jobspec.podsets import role_ask
 from controlplane.lifecycle import resizing as lifecycle
 from controlplane.lifecycle.attempts import start_refused
 from controlplane.lifecycle.ends import backoff_seconds
-from controlplane.models import Action, Placement, Workload, bulk
+from controlplane.models import Action, Placement, PlacementState, Workload, bulk
 from controlplane.services.scheduling import clusters
 from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.workloads import resizing
-from controlplane.services.workloads.rows import TEAM_NAME
 from controlplane.services.workloads.transitions import Batch
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import ACTIVE
@@ -26,7 +22,6 @@ from scheduler.model.workload import ACTIVE
 ACTOR = "loop:actuate"
 MAX_TRIES = 5  # of a start that the cluster answers with a refusal; one it does not answer is tried for ever
 _PLACE = ("workload_id", "attempt", "rank", "node", "gpus")
-_BOUND = """"state" = 'Bound'"""
 KEEP_DONE = 20_000  # performed actions that are kept for inspection
 
 
@@ -52,7 +47,7 @@ class Command:
 def due(*, at: float, limit: int = 500) -> tuple[Command, ...]:
     """Open actions to perform now, oldest first."""
     columns = ("id", "verb", "workload", "attempt", "payload", "tries")
-    open_now = 'WHERE "done_at" IS NULL AND "not_before" <= %s ORDER BY "id" LIMIT %s'
+    open_now = {"done_at__isnull": True, "not_before__lte": at}
     commands = [
         Command(
             pk,
@@ -65,7 +60,9 @@ def due(*, at: float, limit: int = 500) -> tuple[Command, ...]:
             node=payload.get("node", ""),
             on=payload.get("on", False),
         )
-        for pk, verb, workload, attempt, payload, tries in bulk.select(Action, columns, open_now, (at, limit))
+        for pk, verb, workload, attempt, payload, tries in bulk.select(
+            Action, columns, open_now, order=("id",), limit=limit
+        )
     ]
     if starts := {UUID(c.workload) for c in commands if c.verb == "start"}:
         commands = list(_with_pods(commands, starts))
@@ -76,9 +73,8 @@ def due(*, at: float, limit: int = 500) -> tuple[Command, ...]:
 
 def _with_sizes(commands: Sequence[Command], resizes: set[UUID]) -> Iterable[Command]:
     """Resizes get what is wanted now, whatever was wanted when they were written."""
-    named, keys = bulk.among(Workload, "uid", resizes)
     columns = ("uid", "phase", "attempt", "cpu_milli", "memory", "resize")
-    rows = {str(uid): rest for uid, *rest in bulk.select(Workload, columns, f"WHERE {named}", keys)}
+    rows = {str(uid): rest for uid, *rest in bulk.select(Workload, columns, {"uid__among": resizes})}
     for command in commands:
         if command.verb != "resize":
             yield command
@@ -105,13 +101,13 @@ def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Comma
 
 
 def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
-    named, keys = bulk.among(Workload, "uid", uids)
     columns = (
         "uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "resize", "roles", "spec",
+        "team__name",
     )  # fmt: skip
-    asks = {row[0]: row[1:] for row in bulk.select(Workload, columns, f"WHERE {named}", keys, extra=(TEAM_NAME,))}
-    theirs, keys = bulk.among(Placement, "workload_id", uids)
-    for uid, attempt, rank, node, gpus in bulk.select(Placement, _PLACE, f"WHERE {theirs} AND {_BOUND}", keys):
+    asks = {row[0]: row[1:] for row in bulk.select(Workload, columns, {"uid__among": uids})}
+    bound = {"workload_id__among": uids, "state": PlacementState.BOUND}
+    for uid, attempt, rank, node, gpus in bulk.select(Placement, _PLACE, bound):
         phase, current, guarantee, gpu_memory, cpu_milli, memory, resize, roles, spec, team = asks[uid]
         if current != attempt or phase not in ACTIVE:
             continue

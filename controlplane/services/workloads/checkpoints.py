@@ -2,8 +2,6 @@
 
 A program that says nothing is taken to have saved nothing since it started. What is known never goes back: a checkpoint
 that was safe once is what the next attempt begins with.
-
-Plain SQL (models/bulk.py): of all that runs, in every round.
 """
 
 from collections.abc import Iterable
@@ -18,13 +16,12 @@ from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.workloads.rows import uuids
 from scheduler.model.workload import ACTIVE, LEAVING, Kind
 
-_PHASES = tuple(sorted(phase.value for phase in (*ACTIVE, *LEAVING)))
-_RUNNING = f'WHERE "phase" IN {bulk.marks(_PHASES)} AND "kind" = %s ORDER BY "uid"'
+_RUNNING = {"phase__in": ACTIVE | LEAVING, "kind": Kind.TRAINING}
 
 
 def watched() -> tuple[str, ...]:
     """The trainings that have pods: the ones to ask metrics for."""
-    return tuple(str(uid) for (uid,) in bulk.select(Workload, ("uid",), _RUNNING, (*_PHASES, Kind.TRAINING.value)))
+    return tuple(str(uid) for (uid,) in bulk.select(Workload, ("uid",), _RUNNING, order=("uid",)))
 
 
 @transaction.atomic
@@ -39,9 +36,8 @@ def note(*, found: Iterable[Saved], lease: HeldLease) -> int:
     lease.check()
     newer: list[tuple[float | None, float | None, UUID, int]] = []
     for part in bulk.chunks(sorted(uuids(said))):
-        named, keys = bulk.among(Workload, "uid", part)
         columns = ("uid", "attempt", "checkpointed_at", "progress")
-        for uid, attempt, at, progress in bulk.select(Workload, columns, f"WHERE {named}", keys):
+        for uid, attempt, at, progress in bulk.select(Workload, columns, {"uid__among": part}):
             saved = said[str(uid)]
             known = (_later(at, saved.at), _later(progress, saved.progress))
             if saved.attempt == attempt and known != (at, progress):

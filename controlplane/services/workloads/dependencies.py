@@ -1,7 +1,4 @@
-"""`after`: what must have happened before a workload may start, and what becomes of it when that cannot happen.
-
-Plain SQL (models/bulk.py): looked up with every batch that is written.
-"""
+"""`after`: what must have happened before a workload may start, and what becomes of it when that cannot happen."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -28,8 +25,7 @@ class Link(NamedTuple):
 def links(needed: Iterable[UUID]) -> Iterator[Link]:
     """The workloads that start after these."""
     for part in bulk.chunks(needed):
-        named, keys = bulk.among(Dependency, "needs_id", part)
-        yield from (Link(*row) for row in bulk.select(Dependency, _LINK, f'WHERE {named} ORDER BY "id"', keys))
+        yield from (Link(*row) for row in bulk.select(Dependency, _LINK, {"needs_id__among": part}, order=("id",)))
 
 
 def dependents(uids: Iterable[UUID]) -> list[UUID]:

@@ -1,8 +1,6 @@
 """Whether the machines there are could ever run what is asked; if not, it is refused at once.
 
 Counted on empty machines, ready or not: what is broken today may run tomorrow.
-
-Plain SQL (models/bulk.py): nodes grouped by shape, with every submission.
 """
 
 from collections.abc import Sequence
@@ -30,9 +28,7 @@ class Machines:
 def machines() -> tuple[Machines, ...]:
     """All nodes by shape."""
     shape = ("zone", "rack", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory")
-    return tuple(
-        Machines(*row) for row in bulk.select(Node, shape, f"GROUP BY {', '.join(shape)}", extra=("COUNT(*)",))
-    )
+    return tuple(Machines(*row) for row in bulk.count(Node, shape))
 
 
 def check(

@@ -2,8 +2,6 @@
 
 The key is written in the transaction of the work itself, so a crash leaves both or neither. Refused requests leave
 nothing: they can be mended and sent again with the same key.
-
-Raw SQL: a key is taken by one upsert that succeeds only if there is none, or an expired one.
 """
 
 import hashlib
@@ -16,7 +14,8 @@ from typing import Any
 from django.db import OperationalError, transaction
 from django.db.models.functions import Now
 
-from controlplane.models import IdempotencyKey, User, bulk, statements
+from controlplane.models import IdempotencyKey, User, bulk
+from controlplane.models.upserts import claim_key
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling.clock import database_now
 
@@ -64,17 +63,9 @@ def prune() -> None:
 
 def _claim(user: User, key: str, digest: str) -> bool:
     """Write the key as in flight; False if it is there. Waits for another transaction that is writing it."""
-    table = IdempotencyKey._meta.db_table
     now = database_now()
     try:
-        made = statements.rows(
-            f'INSERT INTO "{table}" ("user_id", "key", "digest", "body", "headers", "expires_at") '  # noqa: S608
-            "VALUES (%s, %s, %s, '', '{}', %s) ON CONFLICT (\"user_id\", \"key\") DO UPDATE SET "
-            '"digest" = excluded."digest", "status" = NULL, "expires_at" = excluded."expires_at" '
-            f'WHERE "{table}"."expires_at" <= %s RETURNING "id"',
-            (user.pk, key, digest, *bulk.stored(IdempotencyKey, "expires_at", (now + KEPT, now))),
-        )
-        return bool(made)
+        return claim_key(user.pk, key, digest, now=now, until=now + KEPT)
     except OperationalError as error:  # lock_timeout: the first request is still at work
         raise _in_flight(key) from error
 

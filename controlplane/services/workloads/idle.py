@@ -3,8 +3,6 @@
 Use is what their pods' devices and CPUs do. What is not measured is taken to be in use, for as long as it is not
 known: a notebook is parked only after a whole period in which each measurement said that it was idle. A quiet CPU says
 nothing of whole GPUs, so of a notebook that has some these must be measured.
-
-Plain SQL (models/bulk.py): of all notebooks, in every round.
 """
 
 from collections.abc import Iterable
@@ -27,7 +25,7 @@ REASON = CULLED
 BUSY_CPU_MILLI = 50  # 1/20 of a core: an open page costs a notebook's server a tenth of that, any cell far more
 BUSY_DUTY = 0.01  # part of the time in which a device ran anything
 
-_RUNNING = 'WHERE "phase" = %s AND "kind" = %s ORDER BY "seq"'
+_RUNNING = {"phase": Phase.RUNNING, "kind": Kind.NOTEBOOK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +43,7 @@ def watched() -> tuple[Watched, ...]:
     """The running notebooks with an `idle.park_after`."""
     columns = ("uid", "attempt", "started_at", "idle_since", "spec", "gpus", "share_guarantee")
     found = []
-    for uid, attempt, started, since, spec, gpus, share in bulk.select(
-        Workload, columns, _RUNNING, (Phase.RUNNING.value, Kind.NOTEBOOK.value)
-    ):
+    for uid, attempt, started, since, spec, gpus, share in bulk.select(Workload, columns, _RUNNING, order=("seq",)):
         park_after = (spec.get("normalised") or {}).get("park_after_seconds")
         if park_after:
             is_of_now = since is not None and since >= (started or 0.0)

@@ -1,7 +1,4 @@
-"""Resizes of workers that run: whether there is room, and what follows from what was seen (lifecycle/resizing.py).
-
-Plain SQL (models/bulk.py): what others hold on the nodes of its workers, beside the lease of the rounds.
-"""
+"""Resizes of workers that run: whether there is room, and what follows from what was seen (lifecycle/resizing.py)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +10,7 @@ from controlplane.jobspec.spec import Spec
 from controlplane.lifecycle import resizing
 from controlplane.lifecycle.resizing import Size
 from controlplane.lifecycle.state import LEAVING, Seat
-from controlplane.models import Action, Node, Placement, Workload, bulk
+from controlplane.models import Action, Node, Placement, PlacementState, Workload, bulk
 from controlplane.services.errors import Refused
 from controlplane.services.workloads.rows import Row
 from controlplane.services.workloads.transitions import Batch
@@ -109,8 +106,8 @@ def _refuse_without_room(batch: Batch, row: Row, size: Size) -> None:
             workers.setdefault(seat.node, []).append(seat)
     if not any(more) or not workers:
         return
-    named, keys = bulk.among(Node, "name", sorted(workers))
-    capacities = {n: rest for n, *rest in bulk.select(Node, ("name", "cpu_milli", "memory"), f"WHERE {named}", keys)}
+    of_these = {"name__among": sorted(workers)}
+    capacities = {name: rest for name, *rest in bulk.select(Node, ("name", "cpu_milli", "memory"), of_these)}
     taken = _taken(sorted(workers))
     for node, capacity in sorted(capacities.items()):
         for i, (field, extra) in enumerate(zip(FIELDS, more, strict=True)):
@@ -132,8 +129,7 @@ def _refuse(field: str, node: str, count: int, most: int) -> None:
 
 def _taken(nodes: Sequence[str]) -> dict[str, Taken]:
     """What is taken on these nodes, counted as the scheduler's snapshot counts it (Columns in scheduler/model)."""
-    named, keys = bulk.among(Placement, "node", nodes)
-    seats = bulk.select(Placement, _HELD, f"""WHERE {named} AND "state" <> 'Released'""", keys)
+    seats = bulk.select(Placement, _HELD, {"node__among": nodes, "state__not": PlacementState.RELEASED})
     asks = _asks({seat[0] for seat in seats})
     found = {node: Taken([0, 0], [0, 0]) for node in nodes}
     for uid, rank, node, state, bound_at in seats:
@@ -150,7 +146,6 @@ def _taken(nodes: Sequence[str]) -> dict[str, Taken]:
 def _asks(uids: set[UUID]) -> dict[UUID, tuple[str, int, int, list[Any]]]:
     found: dict[UUID, tuple[str, int, int, list[Any]]] = {}
     for part in bulk.chunks(sorted(uids)):
-        named, keys = bulk.among(Workload, "uid", part)
-        for uid, *ask in bulk.select(Workload, _ASK, f"WHERE {named}", keys):
+        for uid, *ask in bulk.select(Workload, _ASK, {"uid__among": part}):
             found[uid] = (ask[0], ask[1], ask[2], ask[3])
     return found

@@ -1,7 +1,4 @@
-"""Workloads and placements as the writing services hold them in memory: locked, changed, then written in bulk.
-
-Plain SQL (models/bulk.py): thousands of rows are locked and read in one round.
-"""
+"""Workloads and placements as the writing services hold them in memory: locked, changed, then written in bulk."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -9,7 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from controlplane.lifecycle.state import Seat, State
-from controlplane.models import Placement, Workload, bulk
+from controlplane.models import Placement, PlacementState, Workload, bulk
 from controlplane.models.bulk import chunks
 from scheduler.model.workload import Phase
 
@@ -28,7 +25,6 @@ class Row(State):
 
 
 COLUMNS = tuple(one.name for one in fields(Row) if one.name not in ("id", "seen", "changed", "team"))
-TEAM_NAME = '(SELECT "t"."name" FROM "controlplane_team" "t" WHERE "t"."id" = "controlplane_workload"."team_id")'
 _PHASE, _UID = COLUMNS.index("phase"), COLUMNS.index("uid")
 
 
@@ -48,9 +44,7 @@ class Told(NamedTuple):
         return str(self.uid)
 
 
-_TOLD = Told._fields[:-1]
-
-
+_TOLD = (*Told._fields[:-1], "team__name")
 _SEAT = ("id", "workload_id", "attempt", "rank", "node", "milli", "state", "pod_phase", "bound_at")
 
 
@@ -58,9 +52,8 @@ def lock(uids: Iterable[UUID]) -> dict[str, Row]:
     """Read these workloads and keep others from writing them until the transaction ends; always in one order."""
     rows: dict[str, Row] = {}
     for part in chunks(sorted(uids)):
-        named, keys = bulk.among(Workload, "uid", part)
-        where = f'WHERE {named} ORDER BY "uid" {bulk.for_update()}'
-        for *values, team in bulk.select(Workload, COLUMNS, where, keys, extra=(TEAM_NAME,)):
+        found = bulk.select(Workload, (*COLUMNS, "team__name"), {"uid__among": part}, order=("uid",), locks=True)
+        for *values, team in found:
             row = Row(str(values[_UID]), *values)
             row.phase = Phase(values[_PHASE])
             row.seen = row.version
@@ -72,16 +65,14 @@ def lock(uids: Iterable[UUID]) -> dict[str, Row]:
 def keep(uids: Iterable[UUID]) -> None:
     """Keep others from writing these workloads until the transaction ends, in the same order."""
     for part in chunks(sorted(uids)):
-        named, keys = bulk.among(Workload, "uid", part)
-        bulk.select(Workload, ("uid",), f'WHERE {named} ORDER BY "uid" {bulk.for_update()}', keys)
+        bulk.select(Workload, ("uid",), {"uid__among": part}, order=("uid",), locks=True)
 
 
 def told(uids: Iterable[UUID]) -> dict[str, Told]:
     """What these workloads were told last, by id. Locked by the caller (Batch.lock, ahead)."""
     found: dict[str, Told] = {}
     for part in chunks(uids):
-        named, keys = bulk.among(Workload, "uid", part)
-        for uid, name, phase, *rest in bulk.select(Workload, _TOLD, f"WHERE {named}", keys, extra=(TEAM_NAME,)):
+        for uid, name, phase, *rest in bulk.select(Workload, _TOLD, {"uid__among": part}):
             found[str(uid)] = Told(uid, name, Phase(phase), *rest)
     return found
 
@@ -90,9 +81,8 @@ def seats(uids: Iterable[UUID]) -> dict[str, list[Seat]]:
     """The live placements of these workloads, by rank."""
     found: dict[str, list[Seat]] = {}
     for part in chunks(uids):
-        named, keys = bulk.among(Placement, "workload_id", part)
-        live = f"""WHERE {named} AND "state" <> 'Released' ORDER BY "rank" """
-        for pk, workload, *rest in bulk.select(Placement, _SEAT, live, keys):
+        live = {"workload_id__among": part, "state__not": PlacementState.RELEASED}
+        for pk, workload, *rest in bulk.select(Placement, _SEAT, live, order=("rank",)):
             seat = Seat(pk, str(workload), *rest)
             found.setdefault(seat.workload, []).append(seat)
     return found

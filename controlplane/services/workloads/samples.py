@@ -2,8 +2,6 @@
 
 Prometheus keeps it finer and for longer; these rows are there without one, in the units of the pages, and bounded: one
 a workload in five minutes, for a day unless told otherwise (services/audit/retention.py).
-
-Plain SQL (models/bulk.py): a row for each workload that runs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,11 +50,11 @@ def numbered(uses: Sequence[GpuUse]) -> tuple[GpuUse, ...]:
 
 
 _THERE = ("workload_id", "attempt", "rank", "node", "gpus", "milli")
-_OPEN = 'WHERE NOT "is_settled" AND "bound_at" IS NOT NULL AND "released_at" IS NULL ORDER BY "id"'
+_OPEN = {"is_settled": False, "bound_at__isnull": False, "released_at__isnull": True}
 
 
 def _holders() -> list[Holder]:
-    rows = bulk.select(Placement, _THERE, _OPEN)
+    rows = bulk.select(Placement, _THERE, _OPEN, order=("id",))
     return [
         Holder(pod_name(str(uid), attempt, rank), node, tuple(gpus), milli >= WHOLE * len(gpus))
         for uid, attempt, rank, node, gpus, milli in rows
@@ -84,7 +82,7 @@ def note(*, at: float, found: Sequence[Seat], uses: Iterable[GpuUse], steps: Ite
         (uid, at, _mean(duties.get(uid)), _whole(_mean(memories.get(uid))), pace.get(str(uid)))
         for uid in dict.fromkeys(seat.workload for seat in found)
     ]
-    bulk.insert(WorkloadSample, _COLUMNS, rows, "ON CONFLICT DO NOTHING")
+    bulk.insert(WorkloadSample, _COLUMNS, rows, ignore=True)
     return len(rows)
 
 

@@ -1,7 +1,4 @@
-"""A job file becomes a Queued workload.
-
-Raw SQL: Postgres's advisory lock; plain SQL (models/bulk.py) for batches of a hundred job files.
-"""
+"""A job file becomes a Queued workload."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,12 +7,13 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
 from controlplane.jobspec.podsets import roles_values
 from controlplane.jobspec.quantities import iso
 from controlplane.jobspec.spec import Spec, SpecError, stored
-from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk, loading, statements
+from controlplane.models import Dependency, PriorityClass, Team, User, Workload, bulk, loading
+from controlplane.models.statements import take_turns
 from controlplane.runtime.wake import wake
 from controlplane.security import limits
 from controlplane.security.limits import Budget
@@ -27,7 +25,6 @@ from controlplane.services.workloads import resubmission as again
 from scheduler.model.workload import ENDED, Phase
 
 _SEQ_LOCK = 7_360_281  # any constant: the transaction that holds it numbers submissions
-_ENDED = sorted(phase.value for phase in ENDED)
 _PLAIN = tuple(f.attname for f in Workload._meta.concrete_fields)
 
 
@@ -68,7 +65,7 @@ def submit_all(submissions: Sequence[Submission]) -> list[Workload]:
         return []
     now = clock.now() if any(s.at is None for s in submissions) else 0.0
     teams = _teams({s.spec.team for s in submissions})
-    classes = {c.name: c for c in loading.load(PriorityClass, "")}
+    classes = {c.name: c for c in loading.load(PriorityClass)}
     _refuse_twins(submissions, teams, _actor(submissions[0]))
     _refuse_too_many(submissions, teams)
     among = feasibility.machines()
@@ -126,8 +123,7 @@ def _actor(one: Submission) -> str:
 
 
 def _teams(names: set[str]) -> dict[str, Team]:
-    named, keys = bulk.among(Team, "name", names)
-    teams = {team.name: team for team in loading.load(Team, f"WHERE {named}", keys)}
+    teams = {team.name: team for team in loading.load(Team, {"name__among": names})}
     for name in sorted(names - teams.keys()):
         raise Refused(404, "UnknownTeam", "team", f"There is no team {name}. Name one of your teams.")
     return teams
@@ -158,11 +154,10 @@ def _refuse_twins(submissions: Sequence[Submission], teams: Mapping[str, Team], 
         if key in wanted:
             _refuse_twin(one.spec.team, one.spec.name)
         wanted.add(key)
-    here, pks = bulk.among(Workload, "team_id", [team.pk for team in teams.values()])
+    here = [team.pk for team in teams.values()]
     for part in bulk.chunks(sorted({name for _, name in wanted})):
-        named, keys = bulk.among(Workload, "name", part)
-        live = f'WHERE {named} AND {here} AND "phase" NOT IN {bulk.marks(_ENDED)}'
-        found = bulk.select(Workload, ("uid", "team_id", "name"), live, (*keys, *pks, *_ENDED))
+        live = {"name__among": part, "team_id__among": here, "phase__not_in": ENDED}
+        found = bulk.select(Workload, ("uid", "team_id", "name"), live)
         twins = {uid: (team, name) for uid, team, name in found if (team, name) in wanted}
         left = [twins[uid] for uid in twins.keys() - again.give_way(twins, actor)] if twins else []
         for team, name in left:
@@ -184,8 +179,7 @@ def _refuse_too_many(submissions: Sequence[Submission], teams: Mapping[str, Team
         if wait:
             message = f"Team {name} submits more than {budget.per_second:g} workloads a second. Try again in {wait} s."
             raise Refused(429, "TooManyRequests", "team", message)
-        where = 'WHERE "team_id" = %s AND "phase" = %s'
-        ((waiting,),) = bulk.select(Workload, (), where, (teams[name].pk, Phase.QUEUED.value), extra=("COUNT(*)",))
+        ((waiting,),) = bulk.count(Workload, (), {"team_id": teams[name].pk, "phase": Phase.QUEUED})
         if waiting + count > settings.MAX_QUEUED:
             message = (
                 f"Team {name} has {waiting} workloads waiting, and {settings.MAX_QUEUED} may. "
@@ -196,9 +190,8 @@ def _refuse_too_many(submissions: Sequence[Submission], teams: Mapping[str, Team
 
 def _next_seq() -> int:
     """The number of the next submission; until this transaction ends no other gets one."""
-    if connection.vendor == "postgresql":  # SQLite has one writer at a time anyway
-        statements.execute("SELECT pg_advisory_xact_lock(%s)", [_SEQ_LOCK])
-    last = bulk.select(Workload, ("seq",), 'ORDER BY "seq" DESC LIMIT 1')
+    take_turns(_SEQ_LOCK)
+    last = bulk.select(Workload, ("seq",), order=("-seq",), limit=1)
     return int(last[0][0]) + 1 if last else 1
 
 

@@ -14,6 +14,7 @@ from controlplane.lifecycle.changes import Changes, Command, Note, Place
 from controlplane.lifecycle.following import follow
 from controlplane.lifecycle.state import RELEASED, Seat, State
 from controlplane.models import Action, Placement, Workload, bulk
+from controlplane.models.lookups import for_update
 from controlplane.runtime.wake import wake
 from controlplane.services.audit import events
 from controlplane.services.scheduling import changes
@@ -50,7 +51,7 @@ class Batch(Changes):
         no two wait for each other; what is locked after the first time has to be among those. (SQLite has one writer.)
         """
         wanted = {uid: str(uid) for uid in uids if str(uid) not in self.rows}
-        if bulk.for_update() and (more := {*ahead()} - wanted.keys()):
+        if for_update() and (more := {*ahead()} - wanted.keys()):
             keep({*wanted, *more})
         found = lock(wanted)
         self.rows.update(found)

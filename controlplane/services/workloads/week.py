@@ -1,7 +1,4 @@
-"""Writing the demo's past (queries/reports/week.py) into a new database, as if it had been there all the week.
-
-Raw SQL: 90,000 rows of a past are inserted with their own keys.
-"""
+"""Writing the demo's past (queries/reports/week.py) into a new database, as if it had been there all the week."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +9,7 @@ from uuid import UUID
 from django.db import connection, models, transaction
 
 from controlplane.lifecycle.state import BOUND
-from controlplane.models import Action, Cycle, Placement, Workload, bulk, statements
+from controlplane.models import Action, Cycle, Placement, Workload, bulk
 from controlplane.models.past import MODELS, NAMED, is_workload, kept, uid_of
 from controlplane.services.scheduling import changes
 from controlplane.services.scheduling.clock import database_now
@@ -74,10 +71,7 @@ def _insert(model: type[models.Model], table: Table, uids: Sequence[UUID], round
         if field.column not in columns and not field.primary_key:
             value = database_now() if isinstance(field, models.DateTimeField) else field.get_default()
             columns[field.column] = [field.get_db_prep_save(value, connection)] * count
-    names = ", ".join(f'"{name}"' for name in columns)
-    marks = bulk.marks(tuple(columns))
-    statement = f'INSERT INTO "{model._meta.db_table}" ({names}) VALUES {marks}'  # noqa: S608
-    statements.execute_many(statement, list(zip(*columns.values(), strict=True)))
+    bulk.insert_columns(model, columns)
 
 
 def _read(field: Any, values: Sequence[Any], uids: Sequence[Any], rounds: Sequence[int]) -> Sequence[Any]:

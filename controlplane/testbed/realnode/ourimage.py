@@ -24,7 +24,7 @@ NAME = "weft"
 FILE, IGNORED = ROOT / "Dockerfile", ROOT / ".dockerignore"
 BOUND = ("usr", "etc", "proc", "dev", "root", "sys")  # of this machine, in the root in which the steps run
 LINKS = ("bin", "lib", "lib64", "sbin")
-ZONES = "/usr/share/zoneinfo"
+PACKAGES = ("libc6", "libgcc-s1", "libstdc++6", "tzdata")  # of the base image, that wheels and Python expect
 BUILD_SECONDS = 600
 INSIDE = """set -eu
 for name in {bound}; do mkdir -p "$1/$name"; mount --rbind "/$name" "$1/$name"; done
@@ -135,21 +135,17 @@ def _run(root: Path, folder: str, command: str) -> None:
 
 
 def _base(python: Path) -> bytes:
-    """What the base image has beside the interpreter: the libraries of Python's own modules, and time zones."""
+    """What the base image has beside the interpreter: libraries that wheels and Python load, and time zones."""
     code = "import sysconfig; print(sysconfig.get_path('platstdlib'))"
     library = subprocess.run([python, "-IS", "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     modules = [str(path) for path in Path(library, "lib-dynload").glob("*.so")]
-    extra = [path for path in map(Path, EXTRA) if path.exists()]
+    listed = subprocess.run(["/usr/bin/dpkg", "-L", *PACKAGES], capture_output=True, text=True, check=True).stdout
+    files = {path for path in listed.splitlines() if path.startswith("/") and Path(path).is_file()}
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", dereference=True) as tar:
-        for file in sorted({*images.libraries(modules), *map(str, extra)}):
+        for file in sorted({*images.libraries(modules), *files}):
             tar.add(file)
-        tar.add(ZONES)
     return out.getvalue()
-
-
-# Of the C++ and Fortran runtime that wheels expect of a base image.
-EXTRA = ("/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/lib/x86_64-linux-gnu/libgcc_s.so.1")
 
 
 def _own(root: Path, last: Sequence[Step], settings: Mapping[str, Any]) -> bytes:

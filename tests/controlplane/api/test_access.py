@@ -231,7 +231,6 @@ def test_every_address_under_api_is_a_route_of_the_matrix_or_open_to_all() -> No
     assert under - known == {"api/v1/schema", "api/docs", r"api/^(?P<rest>[\s\S]*)$"}
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(("method", "route"), MATRIX)
 def test_each_role_gets_what_the_matrix_says(api: People, method: str, route: str) -> None:
     body, expected = MATRIX[method, route]

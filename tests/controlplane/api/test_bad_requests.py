@@ -89,7 +89,6 @@ def send(client: Client, cell: Cell, path: str, body: bytes = b"", content_type:
     return client.generic(cell.method, path, body, content_type=content_type, headers=headers)  # type: ignore[return-value]
 
 
-@pytest.mark.any_database
 @pytest.mark.slow
 def test_no_body_that_is_not_right_does_anything(made: tenants.Tenants) -> None:
     schema, before, client, count = document(), stored(), Client(), 0
@@ -106,7 +105,6 @@ def test_no_body_that_is_not_right_does_anything(made: tenants.Tenants) -> None:
     assert count > 400
 
 
-@pytest.mark.any_database
 @pytest.mark.slow
 def test_no_parameter_that_is_not_right_is_passed_over(made: tenants.Tenants) -> None:
     schema, before, client, count = document(), stored(), Client(), 0

@@ -250,7 +250,6 @@ WHOSE = {
     ("services/scheduling/policy", "name"): OTHER_THING,
     ("services/tenancy/quotas", "name"): OTHER_THING,
     ("services/workloads/suggestions", "workload.name"): ITSELF,
-    ("services/audit/retention", "kept.name"): "a table",
     ("services/accounts/service_accounts", "name"): "a service account",
     ("services/workloads/resizing", "row.name"): ITSELF,
     ("services/workloads/submission", "name"): ASKED,
@@ -262,8 +261,6 @@ WHOSE = {
     ("services/workloads/admission", "name"): ASKED,
     ("services/accounts/tokens", "token.name"): "a token",
     ("services/notifications/webhooks", "name"): "a webhook",
-    ("services/workloads/week", "name"): OTHER_THING,
-    ("services/workloads/week", "names"): OTHER_THING,
 }
 
 

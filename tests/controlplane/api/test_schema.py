@@ -138,7 +138,6 @@ def served(environ: dict[str, Any], start_response: Any) -> list[bytes]:
             signal.connect(close_old_connections)
 
 
-@pytest.mark.any_database  # over HTTP it is asked on both: tests/flows/test_fuzz.py
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_no_input_made_from_the_schema_is_a_server_error(api: People, mode: GenerationMode) -> None:

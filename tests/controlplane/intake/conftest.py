@@ -3,7 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -135,14 +135,21 @@ class Kube:
 def kube(definitions: TestCluster, kubernetes: TestCluster, db: None, settings: Any) -> Iterator[Kube]:
     """The loop by the scheduler's account; ana is a member of team red, ben of blue, root a platform admin."""
     settings.KUBERNETES_USER_PREFIX = "oidc:"
+    with kube_of(kubernetes) as found:
+        yield found
+
+
+@contextmanager
+def kube_of(cluster: TestCluster) -> Iterator[Kube]:
+    """The same, on the database there is."""
     world = World()
     for name, team in (("ana", "red"), ("ben", "blue")):
         user = User.objects.create(username=name)
         Membership.objects.create(user=user, team=Team.objects.get(name=team), role=Role.MEMBER)
     User.objects.create(username="root", is_superuser=True)
-    vouch(kubernetes)
-    with closing(KubernetesObjects(find(str(kubernetes.kubeconfig("weft/weft-scheduler"))))) as objects:
-        yield Kube(kubernetes, objects, world)
+    vouch(cluster)
+    with closing(KubernetesObjects(find(str(cluster.kubeconfig("weft/weft-scheduler"))))) as objects:
+        yield Kube(cluster, objects, world)
 
 
 def vouch(cluster: TestCluster) -> None:

@@ -27,12 +27,18 @@ def used(entries: Iterable[Entry], account: str) -> tuple[set[Right], list[str]]
     return rights, denied
 
 
-def granted(account: str) -> set[Right]:
-    """What the manifests allow it."""
+def granted(account: str, groups: Collection[str] | None = None) -> set[Right]:
+    """What the manifests allow it, of all objects or of those of some API groups ("": pods, nodes and the like)."""
     roles: list[Any] = [one for one in system.system(SITE) if one["kind"] == "ClusterRole"]
     mine = [role for role in roles if role["metadata"]["name"].startswith(account)]
     rules = [rule for role in mine for rule in role["rules"]]
-    return {(verb, resource) for rule in rules for verb in rule["verbs"] for resource in rule["resources"]}
+    return {
+        (verb, resource)
+        for rule in rules
+        if groups is None or set(rule["apiGroups"]) & set(groups)
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+    }
 
 
 def strange_writes(entries: Iterable[Entry], labelled: Collection[str]) -> list[str]:

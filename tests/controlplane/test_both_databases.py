@@ -1,0 +1,26 @@
+"""SQLite and Postgres answer to the same code: what each of them has to have run, wherever a run leaves tests out.
+
+`make test` runs each of the product's tests on SQLite, and those of tests/both_databases.txt on Postgres too;
+`make nightly` runs all of them on both. The list is for what a database decides: locks, constraints, triggers,
+transactions, JSON, lists of parameters, migrations. Here is the rule that none is forgotten.
+"""
+
+import pytest
+from django.db import connection
+
+from tests import rawsql
+from tests.database import recorder
+
+# Run by processes of the tests, each on a real Postgres.
+ELSEWHERE = {
+    "services/audit/grants:give": "manage.py install, on Postgres only: test_grants.py",
+}
+# What only one of the databases does.
+ONLY_ON: dict[str, str] = {}
+
+
+@pytest.mark.django_db
+def test_every_function_with_sql_of_its_own_has_run_on_this_database(pytestconfig: pytest.Config) -> None:
+    wanted = rawsql.functions() - set(ELSEWHERE)
+    wanted -= {name for name, vendor in ONLY_ON.items() if vendor != connection.vendor}
+    assert sorted(wanted - pytestconfig.stash[recorder].seen) == []
