@@ -29,6 +29,7 @@ ADAPTER = (
     *SIMULATION,
     *ROOMS,
     "controlplane/webhook",
+    "controlplane/kubeobjects",
     "controlplane/cluster",
     "controlplane/manifests",
     "controlplane/testbed",
