@@ -4,6 +4,8 @@ They repeat `cluster.kubernetes.pods` in CEL; both follow docs/kubernetes.md#a-p
 well; the rules here hold at level `baseline` too, and for what PodSecurity does not know of.
 """
 
+import json
+
 from controlplane.adopted import kinds
 from controlplane.cluster.kubernetes import distributed, names, pods
 from controlplane.cluster.kubernetes.volumes import SHARED_MEMORY_PATH
@@ -16,18 +18,18 @@ from scheduler.model.workload import Kind
 
 LABELS = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND, names.ATTEMPT, names.RANK)
 LABELS_OF_ROLES = (names.ROLE, names.ROLE_INDEX)  # of a gang with roles
-ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.DIGEST)
+ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.LIMIT, names.DIGEST)
+OF_SHARE = (names.MILLI, names.LIMIT, names.GPU_MEMORY)
 # Labels of its node that the API server gives a pod when it is bound (admission plugin PodTopologyLabels).
 OF_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 # Put on every pod by the API server itself.
 DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 # Reserved variables that the builder sets all the same; their values are bound by rules of their own.
-OWN_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", distributed.ROLE, distributed.ROLE_INDEX)
+OWN_VARIABLES = (*pods.SHARE_VARIABLES, distributed.ROLE, distributed.ROLE_INDEX)
 HOSTS_OF_ROLE = f"'^{distributed.HOSTS}[A-Z0-9_]{{1,40}}$'"  # CEL
 NORMAL_PATH = r"^(/[^/:\x00-\x1f\x7f]+)+$"
 DOTS = r"/\.\.?(/|$)"
 MAX_GRACE_SECONDS = 3600  # of a job file's checkpoint.grace
-FROM_BINDING = f"metadata.annotations['{names.GPUS}']"
 ABSENT = (  # of a pod's spec: nothing here is ever ours
     *("hostNetwork", "hostPID", "hostIPC", "hostUsers", "hostAliases", "dnsConfig", "shareProcessNamespace"),
     *("initContainers", "ephemeralContainers", "nodeSelector", "affinity", "topologySpreadConstraints", "overhead"),
@@ -218,7 +220,11 @@ def _security() -> list[Rule]:
 def _container(site: Site) -> list[Rule]:
     main = "variables.main"
     reserved = text(f"(?i)^({RESERVED_ENV.pattern})$")
-    reference = f"has(e.valueFrom.fieldRef) && e.valueFrom.fieldRef.fieldPath == {text(FROM_BINDING)}"
+    noted = json.dumps({name: f"metadata.annotations['{key}']" for name, key in pods.SHARE_VARIABLES.items()})
+    reference = (
+        f"e.name in {noted} && has(e.valueFrom) && has(e.valueFrom.fieldRef)"
+        f" && e.valueFrom.fieldRef.fieldPath == {noted}[e.name]"
+    )
     from_registry = " || ".join(f"{main}.image.startsWith({text(prefix)})" for prefix in site.registries)
     return [
         _absent(main, "spec.containers[0]", ABSENT_IN_CONTAINER),
@@ -235,16 +241,21 @@ def _container(site: Site) -> list[Rule]:
             "env sets a variable that decides about GPUs or about what is loaded",
         ),
         Rule(
-            "variables.env.all(e, e.name != 'NVIDIA_VISIBLE_DEVICES'"
-            f" || (has(e.value) && e.value == 'void') || (has(e.valueFrom) && {reference}))",
-            "NVIDIA_VISIBLE_DEVICES is void, or what the pod is bound to",
+            f"variables.env.all(e, !(e.name in {noted}) || ({reference})"
+            " || (e.name == 'NVIDIA_VISIBLE_DEVICES' && has(e.value) && e.value == 'void'))",
+            "NVIDIA_VISIBLE_DEVICES is void, or what the pod is bound to; a share's variables say its annotations",
         ),
         Rule(
-            "variables.env.all(e, !has(e.valueFrom) || has(e.valueFrom.secretKeyRef)"
-            f" || (e.name == 'NVIDIA_VISIBLE_DEVICES' && {reference})"
-            " || (variables.isQueued && e.name != 'NVIDIA_VISIBLE_DEVICES' && has(e.valueFrom.fieldRef)"
+            f"variables.env.all(e, !has(e.valueFrom) || has(e.valueFrom.secretKeyRef) || ({reference})"
+            f" || (variables.isQueued && !(e.name in {noted}) && has(e.valueFrom.fieldRef)"
             " && e.valueFrom.fieldRef.fieldPath.startsWith('metadata.')))",
             "env takes values from the team's secrets only",
+        ),
+        Rule(
+            "!variables.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES' && has(e.valueFrom))"
+            f" || ({texts(tuple(pods.SHARE_VARIABLES))}.all(n, variables.env.exists(e, e.name == n))"
+            f" && {texts(OF_SHARE)}.all(k, k in variables.annotations))",
+            "a share has its guarantee, limit and memory in its annotations, and all variables that say them",
         ),
     ]
 
