@@ -90,7 +90,7 @@ current_app.conf.beat_schedule = {
     name: {
         "task": f"controlplane.tasks.{name}",
         "schedule": period,
-        "options": {"expires": period, "declare": [wake.HINTS]},
+        "options": {"expires": period, "declare": [wake.exchange()]},
     }
     for name, period in PERIODS.items()
     if name in of_settings()
