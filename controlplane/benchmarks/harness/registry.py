@@ -76,7 +76,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "replay": Benchmark(("scheduling.replay", "harness.processes"), SERVER),
     "slo": Benchmark(
         ("slo.measure", "slo.judge", "slo.onset", "slo.policies", "slo.traces"),
-        (*CORE, "autoscaler", "controlplane/cluster/serving"),
+        (*CORE, "autoscaler", "controlplane/cluster"),
     ),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
     "round": Benchmark(
