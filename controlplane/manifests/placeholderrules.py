@@ -5,11 +5,18 @@ They repeat `cluster.kubernetes.placeholders` in CEL, field by field: a placehol
 
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes import placeholders as made
-from controlplane.manifests.podrules import ABSENT, ABSENT_IN_CONTAINER, OF_NODE, OURS, Rule, text, texts
+from controlplane.manifests.cel import OURS, Rule, text, texts
+from controlplane.manifests.podrules import ABSENT, ABSENT_IN_CONTAINER, OF_NODE
+from controlplane.manifests.queuedrules import PROBES
 from controlplane.manifests.site import Site
 
-_SPEC = (*(field for field in ABSENT if field != "initContainers"), "volumes", "activeDeadlineSeconds")
-_CONTAINER = (*ABSENT_IN_CONTAINER, "args", "env", "volumeMounts", "ports", "workingDir")
+_SPEC = (
+    *(field for field in ABSENT if field != "initContainers"),
+    "schedulingGates",
+    "volumes",
+    "activeDeadlineSeconds",
+)
+_CONTAINER = (*ABSENT_IN_CONTAINER, *PROBES, "args", "env", "volumeMounts", "ports", "workingDir")
 
 
 def placeholders(site: Site, scheduler: str) -> list[Rule]:

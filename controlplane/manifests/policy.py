@@ -6,8 +6,9 @@ They run in the API server itself, need no webhook, and refuse when they cannot 
 from controlplane.adopted.kinds import KINDS
 from controlplane.cluster.kubernetes import names
 from controlplane.kubeobjects.names import AUTHOR, GROUP, TEAMS, WORKLOADS
+from controlplane.manifests.cel import OURS, Rule, text, texts
 from controlplane.manifests.placeholderrules import parts, placeholders
-from controlplane.manifests.podrules import OF_NODE, OURS, Rule, rules, text, texts, variables
+from controlplane.manifests.podrules import OF_NODE, rules, variables
 from controlplane.manifests.site import PROVISIONER, SCHEDULER, Json, Site, obj
 
 ADMISSION = "admissionregistration.k8s.io/v1"

@@ -1,6 +1,6 @@
 """Statements as text, for what neither the ORM nor `bulk` can say, and the database's clock.
 
-Raw SQL lies in the modules that tests/test_raw_sql.py lists; each says why. Here: the ORM does not ask for the clock
+Raw SQL lies in the modules that tests/rawsql.py lists; each says why. Here: the ORM does not ask for the clock
 alone, and has no words for Postgres's locks, transaction settings and snapshots.
 """
 

@@ -92,6 +92,7 @@ def test_one_whose_worker_fails_has_failed(adopted: Rig) -> None:
     pod = next(pod for pod in adopted.pods(uid) if role(pod) == "worker")
     adopted.server.annotate(adopted.path("pods", pod["metadata"]["name"]), fail_after="0", exit_code="3")
     adopted.until_phase(uid, "Failed")
+    assert Workload.objects.get(uid=uid).exit_code == 3
 
 
 def test_a_master_that_is_not_done_yet_runs_on_when_its_workers_are(adopted: Rig) -> None:

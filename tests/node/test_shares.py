@@ -4,9 +4,9 @@ from controlplane.cluster.kubernetes.placeholders import PATH
 from controlplane.models import Workload
 from controlplane.services.workloads import workloads
 from controlplane.testbed.kubernetes import TestCluster
-from controlplane.testbed.realnode.node import GPU, MODEL
+from controlplane.testbed.realnode.node import MODEL
 from controlplane.testbed.realnode.settings import NAME
-from tests.node.product import Product
+from tests.node.product import GPUS, Product
 from tests.node.test_overcommit import PODS, pod, status
 
 SAYS = 'env | grep -e NVIDIA -e WEFT_GPU | sort; trap "exit 0" TERM; sleep 600 & wait'
@@ -19,7 +19,7 @@ def test_the_kubelet_gives_nothing_else_a_device_with_shares(product: Product, k
     two = shared(product, "beside")
     product.until_phase(two, "Running")
 
-    assert placed(kubernetes, "both-gpus", 2) == ("Failed", f"OutOf{GPU}")
+    assert placed(kubernetes, "both-gpus", 2) == ("Failed", "UnexpectedAdmissionError")
     assert placed(kubernetes, "the-other-gpu", 1) == ("Running", "")
     kubernetes.delete(f"{PODS}/the-other-gpu")
     kubernetes.wait_for(lambda: not kubernetes.exists(f"{PODS}/the-other-gpu"), "the end of the other pod")
@@ -35,7 +35,7 @@ def test_a_container_with_a_share_knows_what_it_may_use(product: Product) -> Non
     product.until_phase(work, "Running")
     product.until(lambda: len(product.log(work)) == 4, "what it printed")
     assert product.log(work) == [
-        "NVIDIA_VISIBLE_DEVICES=0",  # its number: without a device plugin nothing says what the runtime calls it
+        f"NVIDIA_VISIBLE_DEVICES=GPU-{NAME}-{GPUS - 1}",  # what the device plugin gave its placeholder: the last one
         "WEFT_GPU_GUARANTEE_MILLI=250",
         "WEFT_GPU_LIMIT_MILLI=500",
         "WEFT_GPU_MEMORY_MIB=2048",

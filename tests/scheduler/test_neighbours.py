@@ -1,6 +1,7 @@
 """Which nodes take shares, and beside whose shares a share may lie."""
 
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from gpushare.gpu import WHOLE, Share
@@ -128,6 +129,7 @@ def _worlds(draw: st.DrawFn) -> Snapshot:
     return Snapshot.build(100.0, nodes, teams, [Quota(name, "gpu", WHOLE) for name in names], work)
 
 
+@hypothesis_settings(deadline=None)  # the first example loads the compiled loops
 @given(_worlds(), st.sampled_from(sorted(POLICIES)))
 def test_never_do_shares_lie_where_they_may_not_under_any_policy(world: Snapshot, policy: str) -> None:
     allows = {team.name: team.shares_with_others for team in world.teams}

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("controlplane", "0033_team_other_pods"),
+        ("controlplane", "0026_team_other_pods"),
     ]
 
     operations = [
