@@ -37,6 +37,9 @@ class World:
     async def objection(self, operation: str, thing: Json, old: Json | None, username: str) -> str:
         return "" if username == "ana" else f"{username} may not."
 
+    def is_controller(self, username: str) -> bool:
+        return username == "job-controller"
+
     def team(self, namespace: str) -> str:
         return namespace.removeprefix("weft-")
 
