@@ -37,6 +37,9 @@ class World:
     async def objection(self, operation: str, thing: Json, old: Json | None, username: str) -> str:
         return "" if username == "ana" else f"{username} may not."
 
+    def is_controller(self, username: str) -> bool:
+        return username == "job-controller"
+
     def team(self, namespace: str) -> str:
         return namespace.removeprefix("weft-")
 
@@ -206,3 +209,9 @@ def test_a_patch_names_only_what_differs() -> None:
     before = {"metadata": {"name": "a"}, "spec": {"x": 1, "y": {"z": 1}}}
     after = {"metadata": {"name": "a", "labels": {"a/b": "c"}}, "spec": {"x": 1, "y": {"z": 2}}}
     assert sorted(step["path"] for step in reviews.difference(before, after)) == ["/metadata/labels", "/spec/y"]
+
+
+def test_a_pod_of_a_queued_object_is_made_by_a_controller() -> None:
+    allowed, message, _ = told(asked(bare_pod(), by="ana"), World(TOP))
+    assert not allowed
+    assert "only its controller makes pods of Job/train, and ana is none" in message
