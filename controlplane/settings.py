@@ -267,6 +267,7 @@ SIMULATED_STORE = Path(env.str("WEFT_SIMULATED_STORE", str(DATA_DIR / "cluster.s
 
 # --- tenants (docs/kubernetes.md); `manage.py manifests` writes the same into the cluster's policy -----------
 NAMESPACE_PREFIX = env.str("WEFT_NAMESPACE_PREFIX", "weft-")
+PLACEHOLDER_IMAGE = env("WEFT_PLACEHOLDER_IMAGE", default="busybox:1.36")  # has a shell; holds devices for shares
 REGISTRIES = tuple(f"{r.rstrip('/')}/" for r in env.list("WEFT_REGISTRIES", default=[]))  # empty: any
 EXTRA_RESOURCES = tuple(env.list("WEFT_EXTRA_RESOURCES", default=["rdma/"]))  # prefixes of resource names
 # Which of our users a user of Kubernetes is (docs/kubernetes-objects.md); neither set: none is.
@@ -280,6 +281,8 @@ except ValueError as error:
 # Whether the admission server runs (`manage.py admission`): then `manifests` has its webhook, and objects of Kubernetes
 # with the label weft.dev/queue are workloads (docs/adopting.md).
 ADMISSION = env.bool("WEFT_ADMISSION", False)
+# Kubernetes users that make pods of queued objects, beside Kubernetes' own controllers.
+CONTROLLERS = tuple(env.list("WEFT_CONTROLLERS", default=["system:serviceaccount:kubeflow:training-operator"]))
 ADMISSION_CA = env.str("WEFT_ADMISSION_CA", "")  # a PEM file: what signed its certificate; empty: put in by other means
 
 ADMIN_PASSWORD = env.str("ADMIN_PASSWORD", "")  # read by `manage.py install` only

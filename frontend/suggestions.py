@@ -73,7 +73,8 @@ def _link(suggestion: Mapping[str, Any], w: Any, may_submit: bool) -> tuple[str,
 
 def job_of(stored: Mapping[str, Any] | None) -> dict[str, Any]:
     """The job file as it was given, without what the server keeps beside it."""
-    return {name: value for name, value in (stored or {}).items() if name not in ("normalised", "simulated")}
+    beside = ("normalised", "simulated", "kubernetes")
+    return {name: value for name, value in (stored or {}).items() if name not in beside}
 
 
 def asked_so(job: Mapping[str, Any], suggestion: Mapping[str, Any]) -> dict[str, Any]:

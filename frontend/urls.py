@@ -82,6 +82,7 @@ urlpatterns = [
     path("teams/", teams.overview, name="teams"),
     path("teams/<str:team>/budgets/", budgets.index, name="budgets"),
     path("teams/<str:team>/people/", members.index, name="members"),
+    path("teams/<str:team>/sharing", members.save_sharing, name="save_sharing"),
     path("teams/<str:team>/people/save", members.save, name="save_member"),
     path("teams/<str:team>/people/<str:username>/remove", members.remove, name="remove_member"),
     path("teams/<str:team>/service-accounts/", members.create_account, name="create_account"),

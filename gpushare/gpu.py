@@ -5,8 +5,15 @@ Integers, because 0.1 + 0.2 must equal 0.3 on a GPU.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 WHOLE = 1000  # milli-GPU of one device
+
+
+class Enforcer(StrEnum):
+    """What on a node holds a share to its part of a GPU. ADVISORY: nothing; its part is scheduled and accounted."""
+
+    ADVISORY = "advisory"
 
 
 @dataclass(frozen=True, slots=True)

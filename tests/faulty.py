@@ -69,6 +69,9 @@ class FaultyCluster:
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         self._command(lambda: self.cluster.resize(workload, attempt, rank, cpu_milli, memory))
 
+    def held(self) -> frozenset[tuple[str, int]]:
+        return self.cluster.held()
+
     def cordon(self, node: str, on: bool) -> None:
         self._command(lambda: self.cluster.cordon(node, on))
 

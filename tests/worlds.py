@@ -9,10 +9,12 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
       rack r1  zone z1  nvlink 4                 topology
       cpu 64  ram 256000                         cores and MiB of the node
       down  cordoned  lost 3,5                   health
+      only-whole  only-shares                    what its GPUs may be taken for; both if not said
     team red                                     a team
       nominal 4  borrowing 2  lending 1          its quota, in GPUs
       pool big                                   ... in this pool; without it in every pool
       parent research
+      alone                                      its shares lie beside those of no other team
     quota red pool big nominal 2 borrowing 0     a quota for one more pool
       weight 2                                   its weight among borrowers
     use red 1.5  pool big                        decayed use, in GPUs; without a pool in every pool
@@ -69,7 +71,7 @@ PHASES = {p.value.lower(): p for p in Phase if p != Phase.PREEMPTED} | {
     "pending": Phase.QUEUED,
     "leaving": Phase.CHECKPOINTING,
 }
-FLAGS = {"down", "cordoned", "firm", "moving", "finishing", *PHASES}
+FLAGS = {"down", "cordoned", "only-whole", "only-shares", "alone", "firm", "moving", "finishing", *PHASES}
 
 Fact = tuple[str, ...]
 
@@ -84,6 +86,11 @@ def place(workload: str, *nodes: str, after: tuple[str, ...] = ()) -> Fact:
 def evict(workload: str, reason: EvictReason, by: str) -> Fact:
     """The fact that a workload has to leave for another."""
     return ("evict", workload, reason.value, by)
+
+
+def shrink(workload: str, *ranks: int) -> Fact:
+    """The fact that these workers of a gang leave."""
+    return ("shrink", workload, *map(str, ranks))
 
 
 def wait(workload: str, reason: Reason) -> Fact:
@@ -165,7 +172,7 @@ def _add_fact(world: _World, words: list[str]) -> None:
             _add_nodes(world, words)
         case "team":
             options = _options(words[2:])
-            world.teams.append(Team(words[1], options.get("parent")))
+            world.teams.append(Team(words[1], options.get("parent"), "alone" not in options))
             if "nominal" in options:
                 world.quotas.append((words[1], options))
         case "use":
@@ -210,6 +217,7 @@ def _options(words: list[str]) -> dict[str, Any]:
 
 _WORDS = {
     *("model", "memory", "pool", "rack", "zone", "nvlink", "cpu", "ram", "down", "cordoned", "lost"),
+    *("only-whole", "only-shares", "alone"),
     *("nominal", "borrowing", "lending", "weight", "parent"),
     *("x", "share", "limit", "smem", "models", "gpumem", "require", "prefer", "priority", "firm"),
     *("after", "leaves", "since", "started", "checkpointed", "unmet", "notbefore", "preempted"),
@@ -240,6 +248,8 @@ def _add_nodes(world: _World, words: list[str]) -> None:
                 ready="down" not in o,
                 schedulable="cordoned" not in o,
                 lost=tuple(int(i) for i in o["lost"].split(",")) if "lost" in o else (),
+                takes_whole="only-shares" not in o,
+                takes_shares="only-whole" not in o,
             )
         )
 

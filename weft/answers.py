@@ -255,6 +255,7 @@ class Team(Answer):
     computing_milli: int | None = None
     waiting: int = 0
     running: int = 0
+    shares_with_others: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,6 +315,9 @@ class NodePool(Answer):
     gpu_model: str = ""
     nodes: int = 0
     gpus: int = 0
+    takes: str = ""
+    share_nodes: int = 0
+    enforced_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

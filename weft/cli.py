@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from weft import output
-from weft.commands import account, act, contexts, files, inspect, read, submit, totals, watching
+from weft.commands import account, act, contexts, files, inspect, read, sharing, submit, totals, watching
 from weft.errors import NotSignedIn, WaitTimeout, WeftError
 from weft.session import Session
 
@@ -85,6 +85,8 @@ for command in (
     read.top,
     totals.quota,
     totals.budget,
+    sharing.sharing,
+    sharing.pool,
     totals.usage,
 ):
     app.command()(command)

@@ -21,6 +21,10 @@ class ClusterClient(Connection):
         """Yield the node pools."""
         return self._pages("/node-pools", {}, NodePool)
 
+    def save_node_pool(self, name: str, *, takes: str) -> NodePool:
+        """Say for what new work may take a pool's GPUs: whole, shares or both."""
+        return NodePool.of(self._transport.send("PATCH", f"/node-pools/{part(name)}", body={"takes": takes}))
+
     def priority_classes(self) -> Iterator[PriorityClass]:
         """Yield the priority classes."""
         return self._pages("/priority-classes", {}, PriorityClass)
@@ -32,6 +36,11 @@ class ClusterClient(Connection):
     def team(self, name: str) -> Team:
         """Return one team; its document has quotas and members."""
         return Team.of(self._transport.get(f"/teams/{part(name)}"))
+
+    def save_team(self, name: str, *, shares_with_others: bool) -> Team:
+        """Say whether a team's shares may lie beside those of other teams that allow it too."""
+        body = {"shares_with_others": shares_with_others}
+        return Team.of(self._transport.send("PATCH", f"/teams/{part(name)}", body=body))
 
     def quotas(self, *, team: str = "", pool: str = "") -> Iterator[Quota]:
         """Yield the quotas this user sees."""

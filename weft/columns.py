@@ -75,11 +75,15 @@ POOLS: Table = (
     Column("GPU", lambda p: p.gpu_model or "-"),
     Column("NODES", lambda p: str(p.nodes), right=True),
     Column("GPUS", lambda p: str(p.gpus), right=True),
+    Column("TAKES", lambda p: p.takes or "-"),
+    Column("SHARE NODES", lambda p: str(p.share_nodes), wide=True, right=True),
+    Column("ENFORCED BY", lambda p: p.enforced_by or "-", wide=True),
 )
 TEAMS: Table = (
     Column("NAME", lambda t: t.name),
     Column("PARENT", lambda t: t.parent or "-", wide=True),
     Column("ROLE", lambda t: t.role or "-", wide=True),
+    Column("SHARES WITH OTHERS", lambda t: "yes" if t.shares_with_others else "no", wide=True),
     Column("NOMINAL", lambda t: gpus(t.nominal_milli), right=True),
     Column("ALLOCATED", lambda t: gpus(t.allocated_milli), right=True),
     Column("BORROWED", lambda t: gpus(t.borrowed_milli), right=True),

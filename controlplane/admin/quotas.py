@@ -240,9 +240,13 @@ class PriorityAdmin(Kept):
 class PoolForm(ServiceForm):
     """One pool."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["takes"].required = False  # left out, it stays as it is
+
     class Meta:
         model = NodePool
-        fields = ("name", "gpu_model", "price_per_gpu_hour")
+        fields = ("name", "gpu_model", "price_per_gpu_hour", "takes")
         labels = {"price_per_gpu_hour": f"Price per GPU-hour, {settings.CURRENCY}"}
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
@@ -254,6 +258,7 @@ class PoolForm(ServiceForm):
             price_per_gpu_hour=given["price_per_gpu_hour"],
             actor=self.actor,
         )
+        quotas.set_takes(pool=row, takes=given["takes"] or row.takes, actor=self.actor)
         return row, quotas.warnings(pool=row)
 
 
@@ -262,7 +267,7 @@ class PoolAdmin(Kept):
     """Nodes with one GPU model."""
 
     form = PoolForm
-    list_display = ("name", "gpu_model", "price_per_gpu_hour")
+    list_display = ("name", "gpu_model", "price_per_gpu_hour", "takes")
     ordering = ("name",)
 
     def told_of(self, row: NodePool) -> Q:

@@ -23,7 +23,7 @@ class TeamForm(ServiceForm):
 
     class Meta:
         model = Team
-        fields = ("name", "parent", "pod_security")
+        fields = ("name", "parent", "pod_security", "shares_with_others")
 
     def carry_out(self) -> tuple[Model, Sequence[str]]:
         """Create it, or move it in the tree; then its level."""
@@ -35,6 +35,7 @@ class TeamForm(ServiceForm):
             team = self.instance
             teams.move(team=team, parent=parent, actor=self.actor)
         teams.set_pod_security(team=team, level=level, actor=self.actor)
+        teams.set_sharing(team=team, allowed=self.cleaned_data["shares_with_others"], actor=self.actor)
         return Team.objects.get(pk=team.pk), ()
 
 
@@ -43,15 +44,18 @@ class TeamAdmin(Kept):
     """The tree of teams."""
 
     form = TeamForm
-    list_display = ("name", "parent", "pod_security")
+    list_display = ("name", "parent", "pod_security", "shares_with_others", "managed_by")
     list_select_related = ("parent",)
     search_fields = ("name",)
     ordering = ("name",)
 
     def told_of(self, row: Team) -> Q:
         """The events about this team itself, its quotas and members."""
-        kinds = ("TeamCreated", "TeamMoved", "TeamHandedOver", "PodSecurityChanged", "QuotaChanged", "QuotaRemoved")
-        return Q(kind__in=(*kinds, "MemberAdded", "MemberChanged", "MemberRemoved"), team=row.name)
+        kinds = ("TeamCreated", "TeamMoved", "TeamHandedOver", "PodSecurityChanged", "SharingChanged")
+        return Q(
+            kind__in=(*kinds, "QuotaChanged", "QuotaRemoved", "MemberAdded", "MemberChanged", "MemberRemoved"),
+            team=row.name,
+        )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Workloads and accounts refer to the name."""

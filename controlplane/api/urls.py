@@ -86,6 +86,7 @@ v1: list[URLPattern] = [
     path("shares", shares.Shares.as_view()),
     path("priority-classes", platform.PriorityClasses.as_view()),
     path("node-pools", platform.NodePools.as_view()),
+    path("node-pools/<slug:name>", platform.NodePool.as_view()),
     path("nodes", platform.Nodes.as_view()),
     path("nodes/<str:name>", platform.Node.as_view()),
     *(path(f"nodes/<str:name>/{verb}", view.as_view()) for verb, view in platform.CORDONS.items()),

@@ -129,6 +129,13 @@ class Cluster(Protocol):
     def observe(self, cursor: str | None) -> Observation:
         """Changes since cursor; everything for None or a cursor that is too old."""
 
+    def held(self) -> frozenset[tuple[str, int]]:
+        """The devices, by node and index, that the cluster's own accounting keeps for shares, as last heard of.
+
+        Each device with a share is one of them from before its first share starts; once the last one is gone and an
+        observation was made, it is given back.
+        """
+
     def on_news(self, tell: Callable[[], None]) -> None:
         """Have `tell` called, from any thread, each time that `observe` has more to show than before.
 

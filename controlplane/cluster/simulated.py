@@ -31,6 +31,7 @@ from controlplane.cluster.port import (
 from controlplane.cluster.serving.outcomes import Totals
 from controlplane.cluster.work import Profiles
 from controlplane.cluster.world import START, Conditions, World
+from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Node
 from scheduler.model.workload import Kind
 
@@ -131,6 +132,11 @@ class SimulatedCluster:
             elif isinstance(row, Machine) and not is_full:
                 gone.append(row.key)
         return Observation(world.now, str(world.revision), is_full, tuple(pods), tuple(nodes), tuple(gone))
+
+    def held(self) -> frozenset[tuple[str, int]]:
+        """The devices with shares: its pods are its accounting, so nothing else has to hold them."""
+        there = self._read().occupants.items()
+        return frozenset(device for device, pods in there if any(p.milli < WHOLE or p.gpu_memory for p in pods))
 
     def on_news(self, tell: Callable[[], None]) -> None:
         """Have `tell` called after each change that is made through this instance; never of another's in the file."""

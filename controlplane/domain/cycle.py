@@ -98,7 +98,7 @@ class Frame:
 
 
 def _node(values: list[Any]) -> Node:
-    named = dict(zip((f.name for f in fields(Node)), values, strict=True))
+    named = dict(zip((f.name for f in fields(Node)), values, strict=False))  # later fields have their default
     return Node(**{**named, "lost": tuple(named["lost"])})
 
 

@@ -1,7 +1,7 @@
 """S4 gang atomicity, S5 single run and S6 placement validity: what runs is whole, runs once, and where it may."""
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 
 from controlplane.invariants.state import Round, State, Violation
 from scheduler.model.decision import Place
@@ -186,9 +186,48 @@ def _unhealthy(inventory: Inventory, worker: Assignment) -> str:
 
 
 def _placed_unfit(made: Round) -> Iterator[Violation]:
+    inventory, workloads = made.snapshot.inventory, made.snapshot.workloads
     for place in made.decisions:
         if isinstance(place, Place):
             for worker in place.workers:
-                if why := _unhealthy(made.snapshot.inventory, worker):
+                ask = _ask_of(workloads[place.workload], worker.rank)
+                if why := _unhealthy(inventory, worker) or _not_taken(inventory, ask, worker):
                     message = f"Rank {worker.rank} is placed on {worker.node}: {why}."
                     yield Violation("S6", place.workload, message)
+    yield from _badly_beside(made)
+
+
+def _not_taken(inventory: Inventory, ask: ResourceRequest, worker: Assignment) -> str:
+    """Why the node's GPUs are not for this, or nothing."""
+    node = inventory.nodes[inventory.index[worker.node]]
+    if ask.share and not node.takes_shares:
+        return "its GPUs are not shared"
+    return "its GPUs are for shares only" if worker.gpus and not ask.share and not node.takes_whole else ""
+
+
+def _badly_beside(made: Round) -> Iterator[Violation]:
+    """Shares placed beside those of a team with which they may not share: now, or before what leaves has left."""
+    allows = {team.name: team.shares_with_others for team in made.snapshot.teams}
+    if all(allows.values()):
+        return
+    world = made.snapshot.after(made.decisions).workloads
+    on = _shares_on(world.values())
+    for place in made.decisions:
+        if not isinstance(place, Place):
+            continue
+        placed = world[place.workload]
+        beside = ((worker, one) for worker in place.workers for one in on.get((worker.node, worker.gpus), ()))
+        for worker, (other, is_leaving) in beside:
+            may = other.team == placed.team or (allows[other.team] and allows[placed.team])
+            if not may and not (is_leaving and other.id in place.after):
+                yield Violation("S6", placed.id, f"Rank {worker.rank} is placed beside {other.id} of {other.team}.")
+
+
+def _shares_on(workloads: Iterable[Workload]) -> dict[tuple[str, tuple[int, ...]], list[tuple[Workload, bool]]]:
+    """The shares on each device, and whether they leave."""
+    found: dict[tuple[str, tuple[int, ...]], list[tuple[Workload, bool]]] = defaultdict(list)
+    for workload in workloads:
+        for worker in workload.placement:
+            if _ask_of(workload, worker.rank).share:
+                found[worker.node, worker.gpus].append((workload, worker.leaving))
+    return found

@@ -23,7 +23,7 @@ def run(changes: Changes, row: State, ends: Sequence[End], pods: Sequence[PodSee
     elif not live and ends:
         succeed(changes, row, ends)
     elif live and not row.intent:  # with an intent it waits for its last workers to leave
-        if row.roles and all(seat.rank < row.role_members for seat in live):
+        if row.roles and not row.is_owned and all(seat.rank < row.role_members for seat in live):
             _release_role_members(changes, row, live)
         else:
             _come_up(changes, row, live, pods)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from controlplane.adopted.kinds import RESOURCES
 from controlplane.jobspec.podsets import role_ask, role_of
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import Kind, Phase
@@ -57,6 +58,7 @@ class State:
     reason_at: float
     cpu_milli: int  # of one worker, as the scheduler counts it
     memory: int  # MiB, likewise
+    managed_by: str  # the Kubernetes resource by whose object alone it is changed; empty: none
     resize: dict[str, Any] | None  # how both are being changed in place (resizing.py); None: they are not
     seen: int = field(default=0, kw_only=True)  # the version when it was read
     changed: set[str] = field(default_factory=set, kw_only=True)
@@ -80,6 +82,11 @@ class State:
     def is_service(self) -> bool:
         """Whether its workers come and go one by one."""
         return self.kind == Kind.INFERENCE
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether it is an object of Kubernetes whose own controller makes its pods, and ends them."""
+        return self.managed_by in RESOURCES
 
     def milli_of(self, rank: int) -> int:
         """Milli-GPU of the member with this rank."""

@@ -9,9 +9,9 @@ from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.queries.accounts import access, kubernetes_users
 from controlplane.services.errors import Refused
+from controlplane.services.intake import adopting
+from controlplane.services.intake.adopting import Known
 from controlplane.services.scheduling.leases import HeldLease
-from controlplane.services.workloads import adopting
-from controlplane.services.workloads.adopting import Known
 from scheduler.model.workload import Phase
 
 LOOP = "adopt"

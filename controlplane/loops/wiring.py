@@ -122,7 +122,9 @@ def kubernetes() -> Wiring:
     with _of_process:
         if _kubernetes is None or _objects is None:
             access = connection.find()
-            _kubernetes = adapter.KubernetesCluster(access, prefix=settings.NAMESPACE_PREFIX)
+            _kubernetes = adapter.KubernetesCluster(
+                access, prefix=settings.NAMESPACE_PREFIX, placeholder_image=settings.PLACEHOLDER_IMAGE
+            )
             _objects = objects.KubernetesObjects(access)
     owners = _kubernetes.owners if settings.ADMISSION else None
     return Wiring(_kubernetes, measured(_kubernetes), holder(), objects=_objects, owners=owners)

@@ -25,6 +25,7 @@ def site(options: dict[str, Any]) -> Site:
     """The platform's choices."""
     return Site(
         prefix=settings.NAMESPACE_PREFIX,
+        placeholder_image=settings.PLACEHOLDER_IMAGE,
         registries=settings.REGISTRIES,
         extra_resources=settings.EXTRA_RESOURCES,
         egress=tuple(options["egress"]),

@@ -20,6 +20,13 @@ from controlplane.manifests.forbidden_pods import (
     ROLE_LABELS_WRONG,
     role_variables_wrong,
 )
+from controlplane.manifests.forbidden_shares import (
+    PLACEHOLDER_WRONG,
+    SHARE_ANNOTATIONS_MISSING,
+    SHARE_VARIABLES_MISSING,
+    SHARE_VARIABLES_WRONG,
+    placeholder,
+)
 from controlplane.manifests.site import Json, Site, obj
 from gpushare.gpu import WHOLE
 
@@ -30,6 +37,7 @@ UID, EXISTING = "0a1b2c3d-0000-4000-8000-00000000000a", "0a1b2c3d-0000-4000-8000
 REGISTRY = "registry.example/"
 SCHEDULER, PROVISIONER, ADMIN, OWNER = "scheduler", "provisioner", "admin", "owner"
 MERGE, JSON = "application/merge-patch+json", "application/json"
+HELD_GPU = 7  # of the placeholder that is there
 FENCED_GPUS = 8  # of the team by ResourceQuota
 _SERVERS = {"name": "param-ps", "count": 2, "resources": {"cpu": 1}}
 _WITH_ROLES: dict[str, Any] = {
@@ -54,7 +62,16 @@ class Attempt:
 
 def attempts(site: Site) -> list[Attempt]:
     """All of them."""
-    return [*_pods(site), *_of_others(site), *_parts(site), *_elsewhere(site), *_objects(site), *_accounts(site)]
+    return [
+        *_pods(site),
+        *_shares(site),
+        *_placeholders(site),
+        *_of_others(site),
+        *_parts(site),
+        *_elsewhere(site),
+        *_objects(site),
+        *_accounts(site),
+    ]
 
 
 def allowed(site: Site) -> list[Attempt]:
@@ -75,6 +92,13 @@ def allowed(site: Site) -> list[Attempt]:
     ]
     return [
         *(Attempt(f"allowed {job}", SCHEDULER, "POST", *_post(site, _pod(site, **job))) for job in jobs),
+        Attempt(
+            "a placeholder",
+            SCHEDULER,
+            "POST",
+            f"/api/v1/namespaces/{names.PLACEHOLDER_NAMESPACE}/pods",
+            placeholder(NODE, 0, site.placeholder_image),
+        ),
         *(Attempt(f"member {n} of a gang", SCHEDULER, "POST", *_post(site, pod)) for n, pod in enumerate(members)),
     ]
 
@@ -88,18 +112,20 @@ def prerequisites(site: Site) -> list[Json]:
         obj("v1", "Namespace", PLAIN),
         obj("v1", "ServiceAccount", OWNER, PLAIN),
         obj("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", OWNER, subjects=owner, roleRef=role),
-        obj("v1", "ServiceAccount", "builder", team),
+        *(obj("v1", "ServiceAccount", "builder", where) for where in (team, names.PLACEHOLDER_NAMESPACE)),
         obj("scheduling.k8s.io/v1", "PriorityClass", "high", value=1000),
         obj("node.k8s.io/v1", "RuntimeClass", "nvidia", handler="nvidia"),
     ]
 
 
 def existing(site: Site) -> list[Attempt]:
-    """Pods that attempts change: one of the team's, made by the scheduler, and one of no team's."""
+    """Pods that attempts change: one of the team's, made by the scheduler, a placeholder, and one of no team's."""
     bystander = _pod(site)
     bystander["metadata"] = {"name": "bystander", "namespace": PLAIN}
+    held = placeholder(NODE, HELD_GPU, site.placeholder_image)
     return [
         Attempt("existing", SCHEDULER, "POST", *_post(site, _pod(site, uid=EXISTING))),
+        Attempt("held", SCHEDULER, "POST", f"/api/v1/namespaces/{held['metadata']['namespace']}/pods", held),
         Attempt("bystander", ADMIN, "POST", f"/api/v1/namespaces/{PLAIN}/pods", bystander),
     ]
 
@@ -158,6 +184,54 @@ def _pods(site: Site) -> Iterator[Attempt]:
     for path, value in (("allowPrivilegeEscalation", True), ("capabilities", {"drop": ["ALL"], "add": ["SETUID"]})):
         pod = _changed(_pod(site, team=ROOMY), f"spec.containers.0.securityContext.{path}", value)
         yield Attempt(f"at baseline: {path}={value}", SCHEDULER, "POST", *_post(site, pod))
+
+
+def _shares(site: Site) -> Iterator[Attempt]:
+    """What a share may use is what its annotations say, and it is told."""
+    asked = {"gpu_share": {"guarantee": 0.3, "memory": "1Gi"}}
+
+    def attempt(name: str, pod: dict[str, Any]) -> Attempt:
+        return Attempt(f"a share: {name}", SCHEDULER, "POST", *_post(site, pod))
+
+    for name, value in SHARE_VARIABLES_WRONG:
+        pod = _pod(site, resources=asked)
+        env = [one for one in pod["spec"]["containers"][0]["env"] if one["name"] != name]
+        pod["spec"]["containers"][0]["env"] = [*env, {"name": name, **value}]
+        yield attempt(f"{name}={value}", pod)
+    for name in SHARE_VARIABLES_MISSING:
+        pod = _pod(site, resources=asked)
+        env = pod["spec"]["containers"][0]["env"]
+        pod["spec"]["containers"][0]["env"] = [one for one in env if one["name"] != name]
+        yield attempt(f"{name}=", pod)
+    for key in SHARE_ANNOTATIONS_MISSING:
+        pod = _pod(site, resources=asked)
+        del pod["metadata"]["annotations"][key]
+        yield attempt(f"annotations {key}", pod)
+
+
+def _placeholders(site: Site) -> Iterator[Attempt]:
+    """In the namespace of placeholders there are placeholders only, and only the scheduler's."""
+    where, image = f"/api/v1/namespaces/{names.PLACEHOLDER_NAMESPACE}/pods", site.placeholder_image
+    for path, value in PLACEHOLDER_WRONG:
+        pod = _changed(placeholder(NODE, 0, image), path, value)
+        yield Attempt(f"a placeholder with {path}={value}", SCHEDULER, "POST", where, pod)
+    held = f"{where}/{names.placeholder(NODE, HELD_GPU)}"
+    claim: Json = {"metadata": {"annotations": {names.CLAIMANTS: ""}}}
+    image_later: Json = {"spec": {"containers": [{"name": "hold", "image": "registry.example/evil:1"}]}}
+    confined = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}  # so that PodSecurity allows it
+    debug = {"name": "debug", "image": f"{REGISTRY}sh:1", "securityContext": confined}
+    debugger: Json = {"spec": {"ephemeralContainers": [debug]}}
+    strategic = "application/strategic-merge-patch+json"
+    for account in (ADMIN, OWNER):
+        yield Attempt(f"a placeholder by the {account}", account, "POST", where, placeholder(NODE, 0, image))
+        yield Attempt(f"a claim by the {account}", account, "PATCH", held, claim, MERGE)
+        yield Attempt(f"a placeholder's image by the {account}", account, "PATCH", held, image_later, strategic)
+        yield Attempt(
+            f"a placeholder's debugger by the {account}", account, "PATCH", f"{held}/ephemeralcontainers", debugger,
+            strategic,
+        )  # fmt: skip
+    forged: Json = {"metadata": {"labels": {names.PLACEHOLDER: "true"}}}
+    yield Attempt("a namespace for placeholders", ADMIN, "PATCH", f"/api/v1/namespaces/{PLAIN}", forged, MERGE)
 
 
 def _of_gangs(site: Site) -> Iterator[tuple[str, dict[str, Any]]]:

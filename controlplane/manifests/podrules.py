@@ -5,50 +5,31 @@ well; the rules here hold at level `baseline` too, and for what PodSecurity does
 """
 
 import json
-from dataclasses import dataclass
 
 from controlplane.adopted import kinds
 from controlplane.cluster.kubernetes import distributed, names, pods
 from controlplane.cluster.kubernetes.volumes import SHARED_MEMORY_PATH
 from controlplane.jobspec import jobfile
 from controlplane.jobspec.jobfile import RESERVED_ENV, RESERVED_PATHS
+from controlplane.manifests import queuedrules
+from controlplane.manifests.cel import OURS, Rule, text, texts
 from controlplane.manifests.site import BASELINE, SCHEDULER, Site
 from scheduler.model.workload import Kind
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """CEL that must be true, and what is said when it is not: a sentence, or CEL (`told`) that makes one."""
-
-    check: str
-    message: str
-    told: str = ""
-
-
 LABELS = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND, names.ATTEMPT, names.RANK)
 LABELS_OF_ROLES = (names.ROLE, names.ROLE_INDEX)  # of a gang with roles
-ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.DIGEST)
-# Of pods that the controller of a queued object makes. The admission server writes ours, and refuses them from others.
-LABELS_OF_QUEUED = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND)
-ANNOTATIONS_OF_QUEUED = (*ANNOTATIONS, names.OWNER, names.POD_SET, names.INDEX)
-CONTROLLERS = (  # beginnings of annotations that controllers, and people for them, put on a pod
-    *("batch.kubernetes.io/", "jobset.sigs.k8s.io/", "alpha.jobset.sigs.k8s.io/", "training.kubeflow.org/"),
-    *("kubectl.kubernetes.io/", "prometheus.io/", "sidecar.istio.io/inject"),
-)
-DELETING = ("foregroundDeletion", "orphan")  # finalizers of Kubernetes' own while it deletes
-TRACKED = "batch.kubernetes.io/job-tracking"  # finalizer by which a Job counts its pods
-PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.LIMIT, names.DIGEST)
+OF_SHARE = (names.MILLI, names.LIMIT, names.GPU_MEMORY)
 # Labels of its node that the API server gives a pod when it is bound (admission plugin PodTopologyLabels).
 OF_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 # Put on every pod by the API server itself.
 DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 # Reserved variables that the builder sets all the same; their values are bound by rules of their own.
-OWN_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", distributed.ROLE, distributed.ROLE_INDEX)
+OWN_VARIABLES = (*pods.SHARE_VARIABLES, distributed.ROLE, distributed.ROLE_INDEX)
 HOSTS_OF_ROLE = f"'^{distributed.HOSTS}[A-Z0-9_]{{1,40}}$'"  # CEL
 NORMAL_PATH = r"^(/[^/:\x00-\x1f\x7f]+)+$"
 DOTS = r"/\.\.?(/|$)"
 MAX_GRACE_SECONDS = 3600  # of a job file's checkpoint.grace
-FROM_BINDING = f"metadata.annotations['{names.GPUS}']"
 ABSENT = (  # of a pod's spec: nothing here is ever ours
     *("hostNetwork", "hostPID", "hostIPC", "hostUsers", "hostAliases", "dnsConfig", "shareProcessNamespace"),
     *("initContainers", "ephemeralContainers", "nodeSelector", "affinity", "topologySpreadConstraints", "overhead"),
@@ -98,16 +79,6 @@ def rules(site: Site) -> list[Rule]:
     return [*_whose(), *_spec(), *_security(), *_container(site), *_roles(), *_storage(), *_devices(site)]
 
 
-def text(value: str) -> str:
-    """A CEL string."""
-    return json.dumps(value)
-
-
-def texts(values: tuple[str, ...]) -> str:
-    """A CEL list of strings."""
-    return json.dumps(list(values))
-
-
 def _absent(place: str, what: str, fields: tuple[str, ...]) -> Rule:
     """None of these fields is there; one rule, as each costs the API server a little at every pod."""
     check = " && ".join(f"!has({place}.{field})" for field in fields)
@@ -128,7 +99,7 @@ def _whose() -> list[Rule]:
             "variables.isScheduler || !variables.isNew || variables.isQueued",
             "only Weft's scheduler creates pods in a team's namespace",
         ),
-        *_of_queued(),
+        *queuedrules.rules(),
         Rule(
             f"variables.isScheduler || variables.isNew || (object.spec == oldObject.spec && {same})",
             "only Weft's scheduler changes the spec, and the weft.dev labels and annotations, of a team's pod",
@@ -156,34 +127,6 @@ def _whose() -> list[Rule]:
             "finalizers and owners are not allowed",
         ),
     ]
-
-
-def _of_queued() -> list[Rule]:
-    """What makes a pod of a queued object: our labels but for attempt and rank, which come with its binding."""
-    known = " || ".join(f"k.startsWith({text(prefix)})" for prefix in CONTROLLERS)
-    return [
-        Rule(
-            f"!variables.isQueued || ({texts(LABELS_OF_QUEUED)}.all(k, k in variables.labels)"
-            f" && variables.labels.all(k, !({OURS}) || k in {texts(LABELS_OF_QUEUED)}"
-            f" || (!variables.isNew && k in {texts((names.ATTEMPT, names.RANK))})))",
-            "weft.dev labels of a queued object's pod are the admission server's",
-        ),
-        Rule(
-            f"!variables.isQueued || !variables.isNew || variables.annotations.all(k, !k.contains('/')"
-            f" || k in {texts(ANNOTATIONS_OF_QUEUED)} || {known})",
-            "annotations with a prefix must be Weft's own, or a controller's",
-        ),
-        Rule(
-            f"!variables.isQueued || ((!has(object.metadata.finalizers)"
-            f" || object.metadata.finalizers.all(f, f in {texts((TRACKED, *DELETING))}))"
-            " && has(object.metadata.ownerReferences)"
-            " && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller))",
-            "a queued object's pod has a controller, and no finalizers of others",
-        ),
-    ]
-
-
-OURS = "k.startsWith('weft.dev/') || k.startsWith('internal.weft.dev/')"
 
 
 def _spec() -> list[Rule]:
@@ -277,11 +220,15 @@ def _security() -> list[Rule]:
 def _container(site: Site) -> list[Rule]:
     main = "variables.main"
     reserved = text(f"(?i)^({RESERVED_ENV.pattern})$")
-    reference = f"has(e.valueFrom.fieldRef) && e.valueFrom.fieldRef.fieldPath == {text(FROM_BINDING)}"
+    noted = json.dumps({name: f"metadata.annotations['{key}']" for name, key in pods.SHARE_VARIABLES.items()})
+    reference = (
+        f"e.name in {noted} && has(e.valueFrom) && has(e.valueFrom.fieldRef)"
+        f" && e.valueFrom.fieldRef.fieldPath == {noted}[e.name]"
+    )
     from_registry = " || ".join(f"{main}.image.startsWith({text(prefix)})" for prefix in site.registries)
     return [
         _absent(main, "spec.containers[0]", ABSENT_IN_CONTAINER),
-        *_probes(),
+        *queuedrules.probes(),
         Rule(f"{main}.imagePullPolicy == 'Always'", "imagePullPolicy must be Always"),
         *([Rule(from_registry, f"images come from {', '.join(site.registries)}")] if from_registry else []),
         Rule(
@@ -294,31 +241,22 @@ def _container(site: Site) -> list[Rule]:
             "env sets a variable that decides about GPUs or about what is loaded",
         ),
         Rule(
-            "variables.env.all(e, e.name != 'NVIDIA_VISIBLE_DEVICES'"
-            f" || (has(e.value) && e.value == 'void') || (has(e.valueFrom) && {reference}))",
-            "NVIDIA_VISIBLE_DEVICES is void, or what the pod is bound to",
+            f"variables.env.all(e, !(e.name in {noted}) || ({reference})"
+            " || (e.name == 'NVIDIA_VISIBLE_DEVICES' && has(e.value) && e.value == 'void'))",
+            "NVIDIA_VISIBLE_DEVICES is void, or what the pod is bound to; a share's variables say its annotations",
         ),
         Rule(
-            "variables.env.all(e, !has(e.valueFrom) || has(e.valueFrom.secretKeyRef)"
-            f" || (e.name == 'NVIDIA_VISIBLE_DEVICES' && {reference})"
-            " || (variables.isQueued && e.name != 'NVIDIA_VISIBLE_DEVICES' && has(e.valueFrom.fieldRef)"
+            f"variables.env.all(e, !has(e.valueFrom) || has(e.valueFrom.secretKeyRef) || ({reference})"
+            f" || (variables.isQueued && !(e.name in {noted}) && has(e.valueFrom.fieldRef)"
             " && e.valueFrom.fieldRef.fieldPath.startsWith('metadata.')))",
             "env takes values from the team's secrets only",
         ),
-    ]
-
-
-def _probes() -> list[Rule]:
-    """A queued object's pod may have probes, but of itself only: the node asks them."""
-    return [
         Rule(
-            f"!has(variables.main.{probe}) || (variables.isQueued"
-            f" && (!has(variables.main.{probe}.httpGet) || (!has(variables.main.{probe}.httpGet.host)"
-            f" && !has(variables.main.{probe}.httpGet.httpHeaders)))"
-            f" && (!has(variables.main.{probe}.tcpSocket) || !has(variables.main.{probe}.tcpSocket.host)))",
-            f"spec.containers[0]: {probe} is for queued objects, and without host and httpHeaders",
-        )
-        for probe in PROBES
+            "!variables.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES' && has(e.valueFrom))"
+            f" || ({texts(tuple(pods.SHARE_VARIABLES))}.all(n, variables.env.exists(e, e.name == n))"
+            f" && {texts(OF_SHARE)}.all(k, k in variables.annotations))",
+            "a share has its guarantee, limit and memory in its annotations, and all variables that say them",
+        ),
     ]
 
 

@@ -6,7 +6,9 @@ They run in the API server itself, need no webhook, and refuse when they cannot 
 from controlplane.adopted.kinds import KINDS
 from controlplane.cluster.kubernetes import names
 from controlplane.kubeobjects.names import AUTHOR, GROUP, TEAMS, WORKLOADS
-from controlplane.manifests.podrules import OF_NODE, OURS, Rule, rules, text, texts, variables
+from controlplane.manifests.cel import OURS, Rule, text, texts
+from controlplane.manifests.placeholderrules import parts, placeholders
+from controlplane.manifests.podrules import OF_NODE, rules, variables
 from controlplane.manifests.site import PROVISIONER, SCHEDULER, Json, Site, obj
 
 ADMISSION = "admissionregistration.k8s.io/v1"
@@ -17,12 +19,17 @@ LEVELS = "pod-security.kubernetes.io/"
 def policies(site: Site) -> list[Json]:
     """Each policy, and the binding that puts it into force."""
     in_teams: Json = {"matchExpressions": [{"key": names.TEAM, "operator": "Exists"}]}
-    elsewhere: Json = {"matchExpressions": [{"key": names.TEAM, "operator": "DoesNotExist"}]}
+    elsewhere: Json = {
+        "matchExpressions": [{"key": key, "operator": "DoesNotExist"} for key in (names.TEAM, names.PLACEHOLDER)]
+    }
+    held: Json = {"matchExpressions": [{"key": names.PLACEHOLDER, "operator": "Exists"}]}
     scheduler, provisioner = (f"request.userInfo.username == {text(site.user(a))}" for a in (SCHEDULER, PROVISIONER))
     writes = ["CREATE", "UPDATE"]
     return [
         *_policy("weft-pods", rules(site), [_on("", ["pods"], writes)], selector=in_teams, given=variables(site)),
         *_policy("weft-binding", _binding(scheduler), _pod_parts(), selector=in_teams),
+        *_policy("weft-placeholders", placeholders(site, scheduler), [_on("", ["pods"], writes)], selector=held),
+        *_policy("weft-placeholder-parts", parts(), _pod_parts(), selector=held),
         *_policy("weft-services", _services(scheduler), [_on("", ["services"], writes)], selector=in_teams),
         *_policy("weft-labels", _labels(), [_on("", ["pods"], writes)], selector=elsewhere),
         *_policy("weft-queue-labels", _queue_labels(), _owners(writes), selector=elsewhere),
@@ -44,8 +51,8 @@ def _binding(scheduler: str) -> list[Rule]:
         Rule(scheduler, "only Weft's scheduler binds and resizes the pods of a team"),
         Rule(
             "request.subResource != 'binding' || !has(object.metadata.annotations)"
-            f" || object.metadata.annotations.all(k, k == {text(names.GPUS)})",
-            f"a binding may carry the annotation {names.GPUS} only",
+            f" || object.metadata.annotations.all(k, k in {texts((names.GPUS, names.DEVICE))})",
+            f"a binding may carry the annotations {names.GPUS} and {names.DEVICE} only",
         ),
         Rule(
             "request.subResource != 'binding' || !has(object.metadata.labels)"
@@ -98,12 +105,19 @@ def _namespaces(site: Site, provisioner: str) -> list[Rule]:
         "(oldObject != null && has(oldObject.metadata.labels) ? oldObject.metadata.labels : {})",
     )
     team = text(names.TEAM)
-    ours = f"k == {team} || k.startsWith({text(LEVELS)})"
+    held = text(names.PLACEHOLDER)
+    ours = f"k == {team} || k == {held} || k.startsWith({text(LEVELS)})"
+    is_ours = " || ".join(f"{key} in {labels}" for key in (team, held) for labels in (new, old))
     same = f"{new}.all(k, !({ours}) || (k in {old} && {old}[k] == {new}[k])) && {old}.all(k, !({ours}) || k in {new})"
     return [
         Rule(
-            f"{provisioner} || {MASTERS} || !({team} in {new} || {team} in {old}) || ({same})",
+            f"{provisioner} || {MASTERS} || !({is_ours}) || ({same})",
             "only Weft's provisioner makes a namespace a team's, or changes its PodSecurity level",
+        ),
+        Rule(
+            f"!({held} in {new})"
+            f" || (object.metadata.name == {text(names.PLACEHOLDER_NAMESPACE)} && !({team} in {new}))",
+            f"placeholders are in the namespace {names.PLACEHOLDER_NAMESPACE}, which is no team's",
         ),
         Rule(
             f"!({team} in {new}) || object.metadata.name == {text(site.prefix)} + {new}[{team}]",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes.placeholders import IMAGE
 
 Json = dict[str, object]
 
@@ -28,6 +29,7 @@ class Site:
     egress: tuple[str, ...] = ()  # private networks that pods may reach, such as a file server's
     no_egress: tuple[str, ...] = ()  # public ones that they may not, such as a managed API server's address
     fence_gpus: bool = False  # see teams._quota
+    placeholder_image: str = IMAGE  # of the pods that hold devices for shares
     max_pods: int = 20_000  # of one team, waiting ones too
     has_admission: bool = False  # the admission server runs: objects with the label weft.dev/queue are workloads
     admission_ca: str = ""  # what signed its certificate, base64 of PEM; empty: something else puts it in

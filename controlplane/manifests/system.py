@@ -5,6 +5,7 @@ team roles, no more), or change what a namespace enforces (only the provisioner,
 """
 
 from controlplane.adopted.kinds import KINDS
+from controlplane.cluster.kubernetes import names
 from controlplane.kubeobjects import crd
 from controlplane.kubeobjects.names import GROUP, TEAMS, WORKLOADS
 from controlplane.manifests.site import ADMISSION, PROVISIONER, READER, RESTRICTED, SCHEDULER, Json, Site, obj
@@ -27,9 +28,24 @@ def system(site: Site) -> list[Json]:
     objects += [_role(f"{SCHEDULER}-team", _scheduler_in_team(site)), _role(f"{READER}-team", _reader_in_team())]
     if site.has_admission:
         objects += [_role(f"{ADMISSION}-team", _owners(["get"], more=[("apps", "replicasets")])), _service(site)]
-    objects += _people()
+    objects += [*_people(), *_placeholders(site, level)]
     provisioner = [_role(PROVISIONER, _provisioner(site)), _bound(site, PROVISIONER, PROVISIONER)]
     return [*crd.definitions(), *objects, *provisioner]
+
+
+def _placeholders(site: Site, level: dict[str, str]) -> list[Json]:
+    """The namespace of the pods that hold devices for shares: nothing gets in or out, and one account makes pods."""
+    namespace, role = names.PLACEHOLDER_NAMESPACE, f"{SCHEDULER}-shares"
+    closed = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    subjects = [{"kind": "ServiceAccount", "name": SCHEDULER, "namespace": site.namespace}]
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
+    return [
+        obj("v1", "Namespace", namespace, labels={names.PLACEHOLDER: "true", **level}),
+        obj("v1", "ServiceAccount", "default", namespace, automountServiceAccountToken=False),
+        obj("networking.k8s.io/v1", "NetworkPolicy", "weft-deny-all", namespace, spec=closed),
+        _role(role, [_rule("", ["pods"], ["get", "create", "patch", "delete"])]),
+        obj(f"{RBAC}/v1", "RoleBinding", SCHEDULER, namespace, subjects=subjects, roleRef=reference),
+    ]
 
 
 def _people() -> list[Json]:

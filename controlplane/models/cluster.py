@@ -38,6 +38,7 @@ class Node(models.Model):
     ready = models.BooleanField(default=True)
     schedulable = models.BooleanField(default=True)
     lost_gpus = models.JSONField(default=list, help_text="Indices of unhealthy devices")
+    takes_shares = models.BooleanField(default=True, db_default=True, help_text="Labelled for shares of its GPUs")
 
     def __str__(self) -> str:
         return self.name

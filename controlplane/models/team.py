@@ -46,6 +46,11 @@ class Team(models.Model):
         db_default=PodSecurity.RESTRICTED,
         help_text="Level of its namespace; `manage.py namespaces --apply` carries it to the cluster.",
     )
+    shares_with_others = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Its shares may lie on one GPU with shares of other teams that allow it too.",
+    )
     managed_by = models.CharField(
         max_length=80,
         blank=True,
@@ -96,11 +101,26 @@ class Membership(models.Model):
         return f"{self.user} is {self.role} of {self.team}"
 
 
+class Takes(models.TextChoices):
+    """For what new work may take a pool's GPUs."""
+
+    WHOLE = "whole", "Whole GPUs"
+    SHARES = "shares", "Shares"
+    BOTH = "both", "Whole GPUs and shares"
+
+
 class NodePool(models.Model):
     """Nodes with one GPU model (Kueue: ResourceFlavor)."""
 
     name = models.SlugField(max_length=40, unique=True)
     gpu_model = models.CharField(max_length=40, blank=True)
+    takes = models.CharField(
+        max_length=6,
+        choices=Takes.choices,
+        default=Takes.BOTH,
+        db_default=Takes.BOTH,
+        help_text="For what new work may take its GPUs. Shares go only to nodes that are labelled for them.",
+    )
     price_per_gpu_hour = models.DecimalField(max_digits=8, decimal_places=3, default=0)
 
     def __str__(self) -> str:

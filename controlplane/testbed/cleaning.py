@@ -1,9 +1,11 @@
 """Bringing a test cluster back to how it began, between tests, in a fraction of a second."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from http import HTTPStatus
 from typing import Any, Protocol
 
-from controlplane.testbed.api import Json
+from controlplane.testbed.api import ApiError, Json
 from controlplane.testbed.nodes import manifest
 from controlplane.testbed.parts import REAL_NODE, Layout
 from scheduler.model.snapshot import Node
@@ -52,6 +54,8 @@ class Cleanable(Protocol):
 
 def empty(cluster: Cleanable, machines: Sequence[Node]) -> None:
     """Delete what is in the collections, and make the nodes what `machines` says; a real one stays."""
+    for custom in CUSTOM:  # their definition may have been made a moment ago
+        cluster.wait_for(partial(_is_answered, cluster, custom), custom)
     for collection in (*COLLECTIONS, *(custom for custom in CUSTOM if cluster.exists(custom))):
         cluster.delete(*_paths(cluster, collection))
     cluster.wait_for(lambda: not cluster.request("GET", "/api/v1/pods?limit=1")["items"], "the end of all pods")
@@ -62,6 +66,17 @@ def empty(cluster: Cleanable, machines: Sequence[Node]) -> None:
     cluster.delete(*(f"/api/v1/nodes/{name}" for name in changed))
     absent = set(wanted) - (set(there) - changed)
     cluster.add_nodes([machine for machine in machines if machine.name in absent])
+
+
+def _is_answered(cluster: Cleanable, collection: str) -> bool:
+    """Whether the API server says what is there, or that there is no such thing; not "storage is (re)initializing"."""
+    try:
+        cluster.exists(collection)
+    except ApiError as error:
+        if error.status != HTTPStatus.TOO_MANY_REQUESTS:
+            raise
+        return False
+    return True
 
 
 def _paths(cluster: Cleanable, collection: str) -> list[str]:

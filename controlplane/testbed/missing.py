@@ -6,16 +6,18 @@ How each is got stands in `scripts/get`, by these names.
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from controlplane.testbed import binaries, chromium, postgres, programs, prometheus, redis
+from controlplane.testbed import binaries, chromium, controllers, postgres, programs, prometheus, redis
 from controlplane.testbed.processes import MissingError
 from controlplane.testbed.realnode import programs as node
 
 FINDERS: Mapping[str, Callable[[], object]] = {
     "Chromium": chromium.find,
+    "JobSet": lambda: controllers.find(controllers.JOB_SET, build=False),
     "Kubernetes": lambda: binaries.find(build=False),
     "Postgres": postgres.find_postgres,
     "Prometheus": prometheus.find_prometheus,
     "Redis": redis.find_redis,
+    "training-operator": lambda: controllers.find(controllers.KUBEFLOW, build=False),
     **{name: partial(programs.find, name) for name in programs.PROGRAMS},
 }
 # Of no use to those that may not run a node; what they lack is called "root".

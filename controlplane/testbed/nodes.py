@@ -82,6 +82,7 @@ def _labels(node: Node) -> dict[str, str]:
         "weft.dev/rack": node.rack,
         "topology.kubernetes.io/zone": node.zone,
         "weft.dev/nvlink": str(node.nvlink),
+        "weft.dev/shares": "true" if node.takes_shares else "",
     }
     return {name: value for name, value in labels.items() if value}
 

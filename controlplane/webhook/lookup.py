@@ -15,6 +15,7 @@ from controlplane.queries.accounts import access, kubernetes_users
 from controlplane.webhook.review import Json, Top
 
 P = ParamSpec("P")
+OF_KUBERNETES = ("system:serviceaccount:kube-system:", "system:kube-controller-manager")
 
 
 class WorldLookup:
@@ -40,6 +41,10 @@ class WorldLookup:
         return await sync_to_async(_once_more(kubernetes_users.decide), thread_sensitive=False)(
             operation, thing, old, username
         )
+
+    def is_controller(self, username: str) -> bool:
+        """Kubernetes' own controllers, and those that a setting names."""
+        return username.startswith(OF_KUBERNETES) or username in settings.CONTROLLERS
 
     def team(self, namespace: str) -> str:
         """A team's namespace is named after it; a policy sees to that."""

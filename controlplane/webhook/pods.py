@@ -20,6 +20,7 @@ _PLACES = (
     ("", (_OF_JOB,)),
 )
 MAIN = "worker"
+ADMINS = "system:masters"  # a group that may do everything in a cluster
 TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - the beginning of a volume's name
 INDEX_BASE = 100_000  # more than the pods of one Job
 # Waits until a PyTorchJob's master has a name; its workers start together with it, and try again by themselves.
@@ -36,6 +37,10 @@ async def review(asked: Asked, lookup: Lookup) -> Json:
         raise DeniedError(f"metadata: {forged[0]} is Weft's. Leave it out.")
     top = await lookup.top(asked.namespace, metadata.get("ownerReferences") or [])
     _refuse_strange(top, lookup.team(asked.namespace))
+    if ADMINS not in asked.groups and not lookup.is_controller(asked.username):
+        raise DeniedError(
+            f"only its controller makes pods of {top.label if top else 'it'}, and {asked.username} is none."
+        )
     assert top is not None and top.kind is not None  # noqa: S101 - _refuse_strange has seen to it
     pod_set, index = _place(texts(made, "labels"), texts(made, "annotations"))
     metadata["labels"] = {key: value for key, value in texts(made, "labels").items() if key != QUEUE} | {

@@ -45,6 +45,9 @@ class Lookup(Protocol):
     async def objection(self, operation: str, thing: Json, old: Json | None, username: str) -> str:
         """Why a custom resource of Weft's may not be written so by this user, with the fix; empty if it may."""
 
+    def is_controller(self, username: str) -> bool:
+        """Whether this Kubernetes user makes pods for others."""
+
     def team(self, namespace: str) -> str:
         """The team that a namespace is of."""
 

@@ -130,5 +130,5 @@ async def _renew(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
             log.warning("certificate not read", error=str(error))
 
 
-def _times(*paths: Path) -> tuple[float, ...]:
-    return tuple(path.stat().st_mtime if path.exists() else 0.0 for path in paths)
+def _times(*paths: Path) -> tuple[int, ...]:
+    return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)

@@ -15,6 +15,7 @@ from controlplane.queries.accounts import access
 from controlplane.queries.accounts import accounts as queries
 from controlplane.services.accounts import members, service_accounts, tokens
 from controlplane.services.errors import Refused
+from controlplane.services.tenancy import teams
 from frontend.answers import answer, roles, signed_in
 from frontend.forms import FormField
 from frontend.views.settings import read_token_form, revoke_question, token_fields
@@ -50,6 +51,21 @@ def save(request: HttpRequest, team: str) -> HttpResponse:
         return f"{username} is {role.label.lower()} of {into}."
 
     return _done(request, into, ADDING, work)
+
+
+@login_required
+@require_POST
+def save_sharing(request: HttpRequest, team: str) -> HttpResponse:
+    """Say whether the team's shares may lie beside those of other teams."""
+    of, wanted = _team(request, team, access.Verb.MANAGE), request.POST.get("shares_with_others", "")
+
+    def work() -> str:
+        if wanted not in ("on", "off"):
+            raise Refused(422, "Invalid", "shares_with_others", "shares_with_others must be on or off.")
+        teams.set_sharing(team=of, allowed=wanted == "on", actor=_actor(request))
+        return f"New shares of {of} {'may lie beside' if wanted == 'on' else 'stay apart from'} those of other teams."
+
+    return _done(request, of, "", work)
 
 
 @login_required

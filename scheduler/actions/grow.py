@@ -25,6 +25,7 @@ from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Bools, Flavor
 from scheduler.model.workload import Assignment, Level, Workload, least, most, staying
 from scheduler.predict.run_times import expected_end
 from scheduler.state.session import Session
+from scheduler.state.tenants import has_share
 
 Places = tuple[Assignment, ...]
 Refused = Sequence[tuple[Workload, Refusal]]
@@ -133,10 +134,17 @@ class Growth:
         return min(room, wants.workers_within(kept))
 
     def _find(self, wants: Workload, spot: Spot, room: int) -> Places | str:
-        key = wants.ask, spot.flavor and (spot.flavor.pool, spot.flavor.model), wants.topology.require, spot.domain
+        whose = wants.team if has_share(wants) else ""  # beside whose shares it may lie
+        key = (
+            wants.ask,
+            whose,
+            spot.flavor and (spot.flavor.pool, spot.flavor.model),
+            wants.topology.require,
+            spot.domain,
+        )
         if key not in self._full:
             plan, goal = self._plan, Goal(1, room)
-            free = self._session.constraints.room_beside_all(IDLE)
+            free = plan.open_to(wants, self._session.constraints.room_beside_all(IDLE), IDLE)
             within = spot.near & ~self._usable_by_others
             if places := find_places(plan.inventory, wants, goal, free, spot.flavor, within):
                 return places

@@ -17,7 +17,7 @@ from scheduler.model.settings import Settings
 from scheduler.model.snapshot import FUTURE_IDLE, Bools, Ints, Inventory, Snapshot
 from scheduler.model.workload import ACTIVE, Kind, Level, Phase, ResourceRequest, Topology, Workload, least
 from scheduler.preemption.cost import cost
-from scheduler.state.free import is_idle
+from scheduler.state.free import Free, is_idle
 from scheduler.state.plan import Plan
 from scheduler.state.session import Session
 
@@ -106,7 +106,8 @@ def lacks(plan: Plan, workload: Workload, kind: ChangeKind) -> set[tuple[int, st
 def gains(session: Session, workload: Workload) -> Callable[[Workload], bool]:
     """Tells of which others the stop could help: they hold quota in its way, or room on a node that then takes more."""
     plan = session.plan
-    inventory, later, options = plan.inventory, plan.free[FUTURE_IDLE], session.flavors.of(workload)
+    inventory, options = plan.inventory, session.flavors.of(workload)
+    later = plan.open_to(workload, plan.free[FUTURE_IDLE], FUTURE_IDLE)
     takes: list[tuple[ResourceRequest, Bools, Ints]] = []
     for ask in dict.fromkeys((workload.ask, *(role.ask for role in workload.roles))):
         masks = [allowed_nodes(inventory, ask, flavor if ask.milli else None) for flavor in options]
@@ -119,7 +120,7 @@ def gains(session: Session, workload: Workload) -> Callable[[Workload], bool]:
             return other.uses_gpus
         nodes = {inventory.index[a.node] for a in other.placement if a.node in inventory.index}
         return any(
-            allowed[node] and _takes_more(plan, ask, other, node, int(before[node]))
+            allowed[node] and _takes_more(plan, later, ask, other, node, int(before[node]))
             for ask, allowed, before in takes
             for node in nodes
         )
@@ -127,9 +128,9 @@ def gains(session: Session, workload: Workload) -> Callable[[Workload], bool]:
     return helps
 
 
-def _takes_more(plan: Plan, ask: ResourceRequest, other: Workload, node: int, before: int) -> bool:
+def _takes_more(plan: Plan, later: Free, ask: ResourceRequest, other: Workload, node: int, before: int) -> bool:
     """Whether a node takes more workers of an ask once another's workers have left it."""
-    inventory, later = plan.inventory, plan.free[FUTURE_IDLE]
+    inventory = plan.inventory
     first, end = int(inventory.offset[node]), int(inventory.offset[node + 1])
     gpu, host = later.gpu[:, first:end].copy(), later.node[:, node].copy()
     for worker in (a for a in other.placement if inventory.index.get(a.node) == node):

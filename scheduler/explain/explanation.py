@@ -160,9 +160,9 @@ def _quota(session: Session, workload: Workload, refused: Refusal) -> Check:
 
 def _placement(session: Session, workload: Workload) -> Check:
     plan = session.plan
-    goal = Goal(least(workload), least(workload))
+    goal, free = Goal(least(workload), least(workload)), plan.open_to(workload, plan.free[IDLE], IDLE)
     for flavor in session.flavors.of(workload):
-        places = find_places(plan.inventory, workload, goal, plan.free[IDLE], flavor)
+        places = find_places(plan.inventory, workload, goal, free, flavor)
         if places is not None:
             where = ", ".join(sorted({a.node for a in places}))
             return Check("Placement", Status.OK, f"There is room on {where}.")

@@ -7,7 +7,7 @@ from math import isinf
 import numpy as np
 
 from gpushare.gpu import Share
-from gpushare.packing import Bools
+from gpushare.packing import Bools, shares_that_fit
 from scheduler.backfill.reservation import Reservation, clock_text, length_text
 from scheduler.explain import role_reasons
 from scheduler.fit.capacity import Refusal, allowed_nodes, ask_text, never, per_node
@@ -209,7 +209,8 @@ def no_places(session: Session, workload: Workload, options: list[Flavor | None]
     """Why there is no room on these flavors."""
     plan = session.plan
     return (
-        _kept_for_others(plan, workload, options)
+        _beside_others(plan, workload, options)
+        or _kept_for_others(plan, workload, options)
         or _too_far_apart(plan, workload, options)
         or _no_room(plan, workload, options)
     )
@@ -249,6 +250,27 @@ def _fits(plan: Plan, workload: Workload, free: Free, options: list[Flavor | Non
     return any(find_places(plan.inventory, workload, goal, free, flavor) is not None for flavor in options)
 
 
+def _beside_others(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal | None:
+    """It would fit beside shares of other teams, but not both teams allow that."""
+    free = plan.free[IDLE]
+    if plan.open_to(workload, free, IDLE) is free or plan.tenants is None or not _fits(plan, workload, free, options):
+        return None
+    shares = [ask.share for ask in (workload.ask, *(role.ask for role in workload.roles)) if ask.share]
+    could = np.logical_or.reduce([shares_that_fit(free.gpu, share) > 0 for share in shares])
+    there = np.logical_or.reduce([allowed_nodes(plan.inventory, workload.ask, flavor) for flavor in options])
+    closed = plan.tenants.closed_to(workload.team, IDLE) & could & there[plan.inventory.node_of]
+    names = sorted({team for at in np.flatnonzero(closed).tolist() for team in plan.tenants.on(at)} - {workload.team})
+    text = (
+        f"Needs {_members(workload)}; GPUs that have it free hold shares of {_teams(names)}, and two teams share a GPU "
+        f"only where both allow it."
+    )
+    return Refusal(Reason.WAITING_FOR_CAPACITY, text, (("neighbours", ", ".join(names)),))
+
+
+def _teams(names: list[str]) -> str:
+    return f"{'team' if len(names) == 1 else 'teams'} {_listed(names)}" if names else "other teams"
+
+
 def _kept_for_others(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal | None:
     """It would fit on what is free this moment, but that is reserved."""
     if not plan.reserved:
@@ -256,7 +278,7 @@ def _kept_for_others(plan: Plan, workload: Workload, options: list[Flavor | None
     inventory = plan.inventory
     gpu = inventory.gpu_capacity - plan.columns.gpu[IDLE]
     free = free_of(inventory, gpu, inventory.node_capacity - plan.columns.node[IDLE])
-    if not _fits(plan, workload, free, options):
+    if not _fits(plan, workload, plan.open_to(workload, free, IDLE), options):
         return None
     names = mention(*(w.id for w in sorted(plan.reserved.values(), key=lambda w: w.seq)))
     return Refusal(
@@ -270,7 +292,8 @@ def _too_far_apart(plan: Plan, workload: Workload, options: list[Flavor | None])
     if level is None:
         return None
     anywhere = replace(workload, topology=Topology())
-    if not _fits(plan, anywhere, plan.free[FUTURE_IDLE], options):
+    later = plan.open_to(workload, plan.free[FUTURE_IDLE], FUTURE_IDLE)
+    if not _fits(plan, anywhere, later, options):
         return None
     name = {0: "NVLink domain", 1: "node", 2: "rack", 3: "zone"}.get(int(level), "cluster")
     return Refusal(
@@ -283,7 +306,7 @@ def _too_far_apart(plan: Plan, workload: Workload, options: list[Flavor | None])
 def _no_room(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Refusal:
     if workload.roles:
         return role_reasons.no_room(plan, workload, options, _lent(plan, workload, options))
-    ask, wanted, free = workload.ask, least(workload), plan.free[IDLE]
+    ask, wanted, free = workload.ask, least(workload), plan.open_to(workload, plan.free[IDLE], IDLE)
     masks = [(flavor, allowed_nodes(plan.inventory, ask, flavor)) for flavor in options]
     fit = max(int(per_node(plan.inventory, ask, free, mask).sum()) for _, mask in masks)
     lent, lent_text = _lent(plan, workload, options)
@@ -313,7 +336,7 @@ def _no_room(plan: Plan, workload: Workload, options: list[Flavor | None]) -> Re
 
 
 def _no_share(plan: Plan, workload: Workload, share: Share, mask: Bools, lent: Lent) -> Refusal:
-    free = plan.free[IDLE]
+    free = plan.open_to(workload, plan.free[IDLE], IDLE)
     compute = np.maximum(free.gpu[COMPUTE][mask[plan.inventory.node_of]], 0)
     best, total = int(compute.max(initial=0)), int(compute.sum())
     numbers = (("needs_milli", share.guarantee), ("best_gpu_free_milli", best), ("free_milli", total), *lent[0])

@@ -51,10 +51,16 @@ def per_link(inventory: Inventory, ask: ResourceRequest, free: Free, nodes: Ints
 
 
 def allowed_nodes(inventory: Inventory, ask: ResourceRequest, flavor: Flavor | None) -> Bools:
-    """Nodes of the flavor that take new work and have devices with enough memory. Shape [N]."""
+    """Nodes of the flavor that take new work of this kind and have devices with enough memory. Shape [N]."""
     if flavor is None:
         return inventory.usable
-    return inventory.usable & flavor.nodes & (inventory.gpu_memory >= ask.min_memory)
+    return inventory.usable & _suited(inventory, ask, flavor)
+
+
+def _suited(inventory: Inventory, ask: ResourceRequest, flavor: Flavor) -> Bools:
+    """Nodes of the flavor that would do for the ask if all were well with them. Shape [N]."""
+    takes = inventory.takes_shares if ask.share else inventory.takes_whole
+    return takes & flavor.nodes & (inventory.gpu_memory >= ask.min_memory)
 
 
 class Flavors:
@@ -162,6 +168,8 @@ def never(inventory: Inventory, known: EmptyCluster, workload: Workload) -> Refu
                 f"Needs {needs} MiB of memory on a GPU; the largest allowed GPU has {largest} MiB.",
                 (("needs_mib", needs), ("largest_mib", largest)),
             )
+        if untaken := _not_taken(inventory, ask, allowed):
+            return untaken
     wanted = least(workload)
     count, usable = known.holds(inventory, ask, lambda: _held_at_most(inventory, workload))
     if count < wanted:
@@ -175,6 +183,21 @@ def never(inventory: Inventory, known: EmptyCluster, workload: Workload) -> Refu
             (("needs_workers", wanted), ("fit_workers", usable)),
         )
     return None
+
+
+def _not_taken(inventory: Inventory, ask: ResourceRequest, allowed: Sequence[Flavor]) -> Refusal | None:
+    """No node of these flavors takes shares, or whole GPUs, whichever is asked for; or None."""
+    if any(_suited(inventory, ask, flavor).any() for flavor in allowed if flavor.gpu_memory >= ask.min_memory):
+        return None
+    models = f" with {' or '.join(ask.models)} GPUs" if ask.models else ""
+    if ask.share:
+        text = (
+            f"No node{models} takes shares of its GPUs. A platform admin labels nodes for shares, "
+            f"in a node pool that takes shares."
+        )
+    else:
+        text = f"No node{models} takes work with whole GPUs: their node pools take shares only."
+    return Refusal(Reason.NO_MATCHING_FLAVOR, text)
 
 
 def _held_at_most(inventory: Inventory, workload: Workload) -> tuple[int, int]:
@@ -200,8 +223,8 @@ def _max_workers(inventory: Inventory, workload: Workload, free: Free, *, also_u
     options: Sequence[Flavor | None] = fitting(inventory, workload) if workload.uses_gpus else [None]
     for flavor in options:
         if also_unusable:
-            allowed = np.ones(len(inventory.nodes), dtype=np.bool_) if flavor is None else flavor.nodes
-            allowed = allowed & (inventory.gpu_memory >= ask.min_memory) if flavor else allowed
+            everywhere = np.ones(len(inventory.nodes), dtype=np.bool_)
+            allowed = everywhere if flavor is None else _suited(inventory, ask, flavor)
         else:
             allowed = allowed_nodes(inventory, ask, flavor)
         out = max(out, int(per_node(inventory, ask, free, allowed).sum()))

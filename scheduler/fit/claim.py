@@ -71,6 +71,7 @@ def _find(
         if not options:
             continue
         free = session.constraints.room_for(workload, when) if is_constrained else plan.free[when]
+        free = plan.open_to(workload, free, when)
         seen = replace(workload, placement=(*workload.placement, *found)) if found else workload
         places = best_places(plan.inventory, seen, goal, options, free, chooser)
         if places is None:

@@ -44,6 +44,8 @@ class Node:
     ready: bool = True
     schedulable: bool = True
     lost: tuple[int, ...] = ()  # indices of unhealthy devices
+    takes_whole: bool = True  # whether new work with whole GPUs may go there
+    takes_shares: bool = True  # likewise shares
 
     @property
     def is_usable(self) -> bool:
@@ -86,6 +88,16 @@ class Inventory:
     def usable(self) -> Bools:
         """Shape [N]: nodes that take new work."""
         return np.array([n.is_usable for n in self.nodes], dtype=np.bool_)
+
+    @cached_property
+    def takes_whole(self) -> Bools:
+        """Shape [N]: nodes whose GPUs may be taken whole."""
+        return np.array([n.takes_whole for n in self.nodes], dtype=np.bool_)
+
+    @cached_property
+    def takes_shares(self) -> Bools:
+        """Shape [N]: nodes whose GPUs may be shared."""
+        return np.array([n.takes_shares for n in self.nodes], dtype=np.bool_)
 
     @cached_property
     def gpu_memory(self) -> Ints:

@@ -9,10 +9,14 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """A team; teams form a tree by `parent`."""
+    """A team; teams form a tree by `parent`.
+
+    shares_with_others: its shares may lie on one GPU with those of another team that says so too.
+    """
 
     name: str
     parent: str | None = None
+    shares_with_others: bool = True  # as where all teams are one tenant's; the product's rows say it for each
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,8 @@ def _add_workers(session: Session, job: Workload, most: int, within: Bools) -> N
         if flavor is None or flavor.model != model:
             continue
         room = quota_room(session, job, flavor, IDLE)
-        places = find_places(plan.inventory, job, Goal(1, min(most, room)), plan.free[IDLE], flavor, within)
+        free = plan.open_to(job, plan.free[IDLE], IDLE)
+        places = find_places(plan.inventory, job, Goal(1, min(most, room)), free, flavor, within)
         if room > 0 and places is not None:
             plan.place(job, places)
             return

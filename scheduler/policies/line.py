@@ -41,6 +41,6 @@ def no_room(session: Session, workload: Workload) -> Refusal:
 
 def _fits(session: Session, workload: Workload) -> bool:
     plan = session.plan
-    goal, free = Goal(least(workload), least(workload)), plan.free[IDLE]
+    goal, free = Goal(least(workload), least(workload)), plan.open_to(workload, plan.free[IDLE], IDLE)
     places = (find_places(plan.inventory, workload, goal, free, flavor) for flavor in session.flavors.of(workload))
     return any(found is not None for found in places)

@@ -177,7 +177,8 @@ class Evictable:
 
         The cheapest candidates of a node are counted until they hold what the worker lacks there.
         """
-        inventory, ask, later = plan.inventory, claimant.ask, plan.free[FUTURE_IDLE]
+        inventory, ask = plan.inventory, claimant.ask
+        later = plan.open_to(claimant, plan.free[FUTURE_IDLE], FUTURE_IDLE)
         could = per_node(inventory, ask, free, allowed) > 0
         has_room = per_node(inventory, ask, later, allowed) > 0
         missing = np.maximum(1, ask.milli - (later.idle * WHOLE if ask.gpus else 0))

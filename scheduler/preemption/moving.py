@@ -38,12 +38,13 @@ def other_place(session: Session, leaver: Workload) -> tuple[Assignment, ...] | 
     """Where a workload that leaves could start again at once: on what is free now, under the quota left then."""
     plan = session.plan
     queued = replace(leaver, phase=Phase.QUEUED, placement=(), after=())
+    free = plan.open_to(queued, plan.free[IDLE], IDLE)
     for flavor in session.flavors.of(queued):
         room = quota_room(session, queued, flavor, FUTURE_IDLE)
         goal = Goal(least(queued), min(queued.gang.count, room))
         if goal.most < goal.least:
             continue
-        places = find_places(plan.inventory, queued, goal, plan.free[IDLE], flavor)
+        places = find_places(plan.inventory, queued, goal, free, flavor)
         if places is not None:
             return places
     return None

@@ -18,6 +18,7 @@ from scheduler.model.terms import of_evict, of_place
 from scheduler.model.workload import Assignment, Phase, Workload
 from scheduler.state.free import Free, free_of, is_idle
 from scheduler.state.ledger import Ledger
+from scheduler.state.tenants import Tenants, has_share
 
 Change = Place | Evict | Shrink
 
@@ -61,7 +62,26 @@ class Plan:
         """Those with a placement when the round began, by submission."""
         return sorted(self.ledger.holding.values(), key=lambda w: w.seq)
 
+    @cached_property
+    def tenants(self) -> Tenants | None:
+        """Whose shares lie where, from the first time that it is asked; None: every team shares with every other."""
+        snapshot = self.snapshot
+        if all(team.shares_with_others for team in snapshot.teams):
+            return None
+        seen = {**self.ledger.holding, **self.view}
+        found = Tenants(self.inventory, snapshot.teams, seen.values())
+        self.followers.append(found)
+        return found
+
     # what is so now
+
+    def open_to(self, workload: Workload, free: Free, when: int) -> Free:
+        """What is free for this workload: devices with shares beside which its own may not lie are none of it."""
+        tenants = self.tenants if has_share(workload) else None
+        if tenants is None:
+            return free
+        closed = tenants.closed_to(workload.team, when)
+        return Free(np.where(closed, 0, free.gpu), free.node, free.idle) if closed.any() else free
 
     def workload(self, uid: str) -> Workload:
         """The workload as it would be."""

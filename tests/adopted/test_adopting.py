@@ -86,6 +86,7 @@ def test_a_namespace_is_adopted_beside_what_runs_there_and_left_again(
         adopted.turn()
     assert adopted.phase(high) in ("", "Queued")  # 20 GPUs are not 24: nothing is taken from what is not ours
     assert identity(cluster, "app=old") == old
+    assert denied(cluster) == []
     # Leaving: nothing that runs is ended; what waits is let go.
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig()))
     running = identity(cluster, "weft.dev/workload")
@@ -129,6 +130,17 @@ def ours(cluster: TestCluster) -> list[str]:
         if "weft.dev/" in key
     ]
     return own + on_others
+
+
+def denied(cluster: TestCluster) -> list[str]:
+    """What our accounts wanted and may not."""
+    return [
+        f"{entry['user']['username']} {entry['verb']} {entry['objectRef']['resource']}"
+        for entry in cluster.audit()
+        if entry["user"]["username"].startswith("system:serviceaccount:weft:")
+        and entry.get("responseStatus", {}).get("code") == 403
+        and "objectRef" in entry
+    ]
 
 
 def writes(cluster: TestCluster) -> list[str]:

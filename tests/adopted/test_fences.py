@@ -104,15 +104,13 @@ def test_a_pod_passes_for_no_pod_of_a_queued_object(adopted: Rig) -> None:
     assert "only Weft's scheduler changes" in adopted.refused("PATCH", path, change)
 
 
-def test_a_larger_pod_that_names_a_queued_object_as_its_owner_is_never_placed(adopted: Rig) -> None:
-    """Whoever may create pods could have one counted as a Job's: it takes no place but one of its own size."""
+def test_only_a_controller_makes_pods_of_a_queued_object(adopted: Rig) -> None:
+    """Else one that is none of its own would keep a Job's controller from making any."""
     uid = adopted.create("jobs", job("train", gpus=1))
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
     forged = {**bare_pod("large"), **template(8)}
     forged["metadata"]["ownerReferences"] = [reference]
-    adopted.kubectl("POST", adopted.path("pods"), forged)
-    adopted.until_phase(uid, "Running")
-    assert "nodeName" not in adopted.get("pods", "large")["spec"]
+    assert "only its controller makes pods of Job/train" in adopted.refused("POST", adopted.path("pods"), forged)
 
 
 def test_the_fences_hold_for_pods_of_queued_objects(adopted: Rig) -> None:

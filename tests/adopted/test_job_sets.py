@@ -79,6 +79,7 @@ def test_a_job_set_that_fails_or_is_deleted_ends(adopted: Rig) -> None:
     pod = next(p for p in adopted.pods(uid) if p["metadata"]["labels"]["internal.weft.dev/rank"] == "2")
     adopted.server.annotate(adopted.path("pods", pod["metadata"]["name"]), fail_after="0", exit_code="3")
     adopted.until_phase(uid, "Failed")
+    assert Workload.objects.get(uid=uid).exit_code == 3
     gone = adopted.create("jobsets", job_set("gone", SETS))
     adopted.until_phase(gone, "Running")
     adopted.kubectl("DELETE", adopted.path("jobsets", "gone") + "?propagationPolicy=Background")

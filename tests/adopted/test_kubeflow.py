@@ -92,3 +92,17 @@ def test_one_whose_worker_fails_has_failed(adopted: Rig) -> None:
     pod = next(pod for pod in adopted.pods(uid) if role(pod) == "worker")
     adopted.server.annotate(adopted.path("pods", pod["metadata"]["name"]), fail_after="0", exit_code="3")
     adopted.until_phase(uid, "Failed")
+    assert Workload.objects.get(uid=uid).exit_code == 3
+
+
+def test_a_master_that_is_not_done_yet_runs_on_when_its_workers_are(adopted: Rig) -> None:
+    uid = adopted.create("pytorchjobs", kubeflow("PyTorchJob", "slow", {"Master": (1, 1), "Worker": (2, 1)}))
+    adopted.until_phase(uid, "Running")
+    end(adopted, uid, ("worker",))
+    adopted.until(lambda: running(adopted, uid) == 1, "the end of the workers")
+    for _ in range(3):
+        adopted.turn()
+    assert not adopted.get("pytorchjobs", "slow")["spec"]["runPolicy"]["suspend"]
+    assert running(adopted, uid) == 1
+    end(adopted, uid, ("master",))
+    adopted.until_phase(uid, "Succeeded")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.cluster.port import DEFERRED, INFEASIBLE, Note, PodPhase
+from controlplane.cluster.port import DEFERRED, INFEASIBLE, Note, PodPhase, PodSpec
 from scheduler.model.workload import Kind
 from tests.contract.drive import TEAM, Drive, gang, phase, pod, run, seen
 
@@ -197,3 +197,34 @@ def test_there_are_no_logs_of_what_is_not_there(drive: Drive) -> None:
     drive.cluster.start([pod(drive, spec=drive.slow(drive.job_file(Kind.TRAINING, 600.0)))])
     assert drive.cluster.logs("w", 1, 0, 10, None) == ()  # its containers do not run yet
     assert drive.cluster.logs("w", 2, None, 10, None) == ()
+
+
+def test_a_device_is_held_for_its_shares_until_the_last_one_is_gone(drive: Drive) -> None:
+    shares = [_share(drive, f"w{number}", gpu) for number, gpu in enumerate((0, 0, 5))]
+    for share in shares:
+        run(drive, [share])
+    drive.until(lambda: drive.cluster.held() == {("a", 0), ("a", 5)})
+    for share, left in zip(shares, ({("a", 0), ("a", 5)}, {("a", 5)}, set()), strict=True):
+        drive.cluster.stop(share.workload, 1, [0], 1.0)
+        drive.until(lambda share=share: phase(drive, share.name) in (None, PodPhase.GONE))  # type: ignore[misc]
+        drive.until(lambda left=left: _observed(drive) == left)  # type: ignore[misc]
+
+
+def test_a_device_that_was_shared_may_be_taken_whole(drive: Drive) -> None:
+    share = _share(drive, "w0", 0)
+    run(drive, [share])
+    drive.cluster.stop("w0", 1, [0], 1.0)
+    drive.until(lambda: phase(drive, share.name) in (None, PodPhase.GONE))
+    run(drive, [pod(drive, "w1")])
+    assert drive.cluster.held() == frozenset()
+
+
+def _observed(drive: Drive) -> frozenset[tuple[str, int]]:
+    drive.cluster.observe(None)
+    return drive.cluster.held()
+
+
+def _share(drive: Drive, uid: str, gpu: int) -> PodSpec:
+    file = drive.job_file(Kind.NOTEBOOK)
+    file["normalised"] = {"gpu_share": {"guarantee": 300, "limit": 500, "memory_mib": 4096}, "grace_seconds": 1}
+    return pod(drive, uid, gpus=(gpu,), milli=300, gpu_memory=4096, spec=file)

@@ -121,6 +121,9 @@ class PodCluster:
         self._answer()
         self.told.extend(notes)
 
+    def held(self) -> frozenset[tuple[str, int]]:
+        return frozenset()
+
     def cordon(self, node: str, on: bool) -> None:
         self.calls.append(("cordon", node))
 

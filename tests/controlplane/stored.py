@@ -43,7 +43,11 @@ def store(snapshot: Snapshot) -> None:
     NodeRow.objects.bulk_create(_node(node, pools[node.pool]) for node in snapshot.inventory.nodes)
     teams: dict[str, Team] = {}
     for team in sorted(snapshot.teams, key=lambda t: t.parent or ""):
-        teams[team.name] = Team.objects.create(name=team.name, parent=teams[team.parent] if team.parent else None)
+        teams[team.name] = Team.objects.create(
+            name=team.name,
+            parent=teams[team.parent] if team.parent else None,
+            shares_with_others=team.shares_with_others,
+        )
     for q in snapshot.quotas:
         limits = {"borrowing_limit": q.borrowing, "lending_limit": None if q.lending is None else q.lending}
         if q.lending is not None:
@@ -72,6 +76,7 @@ def _node(node: Node, pool: NodePool) -> NodeRow:
         ready=node.ready,
         schedulable=node.schedulable,
         lost_gpus=list(node.lost),
+        takes_shares=node.takes_shares,
     )
 
 

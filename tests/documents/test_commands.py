@@ -56,10 +56,11 @@ WAITING = {
 
 
 def shown_files() -> dict[str, str]:
-    """The files that docs/policies.md shows: of several in one block each begins with its name in a comment."""
+    """The files that documents show: of several in one block of docs/policies.md each begins with its name."""
     settings, others = blocks((ROOT / "docs/policies.md").read_text(), "yaml")
     named = re.findall(r"^# (\w+\.yaml)\b.*\n((?:[^#\n].*\n)+)", others, re.MULTILINE)
-    return {"settings.yaml": settings, **dict(named)}
+    workload = blocks((ROOT / "docs/kubernetes-objects.md").read_text(), "yaml")[0]
+    return {"settings.yaml": settings, "workload.yaml": workload, **dict(named)}
 
 
 @cache

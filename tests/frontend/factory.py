@@ -42,7 +42,7 @@ PHASES = (
     (Phase.HELD, 1),
 )  # fmt: skip
 WHY = (
-    ("WaitingForQuota", "nlp owns 44 GPUs and holds 44; 8 are lent to vision and come back when sweep-3 ends."),
+    ("WaitingForQuota", "nlp holds all 44 GPUs of its quota; 8 are lent to vision and come back when sweep-3 ends."),
     ("BehindHigherPriority", "gang-7 is before it in team nlp."),
     ("Fragmented", "It needs 4 GPUs on one node; the best node has 3 free."),
     ("TopologyPlacementFailed", "It needs 16 GPUs in one rack; rack-1 has 12 free."),

@@ -51,6 +51,7 @@ FORMS = {
     "/settings/webhooks/": ("name", "url", "team", "format", "secret", "matters"),
     "/settings/notifications/": ("matter", "team", "how"),
     "/teams/nlp/people/save": ("username", "role"),
+    "/teams/nlp/sharing": ("shares_with_others",),
     "/teams/nlp/service-accounts/": ("name", "role"),
     "/teams/nlp/budgets/": ("period", "gpu_hours", "is_hard", "version"),
     "/teams/nlp/quotas/a100/": ("nominal", "borrowing_limit", "lending_limit", "weight", "version"),

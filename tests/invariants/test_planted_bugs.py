@@ -102,6 +102,23 @@ def test_s6_trips_when_cordons_are_not_seen():
     assert broken_by(Parts(schedule=blind), ask_again_every=10_000, weights=weights) == {"S6"}
 
 
+def test_s6_trips_when_a_share_goes_beside_another_teams_that_does_not_allow_it():
+    def sociable(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        s, teams = snapshot, [replace(team, shares_with_others=True) for team in snapshot.teams]
+        return schedule(Snapshot.build(s.at, s.inventory.nodes, teams, s.quotas, s.workloads.values()), settings)
+
+    assert broken_by(Parts(schedule=sociable), ask_again_every=10_000) == {"S6"}
+
+
+def test_s6_trips_when_a_share_goes_where_none_are_taken():
+    def anywhere(snapshot: Snapshot, settings: Settings) -> tuple[Decision, ...]:
+        s, machines = snapshot, [replace(node, takes_shares=True) for node in snapshot.inventory.nodes]
+        return schedule(Snapshot.build(s.at, machines, s.teams, s.quotas, s.workloads.values()), settings)
+
+    whole = tuple(replace(node, takes_shares=at % 2 == 0) for at, node in enumerate(SMALL["nodes"]))  # type: ignore[arg-type]
+    assert broken_by(Parts(schedule=anywhere), ask_again_every=10_000, nodes=whole) == {"S6"}
+
+
 def test_s7_trips_when_a_former_leader_may_write():
     def unfenced(store: Store, decisions: Sequence[Any], epoch: int, loop: str = "schedule") -> tuple[int, ...]:
         now, store.epoch = store.epoch, epoch

@@ -36,7 +36,8 @@ class Product:
 
     def __init__(self, server: TestCluster) -> None:
         self.server = server
-        self.cluster = KubernetesCluster(find(str(rights.scheduler(server, [TEAM, OTHER_TEAM]))))
+        config = rights.scheduler(server, [TEAM, OTHER_TEAM], site=replace(rights.SITE, placeholder_image=IMAGE))
+        self.cluster = KubernetesCluster(find(str(config)), placeholder_image=IMAGE)
         self._wiring = Wiring(self.cluster, Unmeasured(), "test")
         team, _ = (Team.objects.create(name=name) for name in (TEAM, OTHER_TEAM))
         PriorityClass.objects.create(name="normal", value=100, is_default=True)

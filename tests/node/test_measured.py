@@ -32,7 +32,9 @@ MODEL_SERVER: dict[str, Any] = {
     "command": ["python3", "-c"],
     "args": [Path(serving.__file__).read_text()],
 }
-QUICK, SLOW, FAILED = 40, 8, 2  # requests; the slow ones are over the objective
+# Requests, a fifth of them over the objective at any moment: what a rate makes of the rest is Prometheus' guess.
+QUICK, SLOW, FAILED = "1/200", "300/200", "1/500"
+REQUESTS = 8 * [*4 * [QUICK], SLOW] + 2 * [*4 * [QUICK], FAILED]
 
 
 @pytest.fixture
@@ -86,12 +88,12 @@ def test_utilisation_parking_and_objectives_work_from_what_is_measured(
     labels = {"workload": str(chat.pk), "attempt": "1"}
     targets.write_text(json.dumps([{"targets": [f"{address}:{serving.PROXY_PORT}"], "labels": labels}]))
     product.until(lambda: product.metrics.services({str(chat.pk): 0.2}) != (), "a first scrape")
-    for path in (*QUICK * ["1/200"], *SLOW * ["300/200"], *FAILED * ["1/500"]):
+    for path in REQUESTS:
         with contextlib.suppress(HTTPError), urlopen(f"http://{address}:{serving.PORT}/{path}", timeout=10) as answer:
             answer.read()
-    product.until_measured(lambda: all_requests(chat) >= QUICK + SLOW + FAILED - 1, "all requests")
+    product.until_measured(lambda: all_requests(chat) >= len(REQUESTS) - 5, "the requests")
     window = ServiceWindow.objects.filter(workload=chat.pk).latest("requests")
-    assert window.over / window.requests == pytest.approx((SLOW + FAILED) / (QUICK + SLOW + FAILED), abs=0.05)
+    assert window.over / window.requests == pytest.approx(0.2, abs=0.07)
     assert 0.25 <= window.p95_seconds <= 0.5  # of the buckets that the slow ones are in
 
 

@@ -18,6 +18,7 @@ import django
 
 # Scheduling rounds of each world; the rest is of runs at random. One of openb takes a second to decide from nothing.
 ROUNDS = {"demo": 80, "philly-model": 45, "openb-model": 15}
+SCALING = {"demo": 50, "openb-model": 10}  # Philly's model has no services
 CHAOS = {101: 20, 102: 20}
 STEP_SECONDS = 600.0  # of the cluster's clock, between two looks whether there are enough rounds
 
@@ -89,7 +90,7 @@ def _world(name: str) -> list[dict[str, object]]:
     preset = catalogue.load("" if name == "demo" else name, seed=0, data=Path("no data"))
     presets.load(preset=preset, password="", speed=preset.pace.speed)
     driver = Driver(simulated(preset, in_memory=True), preset, contain=False)
-    wanted = {"schedule": ROUNDS[name], **({"scale": rounds.MIN_SCALING} if name == "demo" else {})}
+    wanted = {"schedule": ROUNDS[name], **({"scale": SCALING[name]} if name in SCALING else {})}
     while any(Cycle.objects.filter(loop=loop).count() < many + 10 for loop, many in wanted.items()):
         driver.run_to(driver.now + STEP_SECONDS)
     found = []

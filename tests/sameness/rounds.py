@@ -1,8 +1,9 @@
 """Stored rounds: what the scheduler and the autoscaler saw, as the Cycle table keeps it, and what they decided.
 
 The scheduler's rounds are of the demo, of the shipped models of Philly and openb, and of the runs at random with
-faults; the autoscaler's are of the demo. Inputs are kept in their stored form, so that reading them again also shows
-that rounds stored by the version before can still be read.
+faults; the autoscaler's are of the demo and of openb's model. The other two have none: Philly's model has trainings and
+notebooks only, and the runs at random draw how many replicas a service gets, so no autoscaler decides there. Inputs are
+kept in their stored form, so that reading them again also shows that rounds stored by the version before can be read.
 """
 
 import zlib

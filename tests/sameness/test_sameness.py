@@ -31,6 +31,7 @@ def test_there_are_rounds_of_each_world_and_loop() -> None:
     assert sources == {
         *((name, "schedule") for name in ("demo", "philly-model", "openb-model", "chaos")),
         ("demo", "scale"),
+        ("openb-model", "scale"),  # nothing scales in the others: rounds.py
     }
     assert sum(one.loop == "schedule" for one in recorded()) >= rounds.MIN_SCHEDULING
     assert sum(one.loop == "scale" for one in recorded()) >= rounds.MIN_SCALING

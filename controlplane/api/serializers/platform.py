@@ -9,6 +9,8 @@ from controlplane.api.serializers.accounts import Member
 from controlplane.api.serializers.workloads import Answer, Page
 from controlplane.domain.periods import Period
 from controlplane.lifecycle.draining import Fate
+from controlplane.queries.tenancy.teams import Takes
+from gpushare.gpu import Enforcer
 
 
 class Quota(Answer):
@@ -53,6 +55,9 @@ class ShareList(Page):
     results = TeamShare(many=True)
 
 
+ENFORCED_BY = "What holds a share to its part of a GPU (advisory: nothing); null where no share may go."
+
+
 class Budget(Answer):
     """How many GPU hours a team may use in each period, and how many it has used in this one."""
 
@@ -87,6 +92,9 @@ class TeamRow(Answer):
     computing_milli = s.IntegerField(allow_null=True)
     waiting = s.IntegerField()
     running = s.IntegerField()
+    shares_with_others = s.BooleanField(
+        help_text="Its shares may lie on one GPU with shares of other teams that allow it too."
+    )
 
 
 class TeamList(Page):
@@ -138,6 +146,9 @@ class NodePool(Answer):
     capacity_milli = s.IntegerField()
     nominal_milli = s.IntegerField()
     allocated_milli = s.IntegerField()
+    takes = s.ChoiceField(Takes.values, help_text="For what new work may take its GPUs.")
+    share_nodes = s.IntegerField(help_text="Nodes that take shares: labelled for them, in a pool that takes them.")
+    enforced_by = s.ChoiceField([one.value for one in Enforcer], allow_null=True, help_text=ENFORCED_BY)
 
 
 class NodePoolList(Page):
@@ -184,6 +195,8 @@ class Node(Answer):
     ready = s.BooleanField()
     schedulable = s.BooleanField(help_text="Not cordoned.")
     allocated_milli = s.IntegerField()
+    takes = s.ListField(child=s.ChoiceField(["whole", "shares"]), help_text="For what new work may take its GPUs.")
+    enforced_by = s.ChoiceField([one.value for one in Enforcer], allow_null=True, help_text=ENFORCED_BY)
     gpus = Gpu(many=True)
 
 

@@ -9,7 +9,7 @@ from drf_spectacular.plumbing import ResolvedComponent
 from rest_framework import serializers as s
 
 from controlplane.api.refusals import Faulty
-from controlplane.api.serializers import acting, telling
+from controlplane.api.serializers import acting, sharing, telling
 from controlplane.api.serializers.suggestionbody import REMEDY
 from controlplane.domain.policyfields import OLD_NAMES, PARTS, known_fields
 from controlplane.domain.quotavalues import QUOTA_FIELDS
@@ -374,6 +374,8 @@ _SCHEMAS: dict[type, Callable[[], Schema]] = {
     GroupMappingRequest: GROUP_MAPPING.schema,
     QuotaRequest: QUOTA.schema,
     QuotaChanges: QUOTA_PARTS.schema,
+    sharing.TeamChanges: sharing.TEAM_CHANGES.schema,
+    sharing.NodePoolChanges: sharing.NODE_POOL.schema,
     BudgetRequest: BUDGET.schema,
     PolicyRequest: POLICY.schema,
     TemplateRequest: TEMPLATE.schema,

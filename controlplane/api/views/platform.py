@@ -6,15 +6,18 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.endpoint import PAGE, PLATFORM_ADMIN, Parameter, View, endpoint, no_body, refuse
+from controlplane.api.endpoint import PAGE, PERSON, PLATFORM_ADMIN, Parameter, View, endpoint, no_body, refuse
 from controlplane.api.pagination import part
 from controlplane.api.serializers import details as devices
 from controlplane.api.serializers import platform as answers
+from controlplane.api.serializers import requests, sharing
 from controlplane.jobspec import jobfile
 from controlplane.jobspec.quantities import iso, moment
 from controlplane.jobspec.shapes import Choice, Items, Quantity, Text
+from controlplane.queries.accounts import access
 from controlplane.queries.tenancy import platform as queries
 from controlplane.services.scheduling import draining, nodes
+from controlplane.services.tenancy import quotas, teams
 
 LABEL = Text(253, r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", jobfile.LABEL_FIX)
 MOMENT = Quantity(moment, 0, 4e9, '"2026-01-01T00:00:00Z"', ("1970-01-01T00:00:00Z", "2096-10-02T00:00:00Z"))
@@ -43,6 +46,21 @@ class Team(View):
             raise Http404
         return Response(found)
 
+    @endpoint(
+        answer=answers.Team,
+        least=PERSON,
+        body=sharing.TeamChanges,
+        problems=(413, 415, 422),
+        tag="teams",
+        operation="change_team",
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Say whether the team's shares may lie beside those of other teams. For the team's admins."""
+        team = self.team(access.Verb.MANAGE, name)
+        given = requests.read_body(sharing.TEAM_CHANGES, request.data)
+        teams.set_sharing(team=team, allowed=given["shares_with_others"], actor=self.actor)
+        return Response(queries.team(request.user, name))
+
 
 class PriorityClasses(View):
     """All priority classes."""
@@ -60,6 +78,38 @@ class NodePools(View):
     def get(self, request: Request) -> Response:
         """List the node pools with what they have and what is promised of it."""
         return self.paged(queries.node_pools(request.user), "name")
+
+
+class NodePool(View):
+    """One node pool."""
+
+    @endpoint(answer=answers.NodePool, tag="nodes", operation="read_node_pool")
+    def get(self, request: Request, name: str) -> Response:
+        """Read a node pool."""
+        return self._answered(request, name)
+
+    @endpoint(
+        answer=answers.NodePool,
+        least=PLATFORM_ADMIN,
+        body=sharing.NodePoolChanges,
+        problems=(413, 415, 422),
+        tag="nodes",
+        operation="change_node_pool",
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Say for what new work may take a pool's GPUs; what runs there stays."""
+        given = requests.read_body(sharing.NODE_POOL, request.data)
+        pool = queries.pool_at(name)
+        if pool is None:
+            raise Http404
+        quotas.set_takes(pool=pool, takes=given["takes"], actor=self.actor)
+        return self._answered(request, name)
+
+    def _answered(self, request: Request, name: str) -> Response:
+        found = queries.node_pool(request.user, name)
+        if found is None:
+            raise Http404
+        return Response(found)
 
 
 class Nodes(View):

@@ -17,6 +17,7 @@ HERE = "controlplane/benchmarks"
 # Folders. "controlplane" has all below it but this package; with /* it has the files directly in it alone.
 ROOMS = (
     "controlplane/*",
+    "controlplane/adopted",
     "controlplane/domain",
     "controlplane/jobspec",
     "controlplane/runtime",
@@ -24,7 +25,15 @@ ROOMS = (
 )
 CORE = ("gpushare", "scheduler")
 SIMULATION = (*CORE, "controlplane/simulator")
-ADAPTER = (*SIMULATION, *ROOMS, "controlplane/cluster", "controlplane/manifests", "controlplane/testbed")
+ADAPTER = (
+    *SIMULATION,
+    *ROOMS,
+    "controlplane/webhook",
+    "controlplane/kubeobjects",
+    "controlplane/cluster",
+    "controlplane/manifests",
+    "controlplane/testbed",
+)
 # What a replay runs: the life cycle in memory, under the scheduler and the autoscaler.
 REPLAY = (
     *SIMULATION,
@@ -67,7 +76,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "replay": Benchmark(("scheduling.replay", "harness.processes"), SERVER),
     "slo": Benchmark(
         ("slo.measure", "slo.judge", "slo.onset", "slo.policies", "slo.traces"),
-        (*CORE, "autoscaler", "controlplane/cluster/serving"),
+        (*CORE, "autoscaler", "controlplane/cluster"),
     ),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),
     "round": Benchmark(

@@ -45,10 +45,14 @@ class Site:
     def ask(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows; none while Postgres does not answer."""
         try:
-            with self.database() as database:
-                return list(database.execute(statement, values).fetchall())
-        except psycopg.Error:
+            return self.rows(statement, *values)
+        except psycopg.OperationalError:
             return []
+
+    def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Rows. Raises psycopg.Error."""
+        with self.database() as database:
+            return list(database.execute(statement, values).fetchall())
 
     def pods(self) -> dict[str, dict[str, Any]]:
         """The pods of ours on a node, by name."""

@@ -110,9 +110,9 @@ def measure(found: Site, folder: Path, stops: int, in_round: int, progress: Prog
         _settled(found, folder, workers)
     if left := _left(found, OPEN):
         raise BenchmarkError(f"{left} commands were still not noted as done when nothing got less any more.")
-    ((old,),) = found.ask("SELECT count(*) FROM fencing_old_write")
-    ((judged,),) = found.ask("SELECT count(*) FROM controlplane_event WHERE actor LIKE 'loop:%%'")
-    ((takeovers,),) = found.ask(TAKEOVERS)
+    ((old,),) = found.rows("SELECT count(*) FROM fencing_old_write")
+    ((judged,),) = found.rows("SELECT count(*) FROM controlplane_event WHERE actor LIKE 'loop:%%'")
+    ((takeovers,),) = found.rows(TAKEOVERS)
     return Seen(stopped_in_round, holders, int(old), frozenset(_wrong(found)), int(judged), int(takeovers))
 
 

@@ -200,9 +200,9 @@ def _settled(found: Site, deadline: float) -> None:
 
 def _judge(seen: Seen, found: Site, before: dict[str, Any]) -> None:
     """Count what was lost, or disturbed by anything but Weft's own decisions."""
-    known = {str(uid) for (uid,) in found.ask(KNOWN)}
+    known = {str(uid) for (uid,) in found.rows(KNOWN)}
     seen.lost = sum(uid not in known for uid in found.accepted)
-    left = {str(uid) for (uid,) in found.ask(MADE_TO_LEAVE)}
+    left = {str(uid) for (uid,) in found.rows(MADE_TO_LEAVE)}
     seen.made_to_leave = len(left)
     after = found.pods()
     kept = {name: pod["metadata"]["uid"] for name, pod in before.items() if _of(name) not in seen.removed | left}
@@ -213,8 +213,8 @@ def _judge_twice(seen: Seen, found: Site, doubles: Doubles) -> None:
     """Count jobs that are there twice, that ran again for no reason, or of which two attempts were alive at once."""
     if not doubles.seen:
         raise BenchmarkError("The watch that looks for what runs twice has seen nothing.")
-    ((copies,),) = found.ask("SELECT count(*) - count(DISTINCT (team_id, name)) FROM controlplane_workload")
-    again = {str(uid) for (uid,) in found.ask(RAN_AGAIN)} - seen.removed
+    ((copies,),) = found.rows("SELECT count(*) - count(DISTINCT (team_id, name)) FROM controlplane_workload")
+    again = {str(uid) for (uid,) in found.rows(RAN_AGAIN)} - seen.removed
     seen.twice = int(copies) + len(again | doubles.twice)
 
 

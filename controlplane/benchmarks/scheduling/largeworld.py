@@ -39,7 +39,7 @@ NOW = START + HOURS * 3600.0
 BATCH = 1000
 WHY = (
     ("WaitingForCapacity", "It needs 8 A100; 2 are free."),
-    ("WaitingForQuota", "team-7 owns 44 GPUs and holds 44."),
+    ("WaitingForQuota", "team-7 holds all 44 GPUs of its quota."),
     ("Fragmented", "It needs 4 GPUs on one node; the best node has 3 free."),
 )
 

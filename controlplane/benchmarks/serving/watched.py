@@ -211,5 +211,9 @@ class WatchedCluster(KubernetesCluster):
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         """Nothing to do."""
 
+    def held(self) -> frozenset[tuple[str, int]]:
+        """Nothing is shared."""
+        return frozenset()
+
     def cordon(self, node: str, on: bool) -> None:
         """Nothing to do."""

@@ -3,7 +3,8 @@
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from typing import Any
 
 import structlog
 
@@ -11,7 +12,9 @@ from controlplane.cluster.kubernetes import names, notes, podlog
 from controlplane.cluster.kubernetes.api import MERGE, Api, RefusedError
 from controlplane.cluster.kubernetes.binder import Binder
 from controlplane.cluster.kubernetes.connection import Access
+from controlplane.cluster.kubernetes.held import Device
 from controlplane.cluster.kubernetes.owners import KubernetesOwners
+from controlplane.cluster.kubernetes.placeholders import IMAGE, Placeholders
 from controlplane.cluster.kubernetes.podstatus import Worker, pod_of
 from controlplane.cluster.kubernetes.queued import Queued, is_queued
 from controlplane.cluster.kubernetes.reflector import PAGE, Reflector, of_cluster
@@ -39,6 +42,7 @@ class KubernetesCluster:
         lost_after: float = LOST_SECONDS,
         clock: Callable[[], float] = time.time,
         page: int = PAGE,
+        placeholder_image: str = IMAGE,
     ) -> None:
         self._clock = clock
         self._page = page
@@ -52,8 +56,9 @@ class KubernetesCluster:
         self._store = Store(lost_after)
         self._reflector: Reflector | None = None
         self._listeners: tuple[Callable[[], None], ...] = ()
-        self._binder = Binder(self._calls, self._store.worker, prefix)
-        self._queued = Queued(self._calls, self._store.worker, self._store.candidates, prefix)
+        self._placeholders = Placeholders(self._calls, self._store.placeholder, placeholder_image)
+        self._binder = Binder(self._calls, self._store.worker, prefix, self._placeholders)
+        self._queued = Queued(self._calls, self._store.worker, self._store.candidates, prefix, self._placeholders)
         self.owners = KubernetesOwners(self._calls, clock, self._watched)
         self._unwanted: dict[str, float] = {}  # pods that were prepared: since when they are not wanted
         self._asked: dict[str, float] = {}  # ghosts that were told to leave, and unwanted pods: when, monotonic
@@ -87,7 +92,13 @@ class KubernetesCluster:
         else:
             reflector.require()
         self._dismiss_ghosts()
+        self._settle_placeholders()
         return Observation(at, f"{self._id}:{page.number}", page.is_full, page.pods, page.nodes, page.gone_nodes)
+
+    def held(self) -> frozenset[Device]:
+        """The devices that placeholders hold, as far as the informer knows."""
+        self._watching()
+        return self._store.held()
 
     def on_news(self, tell: Callable[[], None]) -> None:
         """Have `tell` called by the reflector's thread after each change of pods of ours on nodes, or of nodes.
@@ -134,6 +145,21 @@ class KubernetesCluster:
         for worker in self._store.ghosts():
             if self._is_new(worker.name):
                 self._calls.spawn(self._delete_quietly(worker, None))
+
+    def _settle_placeholders(self) -> None:
+        """Have each device with shares held, as one whose placeholder was evicted is not, and no other."""
+        for holder in self._store.idle_placeholders():
+            if self._is_new(f"{holder.name} {holder.version}"):
+                self._calls.spawn(self._quietly(self._placeholders.release(holder), holder.name))
+        for (node, gpu), share in self._store.unheld():
+            if self._is_new(f"{node} {gpu} {share}"):
+                self._calls.spawn(self._quietly(self._placeholders.claim(node, gpu, share), share))
+
+    async def _quietly(self, work: Coroutine[Any, Any, object], name: str) -> None:
+        try:
+            await work
+        except Exception as error:  # it is tried again with one of the next rounds
+            log.info("placeholder not settled", name=name, error=str(error))
 
     def _is_new(self, name: str) -> bool:
         now = time.monotonic()

@@ -1,8 +1,9 @@
 """Make pods, bind them, take them away: writes that may be repeated, each with a precondition that fences it.
 
 A pod is created without a node and then bound; node and GPUs are one write, as the annotations of a Binding become the
-pod's. A gang is bound together. If the server refuses one of its workers, all of them are taken away again; if it does
-not answer, what was done stays and the next try goes on from there.
+pod's. A share's device is held by a placeholder before it is bound. A gang is bound together. If the server refuses one
+of its workers, all of them are taken away again; if it does not answer, what was done stays and the next try goes on
+from there.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ from typing import TypeVar
 
 from controlplane.cluster.kubernetes import names, pods, podstatus, serving
 from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError, all_of
+from controlplane.cluster.kubernetes.placeholders import Placeholders
 from controlplane.cluster.kubernetes.podstatus import Worker
 from controlplane.cluster.port import PodSpec
 
@@ -33,8 +35,9 @@ Find = Callable[[str], Worker | None]
 class Binder:
     """`find` is the informer's; what was made here and is not in it yet is remembered."""
 
-    def __init__(self, api: Api, find: Find, prefix: str) -> None:
+    def __init__(self, api: Api, find: Find, prefix: str, placeholders: Placeholders | None = None) -> None:
         self._api = api
+        self._placeholders = Placeholders(api, lambda node, gpu: None) if placeholders is None else placeholders
         self._found = find
         self._prefix = prefix
         self._made: OrderedDict[str, Worker] = OrderedDict()
@@ -54,7 +57,8 @@ class Binder:
         wanted = list({pod.name: pod for pod in wanted}.values())
         for number in range(TRIES):
             await self._exist(wanted)
-            results = await all_of(self._bind(pod) for pod in wanted)
+            devices = await self._hold(wanted)
+            results = await all_of(self._bind(pod, device) for pod, device in zip(wanted, devices, strict=True))
             refusals = [r for r in results if isinstance(r, RefusedError)]
             if not refusals:
                 _raise(results)
@@ -73,6 +77,26 @@ class Binder:
             await self._roll_back(wanted)
         _raise(results)
         await self._own(missing)
+
+    async def _hold(self, wanted: Sequence[PodSpec]) -> list[str]:
+        """Have each share's device held before it is bound, and none of another's; what the runtime calls the device.
+
+        Empty for pods without a share. A device that cannot be held takes the whole gang away again.
+        """
+        results = await all_of(self._device(pod) for pod in wanted)
+        if any(isinstance(r, RefusedError) for r in results):
+            await self._roll_back(wanted)
+        _raise(results)
+        return results
+
+    async def _device(self, pod: PodSpec) -> str:
+        worker = self.find(pod.name)
+        if (worker is not None and worker.is_placed) or not pods.has_gpu(pod):
+            return ""
+        if not pods.has_share(pod):
+            await self._placeholders.give_back(pod.node, pod.gpus)
+            return ""
+        return await self._placeholders.hold(pod.node, pod.gpus[0], f"{self._namespace(pod)}/{pod.name}")
 
     async def _is_there(self, pod: PodSpec) -> bool:
         worker = self.find(pod.name)
@@ -113,13 +137,14 @@ class Binder:
         self._made.pop(worker.name, None)
         _keep(self._void, worker.uid, None)
 
-    async def _bind(self, pod: PodSpec) -> None:
+    async def _bind(self, pod: PodSpec, device: str) -> None:
         worker = self.find(pod.name)
         if worker is None:
             raise RefusedError(404, "NotFound", f"{pod.name} is gone.")
         if not worker.is_placed:
             try:
-                await self._api.text("POST", f"{self._path(pod.namespace)}/{pod.name}/binding", _binding(pod, worker))
+                binding = _binding(pod, worker, device)
+                await self._api.text("POST", f"{self._path(pod.namespace)}/{pod.name}/binding", binding)
                 return
             except RefusedError as error:
                 worker = await self._after_refusal(pod, worker, error)
@@ -244,8 +269,9 @@ def digest(manifest: Json) -> str:
     return hashlib.blake2b(json.dumps(manifest).encode(), digest_size=8).hexdigest()
 
 
-def _binding(pod: PodSpec, worker: Worker) -> Json:
-    meta = {"name": pod.name, "uid": worker.uid, "annotations": {names.GPUS: names.gpus_text(pod.gpus)}}
+def _binding(pod: PodSpec, worker: Worker, device: str) -> Json:
+    given = {names.GPUS: names.gpus_text(pod.gpus)} | ({names.DEVICE: device} if device else {})
+    meta = {"name": pod.name, "uid": worker.uid, "annotations": given}
     return {
         "apiVersion": "v1", "kind": "Binding", "metadata": meta,
         "target": {"apiVersion": "v1", "kind": "Node", "name": pod.node},

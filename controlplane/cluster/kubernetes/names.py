@@ -4,6 +4,8 @@
 admission policy lets no other account write.
 """
 
+import hashlib
+
 from controlplane.adopted import kinds
 from controlplane.domain import addresses
 
@@ -13,6 +15,7 @@ address_service = addresses.service
 SCHEDULER_NAME = "weft"  # of every pod of ours; kube-scheduler leaves such pods alone
 SYSTEM_NAMESPACE = "weft"  # of the control plane; no team's, as those have a prefix that ends in "-"
 CONTAINER = "main"  # the one container of a pod
+PLACEHOLDER_NAMESPACE = "shares-of-weft"  # of the pods that hold devices for shares; no team's either
 
 # Labels.
 WORKLOAD = "weft.dev/workload"  # uid
@@ -23,22 +26,35 @@ ROLE = "weft.dev/role"  # in a gang with roles: ps, worker, ...
 ROLE_INDEX = "weft.dev/role-index"  # its number within the role, from 0
 ATTEMPT = "internal.weft.dev/attempt"
 RANK = "internal.weft.dev/rank"
+PLACEHOLDER = "internal.weft.dev/placeholder"  # "true" on a placeholder; on its namespace too
 
 # Annotations.
 GPUS = "internal.weft.dev/gpus"  # device indices, "0,3"; set by the Binding together with the node
 MILLI = "internal.weft.dev/milli"  # milli-GPU of each of those devices
 GPU_MEMORY = "internal.weft.dev/gpu-memory"  # MiB of each of those devices; 0 = all of it
+LIMIT = "internal.weft.dev/limit"  # of a share: milli-GPU that it may use while others leave them idle
+DEVICE = "internal.weft.dev/device"  # of a share: its device as the container runtime knows it; set by the Binding
+CLAIMANTS = "internal.weft.dev/claimants"  # of a placeholder: "namespace/name" of the shares it was claimed for
 DIGEST = "internal.weft.dev/digest"  # of the manifest: a pod prepared from an older job file is made anew
 # Of pods that a queued object's controller made (docs/adopting.md).
 OWNER, POD_SET, INDEX = kinds.OWNER, kinds.POD_SET, kinds.INDEX
 
 GPU_RESOURCE = "nvidia.com/gpu"
+LONGEST_NAME = 253  # of a pod
 TOLERATED_TAINTS = (GPU_RESOURCE,)  # taint keys that pods of ours with a GPU tolerate; others keep us away
 
 
 def gang_service(workload: str) -> str:
     """The headless Service through which the workers of a gang find each other."""
     return f"w-{workload}"
+
+
+def placeholder(node: str, gpu: int) -> str:
+    """The pod that holds a device for shares: one name for a device, so that there is never a second one."""
+    whole = f"{node}-gpu-{gpu}"
+    if len(whole) <= LONGEST_NAME:
+        return whole
+    return f"{hashlib.blake2b(node.encode(), digest_size=16).hexdigest()}-gpu-{gpu}"
 
 
 def gpus_text(gpus: tuple[int, ...]) -> str:

@@ -1,7 +1,7 @@
 """What one node's JSON says, less what others use of it. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from controlplane.cluster.kubernetes import names
@@ -12,6 +12,7 @@ from scheduler.model.snapshot import Node
 Json = Mapping[str, Any]
 
 POOL = "weft.dev/pool"
+SHARES = "weft.dev/shares"  # "true": its GPUs may be shared
 RACK = "weft.dev/rack"
 NVLINK = "weft.dev/nvlink"  # devices in one NVLink domain
 LOST_GPUS = "weft.dev/lost-gpus"  # annotation: indices of devices that are broken, where something knows them
@@ -58,6 +59,7 @@ def machine_of(thing: Json) -> Machine:
             ready=is_ready,
             schedulable=not spec.get("unschedulable") and not any(map(_repels, spec.get("taints") or ())),
             lost=lost,
+            takes_shares=labels.get(SHARES) == "true",
         ),
         version=int(version) if version.isdigit() else 0,
         unknown_lost=max(0, gpus - whole(allocatable.get(names.GPU_RESOURCE)) - len(lost)),
@@ -92,8 +94,8 @@ def offered(
     """What the node has for us.
 
     Devices that others use, or that are broken, are `lost`. Which they are is not known: of those that no worker of
-    ours was given (`used`) the last, and where possible the same as `before`. A node that still has workers which
-    were given up when it was lost (`has_ghosts`) is not ready before they have left.
+    ours was given and no placeholder holds (`used`) the last, and where possible the same as `before`. A node that
+    still has workers which were given up when it was lost (`has_ghosts`) is not ready before they have left.
     """
     others = tuple(foreign)
     node = machine.node
@@ -104,9 +106,10 @@ def offered(
     lost = tuple(sorted((*node.lost, *free[:missing])))
     if not others and not missing and not has_ghosts:
         return node
-    return Node(
-        node.name, node.pool, node.model, node.gpus, node.gpu_memory,
-        max(0, node.cpu_milli - sum(pod.cpu_milli for pod in others)),
-        max(0, node.memory - sum(pod.memory for pod in others)),
-        node.rack, node.zone, node.nvlink, node.ready and not has_ghosts, node.schedulable, lost,
-    )  # fmt: skip
+    return replace(
+        node,
+        cpu_milli=max(0, node.cpu_milli - sum(pod.cpu_milli for pod in others)),
+        memory=max(0, node.memory - sum(pod.memory for pod in others)),
+        ready=node.ready and not has_ghosts,
+        lost=lost,
+    )

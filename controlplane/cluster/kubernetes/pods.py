@@ -23,6 +23,13 @@ ROOT = 0
 # Opens ports below 1024 to all users; on the list of safe sysctls, which PodSecurity allows.
 LOW_PORTS = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
 FIRST_FREE_PORT = 1024
+# Variables of a share, each from the pod's own annotation: its device, guarantee and limit (milli-GPU), memory (MiB).
+SHARE_VARIABLES = {
+    "NVIDIA_VISIBLE_DEVICES": names.DEVICE,
+    "WEFT_GPU_GUARANTEE_MILLI": names.MILLI,
+    "WEFT_GPU_LIMIT_MILLI": names.LIMIT,
+    "WEFT_GPU_MEMORY_MIB": names.GPU_MEMORY,
+}
 SERVICE_ACCOUNT = "default"  # of the team's namespace; it has no rights and its token is not mounted
 
 
@@ -37,7 +44,7 @@ def build(pod: PodSpec, *, namespace: str) -> Json:
             "name": pod.name,
             "namespace": namespace,
             "labels": _labels(pod),
-            "annotations": {names.MILLI: str(pod.milli), names.GPU_MEMORY: str(pod.gpu_memory)} if has_gpu(pod) else {},
+            "annotations": _annotations(pod),
         },
         "spec": {
             "schedulerName": names.SCHEDULER_NAME,
@@ -54,6 +61,20 @@ def build(pod: PodSpec, *, namespace: str) -> Json:
             **_name_in_gang(pod),
         },
     }
+
+
+def _annotations(pod: PodSpec) -> dict[str, str]:
+    if not has_gpu(pod):
+        return {}
+    given = {names.MILLI: str(pod.milli), names.GPU_MEMORY: str(pod.gpu_memory)}
+    return given | {names.LIMIT: str(_limit(pod))} if has_share(pod) else given
+
+
+def _limit(pod: PodSpec) -> int:
+    """Milli-GPU that a share may use while the others on its device leave them idle."""
+    share = _normalised(pod)["gpu_share"]
+    limit = share.get("limit") if isinstance(share, Mapping) else None
+    return max(pod.milli, int(limit or 0))
 
 
 def has_gpu(pod: PodSpec) -> bool:
@@ -164,14 +185,18 @@ def _env(pod: PodSpec) -> list[Json]:
 def _devices(pod: PodSpec) -> list[Json]:
     """Which GPUs the container runtime shows. Unset, it would show all of them to a container that asked for none.
 
-    Whole GPUs: the device plugin's variable, which ours would override. A share: the device it was bound to.
+    Whole GPUs: the device plugin's variable, which ours would override. A share: the device it was bound to, and what
+    it may use of it, for the program and for whatever enforces it.
     """
     if whole_gpus(pod):
         return []
     if has_share(pod):
-        bound = {"fieldRef": {"fieldPath": f"metadata.annotations['{names.GPUS}']"}}
-        return [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": bound}]
+        return [_noted(name, annotation) for name, annotation in SHARE_VARIABLES.items()]
     return [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+
+
+def _noted(name: str, annotation: str) -> Json:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}}
 
 
 def _toleration(key: str) -> Json:

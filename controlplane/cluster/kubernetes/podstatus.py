@@ -1,5 +1,6 @@
 """What one pod's JSON says: a worker of ours, or something foreign that uses a node. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING
@@ -34,6 +35,7 @@ _DISRUPTIONS = {
     "PreemptionByScheduler": "Preempted",
     "TerminationByKubelet": "Evicted",
 }
+DEVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9:/._-]{0,127}")  # one device, as NVIDIA_VISIBLE_DEVICES names it
 _RESIZES = ("PodResizePending", "PodResizeInProgress")
 _USUAL_WAITS = ("ContainerCreating", "PodInitializing")
 
@@ -49,6 +51,7 @@ class Worker:
     told_at: float | None
     digest: str
     created_at: float
+    has_share: bool = False  # of one GPU, so it asks Kubernetes for none
     called: str = ""  # the pod's own name, where its controller has chosen it
     owner: str = ""  # the object that it is of, KIND/NAME; empty: we made it
 
@@ -104,6 +107,31 @@ class Foreign:
     memory: int
 
 
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A pod of ours that holds one device of a node for shares, in Kubernetes' own accounting.
+
+    device: what the container runtime calls that device, where the node has said it.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    node: str
+    gpu: int
+    claimants: tuple[str, ...]
+    phase: PodPhase
+    reason: str
+    device: str
+    is_leaving: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether it counts on its node."""
+        return self.phase not in ENDED
+
+
 def key_of(pod: Json) -> tuple[str, str]:
     """Namespace and name."""
     meta = pod["metadata"]
@@ -116,7 +144,7 @@ def version_of(thing: Json) -> int:
     return int(text) if text.isdigit() else 0
 
 
-Pod = Worker | Candidate | Foreign
+Pod = Worker | Candidate | Foreign | Placeholder
 
 
 def pod_of(pod: Json, known: Pod | None = None) -> Pod | None:
@@ -124,7 +152,9 @@ def pod_of(pod: Json, known: Pod | None = None) -> Pod | None:
     meta = pod["metadata"]
     labels = meta.get("labels") or {}
     if not is_ours(labels):
-        return _candidate(pod) if _is_candidate(pod) else _foreign(pod)
+        if _is_candidate(pod):
+            return _candidate(pod)
+        return placeholder_of(pod) or _foreign(pod)
     before = known.told_at if isinstance(known, Worker) and known.uid == meta["uid"] else None
     return _worker(pod, labels, _told_at(meta, before))
 
@@ -132,6 +162,38 @@ def pod_of(pod: Json, known: Pod | None = None) -> Pod | None:
 def is_ours(labels: Json) -> bool:
     """Whether a pod has the labels that the admission policy lets only us write."""
     return names.WORKLOAD in labels and all(str(labels.get(k, "")).isdigit() for k in (names.ATTEMPT, names.RANK))
+
+
+def is_placeholder(meta: Json) -> bool:
+    """Whether a pod is one of those that only we may make in their namespace."""
+    is_there = meta.get("namespace") == names.PLACEHOLDER_NAMESPACE
+    return is_there and names.PLACEHOLDER in (meta.get("labels") or {})
+
+
+def placeholder_of(pod: Json) -> Placeholder | None:
+    """What holds a device for shares, or None."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    gpus, node = _gpus(meta.get("annotations") or {}), pod["spec"].get("nodeName", "")
+    if not is_placeholder(meta) or len(gpus) != 1 or not node:
+        return None
+    phase = _PHASES.get(str(status.get("phase")), PodPhase.PENDING)
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    states = [c.get("state") or {} for c in containers]
+    ends = [s["terminated"] for s in states if s.get("terminated")]
+    told = next((str(end["message"]).strip() for end in ends if end.get("message")), "")
+    return Placeholder(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        uid=meta["uid"],
+        version=version_of(pod),
+        node=node,
+        gpu=gpus[0],
+        claimants=tuple(filter(None, (meta.get("annotations") or {}).get(names.CLAIMANTS, "").split(","))),
+        phase=phase,
+        reason=_why(phase, status, states, ends),
+        device=told if DEVICE_NAME.fullmatch(told) else "",
+        is_leaving=meta.get("deletionTimestamp") is not None,
+    )
 
 
 def is_known(meta: Json) -> bool:
@@ -169,6 +231,7 @@ def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
         told_at=told_at,
         digest=annotations.get(names.DIGEST, ""),
         created_at=seconds(meta.get("creationTimestamp")) or 0.0,
+        has_share=names.MILLI in annotations and not requested(spec, names.GPU_RESOURCE),
         called=meta["name"] if names.OWNER in annotations else "",
         owner=annotations.get(names.OWNER, ""),
     )  # fmt: skip

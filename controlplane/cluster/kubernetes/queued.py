@@ -13,6 +13,7 @@ from controlplane.adopted import kinds, status
 from controlplane.adopted.kinds import OwnerKind
 from controlplane.cluster.kubernetes import names, podstatus
 from controlplane.cluster.kubernetes.api import MERGE, Api, Json, RefusedError, all_of
+from controlplane.cluster.kubernetes.placeholders import Placeholders
 from controlplane.cluster.kubernetes.pods import whole_gpus
 from controlplane.cluster.kubernetes.podstatus import Candidate, Worker
 from controlplane.cluster.port import PodSpec
@@ -41,8 +42,10 @@ class Queued:
         find: Callable[[str], Worker | None],
         candidates: Callable[[str], tuple[Candidate, ...]],
         prefix: str,
+        placeholders: Placeholders,
     ) -> None:
         self._api = api
+        self._placeholders = placeholders
         self._find = find
         self._candidates = candidates
         self._prefix = prefix
@@ -58,7 +61,9 @@ class Queued:
             return
         await self._suspend(kind, path, first.workload, False)
         pairs = await self._pods(missing)
-        results = await all_of(self._bind(pod, candidate) for pod, candidate in pairs)
+        results = await all_of(self._placeholders.give_back(pod.node, pod.gpus) for pod in missing)
+        if not any(isinstance(r, BaseException) for r in results):
+            results = await all_of(self._bind(pod, candidate) for pod, candidate in pairs)
         problems = [r for r in results if isinstance(r, BaseException)]
         for problem in sorted(problems, key=lambda p: isinstance(p, RefusedError)):
             if isinstance(problem, RefusedError) and kind.suspend:

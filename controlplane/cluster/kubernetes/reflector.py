@@ -28,7 +28,7 @@ import structlog
 
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.api import Api, Json, RefusedError, refused
-from controlplane.cluster.kubernetes.podstatus import is_known
+from controlplane.cluster.kubernetes.podstatus import is_known, is_placeholder
 from controlplane.cluster.kubernetes.store import Store
 from controlplane.cluster.port import ClusterUnreachable
 
@@ -40,6 +40,7 @@ LIST_SECONDS = 60.0  # for a list of everything
 CATCH_UP_SECONDS = 2.0  # how far the watch may be behind a list before it is not believed any more
 TICK_SECONDS = 1.0
 BACKOFF = (0.1, 0.25, 0.5, 1.0)  # seconds between tries
+COMPARED = (names.WORKLOAD, names.PLACEHOLDER)  # labels of the pods that are ours
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 PAGE = 1000  # objects of a long list in one answer
 LINE_LIMIT = 16 * 2**20  # bytes; an object has at most 1.5 MiB in etcd
@@ -62,7 +63,7 @@ class Feed:
     put: Callable[[Json, float], None]
     drop: Callable[[Json, float], None]
     versions: Callable[[], dict[tuple[str, str], int]]  # of what is known, by namespace and name
-    label: str = ""  # only objects with it are compared with a list
+    labels: tuple[str, ...] = ("",)  # only objects with one of them are compared with a list
     version: str = ""  # of the list or the last event; empty: list anew
     heard_at: float = 0.0  # monotonic; the server's last word
     lists: int = 0
@@ -84,7 +85,7 @@ class Copy(Protocol):
 def of_cluster(store: Store) -> tuple[Feed, Feed]:
     """Pods and nodes; of pods, our own are compared with a list."""
     return (
-        Feed("/api/v1/pods", store.list_pods, store.put_pod, store.drop_pod, store.versions, names.WORKLOAD),
+        Feed("/api/v1/pods", store.list_pods, store.put_pod, store.drop_pod, store.versions, COMPARED),
         Feed("/api/v1/nodes", store.list_nodes, store.put_node, store.drop_node, store.node_versions),
     )
 
@@ -273,11 +274,13 @@ class Reflector:
 
     async def _check(self) -> None:
         for feed in self.feeds:
-            metas, version, label = [], 0, feed.label
-            async for page in self._pages(feed.path + (f"?labelSelector={label}" if label else ""), METADATA):
-                metas += [item["metadata"] for item in page["items"] or ()]
-                version = int(page["metadata"]["resourceVersion"])
-            ours = [meta for meta in metas if not label or is_known(meta)]
+            metas, versions = [], []
+            for label in feed.labels:
+                async for page in self._pages(feed.path + (f"?labelSelector={label}" if label else ""), METADATA):
+                    metas += [item["metadata"] for item in page["items"] or ()]
+                    versions.append(int(page["metadata"]["resourceVersion"]))
+            version = min(versions)  # of the oldest list
+            ours = [meta for meta in metas if feed.labels == ("",) or is_known(meta) or is_placeholder(meta)]
             listed = {(meta.get("namespace", ""), meta["name"]): int(meta["resourceVersion"]) for meta in ours}
             known = feed.versions()
             behind = _behind(listed, known, version)

@@ -10,8 +10,9 @@ from typing import Any
 
 from controlplane.cluster.kubernetes import nodes as machines
 from controlplane.cluster.kubernetes import podstatus
+from controlplane.cluster.kubernetes.held import Device, Held
 from controlplane.cluster.kubernetes.nodes import Machine
-from controlplane.cluster.kubernetes.podstatus import Candidate, Foreign, Pod, Worker
+from controlplane.cluster.kubernetes.podstatus import Candidate, Foreign, Placeholder, Pod, Worker
 from controlplane.cluster.port import PodPhase, PodSeen
 from scheduler.model.snapshot import Node
 
@@ -53,6 +54,7 @@ class Store:
         self._candidates: dict[str, set[Key]] = {}  # by workload: pods of queued objects that have no place yet
         self._on_node: dict[str, set[Key]] = {}
         self._foreign_on: dict[str, set[Key]] = {}  # those of others among them
+        self._held = Held()
         self._machines: dict[str, Machine] = {}
         self._missing_since: dict[str, float] = {}  # nodes that pods name and that are unknown
         self._ghosts: set[str] = set()  # workers given up with their node, whose pods are still there
@@ -201,6 +203,26 @@ class Store:
             change = self._changes.get(("node", name))
             return change.item if change and isinstance(change.item, Node) else None
 
+    def placeholder(self, node: str, gpu: int) -> Placeholder | None:
+        """What holds a device for shares."""
+        with self._lock:
+            return self._held.at(node, gpu)
+
+    def held(self) -> frozenset[Device]:
+        """The devices that placeholders hold."""
+        with self._lock:
+            return self._held.devices()
+
+    def idle_placeholders(self) -> tuple[Placeholder, ...]:
+        """Those that hold a device which no share is on."""
+        with self._lock:
+            return tuple(self._held.idle.values())
+
+    def unheld(self) -> tuple[tuple[Device, str], ...]:
+        """Devices that shares are on and no placeholder holds, each with one of the shares."""
+        with self._lock:
+            return tuple(self._held.unheld.items())
+
     def workloads(self) -> frozenset[str]:
         """Workloads that have a pod."""
         with self._lock:
@@ -209,7 +231,7 @@ class Store:
     def versions(self) -> dict[Key, int]:
         """The version of each pod of ours."""
         with self._lock:
-            return {key: p.version for key, p in self._pods.items() if isinstance(p, Worker | Candidate)}
+            return {key: p.version for key, p in self._pods.items() if not isinstance(p, Foreign)}
 
     def node_versions(self) -> dict[Key, int]:
         """The version of each node."""
@@ -290,12 +312,14 @@ class Store:
         if isinstance(pod, Worker):
             self._keys[pod.name] = key
             self._of_workload.setdefault(pod.seen.workload, set()).add(pod.name)
+        self._held.link(key, pod)
         if node := _node_of(pod):
             self._on_node.setdefault(node, set()).add(key)
             if isinstance(pod, Foreign):
                 self._foreign_on.setdefault(node, set()).add(key)
 
     def _unlink(self, key: Key, pod: Pod | None) -> None:
+        self._held.unlink(key, pod)
         if isinstance(pod, Candidate):
             self._candidates[pod.workload].discard(key)
             if not self._candidates[pod.workload]:
@@ -359,7 +383,7 @@ class Store:
         foreign = [p for p in pods if isinstance(p, Foreign)]
         before = self._changes.get(("node", name))
         lost = before.item.lost if before and isinstance(before.item, Node) else ()
-        used = [index for w in workers if not w.is_over for index in w.seen.gpus]
+        used = {index for w in workers if not w.is_over for index in w.seen.gpus} | self._held.on(name)
         has_ghosts = any(w.name in self._ghosts for w in workers)
         self._note(("node", name), machines.offered(machine, foreign, used, lost, has_ghosts))
 

@@ -8,8 +8,8 @@ from uuid import UUID
 from django.db.models import Count, QuerySet
 
 from controlplane.cluster.port import PodPhase
-from controlplane.models import Gpu, Node, Placement, PlacementState, Workload
-from gpushare.gpu import WHOLE
+from controlplane.models import Gpu, Node, Placement, PlacementState, Takes, Workload
+from gpushare.gpu import WHOLE, Enforcer
 
 MANY_NODES = 200  # from so many on their map is put together in two steps
 HELD = (PlacementState.BOUND, PlacementState.LEAVING)
@@ -72,6 +72,12 @@ class NodeRow:
     ready: bool
     schedulable: bool
     gpus: tuple[GpuRow, ...]
+    takes: tuple[str, ...] = ()  # for what new work may take its GPUs: whole, shares
+
+    @property
+    def enforced_by(self) -> str | None:
+        """What holds a share on it to its part; None where none may go."""
+        return Enforcer.ADVISORY.value if "shares" in self.takes else None
 
     @property
     def held(self) -> int:
@@ -216,7 +222,16 @@ def row(
         n.ready,
         n.schedulable,
         gpus,
+        _takes(n),
     )
+
+
+def _takes(n: Node) -> tuple[str, ...]:
+    """For what new work may take its GPUs, by its label and its pool."""
+    if not n.gpu_count:
+        return ()
+    takes = {"whole": n.pool.takes != Takes.SHARES, "shares": n.takes_shares and n.pool.takes != Takes.WHOLE}
+    return tuple(what for what, is_taken in takes.items() if is_taken)
 
 
 def tenants(held: QuerySet[Placement], visible: Collection[str] | None) -> dict[tuple[str, int], list[TenantRow]]:

@@ -1,12 +1,13 @@
 """Rows -> the scheduler's snapshot, from scratch; what keeps one up to date is loops/keeper.py."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from controlplane.domain.cycle import Frame
 from controlplane.jobspec.podsets import roles_of
-from controlplane.models import ClusterState, Placement, PlacementState, bulk
+from controlplane.models import ClusterState, Placement, PlacementState, Takes, bulk
 from controlplane.models import Node as NodeRow
 from controlplane.models import Quota as QuotaRow
 from controlplane.models import Team as TeamRow
@@ -52,20 +53,28 @@ def frame(known: History | None = None) -> Frame:
     """Nodes, teams, quotas and shares; with what is `known` of history, else with what ended workloads teach now."""
     nodes = NodeRow.objects.order_by("name").values_list(
         "name", "pool__name", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory", "rack", "zone", "nvlink",
-        "ready", "schedulable", "lost_gpus",
+        "ready", "schedulable", "lost_gpus", "takes_shares", "pool__takes",
     )  # fmt: skip
-    teams = TeamRow.objects.order_by("name").values_list("name", "parent__name")
+    teams = TeamRow.objects.order_by("name").values_list("name", "parent__name", "shares_with_others")
     quotas = QuotaRow.objects.order_by("team__name", "pool__name").values_list(
         "team__name", "pool__name", "nominal", "borrowing_limit", "lending_limit", "weight"
     )
     return Frame(
-        tuple(Node(*values[:-1], tuple(values[-1])) for values in nodes),
+        tuple(_node(values) for values in nodes),
         tuple(Team(*values) for values in teams),
         tuple(Quota(*values) for values in quotas),
         shares.decayed(),
         shares.used_up(),
         learning.learnt() if known is None else known,
     )
+
+
+def _node(values: Sequence[Any]) -> Node:
+    *machine, lost, is_labelled, takes = values
+    found = Node(*(*machine, tuple(lost)))
+    if takes == Takes.BOTH and is_labelled:  # the usual case
+        return found
+    return replace(found, takes_whole=takes != Takes.SHARES, takes_shares=is_labelled and takes != Takes.WHOLE)
 
 
 _COLUMNS = (

@@ -105,9 +105,22 @@ def node_pools(user: access.Person) -> list[dict[str, Any]]:
             "capacity_milli": pool.capacity,
             "nominal_milli": pool.nominal,
             "allocated_milli": pool.held,
+            "takes": pool.takes.value,
+            "share_nodes": pool.share_nodes,
+            "enforced_by": pool.enforced_by,
         }
         for pool in teams.pools()
     ]
+
+
+def node_pool(user: access.Person, name: str) -> dict[str, Any] | None:
+    """One pool; None if there is none of this name."""
+    return next((row for row in node_pools(user) if row["name"] == name), None)
+
+
+def pool_at(name: str) -> NodePool | None:
+    """One pool's row."""
+    return NodePool.objects.filter(name=name).first()
 
 
 def nodes(user: access.Person, pool: str = "", rack: str | None = None) -> list[dict[str, Any]]:
@@ -228,6 +241,7 @@ def _team(row: teams.TeamRow, role: str) -> dict[str, Any]:
         "computing_milli": row.computing,
         "waiting": row.waiting,
         "running": row.running,
+        "shares_with_others": row.shares_with_others,
     }
 
 
@@ -244,6 +258,8 @@ def _node(row: cluster.NodeRow) -> dict[str, Any]:
         "gpu_memory_mib": row.gpu_memory,
         "memory_mib": row.memory,
         "allocated_milli": row.held,
+        "takes": list(row.takes),
+        "enforced_by": row.enforced_by,
         "gpus": [
             {
                 "index": gpu.index,

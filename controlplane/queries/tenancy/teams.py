@@ -19,8 +19,9 @@ from controlplane.models import (
     TeamSample,
     Workload,
 )
+from controlplane.models import Takes as Takes  # for the API, which does not load models
 from controlplane.queries.tenancy.shares import BudgetRow, Share
-from gpushare.gpu import WHOLE
+from gpushare.gpu import WHOLE, Enforcer
 from scheduler.model.team import owned, owned_together
 from scheduler.model.workload import ACTIVE, WAITING
 
@@ -45,6 +46,7 @@ class TeamRow:
     computing: int | None
     waiting: int
     running: int
+    shares_with_others: bool = False
 
     @property
     def is_used(self) -> bool:
@@ -104,6 +106,18 @@ class PoolRow:
     capacity: int
     nominal: int
     held: int
+    takes: Takes = Takes.BOTH
+    labelled: int = 0  # nodes that are labelled for shares
+
+    @property
+    def share_nodes(self) -> int:
+        """How many of its nodes take shares."""
+        return 0 if self.takes == Takes.WHOLE else self.labelled
+
+    @property
+    def enforced_by(self) -> str | None:
+        """What holds a share in it to its part; None where none may go."""
+        return Enforcer.ADVISORY.value if self.share_nodes else None
 
     @property
     def promised_too_much(self) -> int:
@@ -173,8 +187,11 @@ def tree(
 def pools(holdings: Mapping[tuple[int, str], int] | None = None) -> tuple[PoolRow, ...]:
     """Node pools with what they have and what is promised."""
     healthy: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for pool, gpus, lost, ready in Node.objects.values_list("pool_id", "gpu_count", "lost_gpus", "ready"):
+    labelled = Counter[int]()
+    machines = Node.objects.values_list("pool_id", "gpu_count", "lost_gpus", "ready", "takes_shares")
+    for pool, gpus, lost, ready, takes_shares in machines:
         nodes, total = healthy[pool]
+        labelled[pool] += takes_shares and gpus > 0
         healthy[pool] = (nodes + 1, total + (gpus - len(lost)) * WHOLE * ready)
     parents = dict(Team.objects.values_list("pk", "parent_id"))
     nominal = _nominal()
@@ -190,6 +207,8 @@ def pools(holdings: Mapping[tuple[int, str], int] | None = None) -> tuple[PoolRo
             *healthy[p.pk],
             nominal=owned_together(parents, nominal[p.name]),
             held=held[p.name],
+            takes=Takes(p.takes),
+            labelled=labelled[p.pk],
         )
         for p in NodePool.objects.order_by("name")
     )
@@ -218,6 +237,7 @@ class _Stand:
     computing: int | None
     waiting: int
     running: int
+    shares_with_others: bool
 
     def with_one_below(self, below: "_Stand") -> "_Stand":
         """Both together, under this one's name."""
@@ -234,13 +254,18 @@ class _Stand:
 
 def _stands(held: Mapping[tuple[int, str], int]) -> list[_Stand]:
     """Every team alone, by name."""
-    found = list(Team.objects.order_by("name").values_list("pk", "name", "parent_id", "parent__name", "colour"))
-    own = _own_quota({pk: parent for pk, _, parent, _, _ in found})
+    found = list(Team.objects.order_by("name").values_list(*_TEAM))
+    own = _own_quota({pk: parent for pk, _, parent, *_ in found})
     computing, counts = _computing(), _counts()
     return [
-        _Stand(name, parent or "", colour, _of(pk, held), _of(pk, own), computing.get(pk), *counts.get(pk, (0, 0)))
-        for pk, name, _, parent, colour in found
+        _Stand(
+            name, parent or "", colour, _of(pk, held), _of(pk, own), computing.get(pk), *counts.get(pk, (0, 0)), sharing
+        )
+        for pk, name, _, parent, colour, sharing in found
     ]
+
+
+_TEAM = ("pk", "name", "parent_id", "parent__name", "colour", "shares_with_others")
 
 
 def _row(stand: _Stand) -> TeamRow:
@@ -256,6 +281,7 @@ def _row(stand: _Stand) -> TeamRow:
         computing=None if stand.computing is None else min(stand.computing, total),
         waiting=stand.waiting,
         running=stand.running,
+        shares_with_others=stand.shares_with_others,
     )
 
 

@@ -246,5 +246,5 @@ def _resources(w: Workload | Stored) -> dict[str, Any]:
 
 def _in_full(names: Named, spec: Mapping[str, Any]) -> dict[str, Any]:
     """The job file that would make it again, and the same in one unit each."""
-    given = {name: value for name, value in spec.items() if name not in ("normalised", "simulated")}
+    given = {name: value for name, value in spec.items() if name not in ("normalised", "simulated", "kubernetes")}
     return {"spec": {**given, "priority_class": names.priority_class}, "normalised": spec.get("normalised", {})}

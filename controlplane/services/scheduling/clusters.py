@@ -13,7 +13,7 @@ from scheduler.model.snapshot import Node as SeenNode
 
 _NODE = (
     "name", "pool_id", "gpu_model", "gpu_count", "gpu_memory", "cpu_milli", "memory", "zone", "rack", "nvlink", "ready",
-    "schedulable", "lost_gpus",
+    "schedulable", "lost_gpus", "takes_shares",
 )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def _cordons_to_come() -> dict[str, bool]:
 def _values(node: SeenNode, pool: int) -> tuple[object, ...]:
     return (
         node.name, pool, node.model, node.gpus, node.gpu_memory, node.cpu_milli, node.memory, node.zone, node.rack,
-        node.nvlink, node.ready, node.schedulable, list(node.lost),
+        node.nvlink, node.ready, node.schedulable, list(node.lost), node.takes_shares,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, Sum
 
-from controlplane.models import Node, NodePool, PriorityClass, Quota, Team, Workload
+from controlplane.models import Node, NodePool, PriorityClass, Quota, Takes, Team, Workload
 from controlplane.runtime.wake import wake
 from controlplane.services.audit import events
 from controlplane.services.errors import Refused
@@ -135,6 +135,20 @@ def save_pool(*, name: str, gpu_model: str = "", price_per_gpu_hour: Decimal = D
     events.record(kind="NodePoolChanged", actor=actor, name=name, data=_difference(before, values))
     _touch()
     return pool
+
+
+@transaction.atomic
+def set_takes(*, pool: NodePool, takes: str, actor: str) -> None:
+    """Say for what new work may take a pool's GPUs; what runs there stays."""
+    if takes not in Takes.values:
+        raise Refused(422, "BadTakes", "takes", f"takes is {takes}. Give {', '.join(Takes.values)}.")
+    before = NodePool.objects.select_for_update(no_key=True).get(pk=pool.pk)
+    if before.takes == takes:
+        return
+    NodePool.objects.filter(pk=pool.pk).update(takes=takes)
+    data = _difference({"takes": before.takes}, {"takes": takes})
+    events.record(kind="NodePoolChanged", actor=actor, name=pool.name, data=data)
+    _touch()
 
 
 def _difference(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -53,6 +53,16 @@ def set_pod_security(*, team: Team, level: PodSecurity, actor: str, by_object: b
 
 
 @transaction.atomic
+def set_sharing(*, team: Team, allowed: bool, actor: str) -> None:
+    """Say whether the team's shares may lie beside other teams'; shares that lie together already stay as they are."""
+    before = Team.objects.select_for_update(no_key=True).select_related(None).get(pk=team.pk)
+    if before.shares_with_others == allowed:
+        return
+    Team.objects.filter(pk=team.pk).update(shares_with_others=allowed, version=before.version + 1)
+    _tell("SharingChanged", team, actor, shares_with_others=allowed)
+
+
+@transaction.atomic
 def hand_over(*, team: Team, managed_by: str, actor: str) -> None:
     """Have a Kubernetes object change the team from now on, or, with an empty resource, Weft again."""
     if Team.objects.filter(pk=team.pk).exclude(managed_by=managed_by).update(managed_by=managed_by):

@@ -88,7 +88,9 @@ def load(*, preset: Preset, password: str, speed: float) -> None:
     teams: dict[str, Team] = {}
     for number, team in enumerate(preset.teams):  # parents come before their children
         parent = teams[team.parent] if team.parent else None
-        teams[team.name] = Team.objects.create(name=team.name, parent=parent, colour=number % COLOURS)
+        teams[team.name] = Team.objects.create(
+            name=team.name, parent=parent, colour=number % COLOURS, shares_with_others=team.shares_with_others
+        )
     Quota.objects.bulk_create(
         Quota(
             team=teams[quota.team],

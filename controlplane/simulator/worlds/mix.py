@@ -14,7 +14,7 @@ TEAMS = (
     Team("research"),
     Team("nlp", "research"),
     Team("vision", "research"),
-    Team("search"),
+    Team("search", shares_with_others=False),
     Team("robotics"),
 )
 MEMBERS = ("nlp", "vision", "search", "robotics")  # the teams that submit

@@ -48,7 +48,7 @@ def pod(name: str, said: Mapping[str, Any], *, node: str, home: Path) -> Json:
             "runAsNonRoot": True,
         },
         "volumeMounts": [{"name": volume, "mountPath": path} for volume, path in mounts],
-        **probes(said.get("healthcheck")),
+        **readiness(said.get("healthcheck")),
     }
     return {
         "metadata": {"name": name, "labels": {"app": name}},
@@ -64,8 +64,8 @@ def pod(name: str, said: Mapping[str, Any], *, node: str, home: Path) -> Json:
     }
 
 
-def probes(check: Mapping[str, Any] | None) -> Json:
-    """The service's health check, by which its pod is ready, and is started again when it stays ill."""
+def readiness(check: Mapping[str, Any] | None) -> Json:
+    """The service's health check, by which its pod is ready. No engine starts an ill container of the file again."""
     if check is None:
         return {}
     kind, *command = check["test"]
@@ -78,7 +78,7 @@ def probes(check: Mapping[str, Any] | None) -> Json:
         "failureThreshold": check.get("retries", 3),
         "initialDelaySeconds": _seconds(check.get("start_period", "0s")),
     }
-    return {"readinessProbe": probe, "livenessProbe": probe}
+    return {"readinessProbe": probe}
 
 
 def _seconds(text: str) -> int:

@@ -18,6 +18,7 @@ from controlplane.testbed.realnode import devices, programs
 from controlplane.testbed.realnode.settings import CONTAINERD, LOG, NAME, Place
 
 CGROUPS = Path("/sys/fs/cgroup")
+SHARES = 10 * 1024  # to the kernel all pods together are one process: beside a busy machine's they would starve
 POLL_SECONDS = 0.02
 GONE_SECONDS = 5.0  # the kernel takes milliseconds to clear a cgroup whose processes were killed
 # Set by each kubelet for the whole machine, whatever it is told: it gets copies to write to.
@@ -102,6 +103,8 @@ def _cgroups(place: Place) -> Iterator[None]:
     try:
         for path in made:
             path.mkdir(exist_ok=True)  # of a node whose keeper was killed; the number is ours now
+            if (path / "cpu.shares").exists():
+                (path / "cpu.shares").write_text(str(SHARES))
         yield
     finally:
         for path in made:

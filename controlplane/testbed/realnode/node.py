@@ -132,6 +132,7 @@ def _labels(gpus: int) -> str:
         "nvidia.com/gpu.memory": GPU_MEMORY,
         "nvidia.com/gpu.count": gpus,
         "weft.dev/pool": POOL,
+        "weft.dev/shares": "true",
     }
     return ",".join(f"{name}={value}" for name, value in labels.items())
 

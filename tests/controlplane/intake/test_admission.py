@@ -31,7 +31,7 @@ from tests.controlplane.intake.conftest import (
     workload,
 )
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

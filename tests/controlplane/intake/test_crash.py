@@ -17,7 +17,7 @@ from controlplane.models import Event, Lease, Membership, NodePool, Quota, Role,
 from tests.controlplane.intake.conftest import ANA, ROOT, Kube, team, workload
 from tests.controlplane.state import World
 
-pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+pytestmark = pytest.mark.django_db
 
 
 class Killed(BaseException):
@@ -173,6 +173,7 @@ EVERY = 3  # statements; the other two thirds are for the night
 
 
 @pytest.mark.slow
+@pytest.mark.any_database
 @pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, EVERY))])
 def test_killed_before_any_statement_it_goes_on_as_if_nothing_had_been(world: World, first: int) -> None:
     expected, statements, _ = undisturbed(world)

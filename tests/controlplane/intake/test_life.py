@@ -10,7 +10,7 @@ from controlplane.services.intake.ownership import Hand
 from controlplane.services.workloads import workloads
 from tests.controlplane.intake.conftest import ANA, BEN, STRANGER, WORKLOADS, Kube, loaded, text, workload
 
-pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+pytestmark = pytest.mark.django_db
 
 
 def phases(kube: Kube) -> dict[str, Any]:

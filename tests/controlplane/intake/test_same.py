@@ -30,7 +30,7 @@ from scheduler.model.workload import Kind
 from tests.controlplane.intake.conftest import SITE, Kube, workload
 from tests.controlplane.kubernetes import generated
 
-pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+pytestmark = pytest.mark.django_db
 OTHER = ("pk", "uid", "seq", "managed_by", "submitted_at", "queued_at", "reason_at")  # of every two submissions
 
 

@@ -9,7 +9,7 @@ from controlplane.services.errors import Refused
 from controlplane.services.tenancy import quotas
 from tests.controlplane.intake.conftest import ANA, ROOT, TEAMS, Kube, team
 
-pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+pytestmark = pytest.mark.django_db
 EIGHT = {"pool": "a100", "nominalMilli": 8000}
 
 

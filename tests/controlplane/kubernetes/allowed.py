@@ -45,11 +45,19 @@ def _devices_are_right(main: dict[str, Any]) -> bool:
     variables = [v for v in main.get("env", ()) if FORBIDDEN_ENV.fullmatch(v["name"]) and not OF_ROLES.match(v["name"])]
     if "nvidia.com/gpu" in main["resources"]["limits"]:
         return not variables
-    bound = {"fieldRef": {"fieldPath": "metadata.annotations['internal.weft.dev/gpus']"}}
-    return variables in (
-        [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
-        [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": bound}],
-    )
+    return variables in ([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}], SHARED)
+
+
+def _noted(name: str, key: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['internal.weft.dev/{key}']"}}}
+
+
+SHARED = [
+    _noted("NVIDIA_VISIBLE_DEVICES", "device"),
+    _noted("WEFT_GPU_GUARANTEE_MILLI", "milli"),
+    _noted("WEFT_GPU_LIMIT_MILLI", "limit"),
+    _noted("WEFT_GPU_MEMORY_MIB", "gpu-memory"),
+]
 
 
 def _roles_are_right(name: str, labels: dict[str, str], main: dict[str, Any]) -> bool:
@@ -120,7 +128,7 @@ RULES: list[tuple[str, Callable[[Any], bool]]] = [
         r">metadata>labels>(weft\.dev/(workload|team|name|kind|role|role-index)|internal\.weft\.dev/(attempt|rank)|[^/]+)",
         _matches(LABEL),
     ),
-    (r">metadata>annotations>internal\.weft\.dev/(milli|gpu-memory)", _matches(re.compile("[0-9]+"))),
+    (r">metadata>annotations>internal\.weft\.dev/(milli|limit|gpu-memory)", _matches(re.compile("[0-9]+"))),
     (">metadata>annotations", _empty),
     (">spec>schedulerName", _one_of("weft")),
     (">spec>restartPolicy", _one_of("Never")),
@@ -152,7 +160,7 @@ RULES: list[tuple[str, Callable[[Any], bool]]] = [
     (rf"{_main}>env\[\]>valueFrom>secretKeyRef>(name|key)", _is_text),
     (
         rf"{_main}>env\[\]>valueFrom>fieldRef>fieldPath",
-        _one_of("metadata.annotations['internal.weft.dev/gpus']"),
+        _one_of(*(one["valueFrom"]["fieldRef"]["fieldPath"] for one in SHARED)),
     ),
     (rf"{_main}>ports\[\]>containerPort", _in(1, 65_535)),
     (rf"{_main}>ports\[\]>protocol", _one_of("TCP")),

@@ -11,9 +11,11 @@ from urllib.parse import urlencode
 import pytest
 
 from controlplane.benchmarks.harness import rights
+from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.api import RefusedError
 from controlplane.cluster.kubernetes.connection import find
+from controlplane.cluster.kubernetes.pods import has_share
 from controlplane.cluster.port import PodSpec
 from controlplane.jobspec.spec import SpecError, parse
 from controlplane.manifests.site import BASELINE, RESTRICTED, Site, TeamSpace
@@ -32,6 +34,7 @@ SPACES = (TeamSpace("nlp", RESTRICTED), TeamSpace("ops", BASELINE))
 FILES, OF_EACH = 300, 20
 NODES = ("a", "b", "c")
 AT_ONCE = 8
+FIRST_SHARED, SHARED = 32, 16  # devices that shares are on: whole GPUs begin at 0, as if all others were away
 
 
 @pytest.fixture
@@ -82,7 +85,8 @@ def pods_of(file: File, row: Workload, number: int) -> list[PodSpec]:
     spec = parse(file)
     size = row.workers + sum(role.count for role in spec.roles)
     members = [pod_of(file, rank=rank, size=size, uid=str(row.pk)) for rank in range(size)]
-    return [replace(pod, node=NODES[(number + pod.rank) % len(NODES)], spec=row.spec) for pod in members]
+    placed = [replace(pod, node=NODES[(number + pod.rank) % len(NODES)], spec=row.spec) for pod in members]
+    return [replace(pod, gpus=(FIRST_SHARED + number % SHARED,)) if has_share(pod) else pod for pod in placed]
 
 
 @pytest.mark.timeout(180)
@@ -115,7 +119,8 @@ def test_each_generated_job_file_is_refused_by_a_field_or_runs(
 
 def pods_that(kubernetes: TestCluster, selector: str) -> set[str]:
     found = kubernetes.request("GET", f"/api/v1/pods?{urlencode({'fieldSelector': selector})}")["items"]
-    return {pod["metadata"]["name"] for pod in found}
+    teams = (pod["metadata"] for pod in found if pod["metadata"]["namespace"] != names.PLACEHOLDER_NAMESPACE)
+    return {meta["name"] for meta in teams}
 
 
 def test_what_no_cluster_would_take_is_refused_at_submission_by_its_field(platform: None) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes import pods as builder
 from controlplane.cluster.kubernetes.distributed import MAX_HOSTS
 from controlplane.manifests import forbidden, policy, system, teams
+from controlplane.manifests.forbidden_shares import placeholder
 from controlplane.manifests.site import BASELINE, Site, TeamSpace
 from tests.controlplane.kubernetes.allowed import violations
 from tests.controlplane.kubernetes.jobs import pod_of
@@ -23,6 +25,7 @@ SOUND: tuple[dict[str, Any], ...] = (
     {"volumes": [{"scratch": "1Gi", "path": "/s"}], "env": {"A": "1"}},
     {"resources": {"cpu": 1}},
     {"resources": {"gpus": 8}},
+    {"resources": {"gpu_share": {"guarantee": 0.3, "memory": "1Gi"}}},
     {},
     GANG,
     {"team": "ops"},
@@ -58,7 +61,8 @@ def differences(one: Pod, other: Pod) -> set[str]:
 
 def pods_of(attempts: list[forbidden.Attempt]) -> list[tuple[str, Pod]]:
     """What the scheduler's own account posts."""
-    made = [a for a in attempts if a.account == forbidden.SCHEDULER and a.path.endswith("/pods") and a.method == "POST"]
+    mine = [a for a in attempts if a.account == forbidden.SCHEDULER and a.path.endswith("/pods") and a.method == "POST"]
+    made = [a for a in mine if names.PLACEHOLDER_NAMESPACE not in a.path]
     assert [a.path for a in made] == [f"/api/v1/namespaces/{a.body['metadata']['namespace']}/pods" for a in made]  # type: ignore[index]
     return [(a.name, a.body) for a in made]
 
@@ -91,6 +95,17 @@ def test_each_pod_that_must_be_refused_is_sound_but_for_the_one_thing_it_is_name
     assert len(attempts) > 200
 
 
+def test_each_placeholder_that_must_be_refused_is_sound_but_for_one_thing() -> None:
+    made = [a for a in forbidden.attempts(SITE) if a.name.startswith("a placeholder with ")]
+    for attempt in made:
+        path = ">" + attempt.name.removeprefix("a placeholder with ").partition("=")[0].replace(".", ">")
+        path = path.replace("initContainers>0", "initContainers>device").replace("containers>0", "containers>hold")
+        changed = differences(attempt.body, placeholder("a", 0, SITE.placeholder_image))  # type: ignore[arg-type]
+        assert changed, attempt.name
+        assert all(one.startswith(path) for one in changed), attempt.name
+    assert len(made) > 20
+
+
 def place(name: str) -> tuple[str, ...]:
     """Where the wrong thing lies that an attempt is named after, as the start of paths."""
     main = ">spec>containers>main"
@@ -99,7 +114,9 @@ def place(name: str) -> tuple[str, ...]:
     if name.startswith("in a gang: labels "):
         return tuple(f">metadata>labels>{key}" for key in ast.literal_eval(name.removeprefix("in a gang: labels ")))
     what = name.partition("=")[0]
-    if variable := re.fullmatch("(in a gang|without roles): (.*)", what):
+    if key := re.fullmatch("a share: annotations (.*)", what):
+        return (f">metadata>annotations>{key[1]}",)
+    if variable := re.fullmatch("(in a gang|without roles|a share): (.*)", what):
         return (f"{main}>env>{variable[2]}",)
     if field := re.fullmatch("at baseline: (.*)", what):
         return (f"{main}>securityContext>{field[1]}",)
@@ -147,11 +164,17 @@ def test_a_quota_of_gpus_is_there_only_where_it_is_asked_for_and_known(
 def test_the_system_has_four_accounts_and_the_one_of_pages_gets_no_token() -> None:
     made = system.system(SITE)
     tokens = {name: one.get("automountServiceAccountToken") for name, one in of_kind(made, "ServiceAccount").items()}
-    assert tokens == {"weft-web": False, "weft-scheduler": None, "weft-reader": None, "weft-provisioner": None}
+    accounts = {"weft-web": False, "weft-scheduler": None, "weft-reader": None, "weft-provisioner": None}
+    assert tokens == accounts | {"default": False}  # of the placeholders' namespace
     bound = {one["roleRef"]["name"] for one in of_kind(made, "ClusterRoleBinding").values()}
     handed_out = {"weft-scheduler-team", "weft-reader-team"}  # bound in each team's namespace
     of_people = {"weft-workloads-view", "weft-workloads-edit"}  # parts of Kubernetes' own view, edit and admin
-    assert set(of_kind(made, "ClusterRole")) == bound | handed_out | of_people
+    assert set(of_kind(made, "ClusterRole")) == bound | handed_out | of_people | {"weft-scheduler-shares"}
+    (shares,) = (one for one in made if one["kind"] == "RoleBinding")
+    assert (shares["metadata"]["namespace"], shares["roleRef"]["name"]) == (  # type: ignore[index]
+        names.PLACEHOLDER_NAMESPACE,
+        "weft-scheduler-shares",
+    )
     assert bound == {"weft-scheduler-cluster", "weft-reader-cluster", "weft-provisioner"}
 
 
@@ -168,7 +191,10 @@ def test_each_policy_says_where_it_holds_and_for_which_account() -> None:
         if "namespaceSelector" in spec["matchConstraints"]
     }
     in_teams = dict.fromkeys(("weft-pods", "weft-binding", "weft-services"), "Exists")
-    assert where == in_teams | {"weft-labels": "DoesNotExist"}
+    of_placeholders = dict.fromkeys(("weft-placeholders", "weft-placeholder-parts"), "Exists")
+    assert where == in_teams | of_placeholders | {"weft-labels": "DoesNotExist", "weft-queue-labels": "DoesNotExist"}
+    elsewhere = specs["weft-labels"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+    assert elsewhere == [{"key": k, "operator": "DoesNotExist"} for k in (names.TEAM, names.PLACEHOLDER)]
     bindings = of_kind(made, "ValidatingAdmissionPolicyBinding")
     assert {name: one["spec"]["policyName"] for name, one in bindings.items()} == {name: name for name in specs}
     assert [one["metadata"] for one in made if "namespace" in one["metadata"]] == []  # type: ignore[operator]

@@ -80,11 +80,23 @@ def test_whole_gpus_are_asked_of_the_device_plugin() -> None:
 
 
 def test_a_share_sees_the_device_it_is_bound_to_and_its_part_is_an_annotation() -> None:
-    pod = built(resources={"gpu_share": {"guarantee": 0.3, "memory": "10Gi"}})
+    pod = built(resources={"gpu_share": {"guarantee": 0.3, "limit": 0.6, "memory": "10Gi"}})
     assert "nvidia.com/gpu" not in main(pod)["resources"]["limits"]
-    where = {"fieldRef": {"fieldPath": "metadata.annotations['internal.weft.dev/gpus']"}}
+    where = {"fieldRef": {"fieldPath": "metadata.annotations['internal.weft.dev/device']"}}
     assert env(pod)["NVIDIA_VISIBLE_DEVICES"] == where
-    assert pod["metadata"]["annotations"] == {"internal.weft.dev/milli": "300", "internal.weft.dev/gpu-memory": "10240"}
+    noted = {"internal.weft.dev/milli": "300", "internal.weft.dev/limit": "600"}
+    assert pod["metadata"]["annotations"] == noted | {"internal.weft.dev/gpu-memory": "10240"}
+
+
+def test_a_share_knows_what_it_may_use() -> None:
+    pod = built(resources={"gpu_share": {"guarantee": 0.3, "memory": "10Gi"}})
+    told = {name: value["fieldRef"]["fieldPath"] for name, value in env(pod).items() if name.startswith("WEFT_GPU")}
+    assert told == {
+        "WEFT_GPU_GUARANTEE_MILLI": "metadata.annotations['internal.weft.dev/milli']",
+        "WEFT_GPU_LIMIT_MILLI": "metadata.annotations['internal.weft.dev/limit']",
+        "WEFT_GPU_MEMORY_MIB": "metadata.annotations['internal.weft.dev/gpu-memory']",
+    }
+    assert pod["metadata"]["annotations"]["internal.weft.dev/limit"] == "300"  # as the job file says no other
 
 
 def test_a_worker_without_a_gpu_sees_none() -> None:

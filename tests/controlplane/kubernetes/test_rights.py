@@ -23,7 +23,7 @@ from tests.controlplane.kubernetes.auditing import SITE, granted, used
 from tests.controlplane.kubernetes.fences import in_force
 from tests.controlplane.kubernetes.jobs import job, pod_of
 
-OTHER, THIRD = "0a1b2c3d-0000-4000-8000-00000000000b", "0a1b2c3d-0000-4000-8000-00000000000c"
+OTHER, THIRD, FOURTH = (f"0a1b2c3d-0000-4000-8000-00000000000{letter}" for letter in "bcd")
 
 
 @pytest.fixture
@@ -41,22 +41,25 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
     served = placed(pod_of(job(type="inference", name="chat"), uid=OTHER), "b", 0)
     share = {"gpu_share": {"guarantee": 0.5, "memory": "1Gi"}}
     notebook = placed(pod_of(job(type="notebook", name="explore", resources=share), uid=THIRD), "b", 1)
+    beside = placed(pod_of(job(type="notebook", name="beside", resources=share), uid=FOURTH), "b", 1)
     with closing(KubernetesCluster(find(config))) as cluster:
         cluster.observe(None)
         cluster.prepare(gang)
         note = Note(gang[0].workload, "nlp", "Queued", "2 GPUs are free, 4 are asked for.", is_warning=False)
         audited.wait_for(lambda: told(cluster, audited, note), "the event")
         cluster.publish([note])
-        for pods in (gang, [served], [notebook]):
+        for pods in (gang, [served], [notebook], [beside]):
             cluster.start(pods)
             cluster.start(pods)
-        audited.wait_for(lambda: running(cluster) == 4, "running pods")
+        audited.wait_for(lambda: running(cluster) == 5, "running pods")
         cluster.resize(served.workload, 1, 0, 2000, 4096)
         cluster.cordon("b", True)
         cluster.cordon("b", False)
         assert cluster.logs(gang[0].workload, 1, 0, 5, None)
         cluster.stop(gang[0].workload, 1, [0, 1], 1.0)
-        audited.wait_for(lambda: running(cluster) == 2, "the gang's end")
+        for one in (notebook, beside):
+            cluster.stop(one.workload, 1, [0], 1.0)
+        audited.wait_for(lambda: running(cluster) == 1 and not cluster.held(), "the end of the gang and of all shares")
     with closing(Api(find(config))) as api:  # a process whose informer does not show yet what is there
         api.call(Binder(api, lambda name: None, "weft-").start([served]))
     with closing(KubernetesObjects(find(config))) as objects:

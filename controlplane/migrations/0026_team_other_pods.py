@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0031_managed_by'),
+        ('controlplane', '0025_managed_by'),
     ]
 
     operations = [

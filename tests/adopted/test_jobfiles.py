@@ -1,0 +1,117 @@
+"""What becomes of each kind's manifest, and which cannot be queued. No cluster, no database."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.adopted import jobfiles, kinds, status
+from controlplane.adopted.jobfiles import UnfitError
+from controlplane.adopted.port import Owner
+from controlplane.jobspec.spec import parse
+from tests.adopted.rig import deployment, job, job_set, kubeflow, template
+
+UID = "0a1b2c3d-0000-4000-8000-00000000000a"
+
+
+def owner(body: dict[str, Any]) -> Owner:
+    kind = kinds.kind_of(body["apiVersion"], body["kind"])
+    assert kind is not None
+    return Owner(kind, "nlp", {**body, "metadata": {"uid": UID, "namespace": "weft-nlp", **body["metadata"]}})
+
+
+def file(body: dict[str, Any]) -> dict[str, Any]:
+    found = jobfiles.job_file(owner(body))
+    parse(found)  # each is a job file without faults
+    return found
+
+
+def test_a_job_is_a_training_of_its_pods() -> None:
+    found = file(job("train", pods=3, gpus=2, backoffLimit=4, labels={"weft.dev/priority-class": "high"}))
+    assert found == {
+        "type": "training", "name": "train", "team": "nlp", "image": "registry.example/train:1",
+        "resources": {"cpu": "1000m", "memory": "1024Mi", "gpus": 2}, "priority_class": "high",
+        "checkpoint": {"grace": "30s"}, "workers": {"count": 3}, "retries": 4,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spec", "workers", "retries"),
+    [
+        ({"parallelism": None, "completions": None}, 1, 6),
+        ({"parallelism": 4, "completions": None}, 4, 6),  # a work queue: all of them work until it is empty
+        ({"parallelism": 4, "completions": 2, "backoffLimit": 0}, 2, 0),
+    ],
+)
+def test_how_many_pods_a_job_has_together(spec: dict[str, Any], workers: int, retries: int) -> None:
+    found = file(job("a", **spec))
+    assert (found["workers"]["count"], found["retries"]) == (workers, retries)
+
+
+def test_what_a_container_leaves_open_is_as_in_a_job_file() -> None:
+    bare = {"spec": {"containers": [{"name": "a", "image": "a"}], "restartPolicy": "Never"}}
+    assert file(job("a", template=bare))["resources"] == {"cpu": "1000m", "memory": "2048Mi", "gpus": 0}
+
+
+@pytest.mark.parametrize(
+    ("amounts", "cpu", "memory"),
+    [
+        ({"cpu": "0.0015", "memory": "1500000000"}, "2m", "1431Mi"),
+        ({"cpu": 2, "memory": "1.5Gi"}, "2000m", "1536Mi"),
+        ({"cpu": "1e1", "memory": "128974848"}, "10000m", "123Mi"),
+    ],
+)
+def test_amounts_are_read_as_kubernetes_writes_them(amounts: dict[str, Any], cpu: str, memory: str) -> None:
+    found = jobfiles.resources({"resources": {"requests": amounts}}, "c")
+    assert (found["cpu"], found["memory"]) == (cpu, memory)
+
+
+def test_a_deployment_is_a_service_with_as_many_replicas() -> None:
+    found = file(deployment("chat", replicas=3))
+    assert (found["type"], found["replicas"]) == ("inference", {"min": 3})
+
+
+def test_a_job_set_has_a_role_for_each_replicated_job_but_the_workers() -> None:
+    found = file(job_set("pretrain", {"driver": (1, 1, 0), "workers": (2, 4, 8)}))
+    assert found["workers"] == {"count": 8}
+    assert [(role["name"], role["count"], role["resources"]["gpus"]) for role in found["roles"]] == [("driver", 1, 0)]
+    assert jobfiles.beside(owner(job_set("p", {"a": (1, 1, 0), "b": (1, 3, 1)})))["kubernetes"]["main"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas", "workers", "roles"),
+    [
+        ("PyTorchJob", {"Master": (1, 1), "Worker": (3, 1)}, 3, [("master", 1)]),
+        ("PyTorchJob", {"Master": (1, 1)}, 1, []),
+        ("TFJob", {"PS": (2, 0), "Worker": (4, 1), "Evaluator": (1, 0)}, 4, [("ps", 2), ("evaluator", 1)]),
+    ],
+)
+def test_a_training_operators_job_has_a_role_for_each_replica_type_but_the_workers(
+    kind: str, replicas: dict[str, tuple[int, int]], workers: int, roles: list[tuple[str, int]]
+) -> None:
+    found = file(kubeflow(kind, "train", replicas))
+    assert found["workers"] == {"count": workers}
+    assert [(role["name"], role["count"]) for role in found.get("roles", [])] == roles
+
+
+def test_a_job_set_whose_jobs_wait_for_each_other_is_refused() -> None:
+    body = job_set("p", {"a": (1, 1, 0), "b": (1, 1, 0)})
+    body["spec"]["replicatedJobs"][1]["dependsOn"] = [{"name": "a", "status": "Complete"}]
+    with pytest.raises(UnfitError, match=r"spec.replicatedJobs.1.dependsOn"):
+        file(body)
+
+
+def test_an_amount_that_is_none_is_refused_by_name() -> None:
+    body = job("a", template=template())
+    body["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "much"}}
+    with pytest.raises(UnfitError, match=r"spec.template.spec.containers.0.resources says much"):
+        file(body)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "has_succeeded"),
+    [("Complete", "True", True), ("Failed", "True", False), ("Failed", "False", None), ("Suspended", "True", None)],
+)
+def test_how_an_object_ended_is_what_its_conditions_say(type_: str, value: str, has_succeeded: bool | None) -> None:
+    conditions = [{"type": type_, "status": value, "reason": "Because", "message": "It is so."}]
+    found = status.end_of(owner({**job("a"), "status": {"conditions": conditions}}))
+    assert (found and found.has_succeeded) == has_succeeded

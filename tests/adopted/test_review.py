@@ -1,0 +1,217 @@
+"""Reviews as values: what is stamped, filled in and refused. No cluster, no database."""
+
+import asyncio
+import base64
+import json
+from dataclasses import replace
+from typing import Any, cast
+
+import httpx
+import pytest
+
+from controlplane.adopted.kinds import DEPLOYMENT, JOB
+from controlplane.webhook import review as reviews
+from controlplane.webhook.review import Asked, Json, Top
+from controlplane.webhook.server import LARGEST, Application, answer
+from tests.adopted.rig import bare_pod, deployment, job
+
+UID = "0a1b2c3d-0000-4000-8000-00000000000a"
+TOP = Top(JOB, "Job/train", UID, True)
+
+
+class World:
+    """A lookup with one member and one top."""
+
+    def __init__(self, top: Top | None = None, fails: bool = False) -> None:
+        self._top = top
+        self._fails = fails
+
+    async def top(self, namespace: str, references: list[Json]) -> Top | None:
+        return self._top
+
+    async def refusal(self, username: str, team: str) -> str:
+        if self._fails:
+            raise OSError("the database does not answer")
+        return "" if username == "ana" else f"{username} may not."
+
+    async def objection(self, operation: str, thing: Json, old: Json | None, username: str) -> str:
+        return "" if username == "ana" else f"{username} may not."
+
+    def is_controller(self, username: str) -> bool:
+        return username == "job-controller"
+
+    def team(self, namespace: str) -> str:
+        return namespace.removeprefix("weft-")
+
+
+def asked(body: Json, old: Json | None = None, by: str = "ana", operation: str = "") -> Asked:
+    group = body["apiVersion"].partition("/")[0] if "/" in body["apiVersion"] else ""
+    operation = operation or ("UPDATE" if old else "CREATE")
+    return Asked("7", by, (), operation, group, body["kind"], "weft-nlp", body, old or {})
+
+
+def told(one: Asked, world: World | None = None) -> tuple[bool, str, Json]:
+    """Whether it is let in, what is said, and the object as it becomes."""
+    response = asyncio.run(answer(one, world or World()))["response"]
+    assert response["uid"] == "7"
+    patch = json.loads(base64.b64decode(response.get("patch", "W10=")))
+    return response["allowed"], response.get("status", {}).get("message", ""), applied(one.object, patch)
+
+
+def applied(body: Json, patch: list[Json]) -> Json:
+    """RFC 6902, as far as the server uses it."""
+    made: Json = json.loads(json.dumps(body))
+    for step in patch:
+        *path, last = [part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:]]
+        at = made
+        for part in path:
+            at = at[part]
+        if step["op"] == "remove":
+            del at[last]
+        else:
+            at[last] = step["value"]
+    return made
+
+
+def test_a_new_job_is_suspended_and_its_author_noted() -> None:
+    allowed, _, made = told(asked(job("train")))
+    assert allowed
+    assert made["spec"]["suspend"] is True
+    assert made["metadata"]["annotations"] == {"internal.weft.dev/user": "ana"}
+    rest = {name: value for name, value in made["spec"].items() if name != "suspend"}
+    assert rest == job("train")["spec"]  # nothing else of it is changed
+
+
+def test_a_new_deployment_is_not_suspended_as_it_cannot_be() -> None:
+    _, _, made = told(asked(deployment("chat")))
+    assert made["spec"] == deployment("chat")["spec"]
+
+
+def test_an_update_that_leaves_the_stamp_out_keeps_it() -> None:
+    old = told(asked(job("train")))[2]
+    new = {**old, "metadata": {**old["metadata"], "annotations": {"note": "mine"}}}
+    allowed, _, made = told(asked(new, old, by="controller"))
+    assert allowed
+    assert made["metadata"]["annotations"] == {"note": "mine", "internal.weft.dev/user": "ana"}
+
+
+def test_a_job_of_another_object_is_that_objects() -> None:
+    inside = job("part")
+    inside["metadata"] |= {"ownerReferences": [{"controller": True, "uid": UID}], "labels": {}}
+    assert told(asked(inside, by="system:serviceaccount:jobset:controller"), World(TOP))[2] == inside
+
+
+def pod(top: Top | None = TOP, **changes: Any) -> tuple[bool, str, Json]:
+    return told(asked({**bare_pod(), **changes}, by="job-controller"), World(top))
+
+
+def test_a_pod_of_a_queued_object_is_gated_and_bound_to_it() -> None:
+    allowed, _, made = pod()
+    assert allowed
+    assert made["spec"]["schedulingGates"] == [{"name": "weft.dev/queue"}]
+    assert made["spec"]["schedulerName"] == "weft"
+    assert made["metadata"]["labels"]["weft.dev/workload"] == UID
+    assert made["metadata"]["annotations"]["internal.weft.dev/owner"] == "Job/train"
+    container = made["spec"]["containers"][0]
+    assert container["resources"]["requests"] == container["resources"]["limits"]
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def test_a_pod_without_a_gpu_is_shown_none() -> None:
+    body = bare_pod()
+    del body["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]
+    env = pod(spec=body["spec"])[2]["spec"]["containers"][0]["env"]
+    assert env == [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+
+
+@pytest.mark.parametrize(
+    ("top", "said"),
+    [
+        (None, "Submit one with `weft submit`, or create a Job with the label weft.dev/queue: nlp"),
+        (replace(TOP, is_queued=False), "Job/train is not queued. Create it anew with the label weft.dev/queue: nlp"),
+        (Top(None, "StatefulSet/db", UID, False), "StatefulSet/db: Weft does not queue this kind"),
+    ],
+)
+def test_a_pod_of_nothing_queued_is_refused(top: Top | None, said: str) -> None:
+    allowed, message, _ = pod(top)
+    assert not allowed
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"metadata": {"labels": {"weft.dev/workload": UID}}}, "weft.dev/workload is Weft's"),
+        ({"metadata": {"annotations": {"internal.weft.dev/gpus": "0"}}}, "internal.weft.dev/gpus is Weft's"),
+        ({"spec": {**bare_pod()["spec"], "schedulingGates": [{"name": "mine"}]}}, "spec.schedulingGates"),
+        ({"spec": {**bare_pod()["spec"], "nodeName": "a"}}, "spec.nodeName"),
+    ],
+)
+def test_a_pod_that_says_what_is_wefts_to_say_is_refused(changes: dict[str, Any], said: str) -> None:
+    allowed, message, _ = pod(**changes)
+    assert not allowed
+    assert said in message
+
+
+def test_a_replica_of_a_deployment_may_change_its_image_but_not_its_size() -> None:
+    old = told(asked(deployment("chat")))[2]
+    new = json.loads(json.dumps(old))
+    new["spec"] |= {"replicas": 7}
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = "registry.example/train:2"
+    assert told(asked(new, old))[0]
+    new["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 2
+    assert "resources cannot change while it is queued" in told(asked(new, old))[1]
+    assert DEPLOYMENT.suspend == ()
+
+
+def test_a_custom_resource_is_stamped_with_its_author() -> None:
+    workload = {"apiVersion": "weft.dev/v1beta1", "kind": "Workload", "metadata": {"name": "a"}, "spec": {}}
+    assert told(asked(workload))[2]["metadata"]["annotations"] == {"internal.weft.dev/user": "ana"}
+    assert told(asked(workload, by="vic"))[:2] == (False, "Weft: vic may not.")
+    assert told(asked(workload, operation="DELETE"))[2] == workload
+
+
+# --- the server -----------------------------------------------------------------------------------
+
+
+def posted(content: bytes, path: str = "/review", world: World | None = None) -> httpx.Response:
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(app=cast(Any, Application(world or World())))
+        async with httpx.AsyncClient(transport=transport, base_url="https://weft") as client:
+            return await client.post(path, content=content)
+
+    return asyncio.run(send())
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"7", b"{}", b'{"request": 7}', b'{"request": {"uid": "1"}}'])
+def test_what_is_no_review_is_told_so(content: bytes) -> None:
+    assert posted(content).status_code == 400
+
+
+def test_what_is_too_large_is_not_read() -> None:
+    assert posted(b" " * (LARGEST + 1)).status_code == 413
+
+
+def test_another_address_is_not_there() -> None:
+    assert posted(b"{}", "/other").status_code == 404
+
+
+def test_what_cannot_be_looked_up_is_not_let_in() -> None:
+    kind = {"group": "batch", "version": "v1", "kind": "Job"}
+    request = {"uid": "1", "kind": kind, "userInfo": {"username": "ana"}, "operation": "CREATE",
+               "namespace": "weft-nlp", "object": job("a")}  # fmt: skip
+    body = json.dumps({"request": request}).encode()
+    assert posted(body, world=World(fails=True)).status_code == 500
+    assert posted(body).json()["response"]["allowed"] is True
+
+
+def test_a_patch_names_only_what_differs() -> None:
+    before = {"metadata": {"name": "a"}, "spec": {"x": 1, "y": {"z": 1}}}
+    after = {"metadata": {"name": "a", "labels": {"a/b": "c"}}, "spec": {"x": 1, "y": {"z": 2}}}
+    assert sorted(step["path"] for step in reviews.difference(before, after)) == ["/metadata/labels", "/spec/y"]
+
+
+def test_a_pod_of_a_queued_object_is_made_by_a_controller() -> None:
+    allowed, message, _ = told(asked(bare_pod(), by="ana"), World(TOP))
+    assert not allowed
+    assert "only its controller makes pods of Job/train, and ana is none" in message

@@ -1,0 +1,51 @@
+"""Pages and the admin console say what a pool takes, what holds a share to its part, and beside whom shares may lie."""
+
+from controlplane.models import Event, Node, NodePool, Team
+from tests.frontend.conftest import Visit
+from tests.frontend.factory import World
+
+
+def test_the_teams_page_says_what_each_pool_takes(bare: World, visit: Visit) -> None:
+    NodePool.objects.filter(name="a100").update(takes="shares")
+    Node.objects.filter(pool__name="l40s").update(takes_shares=False)
+    text = visit("vic").get("/teams/").content.decode()
+    assert "enforced by: advisory" in text
+    assert "no node is labelled for shares" in text
+
+
+def test_a_nodes_page_says_what_it_takes(bare: World, visit: Visit) -> None:
+    node = Node.objects.filter(pool__name="a100").first()
+    assert node is not None
+    page = f"/nodes/{node.name}/"
+    assert "whole GPUs and shares; <span" in visit("vic").get(page).content.decode()
+    NodePool.objects.filter(name="a100").update(takes="shares")
+    Node.objects.update(takes_shares=False)
+    text = visit("vic").get(page).content.decode()
+    assert "nothing new" in text
+    assert "enforced by" not in text
+
+
+def test_a_teams_admin_allows_sharing_on_the_page_of_its_people(bare: World, visit: Visit) -> None:
+    client = visit("ada")
+    assert "lie on one GPU with those of no other team" in client.get("/teams/nlp/people/").content.decode()
+    assert client.post("/teams/nlp/sharing", {"shares_with_others": "on"}).status_code == 302
+    assert Team.objects.get(name="nlp").shares_with_others
+    assert "may lie on one GPU with shares of other teams" in client.get("/teams/nlp/people/").content.decode()
+    wrong = client.post("/teams/nlp/sharing", {"shares_with_others": "maybe"})
+    assert wrong.status_code == 422
+    assert "shares_with_others must be on or off." in wrong.content.decode()
+    assert visit("mel").post("/teams/nlp/sharing", {"shares_with_others": "off"}).status_code == 403
+    assert Team.objects.get(name="nlp").shares_with_others
+
+
+def test_the_admin_console_changes_both(bare: World, visit: Visit) -> None:
+    client, pool, team = visit("admin"), NodePool.objects.get(name="a100"), Team.objects.get(name="nlp")
+    client.post(
+        f"/admin/controlplane/nodepool/{pool.pk}/change/",
+        {"gpu_model": "A100", "price_per_gpu_hour": "3.67", "takes": "whole"},
+    )
+    assert NodePool.objects.get(name="a100").takes == "whole"
+    assert Event.objects.filter(kind="NodePoolChanged", data={"takes": ["both", "whole"]}).exists()
+    parent = str(team.parent_id or "")
+    client.post(f"/admin/controlplane/team/{team.pk}/change/", {"parent": parent, "shares_with_others": "on"})
+    assert Team.objects.get(name="nlp").shares_with_others
