@@ -173,7 +173,6 @@ EVERY = 3  # statements; the other two thirds are for the night
 
 
 @pytest.mark.slow
-@pytest.mark.any_database
 @pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, EVERY))])
 def test_killed_before_any_statement_it_goes_on_as_if_nothing_had_been(world: World, first: int) -> None:
     expected, statements, _ = undisturbed(world)
