@@ -16,6 +16,7 @@ def s4_gang(state: State) -> tuple[Violation, ...]:
 
     None: an attempt that broke, whose last workers are being stopped. A service is no gang: its replicas come and
     go one by one, and how many there must be is for the autoscaler to say.
+    Nor does one count whose workers begin to be done: those that are need no place any more.
     In the cluster a training may have some but fewer than `min` pods while they start and stop or while the news
     of an ended one is under way, but not longer than the gang timeout.
     """
@@ -28,7 +29,8 @@ def s4_gang(state: State) -> tuple[Violation, ...]:
         placed = sum(not a.leaving and a.rank >= fixed for a in workload.placement)
         least = 1 if workload.kind == Kind.INFERENCE else workload.gang.min
         starts = workload.phase in _STARTS
-        if placed < least and (starts or (workload.phase in ACTIVE and placed > 0)):
+        is_short = placed < least and not workload.finishing
+        if is_short and (starts or (workload.phase in ACTIVE and placed > 0)):
             message = f"{placed} of at least {least} workers have a place ({workload.phase})."
             found.append(Violation("S4", workload.id, message))
         found += _without_role_members(workload, fixed)
@@ -50,8 +52,8 @@ def _partly_up_too_long(state: State) -> Iterator[Violation]:
         workload = state.snapshot.workloads.get(uid)
         if workload is None or workload.phase not in ACTIVE or workload.kind == Kind.INFERENCE:
             continue
-        if all(a.leaving for a in workload.placement):
-            continue  # it broke and is on its way out
+        if workload.finishing or all(a.leaving for a in workload.placement):
+            continue  # some of its workers are done; or it broke and is on its way out
         seconds = state.snapshot.at - since
         if seconds > state.settings.gang_timeout_seconds:
             message = f"Fewer than {workload.gang.min} of its pods are up since {seconds:.0f} s ({workload.phase})."

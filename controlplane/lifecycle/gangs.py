@@ -25,12 +25,19 @@ def run(changes: Changes, row: State, ends: Sequence[End], pods: Sequence[PodSee
     elif live and not row.intent:  # with an intent it waits for its last workers to leave
         if row.roles and not row.is_owned and all(seat.rank < row.role_members for seat in live):
             _release_role_members(changes, row, live)
+        elif row.finishing and not any(seat.pod_phase == PodPhase.RUNNING for seat in live):
+            _release_late(changes, row, live)
         else:
             _come_up(changes, row, live, pods)
 
 
 def _release_role_members(changes: Changes, row: State, live: Sequence[Seat]) -> None:
     """Once all workers are done the role members are stopped: a parameter server does not end by itself."""
+    changes.leave(row, [seat for seat in live if seat.state == BOUND])
+
+
+def _release_late(changes: Changes, row: State, live: Sequence[Seat]) -> None:
+    """The others are done: workers that the gang was given last, and that do not run yet, would find no peers."""
     changes.leave(row, [seat for seat in live if seat.state == BOUND])
 
 

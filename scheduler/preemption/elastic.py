@@ -71,6 +71,12 @@ class Lent:
             for node in self._nodes():
                 self._give_on(node, rule)
 
+    def give_again(self, may: MayShrink) -> None:
+        """The same on a plan that was rolled back to what it was before anything was given."""
+        self.given.clear()
+        self._order.clear()
+        self.give_all(may)
+
     def give(self, may: MayShrink) -> bool:
         """Take worker after worker, the nodes that lack least first; whether the claimant fits then.
 

@@ -119,6 +119,11 @@ def _evict(task: Search, start: int, lent: Lent | None) -> bool:
             lent.prune(but=[v.id for v in victims])
         if victims and _decide(task, start, lent, victims):
             return True
+        if victims:  # what was decided in vain began at the start, before what was lent
+            plan.rollback(start)
+            if lent is not None:
+                lent.give_again(conditions.may_shrink)
+            mark = plan.mark()
         plan.rollback(mark)
     return False
 
