@@ -67,7 +67,10 @@ ADDRESSES: Sequence[tuple[str, str]] = (  # of a request, and what is not there 
     (r"webhooks/<uuid \d+>/deliveries/<uuid \d+>", "delivery with this uid of webhook with this uid"),
     (r"webhooks/<uuid \d+>", "webhook with this uid"),
 )
-ADDED = ("resize",)  # keys of answers that features since then have added
+ADDED = (  # keys of answers that features since then have added
+    "resize", "managed_by", "takes", "enforced_by", "share_nodes", "other_pods", "other_gpus", "shares_with_others",
+    "burn_rates", "surplus_after_seconds",
+)  # fmt: skip
 NO_ADDRESS = "There is nothing at this address. Check the address."
 
 

@@ -210,6 +210,7 @@ def routes() -> Iterator[tuple[str, str]]:
     """Each method of each route of the URLconf, with an example for its parameters."""
     for pattern in urls.v1:
         route = str(pattern.pattern).replace("teams/<slug:name>", "teams/red").replace("nodes/<str:name>", "nodes/a")
+        route = route.replace("node-pools/<slug:name>", "node-pools/main")
         for parameter, example in EXAMPLES.items():
             route = route.replace(parameter, example)
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
