@@ -119,13 +119,17 @@ def _evict(task: Search, start: int, lent: Lent | None) -> bool:
             lent.prune(but=[v.id for v in victims])
         if victims and _decide(task, start, lent, victims):
             return True
-        if victims:  # what was decided in vain began at the start, before what was lent
-            plan.rollback(start)
-            if lent is not None:
-                lent.give_again(conditions.may_shrink)
-            mark = plan.mark()
+        mark = _tried_in_vain(task, start, lent) if victims else mark
         plan.rollback(mark)
     return False
+
+
+def _tried_in_vain(task: Search, start: int, lent: Lent | None) -> int:
+    """Undo a decision, which began before what was lent, and lend the same again; the mark to go on from."""
+    task.plan.rollback(start)
+    if lent is not None:
+        lent.give_again(task.conditions.may_shrink)
+    return task.plan.mark()
 
 
 def _decide(task: Search, start: int, lent: Lent | None, victims: list[Workload]) -> bool:
