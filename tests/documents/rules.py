@@ -13,7 +13,7 @@ NOT_RUN: Mapping[str, str] = {
     r"docker compose .*": "needs a container engine; test_compose.py runs what the file states, as processes",
     r"python -m controlplane\.runtime\.liveness .*": "asks in a container; test_compose.py asks those it runs",
     r"manage\.py demo_week": "takes minutes and writes to the repository; test_week_made.py makes a part of the week",
-    r"manage\.py (admission|leave) .*": (
+    r"manage\.py (admission|leave)( .*)?": (
         "serves until it is ended, or takes Weft out of a namespace; tests/adopted runs both as documented"
     ),
     r"pip install .*": "needs a package index; test_distributions.py builds both wheels and runs what is in them",
@@ -42,6 +42,8 @@ BOUND: Mapping[str, str] = {
     r"KUBECONFIG=provisioner\.yaml": "KUBECONFIG=$(provisioner)",
     r"^manage\.py check --deploy": "WEFT_TLS=true manage.py check --deploy",
     r"\bmy\.csv\b": "$FILES/my.csv",
+    r"--team TEAM\b": "--team nlp",
+    r"\bgpu-7\b": "a",  # a node of the test cluster
     r"^kubectl describe pod$": "kubectl describe pod --all-namespaces",
     r"^manage\.py export$": "manage.py export --port 0",
 }
@@ -55,7 +57,7 @@ SERVERS: Mapping[str, str] = {
 }
 
 # Who is signed in, by WEFT_URL and WEFT_TOKEN; in the other documents it is mel, a member of team nlp.
-ADMINS = ("docs/accounts.md", "docs/quotas.md", "docs/explanations.md")
+ADMINS = ("docs/accounts.md", "docs/quotas.md", "docs/explanations.md", "docs/kubernetes.md")
 # Documents that sign in by `weft login` themselves.
 SIGN_IN = ("README.md", "docs/cli.md")
 
