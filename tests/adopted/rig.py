@@ -100,11 +100,11 @@ class Rig:
         verbs = ["get", "list", "create", "update", "patch", "delete"]
         groups = ["batch", "apps", "jobset.x-k8s.io", "kubeflow.org", ""]
         rules = [{"apiGroups": groups, "resources": ["*"], "verbs": verbs}]
-        role = {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": "people"}, "rules": rules}
+        role = {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": "queueing"}, "rules": rules}
         subjects = [{"kind": "ServiceAccount", "name": name, "namespace": "people"} for name in ("ada", "vic")]
-        reference = {"apiGroup": RBAC.partition("/")[0], "kind": "ClusterRole", "name": "people"}
+        reference = {"apiGroup": RBAC.partition("/")[0], "kind": "ClusterRole", "name": "queueing"}
         binding = {
-            "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": "people"}, "subjects": subjects,
+            "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": "queueing"}, "subjects": subjects,
             "roleRef": reference,
         }  # fmt: skip
         accounts = [

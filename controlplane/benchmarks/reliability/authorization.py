@@ -343,6 +343,7 @@ def path_of(cell: Cell, made: Tenants) -> str:
         "<path:content_type_id>": "1",
     }  # fmt: skip
     names = {"api/v1/teams/": cell.team, "workloads/": f"{MARKS.get(cell.team, 'no')}-t", "parts/": "tiles"}
+    names["api/v1/node-pools/"] = "main"
     name = next((value for before, value in names.items() if cell.route.address.startswith(before)), "a")
     path = cell.route.address
     for parameter, value in {**values, "<slug:name>": name, "<str:name>": name}.items():
