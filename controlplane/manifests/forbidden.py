@@ -13,6 +13,7 @@ from controlplane.cluster.kubernetes import names, pods
 from controlplane.cluster.kubernetes.distributed import MAX_HOSTS
 from controlplane.cluster.port import PodSpec
 from controlplane.jobspec.spec import parse
+from controlplane.kubeobjects.names import AUTHOR
 from controlplane.manifests.forbidden_pods import (
     CHANGES,
     LABELS_WRONG,
@@ -303,7 +304,11 @@ def _parts(site: Site) -> Iterator[Attempt]:
 
 
 def _elsewhere(site: Site) -> Iterator[Attempt]:
-    """Pods of others that pass for ours."""
+    """Pods of others that pass for ours, and a Job that brings its author along into a namespace not adopted yet."""
+    plain: Json = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "example/app:1"}]}
+    job = obj("batch/v1", "Job", "forged", PLAIN, spec={"suspend": True, "template": {"spec": plain}})
+    job["metadata"] = {"name": "forged", "namespace": PLAIN, "annotations": {AUTHOR: "ada"}}
+    yield Attempt("an author elsewhere", ADMIN, "POST", f"/apis/batch/v1/namespaces/{PLAIN}/jobs", job)
     where = f"/api/v1/namespaces/{PLAIN}/pods"
     forged = (("labels", names.WORKLOAD), ("labels", names.TEAM), ("labels", names.RANK), ("annotations", names.GPUS))
     for field, key in forged:

@@ -36,8 +36,9 @@ class Steered(KubernetesCluster):
             given = pod.spec.get("kwok")
             steps = {"stop_after": SAVING} if pod.spec.get("type") == Kind.TRAINING else {}
             steps |= given if isinstance(given, dict) else {}
-            if steps:
-                self._server.annotate(f"/api/v1/namespaces/{names.namespace(pod.namespace)}/pods/{pod.name}", **steps)
+            path = f"/api/v1/namespaces/{names.namespace(pod.namespace)}/pods/{pod.name}"
+            if steps and self._server.exists(path):  # what could not be prepared is refused below
+                self._server.annotate(path, **steps)
         super().start(pods)
 
     def observe(self, cursor: str | None) -> Observation:
