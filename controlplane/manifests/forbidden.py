@@ -298,7 +298,7 @@ def _parts(site: Site) -> Iterator[Attempt]:
         )
         yield Attempt(f"a resize by the {account}", account, "PATCH", f"{pod}/resize", larger, strategic)
     for field in ("labels", "annotations"):
-        for key in (names.RANK, "example.com/x"):
+        for key in (names.WORKLOAD, "example.com/x"):
             body = binding(**{field: {key: "1"}})
             yield Attempt(f"a binding with {field} {key}", SCHEDULER, "POST", f"{pod}/binding", body)
 

@@ -34,6 +34,7 @@ NAMES_READ = {
     ("tree", "team.name"): "a team's",
     ("role_reasons", "role.name"): "of a role in the workload that is told",
     ("snapshot", "n.name"): "a node's",
+    ("tenants", "team.name"): "a team's",
     ("terms", "_level(inventory, workers, nodes).name"): "a level's",
     ("workload", "role.name"): "a role's",
 }
