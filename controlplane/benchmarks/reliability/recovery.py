@@ -186,15 +186,24 @@ def _path(found: Site, name: str) -> str:
 
 def _is_consistent(found: Site) -> bool:
     """Whether the pods on nodes are the bound placements, all seen running, and nothing is left to do."""
+    return not _differences(found)
+
+
+def _differences(found: Site) -> str:
+    """In what the pods on nodes are not the bound placements, all seen running; empty if they are."""
     placed = {name for (name,) in found.ask(PLACED)}
     live = {name for name, pod in found.pods().items() if pod["status"].get("phase") in ("Pending", "Running")}
-    return bool(placed) and placed == live and found.ask(NOT_RUNNING) == [(0,)]
+    ((waiting,),) = found.ask(NOT_RUNNING)
+    if placed and placed == live and not waiting:
+        return ""
+    without, strange = sorted(placed - live), sorted(live - placed)
+    return f"{len(placed)} places, without a pod: {without}; pods without a place: {strange}; {waiting} do not run"
 
 
 def _settled(found: Site, deadline: float) -> None:
-    while not _is_consistent(found):
+    while differences := _differences(found):
         if time.monotonic() > deadline:
-            raise BenchmarkError("Placements and pods do not agree a while after the last kill.")
+            raise BenchmarkError(f"Placements and pods do not agree a while after the last kill: {differences}.")
         time.sleep(0.25)
 
 
