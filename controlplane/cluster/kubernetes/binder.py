@@ -220,11 +220,24 @@ class Binder:
         if grace is not None:
             body["gracePeriodSeconds"] = max(1, round(grace))  # 0 would not wait for the node to have stopped it
         self._made.pop(worker.name, None)
+        path = f"/api/v1/namespaces/{worker.namespace}/pods/{worker.pod}"
         try:
-            await self._api.request("DELETE", f"/api/v1/namespaces/{worker.namespace}/pods/{worker.pod}", body)
+            await self._api.request("DELETE", path, body)
         except RefusedError as error:
             if error.status not in (404, 409):
                 raise
+            if error.status == 409 and not is_unchanged and await self._is_still_there(path, worker):
+                raise  # a conflict with another write, and not because this pod is gone
+
+    async def _is_still_there(self, path: str, worker: Worker) -> bool:
+        """Whether this very pod is there and has not been told to leave."""
+        try:
+            meta = (await self._api.request("GET", path))["metadata"]
+        except RefusedError as error:
+            if error.status != 404:
+                raise
+            return False
+        return bool(meta["uid"] == worker.uid and meta.get("deletionTimestamp") is None)
 
     async def resize(self, worker: Worker, cpu_milli: int, memory: int) -> None:
         """Change CPU and memory of the running container."""
