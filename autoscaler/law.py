@@ -1,8 +1,9 @@
 """How many replicas a service needs: from its rate, the trend, its queue, and what was learned of a request.
 
 Source: docs/algorithms.md#services. Requests wait for a slot in one queue, so a service needs f*S slots to keep up with
-a rate f of requests of S seconds, and room on top: 2.25 S/(K W) keeps 95 % of the waits below K W (the tail of M/G/k),
-where W is what a request may wait within the objective. Pure: `look` and `signal` answer with a new state.
+a rate f of requests of S seconds, and room on top: `tail` times S/(K W) for the longest waits (2.25 keeps 95 % of them
+below K W, the tail of M/G/k), where W is what a request may wait within the objective. Pure: `look` answers with a new
+state, `signal` needs none.
 """
 
 import math

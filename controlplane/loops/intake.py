@@ -1,6 +1,6 @@
 """Follow our custom resources: what kubectl has applied is submitted, changed and stopped; how it stands is told back.
 
-A Workload object's uid is the workload's, so it is submitted once, whoever holds the lease when. An object that is gone
+A Workload object's uid is the workload's, so it is submitted once by any lease's holder. An object that is gone
 is found by comparing with a complete list, so none needs a finalizer, and a namespace can go while no worker runs. A
 status is written with the version of the object that was read: one by a process that was paused is refused.
 """
