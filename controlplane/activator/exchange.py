@@ -49,13 +49,13 @@ class Exchange:
     __slots__ = (
         "_body", "_body_bytes", "_chunks_answer", "_client", "_ends_with_connection", "_gate", "_has_started",
         "_is_tunnel", "_out", "_retried", "_sends_chunks", "_upstream", "arrived_at", "closes", "handed_at",
-        "has_answer", "head", "is_over", "is_queued", "is_sent", "is_whole", "received", "taken", "tries",
+        "has_answer", "head", "is_over", "is_queued", "is_sent", "is_whole", "received", "taken",
     )  # fmt: skip
 
     def __init__(self, client: Asking, gate: Queue, head: Head) -> None:
         self._client, self._gate, self.head = client, gate, head
         self._body: list[bytes] = []
-        self._body_bytes = self.received = self.tries = 0
+        self._body_bytes = self.received = 0
         self._out: list[bytes] = []
         self._upstream: Upstream | None = None
         self.taken: Taken[Exchange] | None = None

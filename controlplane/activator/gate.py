@@ -17,7 +17,6 @@ from controlplane.activator.upstream import Upstream
 
 CONNECT_SECONDS = 2.0
 KEPT_SECONDS = 2.0  # an idle connection is closed before the replica may do so: many servers do after 5 s
-TRIES = 3  # replicas that a request is offered to before it is given up
 GONE = 499  # counted for a client that left before its answer ended; what nginx logs
 
 log = structlog.get_logger(__name__)
@@ -109,7 +108,7 @@ class Gate:
     def tick(self, now: float) -> None:
         """Each second: give up what has waited for too long, and close what has been idle."""
         for exchange in self.lanes.give_up(now):
-            self._refuse(exchange, "No replica was free in time. Try again later.")
+            self._refuse(exchange, "No replica was there in time. Try again later.")
         for idle in self._idle.values():
             while idle and (not idle[0].is_open or now - idle[0].idle_since > KEPT_SECONDS):
                 idle.popleft().abort()
@@ -150,18 +149,13 @@ class Gate:
             exchange.hand_over(upstream, self._loop.time())
 
     def _not_connected(self, taken: Taken[Exchange], error: Exception) -> None:
-        """Nothing was sent, so another replica can have it."""
+        """Nothing was sent, so another replica can have it, or this one once it listens: it may be loading."""
         exchange, now = taken.key, self._loop.time()
         log.info("replica not reached", workload=self.service.workload, replica=taken.replica, error=str(error))
         self.lanes.put_back(taken, now)
         exchange.taken = None
-        exchange.tries += 1
         if exchange.is_over:
             self.lanes.leave(exchange)
-        elif exchange.tries >= TRIES:
-            self.lanes.leave(exchange)
-            self.counts.codes[502] += 1
-            exchange.refuse(502, f"No replica took a connection in {TRIES} tries. Look at the service's replicas.")
         self._loop.call_later(REST_SECONDS, self.turn)
         self.turn()
 

@@ -129,6 +129,7 @@ class Site:
             "load": round(self.load, 3),
             "is_full": self.load > FULL,
             "is_draining": self.is_draining,
+            "is_ready": self.is_ready,
             "workloads": {
                 workload: {
                     "waiting": gate.lanes.waiting,

@@ -95,14 +95,26 @@ def test_a_replica_that_is_gone_costs_no_request() -> None:
     activated(test, [], [])
 
 
-def test_without_any_replica_that_answers_the_client_is_told() -> None:
+def test_a_replica_that_does_not_listen_yet_is_waited_for_and_not_for_ever() -> None:
     async def test(rig: Rig) -> None:
-        dead = rig.replicas[0].server
-        assert dead is not None
-        dead.close()
-        answer = await rig.ask(ASK)
-        assert answer.startswith(b"HTTP/1.1 502 ") and b"Look at the service's replicas" in answer
-        assert rig.lanes.waiting == rig.lanes.running == 0
+        listening = rig.replicas[0].server
+        assert listening is not None
+        listening.close()
+        async with rig.talk() as talk:
+            talk.send(ASK)
+            await until(lambda: rig.counts.arrivals == 1 and rig.lanes.running == 0, "it was tried, and waits")
+            assert rig.lanes.waiting == 1
+            rig.replicas[0].server = await asyncio.start_server(
+                rig.replicas[0].handle, "127.0.0.1", rig.replicas[0].port
+            )
+            assert (await talk.answer()).endswith(b"ok")
+            rig.replicas[0].server.close()
+        await until(lambda: rig.site.tick() or rig.replicas[0].open == 0, "the kept connection's end")
+        rig.say(bounds=Bounds(1, 1.0, 5, 0.1))
+        async with rig.talk() as talk:
+            talk.send(ASK)
+            await until(lambda: rig.site.tick() or rig.counts.refused, "it is given up")
+            assert (await talk.answer()).startswith(b"HTTP/1.1 503 ")
 
     activated(test)
 

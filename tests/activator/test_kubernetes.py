@@ -1,0 +1,207 @@
+"""On a real API server: which services the activator knows, and how traffic is sent through it, or direct."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from autoscaler.lanes import Bounds
+from controlplane.activator.directory import DirectoryError, Service
+from controlplane.activator.kubernetes import KubernetesDirectory
+from controlplane.activator.routing import FULL, Said
+from controlplane.activator.switch import KUBERNETES, MANAGED_BY, MANAGER, Switch
+from controlplane.benchmarks.harness import rights
+from controlplane.cluster.kubernetes.adapter import KubernetesCluster
+from controlplane.cluster.kubernetes.api import Api
+from controlplane.cluster.kubernetes.connection import find
+from controlplane.testbed.kubernetes import TestCluster
+from tests.controlplane.kubernetes.jobs import UID, job, pod_of
+
+SERVICE = "/api/v1/namespaces/weft-nlp/services/chat"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/weft-nlp/endpointslices?labelSelector=kubernetes.io/service-name=chat"
+CHAT = {"type": "inference", "name": "chat", "port": 8000, "gateway": {"slots": 4, "late_after": "2s", "waiting": 7}}
+BOUNDS = Bounds(4, 2.0, 7, 60.0)
+FIRST = 20_000
+
+
+@dataclass
+class World:
+    """A service on a real API server, and activators that say what a test has them say."""
+
+    server: TestCluster
+    cluster: KubernetesCluster
+    directory: KubernetesDirectory
+    api: Api
+    said: dict[str, Said | None] = field(default_factory=dict)
+    now: float = 0.0
+
+    def switch(self) -> Switch:
+        async def ask(addresses: Iterable[str]) -> list[Said]:
+            return [one for address in addresses if (one := self.said.get(address)) is not None]
+
+        async def activators() -> list[str]:
+            return sorted(self.said)
+
+        return Switch(
+            self.api, self.directory, ask, activators=activators, ports=range(FIRST, FIRST + 4), clock=lambda: self.now
+        )
+
+    def start(self, *ranks: int, **file: Any) -> None:
+        pods = [pod_of(job(**{**CHAT, **file}), rank=rank) for rank in ranks]
+        self.cluster.start([replace(pod, node="a", gpus=(rank,)) for pod, rank in zip(pods, ranks, strict=True)])
+
+    def addresses(self) -> dict[str, set[str]]:
+        """Who manages the slices of the service, and what they list as ready."""
+        found: dict[str, set[str]] = {}
+        for one in self.server.request("GET", SLICES)["items"]:
+            ends = [end for end in one["endpoints"] or () if end["conditions"].get("ready")]
+            if ends:
+                listed = found.setdefault(one["metadata"]["labels"][MANAGED_BY], set())
+                listed.update(end["addresses"][0] for end in ends)
+        return found
+
+    def pods(self) -> set[str]:
+        every = self.server.request("GET", "/api/v1/namespaces/weft-nlp/pods")["items"]
+        return {one["status"]["podIP"] for one in every if one["status"].get("podIP")}
+
+    def known(self) -> Service | None:
+        try:
+            return next(iter(self.directory.services()), None)
+        except DirectoryError:
+            return None
+
+    def wait(self, holds: Callable[[], object], what: str) -> None:
+        self.server.wait_for(lambda: bool(holds()), what)
+
+
+@pytest.fixture
+def world(kubernetes: TestCluster) -> Iterator[World]:
+    kubeconfig = rights.scheduler(kubernetes, ["nlp"], is_fenced=False)
+    access = find(str(kubernetes.kubeconfig()))
+    with (
+        closing(KubernetesCluster(find(str(kubeconfig)))) as cluster,
+        closing(KubernetesDirectory(access)) as directory,
+        closing(Api(access)) as api,
+    ):
+        yield World(kubernetes, cluster, directory, api)
+
+
+def through(world: World, switch: Switch, *addresses: str) -> bool:
+    switch.step()
+    return world.addresses() == {MANAGER: set(addresses)}
+
+
+def direct(world: World, switch: Switch) -> bool:
+    switch.step()
+    return world.addresses() == {KUBERNETES: world.pods()}
+
+
+def test_a_service_with_a_queue_goes_through_the_activators_and_direct_when_they_are_gone(world: World) -> None:
+    world.start(0, 1)
+    world.wait(lambda: len(world.addresses().get(KUBERNETES, ())) == 2, "the pods are listed")
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1), "10.9.0.2": Said("10.9.0.2", 0.1)}
+    switch = world.switch()
+    world.wait(lambda: through(world, switch, "10.9.0.1", "10.9.0.2"), "the activators are listed alone")
+    (one,) = world.server.request("GET", SLICES)["items"]
+    assert one["ports"] == [{"name": "p8000", "port": FIRST, "protocol": "TCP"}]
+    world.wait(lambda: (known := world.known()) is not None and not known.is_direct, "the directory's news")
+    service = world.known()
+    assert service is not None and set(service.replicas) == {f"{ip}:8000" for ip in world.pods()}
+    assert replace(service, replicas=()) == Service(UID, FIRST, BOUNDS)
+
+    world.said["10.9.0.1"] = None
+    began = time.monotonic()
+    switch.step()
+    assert world.addresses() == {MANAGER: {"10.9.0.2"}} and time.monotonic() - began < 2
+    world.said["10.9.0.2"] = None
+    began = time.monotonic()
+    switch.step()  # one look: and there was no moment without an address
+    assert world.addresses() == {KUBERNETES: world.pods()} and time.monotonic() - began < 3
+    world.wait(lambda: (known := world.known()) is not None and known.is_direct, "the directory's news")
+
+
+def test_there_is_an_address_at_every_moment_of_a_switch(world: World) -> None:
+    world.start(0)
+    world.wait(lambda: world.addresses().get(KUBERNETES), "the pod is listed")
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
+    switch = world.switch()
+    since = world.server.request("GET", SLICES)["metadata"]["resourceVersion"]
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
+    world.said = {}
+    world.wait(lambda: direct(world, switch), "direct")
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through again")
+    listed: dict[str, bool] = {"": True}
+    seen = 0
+    for event in world.server.watch(f"{SLICES}&watch=1&resourceVersion={since}&timeoutSeconds=1"):
+        one, seen = event["object"], seen + 1
+        ready = any(end["conditions"].get("ready") for end in one["endpoints"] or ())
+        listed[one["metadata"]["name"]] = ready and event["type"] != "DELETED"
+        listed.pop("", None)
+        listed |= {"before": True} if seen == 1 else {}
+        if one["metadata"]["labels"][MANAGED_BY] == KUBERNETES or seen > 1:
+            listed.pop("before", None)
+        assert any(listed.values()), f"after {seen} events nothing is listed"
+    assert seen >= 5
+
+
+def test_a_full_activator_is_relieved_of_its_busiest_service(world: World) -> None:
+    world.start(0)
+    world.wait(lambda: world.addresses().get(KUBERNETES), "the pod is listed")
+    world.wait(lambda: world.known() is None, "no port yet")
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1, {UID: 10.0})}
+    switch = world.switch()
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
+    world.wait(lambda: (known := world.known()) is not None and known.replicas, "the replica is known")
+    world.said = {"10.9.0.1": Said("10.9.0.1", FULL + 0.05, {UID: 10.0})}
+    world.wait(lambda: direct(world, switch), "direct")
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.0)}
+    switch.step()
+    assert world.addresses().keys() == {KUBERNETES}  # it was too much a moment ago
+
+
+def test_while_a_service_sleeps_its_requests_go_to_an_activator(world: World) -> None:
+    world.start(0)
+    world.wait(lambda: world.addresses().get(KUBERNETES), "the pod is listed")
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
+    switch = world.switch()
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
+    pod = world.server.request("GET", "/api/v1/namespaces/weft-nlp/pods")["items"][0]["metadata"]["name"]
+    path = f"/api/v1/namespaces/weft-nlp/pods/{pod}"
+    conditions = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    world.server.patch(f"{path}/status", conditions)
+    world.wait(lambda: (known := world.known()) is not None and not known.replicas, "no replica is ready")
+    switch.step()
+    assert world.addresses() == {MANAGER: {"10.9.0.1"}}
+
+
+def test_two_services_get_two_ports_and_what_has_no_queue_is_left_alone(world: World) -> None:
+    world.start(0)
+    world.cluster.start([replace(pod_of(job(**{**CHAT, "name": "other"}), uid=UID[:-1] + "b"), node="a", gpus=(1,))])
+    plain = pod_of(job(type="inference", name="plain"), uid=UID[:-1] + "c")
+    world.cluster.start([replace(plain, node="a", gpus=(2,))])
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
+    switch = world.switch()
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
+    world.wait(lambda: len(world.directory.services()) == 2, "both are known")
+    assert {one.port for one in world.directory.services()} == {FIRST, FIRST + 1}
+    untouched = world.server.request("GET", "/api/v1/namespaces/weft-nlp/services/plain")
+    assert untouched["spec"]["selector"] == {"weft.dev/workload": UID[:-1] + "c"}
+    assert "annotations" not in untouched["metadata"]
+
+
+def test_a_service_that_loses_its_queue_loses_our_slice(world: World) -> None:
+    world.start(0)
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
+    switch = world.switch()
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
+    later = replace(pod_of(job(type="inference", name="chat"), uid=UID[:-1] + "d"), node="a", gpus=(1,))
+    world.cluster.start([later])  # takes the name over
+    service = world.server.request("GET", SERVICE)
+    assert service["spec"]["selector"] == {"weft.dev/workload": later.workload}
+    assert "weft.dev/gateway" not in service["metadata"]["labels"]
+    switch.step()
+    assert MANAGER not in world.addresses()
