@@ -30,6 +30,7 @@ class House(Protocol):
     is_draining: bool
 
     def gate(self, port: int) -> Gate | None: ...  # noqa: D102
+    def may_ask(self, gate: Gate, peer: str) -> bool: ...  # noqa: D102
     def join(self, client: "Client") -> bool: ...  # noqa: D102
     def part(self, client: "Client") -> None: ...  # noqa: D102
 
@@ -280,6 +281,10 @@ class Client(asyncio.Protocol):
         gate = self._site.gate(self._port)
         if gate is None:
             raise BadRequestError(404, "No service has this port now. Look up the service's address again.")
+        if not self._site.may_ask(gate, self.peer):
+            raise BadRequestError(
+                403, "This service is another team's, or your pod is not known yet. Ask from a pod of its team."
+            )
         return gate
 
     def _after_upgrade(self, rest: bytes) -> bytes:

@@ -19,6 +19,7 @@ class Service:
     bounds: Bounds
     replicas: tuple[str, ...] = ()
     is_direct: bool = False
+    namespace: str = ""  # of the team it belongs to; empty where there are no namespaces
 
 
 class Directory(Protocol):
@@ -26,6 +27,9 @@ class Directory(Protocol):
 
     def services(self) -> tuple[Service, ...]:
         """All of them as last heard, one a workload and one a port. Raises DirectoryError before they are known."""
+
+    def may_ask(self, service: Service, peer: str) -> bool:
+        """Whether requests of this address may reach the service: pods of another team may not."""
 
     def on_news(self, tell: Callable[[], None]) -> None:
         """Have this called, from any thread, when something has changed."""

@@ -32,6 +32,8 @@ class Copy:
         self._lock = threading.Lock()
         self._services: dict[Key, Json] = {}
         self._pods: dict[Key, tuple[str, str, bool]] = {}
+        self._pod_at: dict[str, Key] = {}  # by address, of every pod that has one of its own
+        self._hosts: set[str] = set()  # addresses of nodes, as their own pods have them
         self._versions: dict[str, dict[Key, int]] = {"services": {}, "pods": {}}
         self._number = 0
 
@@ -75,6 +77,13 @@ class Copy:
                 found.setdefault(service.port, service)  # a port that two have is the first one's
         return tuple(found.values())
 
+    def namespace_at(self, address: str) -> str | None:
+        """The namespace of the pod with this address; empty: a node's own; None: not known."""
+        if address in self._hosts:
+            return ""
+        key = self._pod_at.get(address)
+        return key[0] if key else None
+
     def _known(self, kind: str) -> dict[Key, int]:
         with self._lock:
             return dict(self._versions[kind])
@@ -106,7 +115,7 @@ class Copy:
 
     def _list_pods(self, items: Iterable[Json], at: float) -> None:
         with self._lock:
-            self._pods, self._versions["pods"] = {}, {}
+            self._pods, self._versions["pods"], self._pod_at = {}, {}, {}
             for one in items:
                 self._take_pod(one)
             self._number += 1
@@ -119,6 +128,11 @@ class Copy:
                 self._number += 1
 
     def _take_pod(self, one: Json) -> None:
+        for each in one.get("status", {}).get("podIPs") or ():
+            if one["spec"].get("hostNetwork"):
+                self._hosts.add(each["ip"])
+            else:
+                self._pod_at[each["ip"]] = _key(one)
         workload = (one["metadata"].get("labels") or {}).get(names.WORKLOAD)
         if workload:
             address = one.get("status", {}).get("podIP") or ""
@@ -128,6 +142,9 @@ class Copy:
     def _drop_pod(self, one: Json, at: float) -> None:
         with self._lock:
             self._versions["pods"].pop(_key(one), None)
+            for each in one.get("status", {}).get("podIPs") or ():
+                if self._pod_at.get(each["ip"]) == _key(one):
+                    del self._pod_at[each["ip"]]
             if self._pods.pop(_key(one), None) is not None:
                 self._number += 1
 
@@ -135,7 +152,10 @@ class Copy:
 class KubernetesDirectory:
     """One for a process."""
 
-    def __init__(self, access: Access, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, access: Access, *, prefix: str = "weft-", clock: Callable[[], float] = time.time
+    ) -> None:  # fmt: skip
+        self._prefix = prefix  # of the namespaces of teams
         self._api = Api(access, in_flight=8, name="activator-watches")
         self._copy = Copy()
         self._listeners: tuple[Callable[[], None], ...] = ()
@@ -143,13 +163,18 @@ class KubernetesDirectory:
         self._reflector.start()
 
     def services(self) -> tuple[Service, ...]:
-        """All of them as last heard; what was known stays while the server is silent. Raises DirectoryError at first."""
+        """All of them as last heard, also while the server is silent. Raises DirectoryError before it has spoken."""
         if not all(feed.lists for feed in self._reflector.feeds):
             try:
                 self._reflector.require()
             except ClusterUnreachable as error:
                 raise DirectoryError(f"The API server has not told of services yet: {error}") from error
         return self._copy.all()
+
+    def may_ask(self, service: Service, peer: str) -> bool:
+        """Its own team's pods, and those of no team, such as gateways; an address that is not known yet may not."""
+        namespace = self._copy.namespace_at(peer)
+        return namespace is not None and (namespace == service.namespace or not namespace.startswith(self._prefix))
 
     def on_news(self, tell: Callable[[], None]) -> None:
         """Called by the reflector's thread."""
@@ -181,7 +206,8 @@ def read(body: Json, ready: Mapping[tuple[str, str], list[str]]) -> Service | No
         raise DirectoryError(f"annotation {names.QUEUE} is no object, or label {names.WORKLOAD} is missing")
     target = target_port(spec)
     replicas = tuple(f"{_host(address)}:{target}" for address in ready.get((meta["namespace"], workload), ()))
-    return Service(workload, port, bounds(given), replicas, is_direct=bool(spec.get("selector")))
+    is_direct = bool(spec.get("selector"))
+    return Service(workload, port, bounds(given), replicas, is_direct, meta["namespace"])
 
 
 def bounds(given: Mapping[str, Any]) -> Bounds:

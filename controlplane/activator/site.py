@@ -55,6 +55,10 @@ class Site:
         """The service behind a port of ours."""
         return self._by_port.get(port)
 
+    def may_ask(self, gate: Gate, peer: str) -> bool:
+        """Whether requests of this address may reach the service."""
+        return self._directory.may_ask(gate.service, peer)
+
     def join(self, client: Client) -> bool:
         """A client has come; False: there are as many as may."""
         if len(self.clients) >= self.limits.connections:

@@ -25,6 +25,7 @@ class FixedDirectory:
     def __init__(self, *services: Service) -> None:
         self._services = services
         self._listeners: list[Callable[[], None]] = []
+        self.strangers: set[str] = set()
 
     def say(self, *services: Service) -> None:
         """From now on these are there."""
@@ -34,6 +35,9 @@ class FixedDirectory:
 
     def services(self) -> tuple[Service, ...]:
         return self._services
+
+    def may_ask(self, service: Service, peer: str) -> bool:
+        return peer not in self.strangers
 
     def on_news(self, tell: Callable[[], None]) -> None:
         self._listeners.append(tell)

@@ -15,9 +15,11 @@ from controlplane.activator.routing import FULL, Said
 from controlplane.activator.switch import KUBERNETES, MANAGED_BY, MANAGER, Switch
 from controlplane.benchmarks.harness import rights
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
-from controlplane.cluster.kubernetes.api import Api
+from controlplane.cluster.kubernetes.api import MERGE, Api, RefusedError
 from controlplane.cluster.kubernetes.connection import find
+from controlplane.manifests.site import ACTIVATOR, ACTIVATOR_SWITCH, Site, TeamSpace
 from controlplane.testbed.kubernetes import TestCluster
+from tests.controlplane.kubernetes.fences import in_force
 from tests.controlplane.kubernetes.jobs import UID, job, pod_of
 
 SERVICE = "/api/v1/namespaces/weft-nlp/services/chat"
@@ -25,6 +27,7 @@ SLICES = "/apis/discovery.k8s.io/v1/namespaces/weft-nlp/endpointslices?labelSele
 CHAT = {"type": "inference", "name": "chat", "port": 8000, "gateway": {"slots": 4, "late_after": "2s", "waiting": 7}}
 BOUNDS = Bounds(4, 2.0, 7, 60.0)
 FIRST = 20_000
+SITE = Site(activator_image="registry.example/weft:1")
 
 
 @dataclass
@@ -79,12 +82,13 @@ class World:
 
 @pytest.fixture
 def world(kubernetes: TestCluster) -> Iterator[World]:
-    kubeconfig = rights.scheduler(kubernetes, ["nlp"], is_fenced=False)
-    access = find(str(kubernetes.kubeconfig()))
+    kubeconfig = rights.scheduler(kubernetes, ["nlp"], site=SITE)
+    in_force(kubernetes, TeamSpace("nlp"), SITE)
+    of = {name: find(str(kubernetes.kubeconfig(f"weft/{name}"))) for name in (ACTIVATOR, ACTIVATOR_SWITCH)}
     with (
         closing(KubernetesCluster(find(str(kubeconfig)))) as cluster,
-        closing(KubernetesDirectory(access)) as directory,
-        closing(Api(access)) as api,
+        closing(KubernetesDirectory(of[ACTIVATOR])) as directory,
+        closing(Api(of[ACTIVATOR_SWITCH])) as api,
     ):
         yield World(kubernetes, cluster, directory, api)
 
@@ -110,7 +114,7 @@ def test_a_service_with_a_queue_goes_through_the_activators_and_direct_when_they
     world.wait(lambda: (known := world.known()) is not None and not known.is_direct, "the directory's news")
     service = world.known()
     assert service is not None and set(service.replicas) == {f"{ip}:8000" for ip in world.pods()}
-    assert replace(service, replicas=()) == Service(UID, FIRST, BOUNDS)
+    assert replace(service, replicas=()) == Service(UID, FIRST, BOUNDS, namespace="weft-nlp")
 
     world.said["10.9.0.1"] = None
     began = time.monotonic()
@@ -128,22 +132,19 @@ def test_there_is_an_address_at_every_moment_of_a_switch(world: World) -> None:
     world.wait(lambda: world.addresses().get(KUBERNETES), "the pod is listed")
     world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
     switch = world.switch()
-    since = world.server.request("GET", SLICES)["metadata"]["resourceVersion"]
+    first = world.server.request("GET", SLICES)
+    listed = {one["metadata"]["name"]: bool(one["endpoints"]) for one in first["items"]}
+    since = first["metadata"]["resourceVersion"]
     world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
     world.said = {}
     world.wait(lambda: direct(world, switch), "direct")
     world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
     world.wait(lambda: through(world, switch, "10.9.0.1"), "through again")
-    listed: dict[str, bool] = {"": True}
     seen = 0
     for event in world.server.watch(f"{SLICES}&watch=1&resourceVersion={since}&timeoutSeconds=1"):
         one, seen = event["object"], seen + 1
         ready = any(end["conditions"].get("ready") for end in one["endpoints"] or ())
         listed[one["metadata"]["name"]] = ready and event["type"] != "DELETED"
-        listed.pop("", None)
-        listed |= {"before": True} if seen == 1 else {}
-        if one["metadata"]["labels"][MANAGED_BY] == KUBERNETES or seen > 1:
-            listed.pop("before", None)
         assert any(listed.values()), f"after {seen} events nothing is listed"
     assert seen >= 5
 
@@ -191,6 +192,52 @@ def test_two_services_get_two_ports_and_what_has_no_queue_is_left_alone(world: W
     untouched = world.server.request("GET", "/api/v1/namespaces/weft-nlp/services/plain")
     assert untouched["spec"]["selector"] == {"weft.dev/workload": UID[:-1] + "c"}
     assert "annotations" not in untouched["metadata"]
+
+
+def test_only_pods_of_its_team_and_of_no_team_may_ask_a_service(world: World) -> None:
+    world.start(0)
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
+    switch = world.switch()
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
+    (own,) = world.pods()
+    for namespace in ("weft-ops", "gateways"):
+        world.server.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
+        container = {"name": "main", "image": "example/gateway:1"}
+        pod = {"metadata": {"name": "one"}, "spec": {"nodeName": "b", "containers": [container]}}
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
+        world.wait(lambda path=account: world.server.exists(path), "the namespace's account")
+        world.server.request("POST", pods, pod)
+    address = {}
+    for namespace in ("weft-ops", "gateways"):
+        path = f"/api/v1/namespaces/{namespace}/pods/one"
+        world.wait(lambda path=path: world.server.request("GET", path)["status"].get("podIP"), "an address")
+        address[namespace] = world.server.request("GET", path)["status"]["podIP"]
+    world.wait(lambda: world.known() is not None, "the service")
+    service = world.known()
+    assert service is not None
+    world.wait(lambda: world.directory.may_ask(service, address["gateways"]), "the gateway is known")
+    world.wait(lambda: world.directory.may_ask(service, own), "the team's own pod is known")
+    assert not world.directory.may_ask(service, address["weft-ops"])
+    assert not world.directory.may_ask(service, "10.200.0.1")  # not known
+
+
+def test_the_switch_may_turn_a_service_and_nothing_else(world: World) -> None:
+    world.start(0)
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
+    switch = world.switch()
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
+    refused: dict[str, dict[str, Any]] = {
+        "pods of its own workload": {"spec": {"selector": {"weft.dev/workload": UID[:-1] + "b"}}},
+        "its type is ClusterIP": {"spec": {"type": "NodePort"}},
+        "only Weft's scheduler": {"metadata": {"labels": {"weft.dev/workload": UID[:-1] + "b"}}},
+    }
+    for why, change in refused.items():
+        with pytest.raises(RefusedError, match=why):
+            world.api.call(world.api.request("PATCH", SERVICE, change, kind=MERGE))
+    for method, path in (("DELETE", SERVICE), ("GET", "/api/v1/namespaces/weft-nlp/secrets"), ("GET", SERVICE)):
+        with pytest.raises(RefusedError, match="cannot"):
+            world.api.call(world.api.request(method, path))
 
 
 def test_a_service_that_loses_its_queue_loses_our_slice(world: World) -> None:

@@ -188,6 +188,20 @@ def test_a_port_without_a_service_says_so() -> None:
     activated(test)
 
 
+def test_a_pod_of_another_team_is_refused_also_on_a_connection_that_it_has() -> None:
+    async def test(rig: Rig) -> None:
+        async with rig.talk() as talk:
+            talk.send(ASK)
+            assert (await talk.answer()).endswith(b"ok")
+            rig.directory.strangers = {"127.0.0.1"}
+            talk.send(ASK)
+            answer = await talk.rest()
+            assert answer.startswith(b"HTTP/1.1 403 ") and b"Ask from a pod of its team" in answer
+        assert len(rig.replicas[0].requests) == 1
+
+    activated(test)
+
+
 NAMES = st.from_regex(rb"[a-z][a-z0-9-]{0,12}", fullmatch=True)
 VALUES = st.binary(max_size=30)
 
