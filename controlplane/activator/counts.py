@@ -76,13 +76,34 @@ class Counts:
     service: Histogram = field(default_factory=Histogram)
     request: Histogram = field(default_factory=Histogram)
     recent: Recent = field(default_factory=Recent)
+    busy: float = 0.0  # s that replicas have worked, on requests that still run as well: see `worked`
+    _ended: float = 0.0
+    _running: int = 0
+    _begun: float = 0.0  # sum of when those that run were handed over
+
+    def begin(self, at: float) -> None:
+        """A replica begins to work on a request."""
+        self._running += 1
+        self._begun += at
+
+    def end(self, began: float, at: float) -> None:
+        """It has ended, in whatever way."""
+        self._running -= 1
+        self._begun = self._begun - began if self._running else 0.0
+        self._ended += at - began
+
+    def worked(self, at: float) -> None:
+        """Count what those that run have had until now."""
+        self.busy = max(self.busy, self._ended + self._running * at - self._begun)
 
 
 Counted = tuple[str, Counts, Lanes[object]]  # workload's uid, its counts, its queue
-COUNTERS: tuple[tuple[str, str, Callable[[Counts], int]], ...] = (
+COUNTERS: tuple[tuple[str, str, Callable[[Counts], float]], ...] = (
     ("weft_gateway_arrivals", "Requests that came", lambda counts: counts.arrivals),
     ("weft_gateway_refused", "Requests that were told to come again, as too many waited or for too long",
      lambda counts: counts.refused),
+    ("weft_gateway_busy_seconds", "Seconds that replicas have worked on requests, on those that still run as well",
+     lambda counts: counts.busy),
     ("weft_gateway_late", "Requests that were handed over from the late lane", lambda counts: counts.late),
 )  # fmt: skip
 GAUGES: tuple[tuple[str, str, Callable[[Lanes[object]], int]], ...] = (

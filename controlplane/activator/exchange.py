@@ -119,7 +119,7 @@ class Exchange:
 
     def hand_over(self, upstream: Upstream, now: float) -> None:
         """A replica's connection is there: send what has come so far."""
-        self._upstream, self.handed_at = upstream, now
+        self._upstream, self.handed_at = upstream, self.handed_at or now
         length = self.head.length
         if length is None and self.is_whole:
             length = self._body_bytes

@@ -71,7 +71,7 @@ class Gate:
             self.counts.late += taken.is_late
             taken.key.taken = taken
             if (upstream := self._free(taken.replica, now)) is not None:
-                taken.key.hand_over(upstream, now)
+                self._hand_over(taken.key, upstream, now)
             else:
                 self._open(taken)
 
@@ -89,6 +89,7 @@ class Gate:
         """A request that was handed over has its answer, or never will."""
         now = self._loop.time()
         self.counts.codes[code] += 1
+        self.counts.end(exchange.handed_at, now)
         if is_whole:
             self.counts.service.observe(now - exchange.handed_at)
             self.counts.request.observe(now - exchange.arrived_at)
@@ -125,6 +126,11 @@ class Gate:
             upstream.abort()
         return None
 
+    def _hand_over(self, exchange: Exchange, upstream: Upstream, now: float) -> None:
+        if not exchange.handed_at:  # not when it is sent once more
+            self.counts.begin(now)
+        exchange.hand_over(upstream, now)
+
     def _open(self, taken: Taken[Exchange]) -> None:
         task = self._loop.create_task(self._connect(taken))
         self._connecting.add(task)
@@ -146,7 +152,7 @@ class Gate:
             self.keep(upstream)
             self.turn()
         else:
-            exchange.hand_over(upstream, self._loop.time())
+            self._hand_over(exchange, upstream, self._loop.time())
 
     def _not_connected(self, taken: Taken[Exchange], error: Exception) -> None:
         """Nothing was sent, so another replica can have it, or this one once it listens: it may be loading."""

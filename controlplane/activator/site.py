@@ -123,7 +123,9 @@ class Site:
 
     def counted(self) -> Iterator[Counted]:
         """What there is to tell of each service."""
+        now = self.loop.time()
         for workload, gate in sorted(self._gates.items()):
+            gate.counts.worked(now)
             yield workload, gate.counts, gate.lanes  # type: ignore[misc]
 
     def signal(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ KUBERNETES = "endpointslice-controller.k8s.io"
 APPLY = "application/apply-patch+yaml"
 NOT_FOUND = 404
 
-Ask = Callable[[Iterable[str]], Awaitable[list[Said]]]  # what these activators say; those that say nothing are left out
+Hear = Callable[[Iterable[str]], Awaitable[list[Said]]]  # what these activators say; those that say nothing are left out
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +53,7 @@ class Switch:
     """One for a cluster. `step` is one look at everything, and what it needs to be changed."""
 
     def __init__(
-        self, api: Api, directory: KubernetesDirectory, ask: Ask, *, activators: Callable[[], Awaitable[list[str]]],
+        self, api: Api, directory: KubernetesDirectory, ask: Hear, *, activators: Callable[[], Awaitable[list[str]]],
         ports: range, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._api, self._directory, self._ask = api, directory, ask

@@ -1,9 +1,14 @@
 """On a real API server: which services the activator knows, and how traffic is sent through it, or direct."""
 
+import json
+import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +24,7 @@ from controlplane.cluster.kubernetes.api import MERGE, Api, RefusedError
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.manifests.site import ACTIVATOR, ACTIVATOR_SWITCH, Site, TeamSpace
 from controlplane.testbed.kubernetes import TestCluster
+from tests import servers
 from tests.controlplane.kubernetes.fences import in_force
 from tests.controlplane.kubernetes.jobs import UID, job, pod_of
 
@@ -252,3 +258,36 @@ def test_a_service_that_loses_its_queue_loses_our_slice(world: World) -> None:
     assert "weft.dev/gateway" not in service["metadata"]["labels"]
     switch.step()
     assert MANAGER not in world.addresses()
+
+
+def test_both_programs_run_as_documented(world: World, tmp_path: Path) -> None:
+    world.start(0)
+    admin, port = servers.free_port(), servers.free_port()
+    env = servers.environment(tmp_path, KUBECONFIG=str(world.server.kubeconfig(f"weft/{ACTIVATOR}")))
+    command = ["activator", "--cluster", f"--ports={port}", f"--admin-port={admin}"]
+    switched = {**env, "KUBECONFIG": str(world.server.kubeconfig(f"weft/{ACTIVATOR_SWITCH}"))}
+    with program(command, env), program(["activator_switch", f"--ports={port}"], switched) as process:
+        servers.wait_until(lambda: servers.answers(f"http://127.0.0.1:{admin}/readyz"), "the activator", 60)
+        signal = f"http://127.0.0.1:{admin}/signal"
+        one = {"waiting": 0, "rate": 0.0, "running": 0, "ready": 1}
+        servers.wait_until(
+            lambda: told(signal)["workloads"] == {UID: one}, "the service, with a port by the switch", 30
+        )
+        assert world.addresses() == {KUBERNETES: world.pods()}  # no activator that it knows answers it
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def told(address: str) -> dict[str, Any]:
+    with urllib.request.urlopen(address, timeout=5) as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+@contextmanager
+def program(arguments: list[str], env: dict[str, str]) -> "Iterator[subprocess.Popen[bytes]]":
+    process = subprocess.Popen([sys.executable, "manage.py", *arguments], cwd=servers.ROOT, env=env)
+    try:
+        yield process
+    finally:
+        servers.end(process)

@@ -155,6 +155,9 @@ def test_metrics_and_signal_say_what_was_served(running: Running) -> None:
     assert samples["weft_gateway_requests_total", (("code", "200"), *of)] == count
     for name in ("waiting", "running", "widest"):
         assert samples[f"weft_gateway_{name}", of] == 0
+    assert samples["weft_gateway_busy_seconds_total", of] == pytest.approx(
+        samples["weft_gateway_service_seconds_sum", of], rel=0.01
+    )
     for name in ("service", "request"):
         assert samples[f"weft_gateway_{name}_seconds_count", of] == count
         assert samples[f"weft_gateway_{name}_seconds_sum", of] >= count * SECONDS
