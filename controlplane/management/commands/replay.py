@@ -63,7 +63,7 @@ class Command(BaseCommand):
     def _scaled(self, cycle: Cycle) -> tuple[list[dict[str, Any]], str]:
         """The same of the autoscaler. Each of its rounds is stored whole."""
         seen, metrics = unpack_scaling(bytes(cycle.input or b""))
-        decided = [record_of_scale(decision) for decision in scale(seen, metrics, policy.version(cycle.policy).scaling)]
+        decided = [record_of_scale(d) for d in scale(seen, metrics, policy.version(cycle.policy).scaling).decisions]
         return decided, f"{len(seen.workloads)} services"
 
 
