@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from autoscaler.observed import Learned, Scrape, learn
-from autoscaler.trend import Trend, fitted
+from autoscaler.trend import fitted
 
 MANY = 300  # arrivals that tell a rate
 SHORTEST, LONGEST = 30.0, 120.0  # s over which a rate is taken

@@ -16,6 +16,7 @@ from scheduler.model.workload import Assignment, Gang, Kind, Phase, ResourceRequ
 
 AT = 1_767_225_600.0 + 86_400.0
 SECONDS, SLOTS = 0.05, 4  # of each request; requests that a replica takes at once: it does 80 requests/s
+DEFAULTS = Settings()
 OBJECTIVE = Objective(p95_seconds=0.25, availability=0.99)
 SERVICE = Workload(
     id="s",
@@ -44,7 +45,7 @@ def looks(rate: float, count: int, until: float = AT) -> Iterator[Scrape]:
 
 def told(
     scrape: Scrape | None, state: State | None, current: int = 2, *, at: float | None = None,
-    gang: Gang = SERVICE.gang, placement: tuple[Assignment, ...] = (), settings: Settings = Settings(),
+    gang: Gang = SERVICE.gang, placement: tuple[Assignment, ...] = (), settings: Settings = DEFAULTS,
 ) -> Scaling:  # fmt: skip
     """What a round says of the service, wanted at `current` workers now, all of which serve."""
     service = replace(SERVICE, gang=replace(gang, count=current), placement=placement)
@@ -60,7 +61,7 @@ def decided(scaling: Scaling) -> Scale | None:
 
 
 def followed(
-    scrapes: Iterable[Scrape], current: int = 2, *, gang: Gang = SERVICE.gang, settings: Settings = Settings()
+    scrapes: Iterable[Scrape], current: int = 2, *, gang: Gang = SERVICE.gang, settings: Settings = DEFAULTS
 ) -> tuple[State | None, list[int]]:
     """The state after these scrapes, and how many replicas were wanted after each."""
     state, counts = None, []

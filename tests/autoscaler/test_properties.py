@@ -1,4 +1,4 @@
-"""Invariants of the autoscaler: bounds (S16), what is unknown or untrue holds (F23), steady noise does not flap (P13)."""
+"""Invariants of the autoscaler: bounds (S16), what is unknown or untrue holds (F23), noise does not flap (P13)."""
 
 import math
 from dataclasses import replace

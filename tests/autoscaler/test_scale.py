@@ -13,26 +13,26 @@ from tests.autoscaler.services import AT, SERVICE, decided, followed, look, look
 
 
 def test_more_load_than_the_replicas_can_do_brings_more_and_says_why() -> None:
-    state, counts = followed(looks(40.0, 20, AT - 15), current=2)
-    assert counts[-1] == 2
-    decision = decided(told(look(AT, 400.0), state))
+    state, counts = followed(looks(80.0, 20, AT - 15), current=3)
+    assert counts[-1] == 3
+    decision = decided(told(look(AT, 400.0), state, 3))
     assert decision is not None
-    assert decision.workers > 2
+    assert decision.workers > 3
     terms = dict(decision.terms)
-    assert terms["slots_per_replica"] == 2
+    assert terms["slots_per_replica"] == 4
     assert terms["request_seconds"] == pytest.approx(0.05, rel=0.05)
     assert decision.message == (
-        f"2 to {decision.workers} replicas: {terms['expected_requests_per_second']:.1f} requests/s of 0.05 s expected: "
-        f"{decision.workers} replicas of 2 at once."
+        f"3 to {decision.workers} replicas: {terms['expected_requests_per_second']:.1f} requests/s of 0.05 s expected: "
+        f"{decision.workers} replicas of 4 at once."
     )
 
 
 def test_a_queue_brings_replicas_at_once_and_is_named() -> None:
-    state, _ = followed(looks(60.0, 20, AT - 15))
-    decision = decided(told(look(AT, 60.0, waiting=900), state))
+    state, _ = followed(looks(80.0, 20, AT - 15), current=3)
+    decision = decided(told(look(AT, 80.0, waiting=9000), state, 3))
     assert decision is not None
-    assert decision.workers > 2
-    assert "900 requests wait" in decision.message
+    assert decision.workers > 3
+    assert "9000 requests wait" in decision.message
 
 
 def test_little_load_frees_replicas_after_three_starts() -> None:
@@ -53,11 +53,11 @@ def test_the_replicas_that_leave_are_the_newest_of_those_that_stay() -> None:
 
 
 def test_less_load_names_the_replicas_that_leave() -> None:
-    state, _ = followed(looks(10.0, 60, AT - 15), current=4, gang=Gang(4, 4, 8))
-    places = tuple(Assignment(rank, "a", (rank,)) for rank in range(4))
-    decision = decided(told(look(AT, 10.0), state, 4, placement=places))
+    state, _ = followed(looks(80.0, 60, AT - 15), current=6, gang=Gang(6, 6, 8))
+    places = tuple(Assignment(rank, "a", (rank,)) for rank in range(6))
+    decision = decided(told(look(AT, 80.0), state, 6, placement=places))
     assert decision is not None
-    assert decision.leaving == tuple(range(decision.workers, 4)) != ()
+    assert decision.leaving == tuple(range(decision.workers, 6)) != ()
     assert "no more than" in decision.message
 
 

@@ -87,7 +87,7 @@ def test_a_worker_without_the_lease_writes_no_state(world):
 
 def scaled(world: World) -> Cycle:
     """A round that gave a service more replicas."""
-    service = serve(world)
+    serve(world)
     world.metrics.told = look(world.cluster.at, 100.0, waiting=40, seconds=0.2)
     scale.run_once(world.wiring)
     return Cycle.objects.get(loop="scale")

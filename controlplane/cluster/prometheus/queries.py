@@ -24,8 +24,8 @@ class Query:
     """One question.
 
     labels: what each row is known by, the whole set. A value outside least..most is not known. `$workloads` stands
-    for the ids asked for, `$window`, `$short` and `$long` for what a rate is taken over, `$stale` for how many seconds old a
-    sample may be.
+    for the ids asked for, `$window`, `$short` and `$long` for what a rate is taken over, `$stale` for how many seconds
+    old a sample may be.
     """
 
     name: str

@@ -53,8 +53,8 @@ class Totals:
     """Requests since the service began: answered ones by latency, the others by what they lacked.
 
     within: answered within each of BOUNDS. refused: no replica was there. failed: gave up, or their replica was lost.
-    served: answered ones by the time since a replica took them, in the buckets of autoscaler/observed.py; served_seconds:
-    the sum of these times.
+    served: answered ones by the time since a replica took them, in the buckets of autoscaler/observed.py;
+    served_seconds: the sum of these times.
     """
 
     answered: int = 0

@@ -24,10 +24,10 @@ from autoscaler.metrics import Objective, ServiceMetrics
 from autoscaler.observed import NONE, Scrape
 from autoscaler.scale import judged
 from autoscaler.settings import Settings
+from controlplane.cluster.physics import START_MEDIAN
 from controlplane.cluster.serving.run import Run, State
 from controlplane.cluster.serving.scraped import scrape
 from controlplane.cluster.serving.traffic import BLOCK_SECONDS, Drawn, Floats
-from controlplane.cluster.physics import START_MEDIAN
 from controlplane.simulator.replay.serving import Service
 from scheduler.model.workload import Kind
 
