@@ -245,7 +245,7 @@ def test_the_docs_have_each_query(query: queries.Query) -> None:
 
 def test_the_docs_name_the_numbers_of_the_code() -> None:
     text = (servers.ROOT / "docs" / "metrics.md").read_text()
-    numbers = f"`$window` is {queries.WINDOW_SECONDS:g} s, `$long` {queries.LONG * queries.WINDOW_SECONDS:g} s"
+    numbers = f"`$window` is {queries.WINDOW_SECONDS:g} s, `$long` {queries.LONG * queries.WINDOW_SECONDS:g} s, `$short` 40 s"
     assert numbers in text
     assert f"at most {queries.CHUNK} in one query" in text
     assert f"{connection.MAX_BYTES // 1_048_576} MiB or {connection.MAX_ROWS:,} rows" in text
