@@ -16,6 +16,8 @@ from autoscaler.trend import fitted
 MANY = 300  # arrivals that tell a rate
 SHORTEST, LONGEST = 30.0, 120.0  # s over which a rate is taken
 POINTS = 10  # moments that a trend is fitted to, at least
+HOUR = 3600.0
+SOON, PATIENCE = 2.0, 4.0  # windows after a fall in which a rise takes it back; times that the window is then longer
 MOST = 1_000_000  # more slots than any service has: a rate that cannot be true asks for no more
 
 
@@ -61,6 +63,8 @@ class State:
     learned: Learned = field(default_factory=Learned)
     points: tuple[tuple[float, float], ...] = ()  # (moment, requests that came up to it), oldest first
     wanted: tuple[tuple[float, int], ...] = ()  # (when, replicas) of the last looks
+    calm: float = 1.0  # times as long as usual that fewer must have been wanted
+    fell_at: float | None = None  # when it last got smaller
     began: float | None = None  # first look, or the first after a gap
 
 
@@ -95,30 +99,47 @@ def look(state: State, scrape: Scrape, fleet: Fleet, terms: Terms) -> tuple[Stat
     if need is None:
         return state, Wanted(fleet.on)
     count = max(1, math.ceil(min(need.slots, MOST) / learned.slots))
-    fall = terms.constants.fall or 3 * terms.start
+    state = _regretted(state, count, scrape.at, fleet, terms)
+    window = state.calm * _window(terms)
     # The look before counts however long ago it was: one look alone makes no service smaller.
-    before = [
-        (at, n) for place, (at, n) in enumerate(state.wanted, 1) if scrape.at - at < fall or place == len(state.wanted)
-    ]
-    wanted = (*before, (scrape.at, count))
-    state = replace(state, wanted=wanted)
-    return state, _decided(state, count, scrape, fleet, need, terms.constants.young)
+    before = [one for one in state.wanted[:-1] if scrape.at - one[0] < window]
+    state = replace(state, wanted=(*before, *state.wanted[-1:], (scrape.at, count)))
+    found = _decided(state, count, scrape, fleet, need, terms.constants.young)
+    return (replace(state, fell_at=scrape.at) if found.replicas < fleet.on else state), found
+
+
+def _window(terms: Terms) -> float:
+    """Seconds over which fewer must have been wanted."""
+    return terms.constants.fall or 3 * terms.start
+
+
+def _regretted(state: State, count: int, at: float, fleet: Fleet, terms: Terms) -> State:
+    """The state with more patience where a fall is taken back soon, and with less where one was not for an hour.
+
+    Noise does so again and again; a load that rises and falls in turns does not, for it stays low for longer. With
+    replicas on standby a fall costs next to nothing, so it needs no patience.
+    """
+    if state.fell_at is None or terms.constants.takes_all:
+        return state
+    window, since = _window(terms), at - state.fell_at
+    if count > fleet.on and since <= SOON * state.calm * window:
+        return replace(state, calm=min(PATIENCE * state.calm, max(1.0, HOUR / window)), fell_at=None)
+    if since > HOUR:
+        return replace(state, calm=max(1.0, state.calm / PATIENCE), fell_at=None)
+    return state
 
 
 def _decided(state: State, count: int, scrape: Scrape, fleet: Fleet, need: "_Need", young: float) -> Wanted:
     numbers = need.named(state.learned, scrape)
+    why = f"{need.why} {_replicas(count, state.learned.slots)}"
     if count >= fleet.on:
-        return Wanted(count, f"{need.why} {_replicas(count, state.learned.slots)}", numbers)
+        return Wanted(count, why, numbers)
     is_young = scrape.at - (state.began if state.began is not None else scrape.at) < young
-    if is_young or len(state.wanted) < 2:
-        return Wanted(fleet.on)
     fewer = min(fleet.on, max(n for _, n in state.wanted))
+    if is_young or len(state.wanted) < 2 or fewer == fleet.on:
+        return Wanted(fleet.on)
     seconds = scrape.at - state.wanted[0][0]
-    return Wanted(
-        fewer,
-        f"no more than {fewer} were needed for {seconds:.0f} s: {need.why} {_replicas(count, state.learned.slots)}",
-        numbers,
-    )
+    return Wanted(fewer, f"no more than {fewer} were needed for {seconds:.0f} s: {why}", numbers)
 
 
 def _replicas(count: int, slots: int) -> str:

@@ -18,6 +18,7 @@ BUCKETS: Floats = 0.001 * np.power(1.2, np.arange(90), dtype=np.float64)
 MIDDLES: Floats = BUCKETS / math.sqrt(1.2)
 NONE = (0.0,) * len(BUCKETS)
 MEMORY = 5000.0  # requests after which what was learned before counts for less than half
+LARGEST = 1e12  # of any number that is told; NaN and infinity are not within it
 MAX_AT_ONCE = 4096  # requests that one replica may run at once; a larger number is a mistake of what tells it
 
 
@@ -75,10 +76,10 @@ class Scrape:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it can be true: finite, not negative, and of some time."""
+        """Whether it can be true: numbers of a size that there is, not negative, and of some time."""
         values = (self.at, self.seconds, self.arrived, self.answered_seconds, *self.counts)
         known = [n for n in (self.waiting, self.running, self.widest) if n is not None]
-        is_whole = len(self.counts) == len(BUCKETS) and self.seconds > 0 and all(math.isfinite(v) for v in values)
+        is_whole = len(self.counts) == len(BUCKETS) and self.seconds > 0 and all(abs(v) <= LARGEST for v in values)
         return is_whole and min((*values[1:], *known)) >= 0
 
 

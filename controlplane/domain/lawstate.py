@@ -17,6 +17,8 @@ def plain(state: State) -> dict[str, Any]:
         "points": [list(point) for point in state.points],
         "wanted": [list(wanted) for wanted in state.wanted],
         "began": state.began,
+        "calm": state.calm,
+        "fell_at": state.fell_at,
     }
 
 
@@ -27,6 +29,8 @@ def state_of(values: Mapping[str, Any]) -> State:
         points=tuple((at, came) for at, came in values["points"]),
         wanted=tuple((at, replicas) for at, replicas in values["wanted"]),
         began=values["began"],
+        calm=values["calm"],
+        fell_at=values["fell_at"],
     )
 
 

@@ -162,7 +162,7 @@ def _gateway(answered: Mapping[str, Totals], scrapes: Mapping[str, Scrape]) -> I
         came.add_metric(label, totals.answered + totals.failed + totals.refused + inside)
         reached = itertools.accumulate(totals.served)
         buckets = [(f"{bound:.6g}", count) for bound, count in zip(BUCKETS, reached, strict=True)]
-        served.add_metric(label, [*buckets, ("+Inf", totals.answered)], sum_value=totals.served_seconds)
+        served.add_metric(label, [*buckets, ("+Inf", totals.answered)], sum_value=totals.served_micros / 1e6)
         for name, family in gauges.items():
             family.add_metric(label, getattr(scrape, name) or 0)
     yield from (came, served, *gauges.values())
