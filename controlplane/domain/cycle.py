@@ -236,6 +236,10 @@ def rebuild(inputs: Iterable[bytes]) -> Snapshot:
     return replace(frame.snapshot(at, workloads.values(), demand), scope=scope)
 
 
+class OtherRuleError(Exception):
+    """A stored round cannot be decided again: its rule is no longer there. The message says so."""
+
+
 def pack_scaling(snapshot: Snapshot, metrics: Metrics) -> bytes:
     """The whole input of a scaling round: the services, and what was measured of them."""
     texts = [workload_text(w) for w in snapshot.workloads.values()]
@@ -244,12 +248,12 @@ def pack_scaling(snapshot: Snapshot, metrics: Metrics) -> bytes:
 
 
 def unpack_scaling(packed: bytes) -> tuple[Snapshot, Metrics]:
-    """What `pack_scaling` packed."""
+    """What `pack_scaling` packed. Raises OtherRuleError for what an earlier version packed."""
     at, texts, measured = json.loads(zlib.decompress(packed))
     services = {}
     for values in measured:
         if "samples" in values:
-            raise ValueError("it was decided by another rule, whose input is of another form")
+            raise OtherRuleError("It was decided by the scaling rule of an earlier version of Weft.")
         services[values["workload"]] = ServiceMetrics(
             workload=values["workload"],
             objective=Objective(**values["objective"]) if values["objective"] else None,

@@ -1,5 +1,7 @@
 """The scale loop: load beyond the objective brings replicas, and the schedule loop finds them places."""
 
+import json
+import zlib
 from dataclasses import replace
 from io import StringIO
 
@@ -111,6 +113,14 @@ def test_a_stored_scaling_round_decides_the_same_again(world):
     status, told = replayed(cycle.pk)
     assert status == 1
     assert '"workers": 9' in told
+
+
+def test_a_round_of_the_rule_before_says_that_it_cannot_be_decided_again(world):
+    cycle = scaled(world)
+    service = {"workload": str(Workload.objects.get().pk), "objective": None, "samples": [], "scaled_at": None}
+    packed = zlib.compress(json.dumps([world.cluster.at, [], [service]]).encode())
+    Cycle.objects.filter(pk=cycle.pk).update(input=packed)
+    assert replayed(cycle.pk) == (2, "It was decided by the scaling rule of an earlier version of Weft.")
 
 
 def test_a_number_that_is_no_round_is_answered_with_one_that_is(world):
