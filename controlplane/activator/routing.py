@@ -1,9 +1,10 @@
-"""Which services' traffic goes through the activators, and which goes direct: pure, decided again each half second.
+"""Which activator a service's traffic goes through, or that it goes direct: pure, decided again each half second.
 
-Direct goes everything while no activator answers, and a service beyond what its activators can take: when together they
-use more than FULL of what they can, the busiest services leave until they use no more than that. One that left comes
-back after REST_SECONDS if with its last load they would still use less than CALM. A service without a ready replica
-is never direct while an activator answers: its requests are held there.
+A service has one activator at a time, so that it has one queue and no replica gets more than its slots. It stays with
+that one as long as it answers; then another takes it. Everything is direct while none answers, and a service that its
+activator cannot take: when one uses more than FULL of what it can, its busiest services leave until it uses no more.
+One that left comes back after REST_SECONDS if with its last load an activator would still use less than CALM.
+A service without a ready replica is never direct while an activator answers: its requests are held there.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,10 +22,15 @@ class Said:
     load: float
     rates: Mapping[str, float] = field(default_factory=dict)
 
+    def part(self, workload: str) -> float:
+        """What this service uses of it, by its part of the requests."""
+        total = sum(self.rates.values())
+        return self.load * self.rates.get(workload, 0.0) / total if total > 0 else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A service that was sent direct: when, and what it had used of one activator."""
+    """A service that was sent direct: when, and what it had used of an activator."""
 
     at: float
     load: float
@@ -32,44 +38,32 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """What holds now: the activators that traffic goes to, and the services that it does not go there for."""
+    """What holds now: the activator of each service that has one, and the services that were too much for theirs."""
 
-    through: tuple[str, ...] = ()  # addresses; none: everything is direct
+    through: Mapping[str, str] = field(default_factory=dict)  # address by workload
     left: Mapping[str, Left] = field(default_factory=dict)
-
-    def of(self, workload: str) -> tuple[str, ...]:
-        """The activators of a service; none: direct."""
-        return () if workload in self.left else self.through
 
 
 def decide(before: Routes, at: float, said: Iterable[Said], ready: Mapping[str, int]) -> Routes:
     """said: of each activator that answers and does not drain; ready: replicas of each service with our queue."""
-    every = sorted(said, key=lambda one: one.address)
-    room = len(every)
+    every = {one.address: one for one in sorted(said, key=lambda one: one.address)}
     left = {workload: one for workload, one in before.left.items() if ready.get(workload, 0) > 0}
-    loads = _loads(every)
-    # What left a moment ago is still in what they say: it is on its way out, and sends no other after it.
-    used = sum(one.load for one in every) - sum(loads.get(workload, 0.0) for workload in left)
-    for workload in sorted(loads.keys() & ready.keys(), key=lambda name: (-loads[name], name)):
-        if used <= FULL * room:
-            break
-        if workload not in left and ready[workload] > 0:
-            left[workload] = Left(at, loads[workload])
-            used -= loads[workload]
-    for workload, one in sorted(left.items()):
-        back = max(one.load, loads.get(workload, 0.0))
-        if at - one.at >= REST_SECONDS and used + back <= CALM * room:
-            used += back
+    stays = {w: to for w, to in before.through.items() if w in ready and to in every and w not in left}
+    # What has left a moment ago is still in what an activator says: it is on its way out, and sends no other after it.
+    used = {to: one.load - sum(one.part(w) for w in one.rates if stays.get(w) != to) for to, one in every.items()}
+    for workload, to in sorted(stays.items(), key=lambda pair: (-every[pair[1]].part(pair[0]), pair[0])):
+        if used[to] > FULL and ready[workload] > 0 and (load := every[to].part(workload)) > 0:
+            left[workload] = Left(at, load)
+            used[to] -= load
+            del stays[workload]
+    count = {to: sum(one == to for one in stays.values()) for to in every}
+    for workload in sorted(ready.keys() - stays.keys() if every else ()):
+        to = min(every, key=lambda one: (round(used[one], 1), count[one], one))
+        if (gone := left.get(workload)) is not None:
+            if at - gone.at < REST_SECONDS or used[to] + gone.load > CALM:
+                continue
+            used[to] += gone.load
             del left[workload]
-    return Routes(tuple(one.address for one in every), left)
-
-
-def _loads(every: list[Said]) -> dict[str, float]:
-    """What each service uses of one activator, by its part of the requests."""
-    loads: dict[str, float] = {}
-    for one in every:
-        total = sum(one.rates.values())
-        for workload, rate in one.rates.items():
-            if rate > 0:
-                loads[workload] = loads.get(workload, 0.0) + one.load * rate / total
-    return loads
+        stays[workload] = to
+        count[to] += 1
+    return Routes(stays, left)

@@ -1,6 +1,6 @@
-"""What sends the traffic of services through the activators, or direct: it writes EndpointSlices, and sees no request.
+"""What sends the traffic of a service through an activator, or direct: it writes EndpointSlices, and sees no request.
 
-Through: a slice of ours lists the activators under the service's name, the Service has no selector, and the slices that
+Through: a slice of ours lists the activator under the service's name, the Service has no selector, and the slices that
 Kubernetes made from the selector are deleted. Direct: the selector is back, Kubernetes lists the pods, and our slice is
 deleted once it does. What is new is always there before what is old goes, so there is no moment without an address.
 """
@@ -31,7 +31,9 @@ KUBERNETES = "endpointslice-controller.k8s.io"
 APPLY = "application/apply-patch+yaml"
 NOT_FOUND = 404
 
-Hear = Callable[[Iterable[str]], Awaitable[list[Said]]]  # what these activators say; those that say nothing are left out
+Hear = Callable[
+    [Iterable[str]], Awaitable[list[Said]]
+]  # what these activators say; those that say nothing are left out
 
 log = structlog.get_logger(__name__)
 
@@ -68,7 +70,16 @@ class Switch:
         said = await self._ask(await self._activators())
         services, slices = await asyncio.gather(self._services(), self._slices())
         services = await self._give_ports(services)
-        self.routes = decide(self.routes, self._clock(), said, self._ready(services))
+        # Where each goes now is what the cluster says, also when another switch has written it.
+        listed = {
+            (_namespace(one), _of(one)): _addresses(one)[0] for one in slices if _is_ours(one) and _addresses(one)
+        }
+        through = {
+            service.workload: listed[service.namespace, service.name]
+            for service in services
+            if not service.has_selector and (service.namespace, service.name) in listed
+        }
+        self.routes = decide(Routes(through, self.routes.left), self._clock(), said, self._ready(services))
         work = [self._turn(service, slices) for service in services if service.port is not None]
         ours = {(one.namespace, one.name) for one in services}
         work += [
@@ -117,14 +128,14 @@ class Switch:
         mine = [one for one in slices if (_namespace(one), _of(one)) == (service.namespace, service.name)]
         ours = [one for one in mine if _is_ours(one)]
         theirs = [one for one in mine if one["metadata"]["labels"].get(MANAGED_BY) == KUBERNETES]
-        if through := self.routes.of(service.workload):
-            if not ours or _addresses(ours[0]) != list(through) or ours[0]["ports"][0]["port"] != service.port:
+        if through := self.routes.through.get(service.workload):
+            if not ours or _addresses(ours[0]) != [through] or ours[0]["ports"][0]["port"] != service.port:
                 await self._api.request(
                     "PATCH", _slice_path(service), _slice(service, through), query=_OURS, kind=APPLY
                 )
             if service.has_selector:
                 await self._api.request("PATCH", _path(service), {"spec": {"selector": None}}, kind=MERGE)
-                log.info("through the activators", service=service.name, namespace=service.namespace)
+                log.info("through an activator", service=service.name, namespace=service.namespace)
             for one in theirs:
                 await self._delete(one)
             return
@@ -214,8 +225,8 @@ def _found(body: Json) -> Found:
     )  # fmt: skip
 
 
-def _slice(service: Found, addresses: tuple[str, ...]) -> Json:
-    """The EndpointSlice that lists the activators; it goes with its Service."""
+def _slice(service: Found, address: str) -> Json:
+    """The EndpointSlice that lists the activator; it goes with its Service."""
     owner = {"apiVersion": "v1", "kind": "Service", "name": service.name, "uid": service.uid}
     return {
         "apiVersion": "discovery.k8s.io/v1",
@@ -226,9 +237,9 @@ def _slice(service: Found, addresses: tuple[str, ...]) -> Json:
             "labels": {OF_SERVICE: service.name, MANAGED_BY: MANAGER},
             "ownerReferences": [owner],
         },
-        "addressType": "IPv6" if ":" in addresses[0] else "IPv4",
+        "addressType": "IPv6" if ":" in address else "IPv4",
         "ports": [{"name": one.get("name", ""), "port": service.port, "protocol": "TCP"} for one in service.ports],
-        "endpoints": [{"addresses": [address], "conditions": {"ready": True}} for address in addresses],
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
     }
 
 
