@@ -87,7 +87,7 @@ LABELS = {
     "objective.p95_latency": "p95 latency",
     "objective.availability": "Availability",
     "objective.window": "Window",
-    "gateway.slots": "Requests at once a replica",
+    "gateway.slots": "Slots per replica",
     "gateway.late_after": "Late after",
     "gateway.waiting": "Most that wait",
 }
