@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 class Limits:
     """What one activator takes. requests_per_second: what was measured of it; 0: only its processor time counts."""
 
-    connections: int = 10_000
+    connections: int = 4_000  # each may hold 64 KiB of a body, and what was read with it
     body: int = 64 * 2**20  # bytes
     requests_per_second: float = 0.0
     trusted: Sequence[Network] = field(default=())  # peers whose X-Forwarded headers are believed

@@ -61,7 +61,7 @@ def _deployment(site: Site, name: str, replicas: int, arguments: list[str]) -> J
         "image": site.activator_image,
         "command": ["python", "manage.py", *arguments],
         "env": [{"name": "WEFT_NAMESPACE_PREFIX", "value": site.prefix}],
-        "resources": {"requests": {"cpu": "1", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
+        "resources": {"requests": {"cpu": "1", "memory": "256Mi"}, "limits": {"memory": "2Gi"}},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     if name == ACTIVATOR:

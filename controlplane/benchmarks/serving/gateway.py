@@ -26,7 +26,7 @@ from controlplane.benchmarks.serving.gatewayload import CONNECTIONS, Load, Serve
 from controlplane.testbed.processes import wait_until
 
 GOAL_PER_SECOND, GOAL_MS = 2000.0, 5.0
-RATES = (500, 1000, 1500, 2000, 2250, 2500, 2750, 3000, 3500, 4000)
+RATES = (1000, 2000, 2500, 3000, 3500, 4000, 4500, 5000)
 REPEAT, SECONDS, WARM_SECONDS = 3, 8.0, 2.0
 PORTS, ADMIN, REPLICAS = 28_100, 28_110, (28_111, 28_112)
 ROOT = Path(__file__).resolve().parents[3]
