@@ -10,7 +10,7 @@ loses; the ratio is to the oracle's hours. `_60s`: 60 s for each call. `late_per
 these. `alone_hours_ratio`: the law's hours over the cells that it attains, to those of the one HPA setting that
 attains most cells, over the same cells. Everything is learned from the first request on; the first minutes count.
 
-`turns_per_hour_noise`: changes of direction in what is held without standby, under a rate that stays the same on average
+`turns_per_hour_noise`: changes of direction in what is held without standby, under a rate that is the same on average
 and has a variation of 0.3, once there was an hour to learn from; the worst start and seed.
 """
 
