@@ -10,7 +10,7 @@ a service that was looked at without a gap. What cannot be true or is not new ch
 import math
 from dataclasses import dataclass, field, replace
 
-from autoscaler.observed import Learned, Scrape, learn
+from autoscaler.observed import Learned, Scrape, Signal, learn
 from autoscaler.trend import fitted
 
 MANY = 300  # arrivals that tell a rate
@@ -130,7 +130,7 @@ def _regretted(state: State, count: int, at: float, fleet: Fleet, terms: Terms) 
 
 
 def _decided(state: State, count: int, scrape: Scrape, fleet: Fleet, need: "_Need", young: float) -> Wanted:
-    numbers = need.named(state.learned, scrape)
+    numbers = need.named(state.learned, scrape.waiting)
     why = f"{need.why} {_replicas(count, state.learned.slots)}"
     if count >= fleet.on:
         return Wanted(count, why, numbers)
@@ -162,6 +162,21 @@ def signal(state: State, waiting: int, rate: float, fleet: Fleet, soon: int, ter
     return max(on, math.ceil(need / learned.slots) + (on - soon))
 
 
+def alarmed(state: State, told: Signal, fleet: Fleet, terms: Terms) -> Wanted | None:
+    """The same for what a gateway tells, with the reason. All replicas that are asked for are there by the time one
+    more would be.
+    """
+    if not told.waiting or not told.is_sound:
+        return None
+    count = signal(state, told.waiting, told.rate, fleet, fleet.on, terms)
+    if count is None or count <= fleet.on:
+        return None
+    why = f"{told.waiting} requests wait, {told.rate:.1f} requests/s come:"
+    need = _Need(0.0, why, told.rate, terms.objective)
+    replicas = f"{why} {_replicas(count, state.learned.slots)}"
+    return Wanted(min(count, MOST), replicas, need.named(state.learned, told.waiting))
+
+
 @dataclass(frozen=True, slots=True)
 class _Need:
     """Slots that are needed, and what for."""
@@ -171,14 +186,14 @@ class _Need:
     rate: float = 0.0
     objective: float = 0.0
 
-    def named(self, learned: Learned, scrape: Scrape) -> tuple[tuple[str, float], ...]:
+    def named(self, learned: Learned, waiting: int | None) -> tuple[tuple[str, float], ...]:
         """The numbers behind it."""
         known = {
             "expected_requests_per_second": self.rate,
             "request_seconds": learned.mean,
             "slots_per_replica": float(learned.slots),
             "objective_seconds": self.objective,
-            "queue": scrape.waiting,
+            "queue": waiting,
         }
         return tuple((name, float(value)) for name, value in known.items() if value is not None)
 

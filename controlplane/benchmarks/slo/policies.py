@@ -44,7 +44,7 @@ def _law(trace: Trace, start: float, constants: law.Constants) -> Policy:
     def signal(seen: Signal) -> int | None:
         return law.signal(state, seen.waiting, seen.rate, law.Fleet(seen.on, seen.ready), seen.on, terms)
 
-    return Policy(look, signal if constants.takes_all else None)
+    return Policy(look, signal)
 
 
 @dataclass(slots=True)
