@@ -25,6 +25,7 @@ from controlplane.cluster.kubernetes.connection import find
 from controlplane.manifests.site import ACTIVATOR, ACTIVATOR_SWITCH, Site, TeamSpace
 from controlplane.testbed.kubernetes import TestCluster
 from tests import servers
+from tests.controlplane.kubernetes.auditing import used
 from tests.controlplane.kubernetes.fences import in_force
 from tests.controlplane.kubernetes.jobs import UID, job, pod_of
 
@@ -245,6 +246,33 @@ def test_the_switch_may_turn_a_service_and_nothing_else(world: World) -> None:
     for method, path in (("DELETE", SERVICE), ("GET", "/api/v1/namespaces/weft-nlp/secrets"), ("GET", SERVICE)):
         with pytest.raises(RefusedError, match="cannot"):
             world.api.call(world.api.request(method, path))
+
+
+def test_both_accounts_use_all_their_rights_and_need_no_others(world: World) -> None:
+    before = len(world.server.audit())
+    world.start(0)
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
+    switch = world.switch()
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
+    world.said = {}
+    world.wait(lambda: direct(world, switch), "direct")
+    with closing(KubernetesDirectory(find(str(world.server.kubeconfig(f"weft/{ACTIVATOR_SWITCH}"))))) as own:
+        world.wait(lambda: told_of(own), "the switch's own directory")
+        entries = world.server.audit()[before:]
+    reads = {(verb, kind) for verb in ("list", "watch") for kind in ("pods", "services")}
+    rights, denied = used(entries, ACTIVATOR_SWITCH)
+    assert denied == []
+    turns = {("patch", "services"), ("patch", "endpointslices"), ("delete", "endpointslices")}
+    assert rights == reads | turns | {("list", "endpointslices")}
+    rights, denied = used(entries, ACTIVATOR)
+    assert denied == [] and rights <= reads
+
+
+def told_of(directory: KubernetesDirectory) -> bool:
+    try:
+        return bool(directory.services())
+    except DirectoryError:
+        return False
 
 
 def test_a_service_that_loses_its_queue_loses_our_slice(world: World) -> None:
