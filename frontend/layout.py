@@ -41,7 +41,7 @@ LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
         ("What each replica needs", ("resources.gpus", *MACHINE)),
         ("Serving", ("port", "replicas.min", "replicas.max")),
         ("Objective (SLO)", ("objective.p95_latency", "objective.availability", "objective.window")),
-        ("More", (*COMMON_MORE, "args", *SHARE)),
+        ("More", (*COMMON_MORE, "health", "rollout.deadline", "rollout.weight", "args", *SHARE)),
     ),
 }
 LABELS = {
@@ -86,6 +86,9 @@ LABELS = {
     "objective.p95_latency": "p95 latency",
     "objective.availability": "Availability",
     "objective.window": "Window",
+    "health": "Health path",
+    "rollout.deadline": "Ready within",
+    "rollout.weight": "Share of requests",
 }
 EXAMPLES = {
     "name": "bert-base",
@@ -103,6 +106,9 @@ EXAMPLES = {
     "objective.p95_latency": "200ms",
     "objective.availability": "99.9",
     "objective.window": "28d",
+    "health": "/health",
+    "rollout.deadline": "10m",
+    "rollout.weight": "100",
     "labels": "project=demo",
     "roles": "- {name: ps, count: 2, resources: {cpu: 4}}",
     "after": "prepare-data",

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from controlplane.cluster import podlogs, telemetry
+from controlplane.cluster import podlogs, requests, telemetry
 from controlplane.cluster.entities import Entity, Machine, Pod, Volume
 from controlplane.cluster.lifecycle import Lifecycle
 from controlplane.cluster.port import (
@@ -206,7 +206,13 @@ class SimulatedCluster:
         return ()
 
     def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
-        """Load and latency of these services; one that never answered is left out. Objectives are the job files'."""
+        """Load and latency of these services; one that never answered is left out.
+
+        Requests count against the objectives given here from the first time that one is given.
+        """
+        if requests.are_others(self._read(), objectives):
+            with self._writing() as world:
+                requests.hold_to(world, objectives)
         return telemetry.services(self._read(), objectives)
 
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
