@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from autoscaler.observed import Scrape
 from controlplane.cluster import podlogs, requests, telemetry
 from controlplane.cluster.entities import Entity, Machine, Pod, Volume
 from controlplane.cluster.lifecycle import Lifecycle
@@ -214,6 +215,10 @@ class SimulatedCluster:
             with self._writing() as world:
                 requests.hold_to(world, objectives)
         return telemetry.services(self._read(), objectives)
+
+    def scrapes(self, workloads: Sequence[str]) -> dict[str, Scrape]:
+        """What a gateway in front of these services would tell of their requests just now."""
+        return telemetry.scrapes(self._read(), workloads)
 
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
         """What the running pods of these workloads use."""

@@ -12,7 +12,7 @@ from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.queries.scheduling import scaling, snapshot
-from controlplane.services.scheduling import decisions, policy
+from controlplane.services.scheduling import decisions, learned, policy
 from controlplane.services.scheduling.cycles import CycleInput
 from controlplane.services.scheduling.leases import HeldLease
 
@@ -28,11 +28,13 @@ def _scale(wiring: Wiring, lease: HeldLease) -> int:
     if not services:
         return 0
     settings, version = policy.current()
-    uses = wiring.metrics.services({uid: (promise or {}).get("p95_seconds") for uid, promise in services.items()})
+    scrapes = wiring.metrics.scrapes(list(services))
     at = wiring.cluster.now()  # after the metrics: what was measured by now is not of the future
-    metrics = scaling.metrics(services, uses, at, settings.scaling.learn_seconds)
+    metrics = scaling.metrics(services, scrapes)
     seen = snapshot.some(map(UUID, services), at)
-    decided = scale(seen, metrics, settings.scaling)
+    found = scale(seen, metrics, settings.scaling)
+    learned.keep(found.states, at=at, lease=lease)
+    decided = found.decisions
     if not decided:
         return 0
     cycle = CycleInput(

@@ -4,7 +4,7 @@ import django.db.models.deletion
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("controlplane", "0027_sharing"),
+        ("controlplane", "0028_service_state"),
     ]
 
     operations = [
