@@ -206,12 +206,12 @@ class SimulatedCluster:
         """Nothing: its pods say it where they are observed."""
         return ()
 
-    def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
+    def services(self, objectives: Mapping[str, float | None] | Sequence[str]) -> tuple[ServiceUse, ...]:
         """Load and latency of these services; one that never answered is left out.
 
-        Requests count against the objectives given here from the first time that one is given.
+        Requests count against the objectives given here from the first time that one is given; without, the job files'.
         """
-        if requests.are_others(self._read(), objectives):
+        if isinstance(objectives, Mapping) and requests.are_others(self._read(), objectives):
             with self._writing() as world:
                 requests.hold_to(world, objectives)
         return telemetry.services(self._read(), objectives)

@@ -168,7 +168,7 @@ def _since(changes: Changes, row: State) -> float:
     """When it last came further; one that was preempted meanwhile begins anew with its places."""
     assert row.rollout is not None  # noqa: S101 - asked of what is being replaced
     bound = [seat.bound_at for seat in changes.live(row) if seat.bound_at is not None]
-    return max(row.rollout["moved_at"], min(bound, default=changes.at))
+    return float(max(row.rollout["moved_at"], min(bound, default=changes.at)))
 
 
 def _pending(changes: Changes, row: State) -> bool:

@@ -7,11 +7,11 @@ import pytest
 from autoscaler.decision import Scale
 from controlplane.cluster.port import PodPhase, pod_name
 from controlplane.jobspec.spec import SpecError
-from controlplane.models import Event, Placement, Revision, ServiceWindow, Workload
+from controlplane.models import Action, Event, Placement, Revision, ServiceWindow, Workload
 from controlplane.queries.scheduling import snapshot
 from controlplane.services.errors import Refused
 from controlplane.services.intake.ownership import Hand
-from controlplane.services.workloads import workloads
+from controlplane.services.workloads import actions, workloads
 from scheduler.model.decision import Reason, Wait
 from tests.controlplane.state import START, World, phase, seen_by_scheduler, story
 
@@ -124,21 +124,20 @@ def test_one_that_waits_has_the_new_image_when_it_starts(world):
     assert seats(chat) == [(0, 2, "Bound")]
 
 
-def test_a_pod_is_of_the_revision_that_its_place_was_given_for(world):
+def test_a_start_that_is_repeated_is_of_the_revision_that_its_place_was_given_for(world):
     chat = service(world, 1)
-    world.place(chat, "b")  # the autoscaler's; its pod is started after the change
     change(chat)
-    world.actuate()
-    assert world.cluster.images[pod_name(str(chat.pk), 1, 1)] == OLD
+    Action.objects.filter(workload=chat.pk, verb="start").update(done_at=None)  # its answer was lost
+    (command,) = actions.due(at=world.cluster.at)
+    assert [pod.spec["image"] for pod in command.pods] == [OLD]
 
 
 def test_without_room_for_one_more_one_goes_first(world):
     chat = service(world, 2)
     change(chat)
-    world.later(40.0)
     tell_no_room(world, chat)
-    world.observe()
-    assert [state for _, _, state in seats(chat)] == ["Bound", "Bound"], "it may only have been told just now"
+    world.observe_all()
+    assert [state for _, _, state in seats(chat)] == ["Bound", "Bound"], "there may be room in a moment"
     world.later(40.0)
     world.observe()
     assert seats(chat)[0] == (0, 1, "Leaving")
@@ -169,7 +168,9 @@ def test_fewer_replicas_are_those_of_the_revision_before(world):
     chat.refresh_from_db()
     ranks = tuple(rank for rank, _, _ in seats(chat))[2:]
     world.decide(Scale(str(chat.pk), chat.version, 2, "3 to 2 replicas: quiet.", leaving=ranks))
-    assert [(revision, state) for _, revision, state in seats(chat)] == [(1, "Bound"), (1, "Leaving"), (2, "Bound")]
+    assert [state for _, _, state in seats(chat)] == ["Bound"] * 3, "two, and the one more of the rollout"
+    world.observe_all()
+    assert [(revision, state) for _, revision, state in seats(chat)] == [(1, "Leaving"), (1, "Bound"), (2, "Bound")]
 
 
 def test_one_that_is_preempted_meanwhile_starts_again_as_the_new_revision(world):
@@ -199,11 +200,11 @@ def test_one_that_does_not_become_ready_is_taken_back(world):
     chat.refresh_from_db()
     assert (chat.revision, chat.spec["image"]) == (1, OLD)
     assert (rank, 2, "Leaving") in seats(chat)
-    assert (told(chat, "RollingBack").reason, phase(chat)) == ("NotReady", "Running")
+    assert (told(chat, "RollingBack").reason, phase(chat)) == ("NotReady", "Scaling")
     gone(world, chat)
     chat.refresh_from_db()
     assert (chat.rollout, [(r, s) for _, r, s in seats(chat)]) == (None, [(1, "Bound"), (1, "Bound")])
-    assert story(chat)[-1] == "RolledBack"
+    assert (story(chat)[-2:], phase(chat)) == (["RolledBack", "Running"], "Running")
     failed = Revision.objects.get(workload=chat, number=2).failed
     assert failed == "No further replica of revision 2 was ready within 120 s."
 

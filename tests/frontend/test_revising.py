@@ -64,11 +64,9 @@ def test_rest_refuses_what_there_is_not_and_whom_it_must(crowd: People, chat: Wo
     assert fields_of(crowd.admin.post(f"{at}/rollback"), 409) == ["to"]
     assert fields_of(crowd.admin.post(f"{at}/rollback", {"to": 0})) == ["to"]
     assert fields_of(crowd.admin.post(f"{at}/rollback", {"so": 1})) == ["so"]
-    assert fields_of(crowd.admin.send("PATCH", at, {"image": "No Image"}), 422) == ["image"]
-    assert fields_of(crowd.admin.send("PATCH", at, {"env": {"LD_PRELOAD": "x"}}), 422) == ["env.LD_PRELOAD"]
-    assert fields_of(crowd.admin.send("PATCH", at, {"objective": {"p95_latency": "0s"}}), 422) == [
-        "objective.p95_latency"
-    ]
+    assert fields_of(crowd.admin.send("PATCH", at, {"image": "No Image"})) == ["image"]
+    assert fields_of(crowd.admin.send("PATCH", at, {"env": {"LD_PRELOAD": "x"}})) == ["env.LD_PRELOAD"]
+    assert fields_of(crowd.admin.send("PATCH", at, {"objective": {"p95_latency": "0s"}})) == ["objective.p95_latency"]
     body_of(crowd.member.post(f"{at}/rollback"), 403)
     body_of(crowd.viewer.send("PATCH", at, {"image": NEW}), 403)
     assert fresh(chat).revision == 1
