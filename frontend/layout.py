@@ -41,6 +41,7 @@ LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
         ("What each replica needs", ("resources.gpus", *MACHINE)),
         ("Serving", ("port", "replicas.min", "replicas.max")),
         ("Objective (SLO)", ("objective.p95_latency", "objective.availability", "objective.window")),
+        ("Queue in front of it", ("gateway.slots", "gateway.late_after", "gateway.waiting")),
         ("More", (*COMMON_MORE, "health", "rollout.deadline", "rollout.weight", "args", *SHARE)),
     ),
 }
@@ -89,6 +90,9 @@ LABELS = {
     "health": "Health path",
     "rollout.deadline": "Ready within",
     "rollout.weight": "Share of requests",
+    "gateway.slots": "Requests at once a replica",
+    "gateway.late_after": "Late after",
+    "gateway.waiting": "Most that wait",
 }
 EXAMPLES = {
     "name": "bert-base",
@@ -109,6 +113,9 @@ EXAMPLES = {
     "health": "/health",
     "rollout.deadline": "10m",
     "rollout.weight": "100",
+    "gateway.slots": "8",
+    "gateway.late_after": "1s",
+    "gateway.waiting": "100",
     "labels": "project=demo",
     "roles": "- {name: ps, count: 2, resources: {cpu: 4}}",
     "after": "prepare-data",

@@ -250,6 +250,13 @@ ROLLOUT = Record(
         ),
     )
 )
+GATEWAY = Record(
+    (
+        Field("slots", Whole(1, 10_000), "How many requests one replica serves at once; more wait.", REQUIRED),
+        Field("late_after", _duration("2s", ("1ms", 0.001), ("1h", 3600.0)), "What waited longer goes last.", "1s"),
+        Field("waiting", Whole(0, 100_000), "How many may wait; more are told to come again (503).", 100),
+    )
+)
 NEEDED = Record(
     (
         Field("name", NAME, "Name of a workload of the team.", REQUIRED),
@@ -323,6 +330,7 @@ OWN = {
         Field("objective", OBJECTIVE, "Latency and availability it is held to."),
         Field("health", HEALTH, "HTTP path that answers once a replica is ready; if absent, that its port does."),
         Field("rollout", ROLLOUT, "How a new image or environment replaces the one before."),
+        Field("gateway", GATEWAY, "A queue in front of its replicas, such as {slots: 8}; none if absent."),
     ),
 }
 

@@ -5,7 +5,7 @@ between fields). All faults are named at once.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from controlplane.jobspec import jobfile, jobrules, quantities
@@ -77,6 +77,15 @@ class Rollout:
 
 
 @dataclass(frozen=True, slots=True)
+class Gateway:
+    """The queue in front of a service: requests at once a replica, seconds until late, how many may wait."""
+
+    slots: int
+    late_after: float
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
 class Idle:
     """What happens to an idle notebook; seconds."""
 
@@ -121,6 +130,7 @@ class Spec:
     objective: Objective | None = None
     health: str = ""  # path of a service that answers once it is ready
     rollout: Rollout = Rollout()
+    gateway: Gateway | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
     text: Mapping[str, Any] = field(default_factory=dict)
@@ -159,6 +169,7 @@ class Spec:
                 "availability": self.objective.availability,
                 "window_seconds": self.objective.window,
             },
+            **({"gateway": asdict(self.gateway)} if self.gateway else {}),
         }
 
 
@@ -329,6 +340,9 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         and Objective(objective["p95_latency"], objective["availability"] / 100_000, objective["window"]),
         health=values.get("health") or "",
         rollout=Rollout(rollout["deadline"], rollout["weight"]) if rollout else Rollout(),
+        gateway=Gateway(gateway["slots"], gateway["late_after"], gateway["waiting"])
+        if (gateway := values.get("gateway"))
+        else None,
         labels=values["labels"] or {},
         simulated=simulated,
         text=text,

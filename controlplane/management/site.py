@@ -36,6 +36,7 @@ def site(options: dict[str, Any]) -> Site:
         has_external_metrics=settings.ADMISSION and settings.EXTERNAL_METRICS,
         has_admission=settings.ADMISSION,
         admission_ca=_authority(),
+        activator_image=settings.ACTIVATOR_IMAGE,
     )
 
 

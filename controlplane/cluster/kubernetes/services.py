@@ -4,6 +4,7 @@ And what stands around the replicas of a service: what keeps them from being evi
 scraped (guarding.py).
 """
 
+import json
 from typing import Any
 
 from controlplane.cluster.kubernetes import distributed, names
@@ -20,6 +21,8 @@ IDENTITY = (  # labels of a pod, as Prometheus writes them, and what they are ca
     ("internal_weft_dev_attempt", "attempt"),
     ("internal_weft_dev_rank", "rank"),
 )
+# While traffic goes through our queue the Service has no selector: nothing is to copy its old Endpoints into slices.
+OWN_SLICES = {"endpointslice.kubernetes.io/skip-mirror": "true"}
 
 
 def build(pod: PodSpec, *, namespace: str) -> Json | None:
@@ -27,7 +30,11 @@ def build(pod: PodSpec, *, namespace: str) -> Json | None:
     kind = pod.spec.get("type")
     if kind in (Kind.NOTEBOOK, Kind.INFERENCE):
         name = names.address_service(pod.workload, str(pod.spec.get("name", "")))
-        return _service(pod, namespace, name, {"type": "ClusterIP", "ports": _ports(ports(pod.spec))})
+        made = _service(pod, namespace, name, {"type": "ClusterIP", "ports": _ports(ports(pod.spec))})
+        if queue := gateway(pod):
+            made["metadata"]["labels"] |= {names.GATEWAY: "true", **OWN_SLICES}
+            made["metadata"]["annotations"] = {names.QUEUE: json.dumps(queue)}
+        return made
     if not distributed.is_gang(pod):
         return None
     listening = [distributed.MASTER_PORT, *ports(pod.spec)]
@@ -85,6 +92,12 @@ def monitor(pod: PodSpec, *, namespace: str) -> Json:
             "sampleLimit": SAMPLES,
         },
     }
+
+
+def gateway(pod: PodSpec) -> Json | None:
+    """The queue in front of the service as its job file has it, if any."""
+    normalised = pod.spec.get("normalised")
+    return normalised.get("gateway") if isinstance(normalised, dict) else None
 
 
 def _service(pod: PodSpec, namespace: str, name: str, spec: Json) -> Json:
