@@ -19,7 +19,8 @@ from controlplane.manifests import policy, system, teams
 from controlplane.manifests.site import TeamSpace
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import named
-from tests.controlplane.kubernetes.auditing import SITE, granted, used
+from tests.audited import noted
+from tests.controlplane.kubernetes.auditing import SITE, denied, granted, used
 from tests.controlplane.kubernetes.fences import in_force
 from tests.controlplane.kubernetes.jobs import job, pod_of
 
@@ -29,7 +30,7 @@ OTHER, THIRD, FOURTH = (f"0a1b2c3d-0000-4000-8000-00000000000{letter}" for lette
 @pytest.fixture
 def audited(tmp_path: Path) -> Iterator[TestCluster]:
     """A cluster with our rights, policies and one team, which notes every request."""
-    with test_cluster(tmp_path, nodes=named("a", "b"), audit=True) as cluster:
+    with test_cluster(tmp_path, nodes=named("a", "b"), audit=True) as cluster, noted(cluster):
         cluster.apply([*system.system(SITE), *policy.policies(SITE), *teams.team(SITE, TeamSpace("nlp"))])
         in_force(cluster, TeamSpace("nlp"), SITE)
         yield cluster
@@ -64,9 +65,8 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
         api.call(Binder(api, lambda name: None, "weft-").start([served]))
     with closing(KubernetesObjects(find(config))) as objects:
         follow(objects, audited)
-    rights, denied = used(audited.audit(), "weft-scheduler")
-    assert denied == []
-    assert rights == granted("weft-scheduler")
+    assert denied(audited.audit()) == []
+    assert used(audited.audit(), "weft-scheduler") == granted("weft-scheduler")
 
 
 def test_the_reader_reads_logs_with_all_its_rights_and_no_others(audited: TestCluster) -> None:
@@ -76,9 +76,8 @@ def test_the_reader_reads_logs_with_all_its_rights_and_no_others(audited: TestCl
         audited.wait_for(lambda: running(cluster) == 1, "the pod")
     with closing(KubernetesCluster(find(str(audited.kubeconfig("weft/weft-reader"))))) as reader:
         assert reader.logs(pod.workload, 1, 0, 5, None)
-    rights, denied = used(audited.audit(), "weft-reader")
-    assert denied == []
-    assert rights == granted("weft-reader")
+    assert denied(audited.audit()) == []
+    assert used(audited.audit(), "weft-reader") == granted("weft-reader")
 
 
 def follow(objects: KubernetesObjects, server: TestCluster) -> None:
