@@ -3,18 +3,22 @@
 Source: docs/algorithms.md#services. Requests wait for a slot in one queue, so a service needs f*S slots to keep up with
 a rate f of requests of S seconds, and room on top: `tail` times S/(K W) for the longest waits (2.25 keeps 95 % of them
 below K W, the tail of M/G/k), where W is what a request may wait within the objective. Pure: `look` answers with a new
-state, `signal` needs none.
+state, `signal` needs none. A rise is taken at once; a fall waits until fewer were wanted over the whole window, and for
+a service that was looked at without a gap. What cannot be true or is not new changes nothing.
 """
 
 import math
 from dataclasses import dataclass, field, replace
 
-from autoscaler.observed import Learned, Scrape, learn
+from autoscaler.observed import Learned, Scrape, Signal, learn
+from autoscaler.trend import fitted
 
 MANY = 300  # arrivals that tell a rate
 SHORTEST, LONGEST = 30.0, 120.0  # s over which a rate is taken
-FIRST = 15.0  # s that the first scrape looks back over
-YOUNG = 300.0  # s of a service in which it does not get smaller
+POINTS = 10  # moments that a trend is fitted to, at least
+HOUR = 3600.0
+SOON, PATIENCE = 2.0, 4.0  # windows after a fall in which a rise takes it back; times that the window is then longer
+MOST = 1_000_000  # more slots than any service has: a rate that cannot be true asks for no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,8 @@ class Constants:
     queue_seconds: float  # at least so long a queue may take to be worked off
     fall: float  # s over which fewer must have been wanted; 0: three starts
     takes_all: bool  # requests of 15 s and more each get a slot at once
+    young: float = 300.0  # s of a service, or since a gap, in which it does not get smaller
+    gap: float = 60.0  # s without a look after which what was seen before says nothing of a trend or a fall
 
 
 STANDBY = Constants(horizon=10.0, part=0.5, tail=1.0, queue_seconds=30.0, fall=30.0, takes_all=True)
@@ -34,123 +40,209 @@ ALONE = Constants(horizon=15.0, part=0.3, tail=5.2, queue_seconds=20.0, fall=0.0
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What the law remembers of one service between two looks."""
+class Terms:
+    """What holds for a service while it is looked at."""
 
     objective: float  # s that a request may take
     start: float  # s until a replica that is asked for serves
     constants: Constants
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Its replicas. on: those that exist or are being started; ready: those that serve."""
+
+    on: int
+    ready: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the law remembers of one service between two looks."""
+
     learned: Learned = field(default_factory=Learned)
-    scrapes: tuple[Scrape, ...] = ()  # the last ones, oldest first
+    points: tuple[tuple[float, float], ...] = ()  # (moment, requests that came up to it), oldest first
     wanted: tuple[tuple[float, int], ...] = ()  # (when, replicas) of the last looks
-    began: float | None = None
-
-    @property
-    def service_seconds(self) -> float | None:
-        """S, None before the first answer."""
-        return self.learned.mean
-
-    @property
-    def wait_seconds(self) -> float:
-        """W: what a request may wait and still be on time."""
-        p95, p99 = self.learned.quantile(0.95), self.learned.quantile(0.99)
-        return max(self.objective - p99, 0.25 * (self.objective - p95), 0.02 * self.objective)
+    calm: float = 1.0  # times as long as usual that fewer must have been wanted
+    fell_at: float | None = None  # when it last got smaller
+    began: float | None = None  # first look, or the first after a gap
 
 
-def look(state: State, scrape: Scrape) -> tuple[State, int]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Replicas wanted from now on, why, and the numbers behind it by name."""
+
+    replicas: int
+    why: str = ""
+    terms: tuple[tuple[str, float], ...] = ()
+
+
+def wait_seconds(learned: Learned, objective: float) -> float:
+    """W: what a request may wait and still be on time."""
+    p95, p99 = learned.quantile(0.95), learned.quantile(0.99)
+    return max(objective - p99, 0.25 * (objective - p95), 0.02 * objective)
+
+
+def look(state: State, scrape: Scrape, fleet: Fleet, terms: Terms) -> tuple[State, Wanted]:
     """The state after a scrape, and the replicas wanted from now on."""
-    before = state.scrapes[-1] if state.scrapes else None
-    learned = learn(state.learned, scrape, scrape.seconds - (before.seconds if before else 0.0))
-    kept = (*state.scrapes, scrape)[-_kept(state) :]
-    began = scrape.at if state.began is None else state.began
-    state = replace(state, learned=learned, scrapes=kept, began=began)
-    need = max(1, math.ceil(_slots(state, scrape) / learned.slots))
-    fall = state.constants.fall or 3 * state.start
-    wanted = (*((at, n) for at, n in state.wanted if scrape.at - at < fall), (scrape.at, need))
-    state = replace(state, wanted=wanted)
-    if need >= scrape.on:
-        return state, need
-    if scrape.at - began < YOUNG:
-        return state, scrape.on
-    return state, min(scrape.on, max(n for _, n in wanted))
+    last = state.points[-1] if state.points else None
+    if not scrape.is_sound or (last is not None and scrape.at <= last[0]):
+        return state, Wanted(fleet.on)
+    since = scrape.seconds if last is None else scrape.at - last[0]
+    if last is None or since > terms.constants.gap:
+        state = replace(state, points=((scrape.at - scrape.seconds, 0.0),), wanted=(), began=scrape.at)
+        since = scrape.seconds
+    learned = learn(state.learned, scrape, since, fleet.ready, terms.objective)
+    came = state.points[-1][1] + scrape.arrived / scrape.seconds * since
+    state = replace(state, learned=learned, points=_kept((*state.points, (scrape.at, came)), terms.start))
+    need = _slots(state, scrape, fleet, terms)
+    if need is None:
+        return state, Wanted(fleet.on)
+    count = max(1, math.ceil(min(need.slots, MOST) / learned.slots))
+    state = _regretted(state, count, scrape.at, fleet, terms)
+    window = state.calm * _window(terms)
+    # The look before counts however long ago it was: one look alone makes no service smaller.
+    before = [one for one in state.wanted[:-1] if scrape.at - one[0] < window]
+    state = replace(state, wanted=(*before, *state.wanted[-1:], (scrape.at, count)))
+    found = _decided(state, count, scrape, fleet, need, terms.constants.young)
+    return (replace(state, fell_at=scrape.at) if found.replicas < fleet.on else state), found
 
 
-def signal(state: State, waiting: int, rate: float, on: int, soon: int) -> int | None:
+def _window(terms: Terms) -> float:
+    """Seconds over which fewer must have been wanted."""
+    return terms.constants.fall or 3 * terms.start
+
+
+def _regretted(state: State, count: int, at: float, fleet: Fleet, terms: Terms) -> State:
+    """The state with more patience where a fall is taken back soon, and with less where one was not for an hour.
+
+    Noise does so again and again; a load that rises and falls in turns does not, for it stays low for longer. With
+    replicas on standby a fall costs next to nothing, so it needs no patience.
+    """
+    if state.fell_at is None or terms.constants.takes_all:
+        return state
+    window, since = _window(terms), at - state.fell_at
+    if count > fleet.on and since <= SOON * state.calm * window:
+        return replace(state, calm=min(PATIENCE * state.calm, max(1.0, HOUR / window)), fell_at=None)
+    if since > HOUR:
+        return replace(state, calm=max(1.0, state.calm / PATIENCE), fell_at=None)
+    return state
+
+
+def _decided(state: State, count: int, scrape: Scrape, fleet: Fleet, need: "_Need", young: float) -> Wanted:
+    numbers = need.named(state.learned, scrape.waiting)
+    why = f"{need.why} {_replicas(count, state.learned.slots)}"
+    if count >= fleet.on:
+        return Wanted(count, why, numbers)
+    is_young = scrape.at - (state.began if state.began is not None else scrape.at) < young
+    fewer = min(fleet.on, max(n for _, n in state.wanted))
+    if is_young or len(state.wanted) < 2 or fewer == fleet.on:
+        return Wanted(fleet.on)
+    seconds = scrape.at - state.wanted[0][0]
+    return Wanted(fewer, f"no more than {fewer} were needed for {seconds:.0f} s: {why}", numbers)
+
+
+def _replicas(count: int, slots: int) -> str:
+    return f"{count} {'replica' if count == 1 else 'replicas'} of {slots} at once"
+
+
+def signal(state: State, waiting: int, rate: float, fleet: Fleet, soon: int, terms: Terms) -> int | None:
     """Replicas wanted because so many requests wait at the gateway; None: no more than there are.
 
     rate: requests a second over the last five seconds; soon: replicas that serve by the time one more would.
     """
-    s, slots, k = state.service_seconds, state.learned.slots, state.constants
+    learned, k, on = state.learned, terms.constants, fleet.on
+    s = learned.mean
     if s is None:
-        return on + max(1, math.ceil(waiting / slots)) if on == soon else None
-    w = state.wait_seconds
-    if waiting * s <= 0.5 * w * soon * slots:
+        return on + max(1, math.ceil(waiting / learned.slots)) if on == soon else None
+    w = wait_seconds(learned, terms.objective)
+    if waiting * s <= 0.5 * w * soon * learned.slots:
         return None
     need = rate * s + waiting * s / max(k.part * w, min(30.0, 10.0 * s)) + 1.5 * math.sqrt(rate * s)
-    return max(on, math.ceil(need / slots) + (on - soon))
+    return max(on, math.ceil(need / learned.slots) + (on - soon))
 
 
-def _kept(state: State) -> int:
-    return max(9, math.ceil(state.start / 15.0) + 2)
+def alarmed(state: State, told: Signal, fleet: Fleet, terms: Terms) -> Wanted | None:
+    """The same for what a gateway tells, with the reason. All replicas that are asked for are there by the time one
+    more would be.
+    """
+    if not told.waiting or not told.is_sound:
+        return None
+    count = signal(state, told.waiting, told.rate, fleet, fleet.on, terms)
+    if count is None or count <= fleet.on:
+        return None
+    why = f"{told.waiting} requests wait, {told.rate:.1f} requests/s come:"
+    need = _Need(0.0, why, told.rate, terms.objective)
+    replicas = f"{why} {_replicas(count, state.learned.slots)}"
+    return Wanted(min(count, MOST), replicas, need.named(state.learned, told.waiting))
 
 
-def _slots(state: State, now: Scrape) -> float:
-    s, k = state.service_seconds, state.constants
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """Slots that are needed, and what for."""
+
+    slots: float
+    why: str
+    rate: float = 0.0
+    objective: float = 0.0
+
+    def named(self, learned: Learned, waiting: int | None) -> tuple[tuple[str, float], ...]:
+        """The numbers behind it."""
+        known = {
+            "expected_requests_per_second": self.rate,
+            "request_seconds": learned.mean,
+            "slots_per_replica": float(learned.slots),
+            "objective_seconds": self.objective,
+            "queue": waiting,
+        }
+        return tuple((name, float(value)) for name, value in known.items() if value is not None)
+
+
+def _kept(points: tuple[tuple[float, float], ...], start: float) -> tuple[tuple[float, float], ...]:
+    """The points that a rate and a trend are taken from: the newest ten, or more for a slow start."""
+    oldest = points[-1][0] - max(LONGEST, start + 15.0)
+    return tuple(p for place, p in enumerate(points) if p[0] >= oldest or len(points) - place <= POINTS)
+
+
+def _slots(state: State, now: Scrape, fleet: Fleet, terms: Terms) -> _Need | None:
+    """None where nothing is known of a request."""
+    learned, k, s = state.learned, terms.constants, state.learned.mean
+    inside = None if now.running is None else float(now.running + (now.waiting or 0))
     if s is None:
-        return float(now.running + now.waiting)
-    rate, slope = _rate(state.scrapes), _slope(state.scrapes)
-    ahead = (0.0 if k.takes_all else state.start) + k.horizon
-    if slope > 0:
-        rate = max(rate, _level(state.scrapes))
-    future = rate + max(slope, 0.0) * ahead
-    room = k.part * state.wait_seconds
-    need = future * s + k.tail * s / room
+        return None if inside is None else _Need(inside, f"{inside:.0f} requests are here, none answered yet:")
+    trend = fitted(_rates(state.points))
+    rate, rise = _rate(state.points), max(0.0, trend.certain)
+    if rise > 0:
+        rate = max(rate, trend.at(now.at))
+    future = rate + rise * ((0.0 if k.takes_all else terms.start) + k.horizon)
+    room = k.part * wait_seconds(learned, terms.objective)
+    need = _Need(
+        future * s + k.tail * s / room, f"{future:.1f} requests/s of {s:.2g} s expected:", future, terms.objective
+    )
     if now.waiting:
         backlog = now.waiting * s
-        left = backlog + s * (rate + future) / 2 * 30.0 - 30.0 * state.learned.slots * now.on
-        need = max(need, future * s + max(backlog, left) / max(room, k.queue_seconds))
-        if k.takes_all and s >= 15.0:
-            need = max(need, float(now.running + now.waiting))
+        left = backlog + s * (rate + future) / 2 * 30.0 - 30.0 * learned.slots * fleet.on
+        for_queue = future * s + max(backlog, left) / max(room, k.queue_seconds)
+        if k.takes_all and s >= 15.0 and inside is not None:
+            for_queue = max(for_queue, inside)
+        if for_queue > need.slots:
+            need = replace(need, slots=for_queue, why=f"{now.waiting} requests wait:")
     return need
 
 
-def _rate(scrapes: tuple[Scrape, ...]) -> float:
+def _rate(points: tuple[tuple[float, float], ...]) -> float:
     """Arrivals a second over the shortest of 30 to 120 s that holds enough of them, at first over what there is."""
-    now = scrapes[-1]
-    rate = now.arrived / FIRST
-    for then in reversed(scrapes[:-1]):
-        seconds, came = now.at - then.at, now.arrived - then.arrived
-        rate = came / seconds
-        if seconds >= LONGEST or (seconds >= SHORTEST and came >= MANY):
+    now, came = points[-1]
+    rate = 0.0
+    for then, before in reversed(points[:-1]):
+        seconds = now - then
+        rate = (came - before) / seconds
+        if seconds >= LONGEST or (seconds >= SHORTEST and came - before >= MANY):
             break
     return rate
 
 
-def _points(scrapes: tuple[Scrape, ...]) -> list[tuple[float, float]]:
-    """(moment, arrivals a second) between two scrapes each."""
-    pairs = zip(scrapes, scrapes[1:], strict=False)
-    return [((a.at + b.at) / 2, (b.arrived - a.arrived) / (b.at - a.at)) for a, b in pairs]
-
-
-def _fit(scrapes: tuple[Scrape, ...]) -> tuple[float, float, float, float]:
-    """(slope, its standard error, mean moment, mean rate) of a least-squares line."""
-    points = _points(scrapes)
-    if len(points) < 4:
-        return 0.0, 0.0, 0.0, 0.0
-    mean_t = sum(t for t, _ in points) / len(points)
-    mean_y = sum(y for _, y in points) / len(points)
-    spread = sum((t - mean_t) ** 2 for t, _ in points)
-    slope = sum((t - mean_t) * (y - mean_y) for t, y in points) / spread
-    rest = sum((y - mean_y - slope * (t - mean_t)) ** 2 for t, y in points)
-    return slope, math.sqrt(rest / (len(points) - 2) / spread), mean_t, mean_y
-
-
-def _slope(scrapes: tuple[Scrape, ...]) -> float:
-    slope, error, _, _ = _fit(scrapes)
-    return 0.0 if abs(slope) <= 2 * error else math.copysign(abs(slope) - error, slope)
-
-
-def _level(scrapes: tuple[Scrape, ...]) -> float:
-    """The fitted rate now."""
-    slope, _, mean_t, mean_y = _fit(scrapes)
-    return mean_y + slope * (scrapes[-1].at - mean_t)
+def _rates(points: tuple[tuple[float, float], ...]) -> list[tuple[float, float]]:
+    """(moment, arrivals a second) between two points each."""
+    pairs = zip(points, points[1:], strict=False)
+    return [((a + b) / 2, (after - before) / (b - a)) for (a, before), (b, after) in pairs]

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autoscaler.law import State
+from autoscaler.observed import Scrape, Signal
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -16,13 +19,6 @@ class Sample:
     requests: int | None = None
     over: int | None = None  # requests slower than the objective, or failed
     queue: int | None = None  # requests that wait at the end
-
-    @property
-    def rate_per_replica(self) -> float | None:
-        """Requests per second that one replica took."""
-        if not self.replicas or self.requests_per_second is None:
-            return None
-        return self.requests_per_second / self.replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +38,19 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class ServiceMetrics:
-    """One service: its samples, oldest first, and when its number of workers was last changed.
+    """One service: what was measured just now, and what the law remembers of the looks before.
 
-    samples should reach back settings.down_seconds at least; what is older than settings.learn_seconds is not used.
-    rate_per_replica: most requests per second of one replica within the objective, where it is known from a profile.
+    signal: what the queue in front of it tells now, between two scrapes. ready: replicas that serve. start_seconds: of
+    a replica, from its place to its running, as the first one took.
     """
 
     workload: str
     objective: Objective | None
-    samples: tuple[Sample, ...] = ()
-    scaled_at: float | None = None
-    rate_per_replica: float | None = None
+    scrape: Scrape | None = None
+    state: State | None = None
+    ready: int = 0
+    start_seconds: float | None = None
+    signal: Signal | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
-"""What a service's gateway and replicas tell at each scrape, and what is learned from it of a request's service time.
+"""What a service's gateway, mesh or model servers tell at each look, and what is learned of a request's service time.
 
-Nothing is known at first. Counts are of a histogram of service times, from the moment a request is taken by a replica
-to its answer, without the time that it waits. They are forgotten slowly: a service that changes is learned anew.
+Nothing is known at first. A histogram holds the service times seen, from the moment a request is taken by a replica to
+its answer, without the time that it waits. It is forgotten slowly: a service that changes is learned anew.
 """
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,51 +15,99 @@ Floats = npt.NDArray[np.float64]
 
 # Upper bounds of the histogram's buckets, s: from 1 ms on each a fifth above the one before, up to three hours.
 BUCKETS: Floats = 0.001 * np.power(1.2, np.arange(90), dtype=np.float64)
+MIDDLES: Floats = BUCKETS / math.sqrt(1.2)
+NONE = (0.0,) * len(BUCKETS)
 MEMORY = 5000.0  # requests after which what was learned before counts for less than half
-FEW = 20.0  # requests below which a mean says too little
+LARGEST = 1e12  # of any number that is told; NaN and infinity are not within it
+MAX_AT_ONCE = 4096  # requests that one replica may run at once; a larger number is a mistake of what tells it
 
 
-def counted(seconds: Floats) -> Floats:
-    """The histogram of these service times, shape [buckets]; what is longer than all counts in the last."""
+def counted(seconds: Floats, times: npt.NDArray[np.int64] | None = None) -> tuple[float, ...]:
+    """The histogram of these service times, length [buckets]; what is longer than all counts in the last.
+
+    times: how many requests each one stands for, shape of seconds; None: one.
+    """
     places = np.minimum(np.searchsorted(BUCKETS, seconds), len(BUCKETS) - 1)
-    return np.bincount(places, minlength=len(BUCKETS)).astype(np.float64)
+    return tuple(np.bincount(places, weights=times, minlength=len(BUCKETS)).astype(np.float64).tolist())
+
+
+def spread(bounds: Sequence[float], counts: Sequence[float]) -> tuple[float, ...]:
+    """Counts of other buckets in ours. bounds: their upper ends, s, ascending, the last may be infinite.
+
+    Within a bucket requests are taken to be as many at each ratio: coarse buckets stay coarse, but have no gaps.
+    """
+    out = np.zeros(len(BUCKETS))
+    low = BUCKETS[0] / 1.2
+    for high, count in zip(bounds, counts, strict=True):
+        end = min(max(high, low * 1.0001), BUCKETS[-1])
+        if count > 0:
+            edges = np.clip(np.log(np.concatenate(([BUCKETS[0] / 1.2], BUCKETS))), math.log(low), math.log(end))
+            width = math.log(end) - math.log(low)
+            share = np.diff(edges) / width if width > 0 else np.zeros(len(BUCKETS))
+            if share.sum() <= 0:
+                share[int(np.searchsorted(BUCKETS, end))] = 1.0
+            out += count * share / share.sum()
+        low = max(low, min(high, BUCKETS[-1]))
+    return tuple(out.tolist())
 
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """One look at a service. arrived, answered, seconds, busy count since it began.
+    """One look at a service: what happened in the `seconds` before `at`, cluster clock.
 
-    seconds: sum of the service times of the requests answered; busy: the same, with what those that run have had.
-    waiting, running: requests now; widest: most requests that one replica runs now; on: replicas that exist or are
-    being started; ready: those that serve. counts: histogram of the service times of those answered since the scrape
-    before, shape [buckets].
+    arrived: requests that came. answered_seconds: sum of the service times of those answered, whose histogram is
+    counts, length [buckets]. waiting, running: requests now; widest: most requests that one replica runs now; None: not
+    known, which is never 0.
     """
 
     at: float
-    arrived: int
-    answered: int
     seconds: float
-    busy: float
+    arrived: float
+    answered_seconds: float
+    counts: tuple[float, ...]
+    waiting: int | None = None
+    running: int | None = None
+    widest: int | None = None
+
+    @property
+    def answered(self) -> float:
+        """Requests behind counts."""
+        return math.fsum(self.counts)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can be true: numbers of a size that there is, not negative, and of some time."""
+        values = (self.at, self.seconds, self.arrived, self.answered_seconds, *self.counts)
+        known = [n for n in (self.waiting, self.running, self.widest) if n is not None]
+        is_whole = len(self.counts) == len(BUCKETS) and self.seconds > 0 and all(abs(v) <= LARGEST for v in values)
+        return is_whole and min((*values[1:], *known)) >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """What the queue in front of a service tells within a second: requests that wait; requests a second, last 5 s."""
+
     waiting: int
-    running: int
-    widest: int
-    on: int
-    ready: int
-    counts: Floats
+    rate: float
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can be true."""
+        return 0 <= self.waiting <= LARGEST and 0 <= self.rate <= LARGEST
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
     """What is known of a replica: its slots, and the service time's histogram. All are seen, none is told."""
 
-    counts: Floats = field(default_factory=lambda: np.zeros(len(BUCKETS)))
+    counts: tuple[float, ...] = NONE
     seconds: float = 0.0  # sum of the service times behind counts
     slots: int = 1  # most requests that one replica was seen to run at once
 
     @property
     def requests(self) -> float:
         """How many requests it is learned from, less what is forgotten."""
-        return float(self.counts.sum())
+        return math.fsum(self.counts)
 
     @property
     def mean(self) -> float | None:
@@ -67,23 +116,37 @@ class Learned:
         if known < 1:
             return None
         mean = self.seconds / known
-        middles = BUCKETS / math.sqrt(1.2)
-        spread = math.sqrt(max(0.0, float((self.counts * (middles - mean) ** 2).sum()) / known))
-        return mean + spread / math.sqrt(known)
+        deviation = math.sqrt(max(0.0, float((np.array(self.counts) * (MIDDLES - mean) ** 2).sum()) / known))
+        return mean + deviation / math.sqrt(known)
 
     def quantile(self, part: float) -> float:
         """The service time that this part of the requests does not exceed, within its bucket in proportion."""
         total = np.cumsum(self.counts)
         want = part * total[-1]
-        place = int(np.searchsorted(total, want))
+        place = min(int(np.searchsorted(total, want)), len(BUCKETS) - 1)
         low = BUCKETS[place - 1] if place else 0.0
         before = total[place - 1] if place else 0.0
         inside = (want - before) / self.counts[place] if self.counts[place] else 1.0
         return float(low + inside * (BUCKETS[place] - low))
 
 
-def learn(known: Learned, scrape: Scrape, seconds: float) -> Learned:
-    """What is known after a scrape; seconds: sum of the service times of those answered since the one before."""
-    answered = float(scrape.counts.sum())
+def learn(known: Learned, scrape: Scrape, since: float, ready: int, objective: float) -> Learned:
+    """What is known after a scrape. since: s since the one before, which may overlap with it; ready: replicas serving.
+
+    Where it is not told how many requests a replica runs, it follows from Little's law, as long as answers come well
+    within the objective: of a service that is overrun the time in it has the wait, and says nothing of the slots.
+    """
+    part = min(1.0, since / scrape.seconds)
+    answered, seconds = part * scrape.answered, part * scrape.answered_seconds
     kept = 0.5 ** (answered / MEMORY)
-    return Learned(known.counts * kept + scrape.counts, known.seconds * kept + seconds, max(known.slots, scrape.widest))
+    counts = tuple(kept * before + part * now for before, now in zip(known.counts, scrape.counts, strict=True))
+    after = Learned(counts, known.seconds * kept + seconds, known.slots)
+    return Learned(counts, after.seconds, min(MAX_AT_ONCE, max(known.slots, _widest(after, scrape, ready, objective))))
+
+
+def _widest(known: Learned, scrape: Scrape, ready: int, objective: float) -> int:
+    if scrape.widest is not None:
+        return scrape.widest
+    if not ready or known.requests < 1 or known.quantile(0.95) > 0.7 * objective:
+        return 1
+    return math.floor(scrape.answered_seconds / scrape.seconds / ready)

@@ -1,37 +1,68 @@
 """How much each workload should have: one round of scaling."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autoscaler.bounds import Bounds
 from autoscaler.decision import Scale
-from autoscaler.inference import replicas
-from autoscaler.metrics import Metrics
+from autoscaler.law import Fleet, State, Terms, Wanted, alarmed, look
+from autoscaler.metrics import Metrics, ServiceMetrics
 from autoscaler.settings import Settings
-from autoscaler.stabilize import Bounds
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import ACTIVE, Kind, Workload, staying
 
 
-def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> tuple[Scale, ...]:
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """What a round decides, and what is to be remembered of each service that was looked at, by workload id."""
+
+    decisions: tuple[Scale, ...] = ()
+    states: Mapping[str, State] = field(default_factory=dict)
+
+
+def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
     """Decide the number of workers of every service that runs.
 
     A service keeps its number unless there is a reason for another one; the least and the most of its gang hold
     always. Time is the snapshot's. The order is that of workload ids.
     """
-    out = []
+    decisions, states = [], {}
     for uid in sorted(snapshot.workloads):
         workload = snapshot.workloads[uid]
-        if workload.kind == Kind.INFERENCE and workload.phase in ACTIVE:
-            decision = _service(workload, snapshot.at, metrics, settings)
-            if decision is not None:
-                out.append(decision)
-    return tuple(out)
+        if workload.kind != Kind.INFERENCE or workload.phase not in ACTIVE:
+            continue
+        service = metrics.services.get(uid)
+        bounds, current = Bounds(workload.gang.min, workload.gang.max), workload.gang.count
+        state, wanted = judged(current, snapshot.at, service, settings)
+        if state is not None and (service is None or state is not service.state):
+            states[uid] = state
+        count = bounds.clamp(wanted.replicas)
+        if count != current:
+            decisions.append(_decision(workload, count, wanted))
+    return Scaling(tuple(decisions), states)
 
 
-def _service(workload: Workload, at: float, metrics: Metrics, settings: Settings) -> Scale | None:
-    current, bounds = workload.gang.count, Bounds(workload.gang.min, workload.gang.max)
-    wanted = replicas(current, bounds, at, metrics.services.get(workload.id), settings)
-    if wanted.replicas == current:
-        return None
-    message = f"{current} to {wanted.replicas} replicas: {wanted.why}."
-    return resized(workload, wanted.replicas, message, wanted.terms)
+def judged(current: int, at: float, service: ServiceMetrics | None, settings: Settings) -> tuple[State | None, Wanted]:
+    """What the law says of a service with `current` replicas; without an objective, and with nothing told just now: no
+    change.
+    """
+    if service is None or service.objective is None:
+        return None if service is None else service.state, Wanted(current)
+    start = settings.start_seconds if service.start_seconds is None else service.start_seconds
+    terms = Terms(service.objective.p95_seconds, start, settings.constants())
+    state, wanted, fleet = service.state, Wanted(current), Fleet(current, service.ready)
+    if service.scrape is not None and 0 <= at - service.scrape.at <= settings.stale_seconds:
+        state, wanted = look(state or State(), service.scrape, fleet, terms)
+    if service.signal is not None and state is not None:
+        more = alarmed(state, service.signal, fleet, terms)
+        wanted = more if more is not None and more.replicas > wanted.replicas else wanted
+    return state, wanted
+
+
+def _decision(workload: Workload, count: int, wanted: Wanted) -> Scale:
+    current = workload.gang.count
+    why = wanted.why if count == wanted.replicas or wanted.replicas != current else "the bounds changed"
+    return resized(workload, count, f"{current} to {count} replicas: {why}.", wanted.terms)
 
 
 def resized(workload: Workload, workers: int, message: str, terms: tuple[tuple[str, float], ...] = ()) -> Scale:

@@ -2,24 +2,31 @@
 
 from dataclasses import dataclass
 
+from autoscaler.law import ALONE, Constants
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of `scale`; times are cluster-clock seconds, parts are 0..1."""
+    """Settings of `scale`; times are cluster-clock seconds, ratios are 0..1. The defaults are the law's `ALONE`."""
 
-    target_ratio: float = 0.8  # of the objective: where p95 may be at the predicted load
-    emergency_ratio: float = 0.9  # of the objective: p95 beyond it means too few replicas now
-    emergency_step: float = 0.5  # of the replicas, added at once then
-    down_ratio: float = 0.7  # of the objective: where p95 must still be with fewer replicas
-    down_margin: float = 0.1  # more load than the highest seen must fit on what is left: noise must not bring it back
-    slow_margin: float = 0.15  # a rate per replica this near to one that was too slow is not gone back to
-    down_seconds: float = 300.0  # load must have been low for so long; Kubernetes' default as well
-    down_coverage: float = 0.8  # of those seconds must be measured, or it is not known that load was low
-    up_ratio: float = 1.0  # of the replicas, most that one decision adds,
-    up_count: int = 4  # or this many, whichever is more (the Kubernetes default of the HPA)
-    settle_seconds: float = 60.0  # replicas that were added need so long to start and to show in the metrics
-    stale_seconds: float = 60.0  # an older sample says nothing of now: four scrapes
-    lead_seconds: float = 60.0  # load is predicted so far ahead: start and model load of a replica
-    trend_seconds: float = 300.0  # over which a trend is fitted
-    trend_errors: float = 2.0  # standard errors by which a trend must differ from none
-    learn_seconds: float = 3600.0  # how far back samples teach what a replica can do
+    horizon_seconds: float = ALONE.horizon  # beyond a replica's start: load is predicted so far ahead
+    wait_ratio: float = ALONE.part  # of the wait that the objective allows: what may be used of it
+    tail: float = ALONE.tail  # slots for the longest waits: how rarely a request may wait longer
+    queue_seconds: float = ALONE.queue_seconds  # a queue may take so long to be worked off, at least
+    fall_seconds: float = ALONE.fall  # fewer must have been wanted for so long; 0: three starts of a replica
+    young_seconds: float = ALONE.young  # of a service, and after a gap in its metrics: it does not get smaller
+    start_seconds: float = 60.0  # until a replica serves, before it is learned of this service
+    stale_seconds: float = ALONE.gap  # an older scrape says nothing of now, and a longer gap begins anew: four scrapes
+
+    def constants(self) -> Constants:
+        """The law's constants."""
+        return Constants(
+            horizon=self.horizon_seconds,
+            part=self.wait_ratio,
+            tail=self.tail,
+            queue_seconds=self.queue_seconds,
+            fall=self.fall_seconds,
+            takes_all=False,
+            young=self.young_seconds,
+            gap=self.stale_seconds,
+        )

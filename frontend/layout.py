@@ -41,6 +41,7 @@ LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
         ("What each replica needs", ("resources.gpus", *MACHINE)),
         ("Serving", ("port", "replicas.min", "replicas.max")),
         ("Objective (SLO)", ("objective.p95_latency", "objective.availability", "objective.window")),
+        ("Queue in front of it", ("gateway.slots", "gateway.late_after", "gateway.waiting")),
         ("More", (*COMMON_MORE, "args", *SHARE)),
     ),
 }
@@ -86,6 +87,9 @@ LABELS = {
     "objective.p95_latency": "p95 latency",
     "objective.availability": "Availability",
     "objective.window": "Window",
+    "gateway.slots": "Requests at once a replica",
+    "gateway.late_after": "Late after",
+    "gateway.waiting": "Most that wait",
 }
 EXAMPLES = {
     "name": "bert-base",
@@ -103,6 +107,9 @@ EXAMPLES = {
     "objective.p95_latency": "200ms",
     "objective.availability": "99.9",
     "objective.window": "28d",
+    "gateway.slots": "8",
+    "gateway.late_after": "1s",
+    "gateway.waiting": "100",
     "labels": "project=demo",
     "roles": "- {name: ps, count: 2, resources: {cpu: 4}}",
     "after": "prepare-data",

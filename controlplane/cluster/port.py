@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from autoscaler.observed import Scrape, Signal
 from scheduler.model.snapshot import Node
 
 
@@ -251,5 +252,15 @@ class Metrics(Protocol):
     def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
         """Load and latency of these services, each with the p95 in seconds that it promises (None: nothing)."""
 
+    def scrapes(self, workloads: Sequence[str]) -> Mapping[str, Scrape]:
+        """What is told just now of the requests of these services, by workload, for the autoscaler."""
+
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
         """What the pods of these workloads use."""
+
+
+class Gateways(Protocol):
+    """The queues in front of services (docs/activator.md)."""
+
+    def signals(self) -> Mapping[str, Signal]:
+        """What each tells now, by workload; one that says nothing is left out."""

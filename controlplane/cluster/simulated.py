@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from autoscaler.observed import Scrape
 from controlplane.cluster import podlogs, telemetry
 from controlplane.cluster.entities import Entity, Machine, Pod, Volume
 from controlplane.cluster.lifecycle import Lifecycle
@@ -208,6 +209,10 @@ class SimulatedCluster:
     def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
         """Load and latency of these services; one that never answered is left out. Objectives are the job files'."""
         return telemetry.services(self._read(), objectives)
+
+    def scrapes(self, workloads: Sequence[str]) -> dict[str, Scrape]:
+        """What a gateway in front of these services would tell of their requests just now."""
+        return telemetry.scrapes(self._read(), workloads)
 
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
         """What the running pods of these workloads use."""

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Iterable, Sequence
 
+from autoscaler.observed import Scrape
 from controlplane.cluster import draws, physics, requests, speed
 from controlplane.cluster.entities import Attempt, Pod
 from controlplane.cluster.port import GpuUse, PodPhase, PodUse, ServiceUse, TrainingUse
 from controlplane.cluster.serving.outcomes import Totals
+from controlplane.cluster.serving.scraped import scrape
 from controlplane.cluster.work import Work
 from controlplane.cluster.world import World
 from gpushare.gpu import WHOLE
@@ -69,6 +71,17 @@ def services(world: World, workloads: Iterable[str]) -> tuple[ServiceUse, ...]:
                 )
             )
     return tuple(out)
+
+
+def scrapes(world: World, workloads: Iterable[str]) -> dict[str, Scrape]:
+    """The requests of these services over the last quarter of a minute."""
+    known = {uid: world.services[uid] for uid in workloads if uid in world.services}
+    runs = {uid: requests.follow(world, service) for uid, service in known.items()}
+    return {
+        uid: scrape(followed.run, known[uid].history[-1].replicas)
+        for uid, followed in runs.items()
+        if followed is not None
+    }
 
 
 def answered(world: World, workloads: Iterable[str]) -> dict[str, Totals]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from autoscaler.observed import Scrape
 from controlplane.cluster.port import GpuUse, PodUse, Saved, ServiceUse, TrainingUse
 
 
@@ -23,6 +24,10 @@ class Unmeasured:
     def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
         """Nothing."""
         return ()
+
+    def scrapes(self, workloads: Sequence[str]) -> Mapping[str, Scrape]:
+        """Nothing."""
+        return {}
 
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
         """Nothing."""

@@ -11,7 +11,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, get_args
 
-from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
+from autoscaler.metrics import Metrics, Objective, ServiceMetrics
+from autoscaler.observed import Signal
+from controlplane.domain import lawstate
 from controlplane.jobspec.podsets import ask_of, ask_values, roles_of, roles_values
 from gpushare.gpu import Share
 from scheduler.model.decision import Decision
@@ -235,19 +237,43 @@ def rebuild(inputs: Iterable[bytes]) -> Snapshot:
     return replace(frame.snapshot(at, workloads.values(), demand), scope=scope)
 
 
+class OtherRuleError(Exception):
+    """A stored round cannot be decided again: its rule is no longer there. The message says so."""
+
+
 def pack_scaling(snapshot: Snapshot, metrics: Metrics) -> bytes:
     """The whole input of a scaling round: the services, and what was measured of them."""
     texts = [workload_text(w) for w in snapshot.workloads.values()]
-    measured = [asdict(service) for service in metrics.services.values()]
+    measured = [_measured(service) for service in metrics.services.values()]
     return zlib.compress(_encode([snapshot.at, texts, measured]).encode(), level=1)
 
 
 def unpack_scaling(packed: bytes) -> tuple[Snapshot, Metrics]:
-    """What `pack_scaling` packed."""
+    """What `pack_scaling` packed. Raises OtherRuleError for what an earlier version packed."""
     at, texts, measured = json.loads(zlib.decompress(packed))
     services = {}
     for values in measured:
-        objective = Objective(**values.pop("objective")) if values["objective"] else values.pop("objective")
-        samples = tuple(Sample(**sample) for sample in values.pop("samples"))
-        services[values["workload"]] = ServiceMetrics(objective=objective, samples=samples, **values)
+        if "samples" in values:
+            raise OtherRuleError("It was decided by the scaling rule of an earlier version of Weft.")
+        services[values["workload"]] = ServiceMetrics(
+            workload=values["workload"],
+            objective=Objective(**values["objective"]) if values["objective"] else None,
+            scrape=None if values["scrape"] is None else lawstate.scrape_of(values["scrape"]),
+            state=None if values["state"] is None else lawstate.state_of(values["state"]),
+            ready=values["ready"],
+            start_seconds=values["start_seconds"],
+            signal=Signal(*values["signal"]) if values.get("signal") else None,
+        )
     return Snapshot.build(at, (), (), (), map(workload_of, texts)), Metrics(services)
+
+
+def _measured(service: ServiceMetrics) -> dict[str, Any]:
+    return {
+        "workload": service.workload,
+        "objective": None if service.objective is None else asdict(service.objective),
+        "scrape": None if service.scrape is None else lawstate.plain_scrape(service.scrape),
+        "state": None if service.state is None else lawstate.plain(service.state),
+        "ready": service.ready,
+        "start_seconds": service.start_seconds,
+        "signal": None if service.signal is None else [service.signal.waiting, service.signal.rate],
+    }

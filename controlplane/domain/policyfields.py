@@ -23,12 +23,7 @@ OLD_NAMES: Mapping[str, Mapping[str, str]] = {
         "most_changes": "max_changes",
         "reservation_after_most_seconds": "reservation_after_max_seconds",
     },
-    "scaling": {
-        "target_part": "target_ratio",
-        "emergency_part": "emergency_ratio",
-        "down_part": "down_ratio",
-        "up_part": "up_ratio",
-    },
+    "scaling": {},
 }
 MAX = 1e12
 DAY, WEEK = 86_400.0, 604_800.0
@@ -170,22 +165,14 @@ _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
         1_000_000,
         "dragon, edragon: notebooks and shares from it on are urgent.",
     ),
-    "target_ratio": ("of the objective", 0.01, 1, "The p95 to plan for at the predicted load."),
-    "emergency_ratio": ("of the objective", 0.01, 10, "A p95 above it means too few replicas now."),
-    "emergency_step": ("of the replicas", 0, 10, "Replicas that are added at once then."),
-    "down_ratio": ("of the objective", 0.01, 1, "The p95 that must hold with fewer replicas."),
-    "down_margin": ("of the load", 0, 10, "More load than the highest seen that must fit on what is left."),
-    "slow_margin": ("of the rate", 0, 1, "A request rate this close to one that was too slow is not tried again."),
-    "down_seconds": ("s", 0, DAY, "Load must be low for this long before a replica is removed."),
-    "down_coverage": ("of the time", 0, 1, "Ratio of that time that must be measured."),
-    "up_ratio": ("of the replicas", 0, 100, "Most that one decision adds,"),
-    "up_count": ("replicas", 0, 10_000, "... or this many, whichever is more."),
-    "settle_seconds": ("s", 0, DAY, "How long added replicas need to start and to show in the metrics."),
-    "stale_seconds": ("s", 1, DAY, "Older samples are ignored."),
-    "lead_seconds": ("s", 0, DAY, "How far ahead load is predicted."),
-    "trend_seconds": ("s", 1, DAY, "The time over which a trend is fitted."),
-    "trend_errors": ("standard errors", 0, 100, "A trend must differ from zero by this much."),
-    "learn_seconds": ("s", 0, WEEK, "How far back samples teach what a replica can do."),
+    "horizon_seconds": ("s", 0, DAY, "Beyond the start of a replica: load is predicted so far ahead."),
+    "wait_ratio": ("of the wait", 0.01, 1, "What may be used of the wait that the objective allows a request."),
+    "tail": ("", 0, 100, "Slots for the longest waits: the larger, the rarer is a request late."),
+    "queue_seconds": ("s", 1, DAY, "The time, at least, in which a queue may be worked off."),
+    "fall_seconds": ("s", 0, DAY, "Fewer replicas must be enough for this long; 0: for three starts of a replica."),
+    "young_seconds": ("s", 0, DAY, "A service this young, or with a gap in its metrics so recent, keeps its replicas."),
+    "start_seconds": ("s", 1, DAY, "Until a replica serves, before it is known how long this service's replicas take."),
+    "stale_seconds": ("s", 1, DAY, "An older measurement is ignored, and after a longer gap a trend begins anew."),
 }
 _WORDS: Mapping[str, tuple[tuple[str, ...], frozenset[str], str]] = {
     "policy": (

@@ -233,6 +233,13 @@ OBJECTIVE = Record(
         Field("window", _duration("28d", ("1h", 3600.0)), "Over how long that is counted.", "28d"),
     )
 )
+GATEWAY = Record(
+    (
+        Field("slots", Whole(1, 10_000), "How many requests one replica serves at once; more wait.", REQUIRED),
+        Field("late_after", _duration("2s", ("1ms", 0.001), ("1h", 3600.0)), "What waited longer goes last.", "1s"),
+        Field("waiting", Whole(0, 100_000), "How many may wait; more are told to come again (503).", 100),
+    )
+)
 NEEDED = Record(
     (
         Field("name", NAME, "Name of a workload of the team.", REQUIRED),
@@ -304,6 +311,7 @@ OWN = {
         Field("port", PORT, "Port it serves on.", 8000),
         Field("replicas", REPLICAS, "Between how many replicas it is scaled.", {"min": 1}),
         Field("objective", OBJECTIVE, "Latency and availability it is held to."),
+        Field("gateway", GATEWAY, "A queue in front of its replicas, such as {slots: 8}; none if absent."),
     ),
 }
 

@@ -5,7 +5,7 @@ between fields). All faults are named at once.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from controlplane.jobspec import jobfile, jobrules, quantities
@@ -65,6 +65,15 @@ class Objective:
 
 
 @dataclass(frozen=True, slots=True)
+class Gateway:
+    """The queue in front of a service: requests at once a replica, seconds until late, how many may wait."""
+
+    slots: int
+    late_after: float
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
 class Idle:
     """What happens to an idle notebook; seconds."""
 
@@ -107,6 +116,7 @@ class Spec:
     after: tuple[Needed, ...] = ()
     idle: Idle = Idle()
     objective: Objective | None = None
+    gateway: Gateway | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
     text: Mapping[str, Any] = field(default_factory=dict)
@@ -145,6 +155,7 @@ class Spec:
                 "availability": self.objective.availability,
                 "window_seconds": self.objective.window,
             },
+            **({"gateway": asdict(self.gateway)} if self.gateway else {}),
         }
 
 
@@ -310,6 +321,9 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         # milli-percent to a part: 99.9 % is 99,900
         objective=objective
         and Objective(objective["p95_latency"], objective["availability"] / 100_000, objective["window"]),
+        gateway=Gateway(gateway["slots"], gateway["late_after"], gateway["waiting"])
+        if (gateway := values.get("gateway"))
+        else None,
         labels=values["labels"] or {},
         simulated=simulated,
         text=text,

@@ -33,6 +33,7 @@ def site(options: dict[str, Any]) -> Site:
         fence_gpus=options["fence_gpus"],
         has_admission=settings.ADMISSION,
         admission_ca=_authority(),
+        activator_image=settings.ACTIVATOR_IMAGE,
     )
 
 

@@ -9,7 +9,7 @@ from controlplane.kubeobjects.names import AUTHOR, GROUP, TEAMS, WORKLOADS
 from controlplane.manifests.cel import OURS, Rule, text, texts
 from controlplane.manifests.placeholderrules import parts, placeholders
 from controlplane.manifests.podrules import OF_NODE, rules, variables
-from controlplane.manifests.site import PROVISIONER, SCHEDULER, Json, Site, obj
+from controlplane.manifests.site import ACTIVATOR_SWITCH, PROVISIONER, SCHEDULER, Json, Site, obj
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 MASTERS = "'system:masters' in request.userInfo.groups"
@@ -30,7 +30,7 @@ def policies(site: Site) -> list[Json]:
         *_policy("weft-binding", _binding(scheduler), _pod_parts(), selector=in_teams),
         *_policy("weft-placeholders", placeholders(site, scheduler), [_on("", ["pods"], writes)], selector=held),
         *_policy("weft-placeholder-parts", parts(), _pod_parts(), selector=held),
-        *_policy("weft-services", _services(scheduler), [_on("", ["services"], writes)], selector=in_teams),
+        *_policy("weft-services", _services(site, scheduler), [_on("", ["services"], writes)], selector=in_teams),
         *_policy("weft-labels", _labels(), [_on("", ["pods"], writes)], selector=elsewhere),
         *_policy("weft-queue-labels", _queue_labels(), _owners(writes), selector=elsewhere),
         *_policy("weft-namespaces", _namespaces(site, provisioner), [_on("", ["namespaces"], writes)]),
@@ -62,7 +62,7 @@ def _binding(scheduler: str) -> list[Rule]:
     ]
 
 
-def _services(scheduler: str) -> list[Rule]:
+def _services(site: Site, scheduler: str) -> list[Rule]:
     labels = "has(object.metadata.labels) ? object.metadata.labels : {}"
     return [
         Rule(
@@ -71,8 +71,29 @@ def _services(scheduler: str) -> list[Rule]:
         ),
         Rule("!has(object.spec.externalIPs)", "externalIPs are not allowed"),
         Rule("!has(object.spec.externalName)", "externalName is not allowed"),
-        Rule(f"{scheduler} || !({labels}).exists(k, {OURS})", "only Weft's scheduler sets weft.dev labels"),
+        Rule(
+            f"{scheduler} || {_is_switch(site)}!({labels}).exists(k, {OURS})",
+            "only Weft's scheduler sets weft.dev labels",
+        ),
+        *([_switched(site)] if site.activator_image else []),
     ]
+
+
+def _is_switch(site: Site) -> str:
+    """The activators' switch, which changes no label."""
+    if not site.activator_image:
+        return ""
+    user = text(site.user(ACTIVATOR_SWITCH))
+    return f"(request.userInfo.username == {user} && object.metadata.labels == oldObject.metadata.labels) || "
+
+
+def _switched(site: Site) -> Rule:
+    uid, user = text(names.WORKLOAD), text(site.user(ACTIVATOR_SWITCH))
+    return Rule(
+        f"request.userInfo.username != {user} || !has(object.spec.selector)"
+        f" || object.spec.selector == {{{uid}: object.metadata.labels[{uid}]}}",
+        "the activators' switch sends a Service to the pods of its own workload, or to none",
+    )
 
 
 def _labels() -> list[Rule]:

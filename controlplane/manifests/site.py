@@ -14,6 +14,7 @@ PRIVATE_V6 = ("::1/128", "fc00::/7", "fe80::/10")
 
 SCHEDULER, READER, PROVISIONER = "weft-scheduler", "weft-reader", "weft-provisioner"
 ADMISSION = "weft-admission"  # the account of the admission server, and its Service
+ACTIVATOR, ACTIVATOR_SWITCH = "weft-activator", "weft-activator-switch"  # accounts and Deployments
 RESTRICTED, BASELINE = "restricted", "baseline"
 FIELD_MANAGER = "weft"
 
@@ -34,6 +35,7 @@ class Site:
     has_admission: bool = False  # the admission server runs: objects with the label weft.dev/queue are workloads
     admission_ca: str = ""  # what signed its certificate, base64 of PEM; empty: something else puts it in
     admission_url: str = ""  # where it is, if not behind its Service
+    activator_image: str = ""  # Weft's own, for the queue in front of services; empty: there is none
 
     def user(self, account: str) -> str:
         """The name by which the API server knows one of our accounts."""

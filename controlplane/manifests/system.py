@@ -8,7 +8,18 @@ from controlplane.adopted.kinds import CRON_JOBS, KINDS
 from controlplane.cluster.kubernetes import names
 from controlplane.kubeobjects import crd
 from controlplane.kubeobjects.names import GROUP, TEAMS, WORKLOADS
-from controlplane.manifests.site import ADMISSION, PROVISIONER, READER, RESTRICTED, SCHEDULER, Json, Site, obj
+from controlplane.manifests.activator import activator
+from controlplane.manifests.site import (
+    ACTIVATOR_SWITCH,
+    ADMISSION,
+    PROVISIONER,
+    READER,
+    RESTRICTED,
+    SCHEDULER,
+    Json,
+    Site,
+    obj,
+)
 
 RBAC = "rbac.authorization.k8s.io"
 WEB = "weft-web"  # pages and API: a database and nothing else
@@ -29,7 +40,7 @@ def system(site: Site) -> list[Json]:
     if site.has_admission:
         above = [("apps", "replicasets"), (CRON_JOBS[0], CRON_JOBS[2])]
         objects += [_role(f"{ADMISSION}-team", _owners(["get"], more=above)), _service(site)]
-    objects += [*_people(), *_placeholders(site, level)]
+    objects += [*_people(), *_placeholders(site, level), *activator(site)]
     provisioner = [_role(PROVISIONER, _provisioner(site)), _bound(site, PROVISIONER, PROVISIONER)]
     return [*crd.definitions(), *objects, *provisioner]
 
@@ -115,6 +126,7 @@ def _provisioner(site: Site) -> list[Json]:
     """Makes team namespaces; `bind` names the only roles that it may hand out."""
     write = ["get", "create", "patch"]
     roles = [f"{SCHEDULER}-team", f"{READER}-team", *([f"{ADMISSION}-team"] if site.has_admission else [])]
+    roles += [f"{ACTIVATOR_SWITCH}-team"] if site.activator_image else []
     return [
         _rule("", ["namespaces"], ["get", "list", "create", "patch"]),
         _rule("", ["serviceaccounts", "resourcequotas"], write),

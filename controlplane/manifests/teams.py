@@ -1,7 +1,19 @@
 """A team's namespace and the fences around it."""
 
 from controlplane.cluster.kubernetes import names
-from controlplane.manifests.site import ADMISSION, PRIVATE_V4, PRIVATE_V6, READER, SCHEDULER, Json, Site, TeamSpace, obj
+from controlplane.manifests import activator
+from controlplane.manifests.site import (
+    ACTIVATOR_SWITCH,
+    ADMISSION,
+    PRIVATE_V4,
+    PRIVATE_V6,
+    READER,
+    SCHEDULER,
+    Json,
+    Site,
+    TeamSpace,
+    obj,
+)
 
 GATEWAY = "weft.dev/reaches-teams"  # on namespaces whose pods may reach notebooks and services: gateways, Prometheus
 DNS_PORT = 53
@@ -11,6 +23,7 @@ def team(site: Site, space: TeamSpace) -> list[Json]:
     """Everything in and about the namespace of one team, in the order in which it can be made."""
     namespace = names.namespace(space.name, site.prefix)
     accounts = (SCHEDULER, READER, *((ADMISSION,) if site.has_admission else ()))
+    accounts += (ACTIVATOR_SWITCH,) if site.activator_image else ()
     return [
         _namespace(namespace, space),
         obj("v1", "ServiceAccount", "default", namespace, automountServiceAccountToken=False),
@@ -58,7 +71,15 @@ def _networks(site: Site, namespace: str) -> list[Json]:
         _network("gateways", namespace, {"ingress": [{"from": [gateways]}]}),
         _network("dns", namespace, {"egress": [{"to": [dns], "ports": ports}]}),
         _network("internet", namespace, {"egress": [{"to": [*internet, *named]}]}),
+        *([_queue(site, namespace)] if site.activator_image else []),
     ]
+
+
+def _queue(site: Site, namespace: str) -> Json:
+    """The team's pods reach the activators, whose traffic is let in again; whom they let in, they decide by address."""
+    them = [activator.pods_of(site)]
+    spec: Json = {"ingress": [{"from": them}], "egress": [{"to": them, "ports": activator.ports()}]}
+    return _network("activator", namespace, spec)
 
 
 def _network(name: str, namespace: str, spec: Json) -> Json:

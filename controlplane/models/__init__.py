@@ -36,7 +36,7 @@ from controlplane.models.team import (
     Token,
     User,
 )
-from controlplane.models.usage import ServiceWindow, TeamSample, TeamUse, Usage, WorkloadSample
+from controlplane.models.usage import ServiceState, ServiceWindow, TeamSample, TeamUse, Usage, WorkloadSample
 from controlplane.models.workload import Dependency, Placement, PlacementState, Workload
 
 __all__ = [
@@ -79,6 +79,7 @@ __all__ = [
     "Role",
     "SavedView",
     "Scope",
+    "ServiceState",
     "ServiceWindow",
     "Session",
     "SignInFailures",

@@ -64,6 +64,17 @@ class ServiceWindow(models.Model):
         return f"{self.workload} {self.start}"
 
 
+class ServiceState(models.Model):
+    """What the autoscaler remembers of one service from look to look: what it learned of a request, and the trend."""
+
+    workload = models.UUIDField(primary_key=True)
+    at = models.FloatField(help_text="Cluster clock of the newest look")
+    state = models.JSONField(help_text="As controlplane/domain/lawstate.py writes it")
+
+    def __str__(self) -> str:
+        return f"{self.workload} {self.at}"
+
+
 class TeamSample(models.Model):
     """One team's GPUs at one moment, in milli-GPU, for the history chart."""
 

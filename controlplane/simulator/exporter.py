@@ -5,13 +5,15 @@ simulated clock: a rate is per second of that clock only where it runs at speed 
 service, the others with the exporter.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from autoscaler.observed import BUCKETS, Scrape
 from controlplane.cluster.port import PodPhase, PodSeen, PodUse, TrainingUse
-from controlplane.cluster.serving.outcomes import BOUNDS
+from controlplane.cluster.serving.outcomes import BOUNDS, Totals
 from controlplane.cluster.simulated import SimulatedCluster
 
 MILLISECONDS = tuple(round(1000 * bound, 1) for bound in BOUNDS)
@@ -109,13 +111,12 @@ class Exporter:
         yield from (at, part)
 
     def _services(self, live: set[str]) -> Iterator[Metric]:
-        """As Istio's proxies at the replicas, and a queue as the program's own; refused requests reach no replica.
+        """As Istio's proxies at the replicas, and a gateway before them; refused requests reach no replica.
 
         Proxies count from their own start on, so these counters do not begin with the exporter.
         """
         took = HistogramMetricFamily("istio_request_duration_milliseconds", "Request durations.", labels=_SERVICE)
         requests = CounterMetricFamily("istio_requests", "Requests.", labels=_SERVICE)
-        queue = GaugeMetricFamily("weft_service_queue", "Requests that wait.", labels=("workload",))
         answered = self._cluster.answered(live)
         for uid in sorted(answered):
             totals, labels = answered[uid], ("destination", uid, "200")
@@ -123,9 +124,8 @@ class Exporter:
             requests.add_metric(("destination", uid, "0"), totals.failed)
             buckets = [(str(float(bound)), count) for bound, count in zip(MILLISECONDS, totals.within, strict=True)]
             took.add_metric(labels, [*buckets, ("+Inf", totals.answered)], sum_value=None)
-        for use in self._cluster.services(dict.fromkeys(live)):
-            queue.add_metric((use.workload,), use.queue or 0)
-        yield from (requests, took, queue)
+        yield from (requests, took)
+        yield from _gateway(answered, self._cluster.scrapes(list(live)))
 
     def _add(self, name: str, labels: Labels, more: float) -> None:
         self._counts[name][labels] += more
@@ -139,6 +139,33 @@ class Exporter:
         for labels, value in kept.items():
             family.add_metric(labels, value)
         return family
+
+
+def _gateway(answered: Mapping[str, Totals], scrapes: Mapping[str, Scrape]) -> Iterator[Metric]:
+    """As our activator tells of the requests that go through it."""
+    labels = ("workload",)
+    came = CounterMetricFamily("weft_gateway_arrivals", "Requests that came.", labels=labels)
+    served = HistogramMetricFamily(
+        "weft_gateway_service_seconds", "From a replica's taking to the answer.", labels=labels
+    )
+    gauges = {
+        name: GaugeMetricFamily(f"weft_gateway_{name}", what, labels=labels)
+        for name, what in (
+            ("waiting", "Requests that wait."),
+            ("running", "Requests that replicas work on."),
+            ("widest", "Requests that the busiest replica works on."),
+        )
+    }
+    for uid in sorted(answered.keys() & scrapes.keys()):
+        totals, scrape, label = answered[uid], scrapes[uid], (uid,)
+        inside = (scrape.waiting or 0) + (scrape.running or 0)
+        came.add_metric(label, totals.answered + totals.failed + totals.refused + inside)
+        reached = itertools.accumulate(totals.served)
+        buckets = [(f"{bound:.6g}", count) for bound, count in zip(BUCKETS, reached, strict=True)]
+        served.add_metric(label, [*buckets, ("+Inf", totals.answered)], sum_value=totals.served_micros / 1e6)
+        for name, family in gauges.items():
+            family.add_metric(label, getattr(scrape, name) or 0)
+    yield from (came, served, *gauges.values())
 
 
 def _has_whole_devices(uses: Mapping[tuple[str, int, int], PodUse], pod: PodSeen) -> bool:

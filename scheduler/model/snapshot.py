@@ -100,6 +100,15 @@ class Inventory:
         return np.array([n.takes_shares for n in self.nodes], dtype=np.bool_)
 
     @cached_property
+    def healthy_milli(self) -> dict[str, int]:
+        """milli-GPU by pool of the devices that can hold work; cordoned nodes keep theirs."""
+        found: dict[str, int] = {}
+        for node in self.nodes:
+            if node.ready:
+                found[node.pool] = found.get(node.pool, 0) + (node.gpus - len(node.lost)) * WHOLE
+        return found
+
+    @cached_property
     def gpu_memory(self) -> Ints:
         """Shape [N]: MiB of each device of a node; 0 without devices."""
         return np.array([n.gpu_memory if n.gpus else 0 for n in self.nodes], dtype=np.int64)

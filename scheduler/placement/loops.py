@@ -161,21 +161,25 @@ def roll_out(row: Ints, stream: Stream) -> int:
         first -= 1
         all_free += row[first] >> BITS
         idle += row[first] >> BITS == WHOLE
-    could = np.zeros(stream.wants.shape[0], dtype=np.bool_)
+    could, shapes = np.zeros(stream.wants.shape[0], dtype=np.bool_), 0
     for shape in range(stream.wants.shape[0]):  # what does not fit now never will: the rest only shrinks
         is_host = stream.wants[shape, CPU] <= row[1] and stream.wants[shape, RAM] <= row[2]
         is_device = stream.wants[shape, GPUS] <= idle and stream.wants[shape, MILLI] <= row[-1] >> BITS
         could[shape] = is_host and is_device and stream.may[shape, row[0]]
-    left = np.empty_like(row)
+        shapes += could[shape]
+    left, can = np.empty_like(row), np.empty_like(could)
     for sequence in range(stream.order.shape[0]):
-        left[:] = row
-        free = all_free
+        left[:], can[:] = row, could
+        free, still = all_free, shapes
         for step in range(stream.order.shape[1]):
             shape = stream.order[sequence, step]
-            if shape < 0 or free == 0:
+            if shape < 0 or free == 0 or still == 0:
                 break
-            if could[shape]:
-                free -= _pack(left, first, stream.wants, shape)
+            if can[shape]:
+                taken = _pack(left, first, stream.wants, shape)
+                free -= taken
+                if taken == 0 and stream.wants[shape, GPUS] + stream.wants[shape, MILLI] > 0:
+                    can[shape], still = False, still - 1
         total += all_free - free
     return total
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpushare.gpu import WHOLE
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import FUTURE_IDLE, Ints
 from scheduler.model.workload import Phase, Workload, surplus
@@ -208,7 +207,7 @@ def _of_pool(plan: Plan, pool: str, own: Pool, correction: float) -> Pool:
             out[child] = milli
             below(child, milli)
 
-    below(CLUSTER, _healthy(plan, pool))
+    below(CLUSTER, plan.inventory.healthy_milli.get(pool, 0))
     return out
 
 
@@ -226,12 +225,6 @@ def _summed(plan: Plan, own: Pool) -> Pool:
         for name in paths.get(team, ()):
             out[name] += milli
     return out
-
-
-def _healthy(plan: Plan, pool: str) -> int:
-    """milli-GPU of the pool's devices that can hold work; cordoned nodes keep theirs."""
-    nodes = plan.inventory.nodes
-    return sum((node.gpus - len(node.lost)) * WHOLE for node in nodes if node.pool == pool and node.ready)
 
 
 def _demand(plan: Plan, over_budget: Container[str]) -> dict[str, Pool]:

@@ -6,6 +6,7 @@ whole columns. Everything here follows from the snapshot, independent of the ord
 
 import operator
 from collections.abc import Iterable, Mapping
+from itertools import compress, filterfalse
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -268,10 +269,10 @@ class Ledgers:
 
 def _differences(old: Mapping[str, Workload], new: Mapping[str, Workload]) -> list[Pair]:
     """Workloads that are not the same in both, before and after: those that changed or came, then those that went."""
-    is_same = map(operator.is_, new.values(), map(old.get, new))
-    pairs: list[Pair] = [(old.get(uid), new[uid]) for uid, same in zip(new, is_same, strict=True) if not same]
+    is_other = map(operator.is_not, new.values(), map(old.get, new))
+    pairs: list[Pair] = [(old.get(uid), new[uid]) for uid in compress(new, is_other)]
     if len(old) + sum(before is None for before, _ in pairs) != len(new):
-        pairs += [(before, None) for uid, before in old.items() if uid not in new]
+        pairs += [(old[uid], None) for uid in filterfalse(new.__contains__, old)]
     return pairs
 
 

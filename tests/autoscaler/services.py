@@ -1,19 +1,22 @@
 """Worlds of one service for the autoscaler's tests."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cache
+
+import numpy as np
 
 from autoscaler.decision import Scale
-from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
-from autoscaler.scale import scale
+from autoscaler.law import State
+from autoscaler.metrics import Metrics, Objective, ServiceMetrics
+from autoscaler.observed import Scrape, Signal, counted
+from autoscaler.scale import Scaling, scale
 from autoscaler.settings import Settings
-from controlplane.cluster.serving.run import Replica, Run, Setup, State
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Assignment, Gang, Kind, Phase, ResourceRequest, Workload
-from tests.service_requests.streams import constant
 
 AT = 1_767_225_600.0 + 86_400.0
+SECONDS, SLOTS = 0.05, 4  # of each request; requests that a replica takes at once: it does 80 requests/s
+DEFAULTS = Settings()
 OBJECTIVE = Objective(p95_seconds=0.25, availability=0.99)
 SERVICE = Workload(
     id="s",
@@ -26,40 +29,46 @@ SERVICE = Workload(
 )
 
 
-@cache
-def p95_seconds(rate: float, replicas: int) -> float | None:
-    """What such replicas do at such a rate for long, request by request; each does 80 requests/s at most."""
-    run = Run(constant(rate), Setup(), State.begin(0.0))
-    run.change(0.0, [Replica(str(number), 4, 0.05) for number in range(replicas)])
-    run.to(60.0)
-    return run.window(30.0).p95_seconds
+def look(at: float, rate: float, waiting: int = 0, seconds: float = SECONDS) -> Scrape:
+    """What is told at a moment of a service that answers all that comes at this rate."""
+    came = rate * 15.0
+    counts = tuple(came * n for n in counted(np.array([seconds])))
+    running = round(rate * seconds)
+    return Scrape(at, 15.0, came, came * seconds, counts, waiting, running, min(SLOTS, max(1, running)))
 
 
-def sample(at: float, rate: float | None, replicas: int = 2, p95: float | None = -1.0, queue: int = 0) -> Sample:
-    """One sample of a quarter of a minute; p95 -1 is what such replicas do at such a rate."""
-    if p95 is not None and p95 < 0:
-        p95 = None if rate is None else p95_seconds(float(f"{rate:.3g}"), replicas)
-    return Sample(at, 15.0, replicas, rate, p95, queue=queue)
+def looks(rate: float, count: int, until: float = AT) -> Iterator[Scrape]:
+    """So many of them, 15 s apart, the last one at `until`."""
+    for number in range(count):
+        yield look(until - 15.0 * (count - 1 - number), rate)
 
 
-def steady(rate: float | None, seconds: float = 600.0, replicas: int = 2, until: float = AT) -> tuple[Sample, ...]:
-    """Samples of a rate that does not change."""
-    count = int(seconds / 15)
-    return tuple(sample(until - 15.0 * (count - 1 - i), rate, replicas) for i in range(count))
-
-
-def decide(
-    samples: Sequence[Sample],
-    current: int = 2,
-    scaled_at: float | None = None,
-    at: float = AT,
-    gang: Gang = SERVICE.gang,
-    placement: tuple[Assignment, ...] = (),
-) -> Scale | None:
-    """What `scale` decides for the service, wanted at `current` workers now."""
+def told(
+    scrape: Scrape | None, state: State | None, current: int = 2, *, at: float | None = None,
+    gang: Gang = SERVICE.gang, placement: tuple[Assignment, ...] = (), settings: Settings = DEFAULTS,
+    signal: Signal | None = None,
+) -> Scaling:  # fmt: skip
+    """What a round says of the service, wanted at `current` workers now, all of which serve."""
     service = replace(SERVICE, gang=replace(gang, count=current), placement=placement)
-    snapshot = Snapshot.build(at, (), (), (), (service,))
-    known = {"s": ServiceMetrics("s", OBJECTIVE, tuple(samples), scaled_at)} if samples else {}
-    decisions = scale(snapshot, Metrics(known), Settings())
-    assert len(decisions) <= 1
-    return decisions[0] if decisions else None
+    at = at if at is not None else AT if scrape is None else scrape.at
+    known = ServiceMetrics("s", OBJECTIVE, scrape, state, ready=current, signal=signal)
+    return scale(Snapshot.build(at, (), (), (), (service,)), Metrics({"s": known}), settings)
+
+
+def decided(scaling: Scaling) -> Scale | None:
+    """The one decision of a round, if any."""
+    assert len(scaling.decisions) <= 1
+    return scaling.decisions[0] if scaling.decisions else None
+
+
+def followed(
+    scrapes: Iterable[Scrape], current: int = 2, *, gang: Gang = SERVICE.gang, settings: Settings = DEFAULTS
+) -> tuple[State | None, list[int]]:
+    """The state after these scrapes, and how many replicas were wanted after each."""
+    state, counts = None, []
+    for scrape in scrapes:
+        found = told(scrape, state, current, gang=gang, settings=settings)
+        state, one = found.states.get("s", state), decided(found)
+        current = current if one is None else one.workers
+        counts.append(current)
+    return state, counts

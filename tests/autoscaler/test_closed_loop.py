@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from autoscaler.law import State
 from autoscaler.metrics import Metrics, Sample, ServiceMetrics
 from autoscaler.scale import scale
 from autoscaler.settings import Settings
@@ -40,6 +41,7 @@ class Loop:
         self.gang = Gang(replicas, 1, most)
         self.samples: list[Sample] = []
         self.changes: list[tuple[float, int]] = []
+        self.state: State | None = None
         self.next_rank = 0
         self._start()
 
@@ -62,9 +64,12 @@ class Loop:
     def _scale(self) -> None:
         at = self.cluster.now()
         snapshot = Snapshot.build(at, (), (), (), (replace(SERVICE, gang=self.gang),))
-        changed = self.changes[-1][0] if self.changes else None
-        measured = ServiceMetrics("s", OBJECTIVE, tuple(self.samples), changed)
-        for decision in scale(snapshot, Metrics({"s": measured}), Settings()):
+        running = sum(p.phase == PodPhase.RUNNING for p in self.live.values())
+        scrape = self.cluster.scrapes(["s"]).get("s")
+        measured = ServiceMetrics("s", OBJECTIVE, scrape, self.state, running, 30.0)
+        found = scale(snapshot, Metrics({"s": measured}), Settings())
+        self.state = found.states.get("s", self.state)
+        for decision in found.decisions:
             self.cluster.stop("s", 1, sorted(self.live)[decision.workers :], 5.0)
             self.gang = replace(self.gang, count=decision.workers)
             self.changes.append((at, decision.workers))

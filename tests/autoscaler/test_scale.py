@@ -1,61 +1,48 @@
-"""What one round of scaling decides for one service."""
+"""What the autoscaler decides for a service, case by case."""
 
 from dataclasses import replace
 
+import pytest
+
 from autoscaler.metrics import Metrics
+from autoscaler.observed import Signal
 from autoscaler.scale import resized, scale
 from autoscaler.settings import Settings
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Assignment, Gang, Kind, Phase
-from tests.autoscaler.services import AT, SERVICE, decide, sample, steady
+from tests.autoscaler.services import AT, SERVICE, decided, followed, look, looks, told
 
 
-def test_a_service_within_its_objective_keeps_its_replicas() -> None:
-    assert decide(steady(110.0)) is None
-
-
-def test_more_load_gets_more_replicas_before_latency_suffers() -> None:
-    samples = (*steady(40.0, until=AT - 15), sample(AT, 151.5, p95=0.21))  # no emergency yet
-    decision = decide(samples)
+def test_more_load_than_the_replicas_can_do_brings_more_and_says_why() -> None:
+    state, counts = followed(looks(80.0, 20, AT - 15), current=3)
+    assert counts[-1] == 3
+    decision = decided(told(look(AT, 400.0), state, 3))
     assert decision is not None
-    assert decision.workers == 3
-    assert decision.message == "2 to 3 replicas: 151.5 requests/s expected need 3 replicas."
-    assert dict(decision.terms)["expected_requests_per_second"] == 151.5
+    assert decision.workers > 3
+    terms = dict(decision.terms)
+    assert terms["slots_per_replica"] == 4
+    assert terms["request_seconds"] == pytest.approx(0.05, rel=0.05)
+    assert decision.message == (
+        f"3 to {decision.workers} replicas: {terms['expected_requests_per_second']:.1f} requests/s of 0.05 s expected: "
+        f"{decision.workers} replicas of 4 at once."
+    )
 
 
-def test_latency_near_the_objective_adds_half_as_many_at_once() -> None:
-    samples = (*steady(60.0, until=AT - 15, replicas=4), sample(AT, 60.0, replicas=4, p95=0.24))
-    decision = decide(samples, current=4)
+def test_a_queue_brings_replicas_at_once_and_is_named() -> None:
+    state, _ = followed(looks(80.0, 20, AT - 15), current=3)
+    decision = decided(told(look(AT, 80.0, waiting=9000), state, 3))
     assert decision is not None
-    assert decision.workers == 6
-    assert decision.message == "4 to 6 replicas: p95 is 240 ms, the objective 250 ms."
+    assert decision.workers > 3
+    assert "9000 requests wait" in decision.message
 
 
-def test_a_queue_longer_than_the_objective_adds_replicas_though_latency_is_not_known() -> None:
-    samples = (*steady(60.0, until=AT - 15), sample(AT, 60.0, p95=None, queue=40))
-    decision = decide(samples)
-    assert decision is not None
-    assert decision.workers == 3
-    assert "40 requests wait" in decision.message
-
-
-def test_an_emergency_waits_for_the_replicas_it_has_asked_for() -> None:
-    slow = (sample(AT - 15, 60.0, p95=0.24), sample(AT, 60.0, p95=0.24))
-    assert decide(slow, current=2) is not None
-    assert decide(slow, current=3) is None  # two of the three answer as yet
-    assert decide(slow, current=2, scaled_at=AT - 30) is None  # they have only just started
-
-
-def test_little_load_for_five_minutes_frees_replicas() -> None:
-    decision = decide(steady(30.0, replicas=4), current=4)
-    assert decision is not None
-    assert decision.workers < 4
-    assert "at most 30.0 requests/s for 5 minutes" in decision.message
-
-
-def test_a_service_that_was_slow_at_a_rate_of_next_to_nothing_keeps_its_replicas() -> None:
-    samples = (sample(AT - 700, 1e-308, p95=1.0), *steady(30.0, replicas=4))
-    assert decide(samples, current=4) is None
+def test_little_load_frees_replicas_after_three_starts() -> None:
+    busy, calm = [*looks(250.0, 40, AT)], [look(AT + 15.0 * n, 10.0) for n in range(1, 40)]
+    _, counts = followed([*busy, *calm], current=4)
+    before, after = counts[39], counts[40:]
+    fell = next(number for number, count in enumerate(after, 1) if count < before)
+    assert 15 * fell >= 3 * Settings().start_seconds
+    assert after[-1] < before
 
 
 def test_the_replicas_that_leave_are_the_newest_of_those_that_stay() -> None:
@@ -67,60 +54,42 @@ def test_the_replicas_that_leave_are_the_newest_of_those_that_stay() -> None:
 
 
 def test_less_load_names_the_replicas_that_leave() -> None:
-    places = tuple(Assignment(rank, "a", (rank,)) for rank in range(4))
-    decision = decide(steady(30.0, replicas=4), current=4, placement=places)
+    state, _ = followed(looks(80.0, 60, AT - 15), current=6, gang=Gang(6, 6, 8))
+    places = tuple(Assignment(rank, "a", (rank,)) for rank in range(6))
+    decision = decided(told(look(AT, 80.0), state, 6, placement=places))
     assert decision is not None
-    assert decision.leaving == tuple(range(decision.workers, 4)) != ()
+    assert decision.leaving == tuple(range(decision.workers, 6)) != ()
+    assert "no more than" in decision.message
 
 
-def test_a_short_lull_frees_nothing() -> None:
-    samples = (*steady(250.0, replicas=4, until=AT - 120), *steady(30.0, 120.0, replicas=4))
-    assert decide(samples, current=4) is None
+def test_without_a_fresh_scrape_a_service_keeps_its_replicas() -> None:
+    state, _ = followed(looks(10.0, 60, AT), current=4, gang=Gang(4, 4, 8))
+    assert not told(None, state, 4).decisions
+    assert not told(look(AT, 10.0), state, 4, at=AT + 61).decisions
+    assert not told(look(AT + 15, 10.0), state, 4, at=AT).decisions  # of the future
 
 
-def test_nothing_is_freed_within_five_minutes_of_a_change() -> None:
-    assert decide(steady(30.0, replicas=4), current=4, scaled_at=AT - 299) is None
-    assert decide(steady(30.0, replicas=4), current=4, scaled_at=AT - 300) is not None
+def test_a_service_of_which_no_request_was_answered_keeps_its_replicas() -> None:
+    silent = replace(look(AT, 40.0), counts=(0.0,) * 90, answered_seconds=0.0, running=None, widest=None, waiting=None)
+    assert not told(silent, None, 4).decisions
 
 
-def test_nothing_is_freed_when_much_of_the_window_was_not_measured() -> None:
-    samples = [s for i, s in enumerate(steady(30.0, replicas=4)) if i % 2]
-    assert decide(samples, current=4) is None
-
-
-def test_without_metrics_a_service_keeps_its_replicas() -> None:
-    assert decide(()) is None
-    assert decide(steady(None, replicas=4), current=4) is None
-    assert decide(steady(30.0, replicas=4, until=AT - 61), current=4) is None  # too old
-
-
-def test_one_unknown_sample_keeps_the_replicas() -> None:
-    samples = list(steady(30.0, replicas=4))
-    samples[-3] = replace(samples[-3], requests_per_second=None)
-    assert decide(samples, current=4) is None
+def test_what_waits_at_a_gateway_never_makes_a_service_smaller_and_says_nothing_untrue() -> None:
+    state, _ = followed(looks(80.0, 60, AT), current=4, gang=Gang(4, 4, 8))
+    for signal in (Signal(0, 0.0), Signal(1, 1.0), Signal(-5, 9.0), Signal(10**15, 1.0), Signal(5, float("nan"))):
+        assert not told(None, state, 4, signal=signal).decisions
+    more = decided(told(None, state, 4, signal=Signal(500, 200.0)))
+    assert more is not None
+    assert more.workers > 4
+    assert more.message.startswith(f"4 to {more.workers} replicas: 500 requests wait, 200.0 requests/s come")
 
 
 def test_the_bounds_hold_without_metrics() -> None:
     for current, workers in ((0, 1), (9, 8)):
-        decision = decide((), current=current)
+        decision = decided(told(None, None, current))
         assert decision is not None
         assert decision.workers == workers
-
-
-def test_one_decision_at_most_doubles_or_adds_four() -> None:
-    samples = (*steady(60.0, until=AT - 15, replicas=1), sample(AT, 2000.0, replicas=1))
-    decision = decide(samples, current=1, gang=Gang(1, 1, 50))
-    assert decision is not None
-    assert decision.workers == 5
-
-
-def test_a_clear_rise_is_followed_ahead_of_time() -> None:
-    rising = [sample(AT - 15.0 * (20 - i), 40.0 + 5 * i) for i in range(21)]  # 20 more each minute
-    flat = steady(140.0)
-    ahead, now = decide(rising), decide(flat)
-    assert now is None
-    assert ahead is not None
-    assert ahead.workers == 3
+        assert decision.message == f"{current} to {workers} replicas: the bounds changed."
 
 
 def test_only_running_services_are_scaled() -> None:
@@ -129,5 +98,6 @@ def test_only_running_services_are_scaled() -> None:
         replace(SERVICE, id="q", phase=Phase.QUEUED, gang=Gang(9, 1, 8)),
         replace(SERVICE, id="s", gang=Gang(9, 1, 8), version=7),
     )
-    decisions = scale(Snapshot.build(AT, (), (), (), others), Metrics(), Settings())
-    assert [(d.workload, d.version, d.workers) for d in decisions] == [("s", 7, 8)]
+    found = scale(Snapshot.build(AT, (), (), (), others), Metrics(), Settings())
+    assert [(d.workload, d.version, d.workers) for d in found.decisions] == [("s", 7, 8)]
+    assert not found.states

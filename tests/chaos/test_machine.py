@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from controlplane.simulator.chaos.run import WEIGHTS, Runner, World
+from tests.thoroughness import at_least
 
-STEPS = 10_000  # at least
+STEPS = at_least(10_000, 2_500)
 LONGEST = 100  # steps of an example; one that Hypothesis makes of an earlier one may end anywhere
 # Common events several times, so that a draw among the names is about as frequent as in a run.
 NAMES = [name for name, weight in WEIGHTS.items() for _ in range(max(1, round(weight)))]

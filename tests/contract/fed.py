@@ -4,7 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.cluster.port import PodUse, ServiceUse
+import numpy as np
+
+from autoscaler.observed import Scrape, counted
+from controlplane.cluster.port import PodUse
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.models import Workload
 from controlplane.queries.scheduling.scaling import WINDOW_SECONDS
@@ -18,17 +21,18 @@ class Fed(Unmeasured):
     served: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     used: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
-        return tuple(self._service(uid) for uid in objectives if uid in self.served)
+    def scrapes(self, workloads: Sequence[str]) -> dict[str, Scrape]:
+        return {uid: self._scrape(uid) for uid in workloads if uid in self.served}
 
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
         return tuple(self._pod(uid) for uid in workloads if uid in self.used)
 
-    def _service(self, uid: str) -> ServiceUse:
+    def _scrape(self, uid: str) -> Scrape:
+        """Of a service whose replicas take one request at once."""
         told = self.served[uid]
-        rate = float(told["requests_per_second"])
-        p95 = float(told["p95_seconds"])
-        return ServiceUse(uid, self.now(), WINDOW_SECONDS, rate, p95, None, round(rate * WINDOW_SECONDS), None)
+        came, seconds = WINDOW_SECONDS * float(told["requests_per_second"]), float(told["request_seconds"])
+        counts = counted(np.array([seconds]), np.array([round(came)]))
+        return Scrape(self.now(), WINDOW_SECONDS, came, came * seconds, counts, int(told["waiting"]), 1, 1)
 
     def _pod(self, uid: str) -> PodUse:
         told = self.used[uid]

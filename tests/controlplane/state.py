@@ -192,6 +192,9 @@ class NoMetrics:
     def services(self, workloads: Sequence[str]) -> tuple[Any, ...]:
         return ()
 
+    def scrapes(self, workloads: Sequence[str]) -> dict[str, Any]:
+        return {}
+
     def pods(self, workloads: Sequence[str]) -> tuple[Any, ...]:
         return ()
 

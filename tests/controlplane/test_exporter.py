@@ -66,6 +66,21 @@ def test_buckets_end_in_all_requests_that_were_answered(drive: SimulatedDrive) -
     assert total <= use.requests + 1
 
 
+def test_a_gateway_tells_of_all_that_came_and_of_the_time_that_replicas_took(drive: SimulatedDrive) -> None:
+    run(drive, [pod(drive, "s", node="b", spec=drive.job_file(Kind.INFERENCE))])
+    page = registry(drive)
+    drive.wait(60)
+    families = {family.name: family for family in page.collect()}
+    answered = page.get_sample_value("weft_gateway_service_seconds_count", {"workload": "s"})
+    came = page.get_sample_value("weft_gateway_arrivals_total", {"workload": "s"})
+    scrape = drive.cluster.scrapes(["s"])["s"]
+    assert answered
+    assert came is not None
+    assert came >= answered + (scrape.running or 0) + (scrape.waiting or 0)
+    assert page.get_sample_value("weft_gateway_service_seconds_sum", {"workload": "s"}) > 0
+    assert {"weft_gateway_waiting", "weft_gateway_running", "weft_gateway_widest"} <= families.keys()
+
+
 def test_what_no_longer_runs_is_no_longer_told(drive: SimulatedDrive) -> None:
     run(drive, gang(drive, 2))
     page = registry(drive)

@@ -51,10 +51,11 @@ from controlplane.simulator.worlds.mix import quotas as quotas_of
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import ENDED, Phase
 from tests.controlplane.state import job
+from tests.thoroughness import at_least
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
-STEPS = 1000  # at least, on each database: 2,000 in all
+STEPS = at_least(1000, 400)  # on each database: 2,000 in all, in CI
 AT_LEAST = 200  # steps for each time that everything listed has to happen
 LONGEST = 80  # steps of an example
 SEEDS = {"sqlite": 1, "postgresql": 2}  # of the first run

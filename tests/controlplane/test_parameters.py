@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from autoscaler.observed import Scrape
 from controlplane.cluster.port import PodPhase, PodUse, Saved, ServiceUse
 from controlplane.loops import account, actuate, audit, observe, predict_starts, publish, scale, schedule
 from controlplane.models import Action, Delivery, Notice, Placement, Workload
 from controlplane.services.notifications import notices
 from controlplane.services.scheduling import clusters
+from tests.autoscaler.services import look
 from tests.controlplane.state import NoMetrics, World, node
 from tests.controlplane.telling import Told
 
@@ -33,6 +35,9 @@ class Measured(NoMetrics):
 
     def services(self, workloads: Sequence[str]) -> tuple[Any, ...]:
         return tuple(ServiceUse(uid, self.at, 60.0, 100.0, 0.5, 3000, 6000, 40) for uid in workloads)
+
+    def scrapes(self, workloads: Sequence[str]) -> dict[str, Scrape]:
+        return {uid: look(self.at, 100.0, waiting=40, seconds=0.2) for uid in workloads}
 
     def checkpoints(self, workloads: Sequence[str]) -> tuple[Any, ...]:
         return tuple(Saved(uid, 1, self.at, 0.5) for uid in workloads)

@@ -41,8 +41,8 @@ def test_a_bad_setting_is_named_with_what_to_write(data: dict[str, object], sent
 
 
 def test_all_faults_are_told_at_once() -> None:
-    data = {"scheduling": {"ageing_seconds": -1, "max_victims": "x"}, "scaling": {"up_ratio": -2}}
-    assert list(problems(data)) == ["scheduling.ageing_seconds", "scheduling.max_victims", "scaling.up_ratio"]
+    data = {"scheduling": {"ageing_seconds": -1, "max_victims": "x"}, "scaling": {"fall_seconds": -2}}
+    assert list(problems(data)) == ["scheduling.ageing_seconds", "scheduling.max_victims", "scaling.fall_seconds"]
 
 
 def test_every_default_is_within_its_bounds_and_every_setting_says_what_it_does() -> None:

@@ -5,14 +5,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
 
+from autoscaler.law import State
+from autoscaler.observed import Learned, counted
 from controlplane.cluster import work as works
 from controlplane.cluster.port import PodPhase
+from controlplane.domain import lawstate
 from controlplane.loops import schedule
-from controlplane.models import ClusterState, NodePool, ServiceWindow, Team, Workload
+from controlplane.models import ClusterState, NodePool, ServiceState, ServiceWindow, Team, Workload
 from controlplane.queries.scheduling import history, lab
 from controlplane.services.tenancy import quotas as owned
 from controlplane.simulator.worlds.profiles import PROFILES
@@ -181,10 +185,14 @@ def test_requests_of_a_stored_service_are_those_of_its_stored_minutes(serving: W
         )
         for n in range(9)
     )
+    assert requests_of(json.loads(said("--policy", "fifo", "--json"))) == [None]  # what a replica does is not known
+    known = State(Learned(counted(np.full(4000, 0.1)), 400.0, slots=3))
+    ServiceState.objects.create(workload=serving.pk, at=since, state=lawstate.plain(known))
     (found,) = requests_of(json.loads(said("--policy", "fifo", "--json")))
     job = next(job for job in history.episode(100).jobs if job.workload.name == "chat")
     assert job.service is not None
-    assert (job.service.seconds, job.service.objective, job.service.is_scaled) == (0.1, 0.2, False)
+    assert job.service.seconds == pytest.approx(0.1, rel=0.1)
+    assert (job.service.slots, job.service.objective, job.service.is_scaled) == (3, 0.2, False)
     assert found == pytest.approx(20 * 600, rel=0.1)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from controlplane.benchmarks.harness.figure import Options
 from controlplane.benchmarks.reliability import fuzz
+from tests.thoroughness import at_least
 
 
 def assert_clean(cases: int) -> None:
@@ -20,7 +21,7 @@ def assert_clean(cases: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_thousand_cases_are_answered_as_documented(postgres_url: str) -> None:
-    assert_clean(2_000)
+    assert_clean(at_least(2_000, 500))
 
 
 @pytest.mark.nightly

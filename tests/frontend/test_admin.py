@@ -270,10 +270,10 @@ def test_the_policy_is_edited_as_a_new_version_with_its_difference(bare: World, 
 
 def test_each_setting_that_cannot_be_is_told_at_its_field(bare: World, visit: Visit) -> None:
     client, add = visit("admin"), "/admin/controlplane/policyversion/add/"
-    bad = policy_form(client, scheduling__ageing_seconds="0", scheduling__max_victims="2.5", scaling__up_ratio="x")
+    bad = policy_form(client, scheduling__ageing_seconds="0", scheduling__max_victims="2.5", scaling__tail="x")
     errors = client.post(add, bad).context["adminform"].form.errors
-    assert set(errors) == {"scaling__up_ratio"}
-    errors = client.post(add, bad | {"scaling__up_ratio": "1"}).context["adminform"].form.errors
+    assert set(errors) == {"scaling__tail"}
+    errors = client.post(add, bad | {"scaling__tail": "1"}).context["adminform"].form.errors
     assert errors["scheduling__ageing_seconds"] == [
         "scheduling.ageing_seconds is 0.0. Use a number from 1 to 604800 s."
     ]

@@ -74,7 +74,7 @@ def _scaled(packed: bytes) -> list[Any]:
 
 
 def _scale(seen: Snapshot, metrics: Metrics) -> tuple[Scale, ...]:
-    return scale(seen, metrics, ScalingSettings())
+    return scale(seen, metrics, ScalingSettings()).decisions
 
 
 def chaos(seed: int, most: int) -> list[Stored]:

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autoscaler.observed import Scrape
 from controlplane.benchmarks.slo import policies
-from controlplane.benchmarks.slo.judge import Judged, Policy, Service, judge
+from controlplane.benchmarks.slo.judge import Judged, Policy, Seen, Service, judge
 from controlplane.benchmarks.slo.onset import is_attained, onset
-from controlplane.benchmarks.slo.traces import Trace
+from controlplane.benchmarks.slo.traces import Trace, noise
 
 
 def load(
@@ -74,13 +73,14 @@ def test_what_the_gateway_asks_for_is_there_a_start_later() -> None:
 def test_a_scrape_counts_each_request_once() -> None:
     service = Service(load([0.0, 1.0, 20.0], 3.0, slots=2, until=60.0), 0.0)
     service.resize(1, 0.0)
-    seen: list[Scrape] = []
+    seen: list[Seen] = []
     for now in (15.0, 30.0):
         service.serve(now)
         seen.append(service.scrape(now))
-    assert [(s.arrived, s.answered, s.running, s.waiting, s.widest) for s in seen] == [(2, 2, 0, 0, 0), (3, 3, 0, 0, 0)]
-    assert [s.counts.sum() for s in seen] == [2.0, 1.0]
-    assert seen[1].seconds == pytest.approx(9.0)
+    assert [(s.answered, s.running, s.waiting) for s in seen] == [(2, 0, 0), (3, 0, 0)]
+    assert [(s.scrape.arrived, s.scrape.answered, s.scrape.widest) for s in seen] == [(2, 2.0, 0), (1, 1.0, 0)]
+    assert [s.scrape.answered_seconds for s in seen] == pytest.approx([6.0, 3.0])
+    assert seen[1].busy == pytest.approx(9.0)
 
 
 def test_what_runs_counts_as_busy_before_it_is_answered() -> None:
@@ -88,7 +88,8 @@ def test_what_runs_counts_as_busy_before_it_is_answered() -> None:
     service.resize(1, 0.0)
     service.serve(15.0)
     seen = service.scrape(15.0)
-    assert (seen.running, seen.widest, seen.seconds, seen.busy) == (1, 1, 0.0, pytest.approx(5.0))
+    assert (seen.running, seen.scrape.widest, seen.scrape.answered_seconds) == (1, 1, 0.0)
+    assert seen.busy == pytest.approx(5.0)
 
 
 def test_onset_is_the_first_minutes_and_those_after_a_jump() -> None:
@@ -116,6 +117,14 @@ def test_no_policy_goes_beyond_what_the_operator_allows(make: policies.Make) -> 
     assert 1 <= min(n for _, n in told.series) <= max(n for _, n in told.series) <= 5
     assert told.hours <= 5 * 900 / 3600 + 1e-9
     assert told.arrivals.sum() == 4000
+
+
+def test_noise_has_the_variation_that_its_figure_is_named_after() -> None:
+    trace = noise(3)
+    quarters = np.bincount((trace.at // 15).astype(np.int64))[:-1]
+    assert quarters.std() / quarters.mean() == pytest.approx(0.3, abs=0.02)
+    halves = np.array_split(quarters, 2)
+    assert halves[0].mean() == pytest.approx(halves[1].mean(), rel=0.06)
 
 
 def test_hours_are_at_least_the_work() -> None:

@@ -119,6 +119,10 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ),
         SERVER,
     ),
+    "gateway": Benchmark(
+        ("serving.gateway", "serving.gatewayload"),
+        ("autoscaler", *ROOMS, "controlplane/activator", "controlplane/testbed"),
+    ),
     "manifests": Benchmark(("reliability.manifests",), ADAPTER),
     "node": Benchmark(("reliability.node", "scheduling.podwatch", "harness.rights", "harness.processes"), SERVER),
     "parsers": Benchmark(("reliability.parsers", "reliability.patterns", "reliability.worstkinds"), PAGES),

@@ -34,12 +34,42 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What is seen of a service at a scrape. scrape: what the law is shown of its requests.
+
+    answered, busy count since the beginning: requests, and the time that replicas have worked on them, s. on: replicas
+    that exist or are being started; ready: those that serve.
+    """
+
+    scrape: Scrape
+    answered: int
+    busy: float
+    on: int
+    ready: int
+
+    @property
+    def at(self) -> float:
+        """When."""
+        return self.scrape.at
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait."""
+        return self.scrape.waiting or 0
+
+    @property
+    def running(self) -> int:
+        """Requests that replicas work on."""
+        return self.scrape.running or 0
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What decides. look: at each scrape, the replicas wanted from now on. signal: the same, in each second in which a
     request waits; None: no change.
     """
 
-    look: Callable[[Scrape], int]
+    look: Callable[[Seen], int]
     signal: Callable[[Signal], int | None] | None = None
 
 
@@ -137,7 +167,7 @@ class Service:
         """Replicas that serve."""
         return sum(one.since + self.start <= now for one in self.on.values())
 
-    def scrape(self, now: float) -> Scrape:
+    def scrape(self, now: float) -> Seen:
         """What is seen now; those that ended since the last one are counted."""
         some = slice(self._since, self.begun)
         is_done = self.ended[some] <= now
@@ -150,14 +180,13 @@ class Service:
         unfinished = float((now - self.began[some][~is_done]).sum())
         arrived = self.arrived(now)
         seen = Scrape(
-            at=now, arrived=arrived, answered=self.answered, seconds=self.seconds,
-            busy=self.seconds + unfinished, waiting=arrived - self.begun,
-            running=int(running.sum()), widest=int(running.max()), on=len(self.on), ready=self.ready(now),
-            counts=counted(service),
+            at=now, seconds=SCRAPE_SECONDS, arrived=arrived - self.arrived(now - SCRAPE_SECONDS),
+            answered_seconds=float(service.sum()), counts=counted(service), waiting=arrived - self.begun,
+            running=int(running.sum()), widest=int(running.max()),
         )  # fmt: skip
         left = np.flatnonzero(~self.is_counted[some])
         self._since = self._since + int(left[0]) if len(left) else self.begun
-        return seen
+        return Seen(seen, self.answered, self.seconds + unfinished, len(self.on), self.ready(now))
 
     def signal(self, now: float) -> Signal:
         """What the gateway sees now."""

@@ -9,6 +9,9 @@ loses; the ratio is to the oracle's hours. `_60s`: 60 s for each call. `late_per
 `_alone`: nothing is loaded and nothing is lent, a replica starts in 30, 90 or 300 s; a cell is one trace with one of
 these. `alone_hours_ratio`: the law's hours over the cells that it attains, to those of the one HPA setting that
 attains most cells, over the same cells. Everything is learned from the first request on; the first minutes count.
+
+`turns_per_hour_noise`: changes of direction in what is held without standby, under a rate that is the same on average
+and has a variation of 0.3, once there was an hour to learn from; the worst start and seed.
 """
 
 import math
@@ -16,6 +19,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Result
@@ -68,7 +72,17 @@ def run(options: Options, progress: Progress) -> Result:
         for done, one in enumerate(as_completed(waits), 1):
             cells += one.result()
             progress(done / len(waits), f"{done} of {len(waits)} traces and seeds")
-    return Result(tuple(_figures(cells)), (*_notes(cells, seeds), *_compared(cells)))
+    turns = max(_turns(seed, start) for seed in seeds for start in STARTS)
+    figures = (*_figures(cells), Figure("slo.turns_per_hour_noise", round(turns, 2), "1/h", 2.0))
+    return Result(figures, (*_notes(cells, seeds), *_compared(cells)))
+
+
+def _turns(seed: int, start: float) -> float:
+    """Changes of direction an hour under noise, once the law has had an hour to learn how patient to be."""
+    trace = traces.noise(seed)
+    held = judge(trace, policies.alone(trace, start), start=start, most=3 * trace.max_replicas).series
+    steps = [after - before for (_, before), (at, after) in pairwise(held) if at > HOUR]
+    return sum(one * other < 0 for one, other in pairwise(steps)) / (trace.seconds / HOUR - 1)
 
 
 def _one(name: str, data: Path, seed: int, has_baselines: bool) -> list[Cell]:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from autoscaler import law
-from autoscaler.observed import Scrape
-from controlplane.benchmarks.slo.judge import Policy, Signal
+from autoscaler.settings import Settings
+from controlplane.benchmarks.slo.judge import Policy, Seen, Signal
 from controlplane.benchmarks.slo.traces import Trace
 
 TOLERANCE = 0.1  # Kubernetes' HPA: no change within 10 % of the target
@@ -30,21 +30,21 @@ def standby(trace: Trace, start: float) -> Policy:
 
 def alone(trace: Trace, start: float) -> Policy:
     """The law without standby: a replica that is asked for has to start."""
-    return _law(trace, start, law.ALONE)
+    return _law(trace, start, Settings().constants())
 
 
 def _law(trace: Trace, start: float, constants: law.Constants) -> Policy:
-    state = law.State(trace.objective, start, constants)
+    state, terms = law.State(), law.Terms(trace.objective, start, constants)
 
-    def look(scrape: Scrape) -> int:
+    def look(seen: Seen) -> int:
         nonlocal state
-        state, wanted = law.look(state, scrape)
-        return wanted
+        state, wanted = law.look(state, seen.scrape, law.Fleet(seen.on, seen.ready), terms)
+        return wanted.replicas
 
     def signal(seen: Signal) -> int | None:
-        return law.signal(state, seen.waiting, seen.rate, seen.on, seen.on)
+        return law.signal(state, seen.waiting, seen.rate, law.Fleet(seen.on, seen.ready), seen.on, terms)
 
-    return Policy(look, signal if constants.takes_all else None)
+    return Policy(look, signal)
 
 
 @dataclass(slots=True)
@@ -67,9 +67,9 @@ def hpa_cpu(target: float, window: float) -> Make:
     """HPA on CPU: the part of the ready replicas' slots that are in use, over the last 30 s."""
 
     def make(trace: Trace, start: float) -> Policy:
-        stable, scrapes = _Stable(window, deque()), deque[Scrape](maxlen=3)
+        stable, scrapes = _Stable(window, deque()), deque[Seen](maxlen=3)
 
-        def look(now: Scrape) -> int:
+        def look(now: Seen) -> int:
             scrapes.append(now)
             if len(scrapes) < 2 or not now.ready:
                 return now.on
@@ -86,9 +86,9 @@ def hpa_requests(target: float, window: float) -> Make:
 
     def make(trace: Trace, start: float) -> Policy:
         able = trace.slots / float(trace.service.mean())
-        stable, scrapes = _Stable(window, deque()), deque[Scrape](maxlen=5)
+        stable, scrapes = _Stable(window, deque()), deque[Seen](maxlen=5)
 
-        def look(now: Scrape) -> int:
+        def look(now: Seen) -> int:
             scrapes.append(now)
             if len(scrapes) < 2:
                 return now.on
@@ -107,7 +107,7 @@ def knative(target: float, window: float) -> Make:
         stable, seen = _Stable(window, deque()), deque[tuple[float, int]]()
         calm_at = -math.inf
 
-        def look(now: Scrape) -> int:
+        def look(now: Seen) -> int:
             nonlocal calm_at
             inside = now.waiting + now.running
             seen.append((now.at, inside))
@@ -133,7 +133,7 @@ def keda(waiting: float, window: float) -> Make:
     def make(trace: Trace, start: float) -> Policy:
         stable = _Stable(window, deque())
 
-        def look(now: Scrape) -> int:
+        def look(now: Seen) -> int:
             return stable(now.at, now.on, _proportional(now, now.waiting / max(1, now.ready) / (waiting * trace.slots)))
 
         return Policy(look)
@@ -146,7 +146,7 @@ def static(replicas: int) -> Make:
     return lambda trace, start: Policy(lambda _: replicas)
 
 
-def _proportional(now: Scrape, ratio: float) -> int:
+def _proportional(now: Seen, ratio: float) -> int:
     """HPA's rule: the ready replicas times how far the metric is from its target; as they are within the tolerance."""
     return now.on if abs(ratio - 1) <= TOLERANCE else math.ceil(max(1, now.ready) * ratio)
 

@@ -141,6 +141,16 @@ def _diurnal(_: Path, rng: np.random.Generator) -> Trace:
     return _trace("diurnal", at, _lognormal(len(at), 2.0, 0.7, rng), 4, 2 * DAY)
 
 
+def noise(seed: int) -> Trace:
+    """Four hours of 200 requests/s on average, whose rate in each quarter of a minute differs with a variation of 0.3.
+
+    No part of NAMES: what is judged on it is how often a service gets larger and smaller in turns for nothing.
+    """
+    rng = np.random.default_rng([seed, len(MAKERS)])
+    rates = 200.0 * np.maximum(0.0, rng.normal(1.0, 0.3, 4 * 240))
+    return _short("noise", lambda x: rates[(x // 15.0).astype(np.int64)], 4 * 3600.0 - 1.0, rng)
+
+
 def _short(name: str, rate: Callable[[Floats], Floats], seconds: float, rng: np.random.Generator) -> Trace:
     at = _poisson(rate, seconds, rng, step=1.0)
     return _trace(name, at, _lognormal(len(at), 0.25, 0.7, rng), 4, seconds)

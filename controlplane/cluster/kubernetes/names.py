@@ -24,6 +24,7 @@ NAME = "weft.dev/name"  # the workload's name
 KIND = "weft.dev/kind"  # training, notebook, inference
 ROLE = "weft.dev/role"  # in a gang with roles: ps, worker, ...
 ROLE_INDEX = "weft.dev/role-index"  # its number within the role, from 0
+GATEWAY = "weft.dev/gateway"  # "true" on the Service of a service with our queue in front (docs/activator.md)
 ATTEMPT = "internal.weft.dev/attempt"
 RANK = "internal.weft.dev/rank"
 PLACEHOLDER = "internal.weft.dev/placeholder"  # "true" on a placeholder; on its namespace too
@@ -36,6 +37,8 @@ LIMIT = "internal.weft.dev/limit"  # of a share: milli-GPU that it may use while
 DEVICE = "internal.weft.dev/device"  # of a share: its device as the container runtime knows it; set by the Binding
 CLAIMANTS = "internal.weft.dev/claimants"  # of a placeholder: "namespace/name" of the shares it was claimed for
 DIGEST = "internal.weft.dev/digest"  # of the manifest: a pod prepared from an older job file is made anew
+QUEUE = "internal.weft.dev/queue"  # of such a Service: slots, late_after, waiting, patience as JSON
+QUEUE_PORT = "internal.weft.dev/queue-port"  # of such a Service: the activators' port for it; the switch gives it
 # Of pods that a queued object's controller made (docs/adopting.md).
 OWNER, POD_SET, INDEX = kinds.OWNER, kinds.POD_SET, kinds.INDEX
 

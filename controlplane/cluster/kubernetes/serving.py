@@ -62,8 +62,14 @@ async def _take_over(api: Api, body: Json) -> None:
     if labels[names.WORKLOAD] == body["metadata"]["labels"][names.WORKLOAD]:
         return
     anew: Json = {"$patch": "replace"}
+    without: Json = dict.fromkeys((names.GATEWAY, *services.OWN_SLICES))  # null: what the one before had goes
+    notes: Json = {names.QUEUE: None, **body["metadata"].get("annotations", {})}
     change: Json = {
-        "metadata": {"labels": body["metadata"]["labels"], "ownerReferences": [anew]},
+        "metadata": {
+            "labels": {**without, **body["metadata"]["labels"]},
+            "annotations": notes,
+            "ownerReferences": [anew],
+        },
         "spec": {"selector": body["spec"]["selector"], "ports": [*body["spec"]["ports"], anew]},
     }
     await api.request("PATCH", _path(body), change, kind=STRATEGIC)

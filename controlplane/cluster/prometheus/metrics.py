@@ -12,8 +12,9 @@ from pathlib import Path
 
 import structlog
 
+from autoscaler.observed import Scrape
 from controlplane.cluster.port import GpuUse, PodUse, Saved, ServiceUse, TrainingUse
-from controlplane.cluster.prometheus import histogram, queries
+from controlplane.cluster.prometheus import histogram, queries, services
 from controlplane.cluster.prometheus.connection import Answer, Connection, Key, Limits, Unanswered
 from controlplane.cluster.prometheus.queries import Query
 
@@ -112,10 +113,27 @@ class PrometheusMetrics:
             for uid in chunk:
                 count = _Requests.of_values(uid, requests.values)
                 if count is not None:
-                    buckets = _buckets(uid, good.values) if good is not None else None
+                    buckets = services.buckets(uid, good.values) if good is not None else None
                     waiting = queue.values.get((uid,)) if queue is not None else None
                     out.append(_service(uid, now, window, count, buckets, objectives[uid], waiting))
         return tuple(out)
+
+    def scrapes(self, workloads: Sequence[str]) -> dict[str, Scrape]:
+        """What is told of the requests of these services; a service is left out unless all queries are answered."""
+        now, window = self._now(), self._settings.window_seconds
+        out: dict[str, Scrape] = {}
+        for chunk in queries.chunks(workloads):
+            arrivals = self._ask(queries.ARRIVALS, chunk)
+            if arrivals is None or not arrivals.values:
+                continue
+            told = [self._ask(query, chunk, arrivals.at) for query in services.ASKED]
+            answers = [answer.values for answer in told if answer is not None]
+            if len(answers) == len(services.ASKED):
+                for uid in chunk:
+                    came = arrivals.values.get((uid,))
+                    if came is not None:
+                        out[uid] = services.scrape(uid, now, window, came, answers)
+        return out
 
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
         """What the pods of these workloads use; a pod of which nothing is known is left out."""
@@ -204,26 +222,6 @@ def _service(
     return ServiceUse(
         uid, at, window, count.total / window, None if p95 is None else p95 / 1000, over, requests, _rounded(queue)
     )
-
-
-def _buckets(uid: str, values: Mapping[Key, float | None]) -> "tuple[histogram.Bucket, ...] | None":
-    """A service's buckets; None when one of them is not known."""
-    counts: dict[float, float] = {}
-    for (of, le), value in values.items():
-        if of == uid:
-            bound = _bound(le)
-            if bound is None or value is None:
-                return None
-            counts[bound] = value
-    return histogram.cumulative(counts)
-
-
-def _bound(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if value > 0 else None
 
 
 def _newest(keys: Iterable[Key]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from string import Template
 from controlplane.cluster.devicenumbers import PLACEHOLDERS
 
 WINDOW_SECONDS = 60.0  # four scrapes of 15 s (`scrape_interval`): a rate needs two, and one may fail
+SHORT = 2 / 3  # of a window, two or three scrapes: what the autoscaler goes by has to be of now
 LONG = 4.0  # windows for cAdvisor: kubelets sample a container every 10 to 30 s, whatever Prometheus is set to
 CHUNK = 200  # workloads named in one query: 8 KiB of a URL
 
@@ -25,8 +26,8 @@ class Query:
     """One question.
 
     labels: what each row is known by, the whole set. A value outside least..most is not known. `$workloads` stands
-    for the ids asked for, `$window` and `$long` for what a rate is taken over, `$stale` for how many seconds old a
-    sample may be.
+    for the ids asked for, `$window`, `$short` and `$long` for what a rate is taken over, `$stale` for how many seconds
+    old a sample may be.
     """
 
     name: str
@@ -136,19 +137,68 @@ GOOD_WITHIN = Query(
     f" (increase(istio_request_duration_milliseconds_bucket{{{_DESTINATION},{_GOOD}}}[$window]))", most=1e12,
 )  # fmt: skip
 QUEUE = Query(
-    "queue", "the program (weft_service_queue), vLLM or Triton", "requests that wait", ("workload",),
+    "queue", "the program (weft_service_queue), our activator, vLLM or Triton", "requests that wait", ("workload",),
     "sum by (workload) ("
     + " or ".join(
         _fresh(f"{series}{{{_OF}}}")
-        for series in ("weft_service_queue", "vllm:num_requests_waiting", "nv_inference_pending_request_count")
+        for series in (
+            "weft_service_queue", "weft_gateway_waiting", "vllm:num_requests_waiting",
+            "nv_inference_pending_request_count",
+        )
     )
     + ")", most=1e9,
+)  # fmt: skip
+
+
+def _served(series: str) -> str:
+    """Increases of a series of service times, by the first of those who tell it."""
+    ours, theirs = f"weft_gateway_service_seconds_{series}", f"vllm:request_inference_time_seconds_{series}"
+    by = "workload, le" if series == "bucket" else "workload"
+    first, second = (f"sum by ({by}) (increase({name}{{{_OF}}}[$short]))" for name in (ours, theirs))
+    return f"{first} or ({second} unless on (workload) {first})"
+
+
+ARRIVALS = Query(
+    "arrivals", "our activator, else Istio, else vLLM", "requests in the last scrapes", ("workload",),
+    " or ".join(
+        f"sum by (workload) (increase({series}{{{of}}}[$short]))"
+        for series, of in (
+            ("weft_gateway_arrivals_total", _OF),
+            ("istio_requests_total", _DESTINATION),
+            ("vllm:request_success_total", _OF),
+        )
+    ), most=1e12,
+)  # fmt: skip
+SERVED_WITHIN = Query(
+    "served_within", "our activator, else vLLM", "requests answered within le seconds of being taken by a replica",
+    ("workload", "le"), _served("bucket"), most=1e12,
+)  # fmt: skip
+SERVED_SECONDS = Query(
+    "served_seconds", "our activator, else vLLM, else Istio", "s that answered requests were with a replica, summed",
+    ("workload",),
+    f"{_served('sum')} or 0.001 * sum by (workload)"
+    f" (increase(istio_request_duration_milliseconds_sum{{{_DESTINATION},{_GOOD}}}[$short]))", most=1e12,
+)  # fmt: skip
+
+
+def _running(how: str) -> str:
+    each = (_fresh(f"{series}{{{_OF}}}") for series in (f"weft_gateway_{how}", "vllm:num_requests_running"))
+    return " or ".join(f"{'max' if how == 'widest' else 'sum'} by (workload) {one}" for one in each)
+
+
+RUNNING = Query(
+    "running", "our activator, else vLLM", "requests that replicas work on", ("workload",), _running("running"),
+    most=1e9,
+)  # fmt: skip
+WIDEST = Query(
+    "widest", "our activator, else vLLM", "requests that the busiest replica works on", ("workload",),
+    _running("widest"), most=1e6,
 )  # fmt: skip
 
 TABLE = (
     GPU_DUTY, GPU_MEMORY, GPU_POD, POD_DUTY, POD_CPU, POD_MEMORY, POD_THROTTLED,
     STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, CHECKPOINT, CHECKPOINT_PART,
-    REQUESTS, GOOD_WITHIN, QUEUE,
+    REQUESTS, GOOD_WITHIN, QUEUE, ARRIVALS, SERVED_WITHIN, SERVED_SECONDS, RUNNING, WIDEST,
 )  # fmt: skip
 
 
@@ -160,7 +210,11 @@ def text(query: Query, workloads: Iterable[str] = (), window_seconds: float = WI
             raise ValueError(f"{uid!r} is no id of a workload")
     window = _milliseconds(window_seconds)
     return Template(query.text).substitute(
-        workloads="|".join(ids), window=window, long=_milliseconds(LONG * window_seconds), stale=f"{window_seconds:g}"
+        workloads="|".join(ids),
+        window=window,
+        short=_milliseconds(SHORT * window_seconds),
+        long=_milliseconds(LONG * window_seconds),
+        stale=f"{window_seconds:g}",
     )
 
 

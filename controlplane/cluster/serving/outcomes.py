@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from autoscaler import observed
 from controlplane.cluster.serving.traffic import Floats, Ints
 
 GAVE_UP = -1  # instead of a replica: the client has left
@@ -15,13 +16,15 @@ BOUNDS = (0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcomes:
-    """Requests that ended, in any order. ended: when; latency: since they came, seconds; count: requests of each row.
+    """Requests that ended, in any order. ended: when; latency: since they came, seconds; service: since a replica took
+    them, seconds; count: requests of each row.
 
     is_answered is False for those that gave up, found no replica or lost theirs. was_taken: a replica had it.
     """
 
     ended: Floats
     latency: Floats
+    service: Floats
     count: Ints
     is_answered: "np.typing.NDArray[np.bool_]"
     was_taken: "np.typing.NDArray[np.bool_]"
@@ -50,12 +53,16 @@ class Totals:
     """Requests since the service began: answered ones by latency, the others by what they lacked.
 
     within: answered within each of BOUNDS. refused: no replica was there. failed: gave up, or their replica was lost.
+    served: answered ones by the time since a replica took them, in the buckets of autoscaler/observed.py;
+    served_micros: the sum of these times, each in whole microseconds, so that it is the same in any order.
     """
 
     answered: int = 0
     refused: int = 0
     failed: int = 0
     within: list[int] = field(default_factory=lambda: [0] * len(BOUNDS))
+    served: list[float] = field(default_factory=lambda: list(observed.NONE))
+    served_micros: int = 0
 
     def add(self, outcomes: Outcomes) -> None:
         """Count these."""
@@ -66,6 +73,10 @@ class Totals:
         places = np.searchsorted(BOUNDS, outcomes.latency[good])
         more = np.cumsum(np.bincount(places, count[good], len(BOUNDS) + 1))[:-1]
         self.within = [before + int(added) for before, added in zip(self.within, more, strict=True)]
+        self.served = list(
+            map(sum, zip(self.served, observed.counted(outcomes.service[good], count[good]), strict=True))
+        )
+        self.served_micros += int((np.rint(1e6 * outcomes.service[good]).astype(np.int64) * count[good]).sum())
 
 
 @dataclass(slots=True)
@@ -91,6 +102,7 @@ class Recent:
         return Outcomes(
             ended[inside],
             np.concatenate([part.latency for part in parts])[inside],
+            np.concatenate([part.service for part in parts])[inside],
             np.concatenate([part.count for part in parts])[inside],
             np.concatenate([part.is_answered for part in parts])[inside],
             np.concatenate([part.was_taken for part in parts])[inside],
@@ -108,7 +120,7 @@ def percentile(values: Floats, counts: Ints, part: float) -> float | None:
 
 def _none() -> Outcomes:
     empty = np.empty(0)
-    return Outcomes(empty, empty, empty.astype(np.int64), empty.astype(bool), empty.astype(bool))
+    return Outcomes(empty, empty, empty, empty.astype(np.int64), empty.astype(bool), empty.astype(bool))
 
 
 NONE = _none()

@@ -11,7 +11,7 @@ to go on from a moment; the requests that wait are known by the number of the fi
 import math
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -107,12 +107,12 @@ class State:
 
     def copy(self) -> "State":
         """One that does not change with this one; arrays of requests are never written to."""
-        totals = replace(self.totals, within=list(self.totals.within))
+        totals = replace(self.totals, within=list(self.totals.within), served=list(self.totals.served))
         return replace(self, free=self.free.copy(), owner=self.owner.copy(), totals=totals)
 
     def plain(self) -> list[Any]:
         """As JSON."""
-        totals = [self.totals.answered, self.totals.refused, self.totals.failed, self.totals.within]
+        totals = list(astuple(self.totals))
         replicas = [[r.name, r.slots, r.seconds] for r in self.replicas]
         slots = [self.free.tolist(), self.owner.tolist()]
         return [self.at, self.block, self.index, replicas, *slots, self.flights.plain(), totals]
@@ -202,7 +202,7 @@ class Run:
             over=requests - int(ended.count[in_time].sum()),
             failed=requests - int(ended.count[good].sum()),
             p95_seconds=percentile(ended.latency[good], ended.count[good], 0.95),
-            arrived=self._arrived(since, now),
+            arrived=self.arrived(since, now),
             queue=self.waiting,
             duty=self._duty(since, now),
         )
@@ -216,6 +216,15 @@ class Run:
             block = self._block(number)
             last = int(np.searchsorted(block.at, state.at))
             total += int(block.count[state.index if number == state.block else 0 : last].sum())
+        return total
+
+    def arrived(self, since: float, until: float) -> int:
+        """Requests that came in this time, at most KEEP_SECONDS ago."""
+        total = 0
+        for number in range(self._number(since), self._number(until) + 1):
+            block = self._block(number)
+            first, last = np.searchsorted(block.at, [since, until])
+            total += int(block.count[first:last].sum())
         return total
 
     @property
@@ -295,7 +304,7 @@ class Run:
         ends = flights.ends if ended is None else np.full(len(flights.ends), ended)
         answered = np.full(len(ends), by is None)
         taken = np.full(len(ends), by != REFUSED)
-        outcomes = Outcomes(ends, ends - flights.arrived, flights.count, answered, taken)
+        outcomes = Outcomes(ends, ends - flights.arrived, ends - flights.began, flights.count, answered, taken)
         self.state.totals.add(outcomes)
         self._recent.add(outcomes, self.state.at)
 
@@ -359,14 +368,6 @@ class Run:
             self._busy.popleft()
         while len(self._slots) > 1 and self._slots[1][0] <= old:
             self._slots.popleft()
-
-    def _arrived(self, since: float, until: float) -> int:
-        total = 0
-        for number in range(self._number(since), self._number(until) + 1):
-            block = self._block(number)
-            first, last = np.searchsorted(block.at, [since, until])
-            total += int(block.count[first:last].sum())
-        return total
 
     def _duty(self, since: float, until: float) -> float:
         there = 0.0

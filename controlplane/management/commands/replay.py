@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from autoscaler.scale import scale
-from controlplane.domain.cycle import digest_of, is_of_this_form, unpack_scaling
+from controlplane.domain.cycle import OtherRuleError, digest_of, is_of_this_form, unpack_scaling
 from controlplane.loops.scale import record as record_of_scale
 from controlplane.loops.schedule import record
 from controlplane.models import Cycle
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         try:
             cycle = stored(next(iter(replayable()), 0) if number is None else number)
             decided, about = self._scaled(cycle) if cycle.loop == "scale" else self._scheduled(cycle)
-        except InputGoneError as gone:
+        except (InputGoneError, OtherRuleError) as gone:
             self.stderr.write(str(gone))
             sys.exit(2)
         before, now = _text(cycle.decisions), _text(decided)
@@ -63,7 +63,7 @@ class Command(BaseCommand):
     def _scaled(self, cycle: Cycle) -> tuple[list[dict[str, Any]], str]:
         """The same of the autoscaler. Each of its rounds is stored whole."""
         seen, metrics = unpack_scaling(bytes(cycle.input or b""))
-        decided = [record_of_scale(decision) for decision in scale(seen, metrics, policy.version(cycle.policy).scaling)]
+        decided = [record_of_scale(d) for d in scale(seen, metrics, policy.version(cycle.policy).scaling).decisions]
         return decided, f"{len(seen.workloads)} services"
 
 

@@ -1,17 +1,20 @@
 """What is measured of services, as the autoscaler reads it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Max
-
-from autoscaler.metrics import Metrics, Objective, Sample, ServiceMetrics
-from controlplane.cluster.port import ServiceUse
-from controlplane.models import Event, Placement, ServiceWindow, Workload, bulk
+from autoscaler.law import State
+from autoscaler.metrics import Metrics, Objective, ServiceMetrics
+from autoscaler.observed import Scrape, Signal
+from controlplane.domain import lawstate
+from controlplane.models import Placement, PlacementState, ServiceState, Workload, bulk
 from scheduler.model.workload import ACTIVE, Kind
 
 WINDOW_SECONDS = 60.0  # of a ServiceWindow row
+NOTHING: Mapping[str, Signal] = MappingProxyType({})
+MAX_START = 900.0  # s: a first replica that took longer waited for something else
 
 
 def serving() -> dict[str, Any]:
@@ -20,55 +23,50 @@ def serving() -> dict[str, Any]:
     return {str(uid): spec["normalised"]["objective"] for uid, spec in rows}
 
 
-def metrics(services: Mapping[str, Any], uses: Iterable[ServiceUse], at: float, learn_seconds: float) -> Metrics:
-    """The stored windows of `learn_seconds`, and after them what was measured just now."""
+def metrics(
+    services: Mapping[str, Any], scrapes: Mapping[str, Scrape], signals: Mapping[str, Signal] = NOTHING
+) -> Metrics:
+    """What was measured just now of these services, each with what is remembered of it."""
     uids = [UUID(uid) for uid in services]
-    samples: dict[str, list[Sample]] = {uid: [] for uid in services}
-    windows = ServiceWindow.objects.filter(workload__among=uids, start__gte=at - learn_seconds).order_by("start")
-    columns = ("workload", "start", "replicas", "requests_per_second", "p95_seconds", "requests", "over")
-    for uid, start, *values in windows.values_list(*columns):
-        samples[str(uid)].append(Sample(start + WINDOW_SECONDS, WINDOW_SECONDS, *values))
-    running = _running(uids)
-    for use in uses:
-        before = samples.get(use.workload)
-        if before is not None and (not before or use.at > before[-1].at):
-            before.append(_sample(use, running.get(use.workload, 0)))
-    scaled = dict(
-        Event.objects.filter(workload__among=uids, kind="Scaled")
-        .order_by()
-        .values_list("workload")
-        .annotate(Max("cluster_at"))
-    )
+    states, ready, starts = remembered(uids), _ready(uids), _starts(uids)
     return Metrics(
         {
-            uid: ServiceMetrics(uid, _objective(promise), tuple(samples[uid]), scaled.get(UUID(uid)))
+            uid: ServiceMetrics(
+                workload=uid,
+                objective=Objective(**promise) if promise else None,
+                scrape=scrapes.get(uid),
+                state=states.get(uid),
+                ready=ready.get(uid, 0),
+                start_seconds=starts.get(uid),
+                signal=signals.get(uid),
+            )
             for uid, promise in services.items()
         }
     )
 
 
-def _running(uids: list[UUID]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    live = Placement.objects.filter(workload__among=uids, is_settled=False, pod_phase="Running").exclude(
-        state="Released"
-    )
-    for uid in live.values_list("workload_id", flat=True):
-        counts[str(uid)] = counts.get(str(uid), 0) + 1
-    return counts
+def remembered(uids: Sequence[UUID]) -> dict[str, State]:
+    """What the autoscaler remembers of these services."""
+    rows = bulk.select(ServiceState, ("workload", "state"), {"workload__among": uids})
+    return {str(uid): lawstate.state_of(state) for uid, state in rows}
 
 
-def _sample(use: ServiceUse, replicas: int) -> Sample:
-    return Sample(
-        at=use.at,
-        seconds=use.window_seconds,
-        replicas=replicas,
-        requests_per_second=use.requests_per_second,
-        p95_seconds=use.p95_seconds,
-        requests=use.requests,
-        over=use.over_objective,
-        queue=use.queue,
-    )
+def _ready(uids: Sequence[UUID]) -> dict[str, int]:
+    """Replicas that run, as last observed."""
+    where = {
+        "workload_id__among": uids,
+        "is_settled": False,
+        "pod_phase": "Running",
+        "state__not": PlacementState.RELEASED,
+    }
+    return {str(uid): count for uid, count in bulk.count(Placement, ("workload_id",), where)}
 
 
-def _objective(promise: Mapping[str, float] | None) -> Objective | None:
-    return Objective(**promise) if promise else None
+def _starts(uids: Sequence[UUID]) -> dict[str, float]:
+    """Seconds from a place to a running replica, as the first one of each service took, its image's pull included."""
+    began: dict[UUID, float] = {}
+    for uid, bound in bulk.select(Placement, ("workload_id", "bound_at"), {"workload_id__among": uids, "attempt": 1}):
+        if bound is not None:
+            began[uid] = min(bound, began.get(uid, bound))
+    rows = bulk.select(Workload, ("uid", "first_started_at"), {"uid__among": uids, "first_started_at__isnull": False})
+    return {str(uid): min(MAX_START, max(1.0, ran - began[uid])) for uid, ran in rows if uid in began}

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from autoscaler.bounds import Bounds
 from autoscaler.settings import Settings
-from autoscaler.stabilize import Bounds
 from controlplane.cluster.physics import START_MEDIAN
 from controlplane.simulator.replay.judge import Judge, Tally
 from controlplane.simulator.replay.serving import Service

@@ -13,19 +13,23 @@ Each look begins WARM_SECONDS earlier, so that a queue stands as it would. A min
 the last one that was, by the requests expected in it; one in which no replica serves has all of them refused.
 """
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from autoscaler.inference import replicas
-from autoscaler.metrics import Objective, Sample, ServiceMetrics
+from autoscaler.bounds import Bounds
+from autoscaler.law import State as Remembered
+from autoscaler.metrics import Objective, ServiceMetrics
+from autoscaler.observed import NONE, Scrape
+from autoscaler.scale import judged
 from autoscaler.settings import Settings
-from autoscaler.stabilize import Bounds
+from controlplane.cluster.physics import START_MEDIAN
 from controlplane.cluster.serving.run import Run, State
+from controlplane.cluster.serving.scraped import scrape
 from controlplane.cluster.serving.traffic import BLOCK_SECONDS, Drawn, Floats
 from controlplane.simulator.replay.serving import Service
+from scheduler.model.workload import Kind
 
 MINUTE = 60.0
 WARM_SECONDS = BLOCK_SECONDS
@@ -71,7 +75,7 @@ class _Look:
     until: float
     expected: float  # requests
     tally: Tally
-    sample: Sample
+    scrape: Scrape
     duty: float  # part of the replicas' time in which they were in use
 
 
@@ -88,8 +92,8 @@ class Judge:
         self._changed_at = at
         self._begun: tuple[float, Drawn, Run] | None = None  # since when requests come
         self._last: _Look | None = None
-        self._samples: deque[Sample] = deque()
-        self._scaled_at: float | None = None
+        self._scrape: Scrape | None = None
+        self._remembered: Remembered | None = None
 
     # --- replicas -----------------------------------------------------------------------------
 
@@ -115,14 +119,13 @@ class Judge:
         """How many replicas the autoscaler wants now, by what it was shown of the minutes so far."""
         if not self.service.is_scaled or bounds.least == bounds.most:
             return count
-        while self._samples and self._samples[0].at <= at - settings.learn_seconds:
-            self._samples.popleft()
         objective = None if self.service.objective is None else Objective(self.service.objective)
-        seen = ServiceMetrics(self.service.rate.key, objective, tuple(self._samples), self._scaled_at)
-        found = replicas(count, bounds, at, seen, settings).replicas
-        if found != count:
-            self._scaled_at = at
-        return found
+        key, ready = self.service.rate.key, len(self._serving)
+        seen = ServiceMetrics(key, objective, self._scrape, self._remembered, ready, START_MEDIAN[Kind.INFERENCE])
+        # A replay looks once a minute, so four looks are four minutes.
+        minutes = replace(settings, stale_seconds=max(settings.stale_seconds, 4 * MINUTE))
+        self._remembered, wanted = judged(count, at, seen, minutes)
+        return bounds.clamp(wanted.replicas)
 
     # --- requests -----------------------------------------------------------------------------
 
@@ -142,7 +145,7 @@ class Judge:
         expected = _expected(traffic, since, until)
         if not self._serving and not self._changes:
             self.tally.add(Tally(expected, expected))
-            self._show(Sample(until, until - since, 0, expected / (until - since), None))
+            self._scrape = Scrape(until, until - since, expected, 0.0, NONE, 0, 0, 0)
         elif self._is_worth_a_look(since, until, expected):
             self._look(since, until, expected)
         else:
@@ -161,7 +164,7 @@ class Judge:
             self._changed_at = self._changes[-1][0]
         if self._is_thorough or last is None or self._changes or until - self._changed_at <= LOOK_SECONDS:
             return True
-        is_more = expected / (until - since) > MORE * last.expected / last.sample.seconds
+        is_more = expected / (until - since) > MORE * last.expected / last.scrape.seconds
         return is_more or last.duty > FULL or last.tally.late_ratio > TROUBLE or until - last.until >= EVERY_SECONDS
 
     def _look(self, since: float, until: float, expected: float) -> None:
@@ -180,13 +183,9 @@ class Judge:
         places = np.searchsorted(BOUNDS, ended.latency[mine])
         counts = np.bincount(places, ended.count[mine], len(BOUNDS) + 1).astype(np.float64)
         tally = Tally(float(seen.requests), float(seen.over), counts)
-        sample = Sample(
-            until, seconds, len(self._serving), seen.requests / seconds, seen.p95_seconds, seen.requests, seen.over,
-            seen.queue,
-        )  # fmt: skip
-        self._last = _Look(until, expected, tally, sample, seen.duty)
+        self._scrape = scrape(run, len(self._serving), seconds)
+        self._last = _Look(until, expected, tally, self._scrape, seen.duty)
         self.tally.add(tally)
-        self._show(sample)
 
     def _repeat(self, since: float, until: float, expected: float) -> None:
         assert self._last is not None  # noqa: S101 - else there would have been a look
@@ -194,17 +193,15 @@ class Judge:
         # By the requests themselves: minutes are looked at when more are expected than come on average.
         times = expected / last.tally.requests if last.tally.requests else 0.0
         self.tally.add(last.tally, times)
-        requests, over = round(times * last.tally.requests), round(times * last.tally.late)
-        rate = times * last.tally.requests / seconds
-        self._show(
-            replace(
-                last.sample, at=until, seconds=seconds, requests_per_second=rate, requests=requests, over=over, queue=0
-            )
+        self._scrape = replace(
+            last.scrape,
+            at=until,
+            seconds=seconds,
+            arrived=times * last.scrape.arrived,
+            answered_seconds=times * last.scrape.answered_seconds,
+            counts=tuple(times * count for count in last.scrape.counts),
+            waiting=0,
         )
-
-    def _show(self, sample: Sample) -> None:
-        if self.service.is_scaled:
-            self._samples.append(sample)
 
 
 def _expected(traffic: Drawn, since: float, until: float) -> float:

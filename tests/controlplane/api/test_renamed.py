@@ -68,13 +68,13 @@ def test_a_setting_of_a_policy_may_have_either_name(api: People) -> None:
 
 def test_a_policy_that_was_stored_before_keeps_its_settings(api: People) -> None:
     row = PolicyVersion.objects.get(
-        pk=body_of(api.platform.post("/policies", {"scaling": {"up_ratio": 2}}), 201)["version"]
+        pk=body_of(api.platform.post("/policies", {"scaling": {"tail": 2}}), 201)["version"]
     )
-    row.data["scaling"]["up_part"] = row.data["scaling"].pop("up_ratio")
+    row.data["scaling"]["up_part"] = 2  # a setting of the rule before this one
     row.data["scheduling"]["most_changes"] = row.data["scheduling"].pop("max_changes") + 1
     PolicyVersion.objects.filter(pk=row.pk).update(data=row.data)
     stored = policy.version(row.pk)
-    assert (stored.scaling.up_ratio, stored.scheduling.max_changes) == (2, 501)
+    assert (stored.scaling.tail, stored.scheduling.max_changes) == (2, 501)
 
 
 def test_each_old_name_is_deprecated_in_the_document_and_names_its_successor() -> None:

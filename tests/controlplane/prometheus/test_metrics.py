@@ -7,6 +7,7 @@ from django.test import override_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoscaler.observed import Learned
 from controlplane.cluster.port import PodUse, Saved, ServiceUse, TrainingUse
 from controlplane.cluster.prometheus import connection, histogram, queries
 from controlplane.cluster.prometheus.connection import Limits
@@ -84,6 +85,44 @@ def test_all_queries_of_a_service_are_about_one_moment(fake: FakePrometheus, met
     fake.says("istio_requests_total", requests(("200", "100")))
     metrics.services({"w": 0.2})
     assert [asked.get("time") for asked in fake.asked] == [None, f"{NOW:.3f}", f"{NOW:.3f}"]
+
+
+def test_the_requests_of_a_service_are_told_as_its_gateway_counts_them(
+    fake: FakePrometheus, metrics: PrometheusMetrics
+) -> None:
+    fake.says("weft_gateway_arrivals_total", [({"workload": "w"}, "400")])
+    fake.says("weft_gateway_service_seconds_bucket", buckets(("0.1", "100"), ("0.12", "390"), ("+Inf", "390")))
+    fake.says("weft_gateway_service_seconds_sum", [({"workload": "w"}, "42.5")])
+    fake.says("weft_service_queue", [({"workload": "w"}, "7")])
+    fake.says("weft_gateway_running", [({"workload": "w"}, "12")])
+    fake.says("weft_gateway_widest", [({"workload": "w"}, "4")])
+    seen = metrics.scrapes(["w", "v"])
+    assert list(seen) == ["w"]
+    scrape = seen["w"]
+    assert (scrape.at, scrape.seconds, scrape.arrived, scrape.answered_seconds) == (NOW + 0.5, 40.0, 400.0, 42.5)
+    assert (scrape.waiting, scrape.running, scrape.widest) == (7, 12, 4)
+    assert scrape.answered == pytest.approx(390)
+    assert 0.1 < Learned(scrape.counts, 42.5).quantile(0.9) <= 0.137
+    assert scrape.is_sound
+
+
+def test_without_a_gateway_the_durations_of_the_mesh_stand_for_service_times(
+    fake: FakePrometheus, metrics: PrometheusMetrics
+) -> None:
+    fake.says("weft_gateway_arrivals_total", [({"workload": "w"}, "400")])
+    fake.says("istio_request_duration_milliseconds_bucket", buckets(("100", "0"), ("250", "600"), ("+Inf", "600")))
+    scrape = metrics.scrapes(["w"])["w"]
+    assert scrape.answered == pytest.approx(400)  # of a minute's 600, those of 40 s
+    assert 0.1 < scrape.answered_seconds / scrape.answered < 0.25
+    assert (scrape.waiting, scrape.running, scrape.widest) == (None, None, None)
+
+
+def test_a_service_is_left_out_where_one_query_of_it_has_no_answer(
+    fake: FakePrometheus, metrics: PrometheusMetrics
+) -> None:
+    fake.says("weft_gateway_arrivals_total", [({"workload": "w"}, "400")])
+    fake.says("weft_gateway_widest", b"{}")
+    assert metrics.scrapes(["w"]) == {}
 
 
 def test_of_two_attempts_the_newest_is_told(fake: FakePrometheus, metrics: PrometheusMetrics) -> None:
@@ -206,7 +245,8 @@ def test_the_docs_have_each_query(query: queries.Query) -> None:
 
 def test_the_docs_name_the_numbers_of_the_code() -> None:
     text = (servers.ROOT / "docs" / "metrics.md").read_text()
-    numbers = f"`$window` is {queries.WINDOW_SECONDS:g} s, `$long` {queries.LONG * queries.WINDOW_SECONDS:g} s"
+    window = queries.WINDOW_SECONDS
+    numbers = f"`$window` is {window:g} s, `$long` {queries.LONG * window:g} s, `$short` {queries.SHORT * window:g} s"
     assert numbers in text
     assert f"at most {queries.CHUNK} in one query" in text
     assert f"{connection.MAX_BYTES // 1_048_576} MiB or {connection.MAX_ROWS:,} rows" in text

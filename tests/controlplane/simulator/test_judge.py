@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from autoscaler.bounds import Bounds
 from autoscaler.settings import Settings as Scaling
-from autoscaler.stabilize import Bounds
 from controlplane.cluster.serving.traffic import Rate, Sizes
 from controlplane.simulator.replay.comparison import Figures, compare
 from controlplane.simulator.replay.course import Played
@@ -127,7 +127,7 @@ def test_a_slower_autoscaler_has_more_late_requests() -> None:
     world = with_service(episode(WORLD, web=None, hours=3), replace(BUSY, since=100.0))
     quick, slow = (
         figures(play(world, Settings(), scaling=scaling))["red"].late_percent
-        for scaling in (Scaling(), Scaling(target_ratio=1.0, emergency_ratio=4.0, settle_seconds=600.0))
+        for scaling in (Scaling(), Scaling(tail=0.0, horizon_seconds=0.0, queue_seconds=3600.0))
     )
     assert quick is not None
     assert slow is not None

@@ -1,0 +1,42 @@
+"""The port through which the activator knows its services: where their replicas are, and what those may take."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from autoscaler.lanes import Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service: its workload's uid, our port for it, and its ready replicas as host:port.
+
+    is_direct: its traffic goes to the replicas; what still comes here is served and its connection closed after that.
+    """
+
+    workload: str
+    port: int
+    bounds: Bounds
+    replicas: tuple[str, ...] = ()
+    is_direct: bool = False
+    namespace: str = ""  # of the team it belongs to; empty where there are no namespaces
+
+
+class Directory(Protocol):
+    """Where services are looked up."""
+
+    def services(self) -> tuple[Service, ...]:
+        """All of them as last heard, one a workload and one a port. Raises DirectoryError before they are known."""
+
+    def may_ask(self, service: Service, peer: str) -> bool:
+        """Whether requests of this address may reach the service: pods of another team may not."""
+
+    def on_news(self, tell: Callable[[], None]) -> None:
+        """Have this called, from any thread, when something has changed."""
+
+    def close(self) -> None:
+        """Look no longer."""
+
+
+class DirectoryError(Exception):
+    """The services cannot be read; the message names the field and the fix."""

@@ -1,0 +1,59 @@
+"""What the autoscaler remembers of a service, as plain values: for its row, and for the input of a stored round."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from autoscaler.law import State
+from autoscaler.observed import NONE, Learned, Scrape
+
+
+def plain(state: State) -> dict[str, Any]:
+    """As JSON. Of a histogram only the buckets that hold something: [place, count]."""
+    learned = state.learned
+    return {
+        "counts": _some(learned.counts),
+        "seconds": learned.seconds,
+        "slots": learned.slots,
+        "points": [list(point) for point in state.points],
+        "wanted": [list(wanted) for wanted in state.wanted],
+        "began": state.began,
+        "calm": state.calm,
+        "fell_at": state.fell_at,
+    }
+
+
+def state_of(values: Mapping[str, Any]) -> State:
+    """The state that `plain` told."""
+    return State(
+        learned=Learned(_all(values["counts"]), values["seconds"], values["slots"]),
+        points=tuple((at, came) for at, came in values["points"]),
+        wanted=tuple((at, replicas) for at, replicas in values["wanted"]),
+        began=values["began"],
+        calm=values["calm"],
+        fell_at=values["fell_at"],
+    )
+
+
+def plain_scrape(scrape: Scrape) -> list[Any]:
+    """As JSON, its fields in order."""
+    return [
+        scrape.at, scrape.seconds, scrape.arrived, scrape.answered_seconds, _some(scrape.counts), scrape.waiting,
+        scrape.running, scrape.widest,
+    ]  # fmt: skip
+
+
+def scrape_of(values: list[Any]) -> Scrape:
+    """The scrape that `plain_scrape` told."""
+    at, seconds, arrived, answered_seconds, counts, *rest = values
+    return Scrape(at, seconds, arrived, answered_seconds, _all(counts), *rest)
+
+
+def _some(counts: tuple[float, ...]) -> list[list[float]]:
+    return [[place, count] for place, count in enumerate(counts) if count]
+
+
+def _all(some: list[list[float]]) -> tuple[float, ...]:
+    counts = list(NONE)
+    for place, count in some:
+        counts[int(place)] = count
+    return tuple(counts)
