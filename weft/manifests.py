@@ -31,6 +31,12 @@ def place_of(body: Body) -> Any:
     return body.get("team") or (_within(body, "metadata").get("namespace") if is_object(body) else None)
 
 
+def is_same_team(one: Body, other: Body) -> bool:
+    """Whether both are one team's, as far as that can be seen here: of a namespace only the server knows the prefix."""
+    places = sorted((str(place_of(one)), str(place_of(other))), key=len)
+    return places[0] == places[1] or (_lies(one) != _lies(other) and places[1].endswith(f"-{places[0]}"))
+
+
 def names_team(body: Body) -> bool:
     """Whether it says which team's it is."""
     return "team" in body or (is_object(body) and "namespace" in _within(body, "metadata"))
@@ -44,6 +50,10 @@ def path_of(body: Body) -> str:
 def with_after(body: Body, after: list[Any]) -> dict[str, Any]:
     """The same job, starting after these."""
     return {**body, "spec": {**job_of(body), "after": after}} if is_object(body) else {**body, "after": after}
+
+
+def _lies(body: Body) -> bool:
+    return is_object(body) and not body.get("team")
 
 
 def _within(body: Body, part: str) -> Body:

@@ -166,7 +166,8 @@ def _snakes(known: tuple[Field, ...], value: Any, at: str) -> Iterator[FieldErro
 def _said(error: FieldError) -> FieldError:
     """The same fault, of the object's field."""
     field = in_object(error.field)
-    message = _PROPOSED.sub(lambda found: _SNAKE.sub(lambda name: camel(name[0]), found[0]), error.message)
+    message = error.message.replace(" is not a field of the job file.", " is not a field of a Workload.", 1)
+    message = _PROPOSED.sub(lambda found: _SNAKE.sub(lambda name: camel(name[0]), found[0]), message)
     starts = bool(error.field) and error.message.startswith(error.field)
     return FieldError(field, f"{field}{message[len(error.field) :]}" if starts else message)
 

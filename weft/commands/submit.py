@@ -241,8 +241,7 @@ def _preview(session: Session, bodies: Sequence[dict[str, Any]], number: int) ->
 
 def _inner(body: dict[str, Any], bodies: Sequence[dict[str, Any]]) -> list[str]:
     """Return the names in `after` that are jobs of the same submission."""
-    place = manifests.place_of(body)
-    given = (manifests.name_of(one) for one in bodies if manifests.place_of(one) == place)
+    given = (manifests.name_of(one) for one in bodies if manifests.is_same_team(one, body))
     names = {name for name in given if isinstance(name, str)}
     after = manifests.job_of(body).get("after")
     return [name for name in map(_named, after) if name and name in names] if isinstance(after, list) else []

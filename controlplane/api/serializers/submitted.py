@@ -52,10 +52,13 @@ def named(sent: Sequence[Job], *, is_batch: bool = False) -> Iterator[None]:
     try:
         yield
     except Refused as error:
-        number, _, rest = error.field.partition(".") if is_batch else ("0", "", error.field)
-        if not number.isdecimal() or int(number) >= len(sent) or not sent[int(number)].is_object:
+        number, _, rest = error.field.partition(".")
+        is_numbered = is_batch and number.isdecimal() and int(number) < len(sent)
+        about = [sent[int(number)]] if is_numbered else sent  # some refusals of a batch do not say which one they mean
+        if not all(one.is_object for one in about):
             raise
-        field = sent[int(number)].field(rest)
-        message = f"{field}{error.message[len(rest) :]}" if rest and error.message.startswith(rest) else error.message
-        told = f"{number}.{field}" if is_batch else field
+        name = rest if is_numbered else error.field
+        field = about[0].field(name)
+        message = f"{field}{error.message[len(name) :]}" if name and error.message.startswith(name) else error.message
+        told = f"{number}.{field}" if is_numbered else field
         raise Refused(error.status, error.code, told, message) from error

@@ -79,13 +79,14 @@ def test_what_is_wrong_with_the_object_is_told_with_the_fix(
         ({"priorityClass": "none-such"}, "spec.priorityClass", "none-such"),
         ({"retrys": 1}, "spec.retrys", "Did you mean retries?"),
         ({"maxDuratoin": "1h"}, "spec.maxDuratoin", "Did you mean maxDuration?"),
-        ({"idle": {"parkAfter": "1h"}}, "spec.idle", "spec.idle belongs to notebook"),
+        ({"idle": {"parkAfter": "1h"}}, "spec.idle", "not a field of a Workload. It belongs to notebook"),
     ],
 )
 def test_faults_of_the_job_are_told_of_the_objects_fields(
     api: People, change: dict[str, Any], field: str, said: str
 ) -> None:
-    answer = api.member.post("/workloads", document(**change))
+    body = document()
+    answer = api.member.post("/workloads", {**body, "spec": {**body["spec"], **change}})
     assert field in fields_of(answer, answer.status_code)
     assert answer.status_code in (400, 422)
     assert any(said in one["message"] for one in body_of(answer, answer.status_code)["errors"])
@@ -97,8 +98,10 @@ def test_a_batch_mixes_both_and_names_the_one_that_is_at_fault(api: People) -> N
     made = body_of(api.member.post("/workloads:batch", both), 201)
     assert [one["name"] for one in made["results"]] == ["first", "second"]
     assert fields_of(api.member.post("/workloads:batch", [job("a"), document("b", gpu=1)])) == ["1.spec.gpu"]
-    answer = api.member.post("/workloads:batch", [job("a"), document("b", priorityClass="none-such")])
-    assert fields_of(answer, 422) == ["1.spec.priorityClass"]
+    unknown = document("b", priorityClass="none-such")
+    assert fields_of(api.member.post("/workloads:batch", [document("a"), unknown]), 422) == ["spec.priorityClass"]
+    foreign = {**document("b"), "metadata": {"name": "b", "namespace": "weft-blue"}}
+    assert fields_of(api.member.post("/workloads:batch", [job("a"), foreign]), 404) == ["1.metadata.namespace"]
 
 
 def test_one_that_is_to_rest_is_submitted_so_and_neither_tried_nor_applied(api: People) -> None:
