@@ -177,7 +177,7 @@ class GpuUse:
     """One device over the last scrape: duty in 0..1 of compute time, memory in MiB.
 
     pods: names of those that are said to have the whole device, by which its index becomes Weft's own
-    (domain/devices.py). None: the index is Weft's own already.
+    (cluster/devicenumbers.py). None: the index is Weft's own already.
     """
 
     node: str
