@@ -52,6 +52,11 @@ def gang_service(workload: str) -> str:
     return f"w-{workload}"
 
 
+def around(workload: str) -> str:
+    """The PodDisruptionBudget and the ServiceMonitor of a service."""
+    return f"w-{workload}"
+
+
 def placeholder(node: str, gpu: int) -> str:
     """The pod that holds a device for shares: one name for a device, so that there is never a second one."""
     whole = f"{node}-gpu-{gpu}"

@@ -6,7 +6,7 @@ from typing import Any
 from controlplane.manifests import policy, system
 from controlplane.manifests.site import Site
 
-SITE = Site()
+SITE = Site(has_monitors=True)
 ACCOUNTS = ("weft-scheduler", "weft-reader", "weft-provisioner", "weft-web")
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 FORBIDDEN = 403
