@@ -10,14 +10,14 @@ from autoscaler.settings import Settings
 from tests.references import ROOT
 
 
-def word(number: float) -> str:
-    """A small number as sentences have it."""
-    return {2: "two", 3: "three", 4: "four"}.get(number, f"{number:g}")
-
-
 def words(document: str) -> str:
     """The document in one line, as sentences break anywhere."""
     return re.sub(r"\s+", " ", (ROOT / "docs" / document).read_text())
+
+
+def word(number: float) -> str:
+    """A small number as sentences have it."""
+    return {2: "two", 3: "three"}.get(number, f"{number:g}")
 
 
 def alerts() -> str:
@@ -26,20 +26,21 @@ def alerts() -> str:
     return (
         f"the burn rate is above {fast.burn_rate:g} over the last hour and the last {fast.short_seconds / 60:g} "
         f"minutes, or above {slow.burn_rate:g} over the last {slow.long_seconds / 3600:g} hours and the last "
-        f"{slow.short_seconds / 60:g} minutes, or less than {sla.LITTLE:.0%}".replace("%", " %")
+        f"{slow.short_seconds / 60:g} minutes, or less than {100 * sla.LITTLE:g} %"
     )
 
 
+STARTS = f"{word(round(law._window(law.Terms(1.0, 1.0, ALONE))))} starts"
 SAID = {
-    "constants alone": f"K = {ALONE.part:g}, tail {ALONE.tail}, and the rate is predicted for a replica's start + "
-    f"{ALONE.horizon:g} s ahead",
-    "constants on standby": f"K = {STANDBY.part:g}, tail {STANDBY.tail} and {STANDBY.horizon:g} s ahead",
+    "K": f"| K | `wait_ratio` | {ALONE.part} | {STANDBY.part} |",
+    "tail": f"| tail | `tail` | {ALONE.tail} | {STANDBY.tail} |",
+    "ahead": f"| `horizon_seconds` | a replica's start + {ALONE.horizon:g} s | {STANDBY.horizon:g} s |",
+    "queue": f"| `queue_seconds` | {ALONE.queue_seconds:g} s | {STANDBY.queue_seconds:g} s |",
+    "window": f"| `fall_seconds` ({ALONE.fall:g}: {STARTS}) | {STARTS} of a replica | {STANDBY.fall:g} s |",
     "rate": f"the shortest of {law.SHORTEST:g} to {law.LONGEST:g} s with {law.MANY} of them; "
     f"with a clear trend ({trend.CLEAR:g} standard errors)",
-    "fall": f"a window of {word(round(law._window(law.Terms(1.0, 1.0, ALONE))))} starts of a replica "
-    f"(with standby {STANDBY.fall:g} s)",
-    "young": f"first {ALONE.young:g} s, nor for {STANDBY.young:g} s after a minute without a look",
-    "patience": f"within {word(law.SOON)} windows, the window gets {word(law.PATIENCE)} times as long",
+    "young": f"first {ALONE.young:g} s, nor in the {STANDBY.young:g} s after a gap of more than {ALONE.gap:g} s",
+    "patience": f"within {law.SOON:g} windows, the window is {law.PATIENCE:g} times as long",
     "start": f"`start_seconds` ({Settings().start_seconds:g}) before that",
     "alerts": alerts(),
     "silence": f"none was measured in the last {sla.SILENT_SECONDS / 60:g} minutes",
@@ -53,19 +54,18 @@ def test_the_objectives_name_the_numbers_of_the_code(what: str) -> None:
     assert SAID[what] in words("objectives.md")
 
 
-def test_the_minute_and_the_hour_of_the_sentences_are_those_of_the_code() -> None:
-    assert (ALONE.gap, STANDBY.gap, law.HOUR, sla.ALERTS[0].long_seconds) == (60.0, 60.0, 3600.0, 3600.0)
+def test_the_hours_and_parts_of_the_budget_in_the_sentences_are_those_of_the_code() -> None:
+    assert (law.HOUR, sla.ALERTS[0].long_seconds) == (3600.0, 3600.0)
     window = 28 * 86_400.0
     used = [alert.burn_rate * alert.long_seconds / window for alert in sla.ALERTS]
     assert used == [pytest.approx(0.02, abs=0.002), pytest.approx(0.05, abs=0.005)]
 
 
-def test_the_settings_without_standby_are_the_constants_that_the_document_names() -> None:
+def test_the_settings_of_a_policy_begin_as_the_constants_that_the_document_names() -> None:
     assert Settings().constants() == ALONE
 
 
 def test_the_algorithms_name_the_numbers_of_the_code() -> None:
     text = words("algorithms.md")
-    starts = word(round(law._window(law.Terms(1.0, 1.0, ALONE))))
-    assert f"down after {starts} starts of a replica" in text
+    assert f"down when fewer were wanted for {STARTS} of a replica" in text
     assert f"burn rates over {word(len(sla.ALERTS))} pairs of spans" in text
