@@ -45,7 +45,7 @@ class Command(BaseCommand):
 
 
 def configuration(options: dict[str, Any]) -> uvicorn.Config:
-    """How it is served: who has no certificate of the aggregator's authority gets no connection."""
+    """How it is served: a client without a certificate of the aggregator's authority gets no connection."""
     return uvicorn.Config(
         Application(read), host=options["host"], port=options["port"], ssl_certfile=str(options["certificate"]),
         ssl_keyfile=str(options["key"]), ssl_ca_certs=str(options["client_ca"]), ssl_cert_reqs=ssl.CERT_REQUIRED,
