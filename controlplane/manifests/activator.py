@@ -37,7 +37,7 @@ def activator(site: Site) -> list[Json]:
             site, ACTIVATOR, REPLICAS,
             ["activator", "--cluster", "--host=0.0.0.0", "--admin-host=0.0.0.0", f"--ports={FIRST_PORT}-{LAST_PORT}"],
         ),
-        _deployment(site, ACTIVATOR_SWITCH, 1, ["activator_switch", f"--ports={FIRST_PORT}-{LAST_PORT}"]),
+        _deployment(site, ACTIVATOR_SWITCH, 1, ["activator", "--switch", f"--ports={FIRST_PORT}-{LAST_PORT}"]),
         _service(site),
         _reachable(site),
     ]  # fmt: skip

@@ -295,7 +295,7 @@ def test_both_programs_run_as_documented(world: World, tmp_path: Path) -> None:
     env = servers.environment(tmp_path, KUBECONFIG=str(world.server.kubeconfig(f"weft/{ACTIVATOR}")))
     command = ["activator", "--cluster", f"--ports={port}", f"--admin-port={admin}"]
     switched = {**env, "KUBECONFIG": str(world.server.kubeconfig(f"weft/{ACTIVATOR_SWITCH}"))}
-    with program(command, env), program(["activator_switch", f"--ports={port}"], switched) as process:
+    with program(command, env), program(["activator", "--switch", f"--ports={port}"], switched) as process:
         servers.wait_until(lambda: servers.answers(f"http://127.0.0.1:{admin}/readyz"), "the activator", 60)
         signal = f"http://127.0.0.1:{admin}/signal"
         servers.wait_until(lambda: told(signal)["leaving"] == {UID: 0.0}, "the service, with a port by the switch", 30)
