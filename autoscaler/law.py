@@ -162,19 +162,24 @@ def signal(state: State, waiting: int, rate: float, fleet: Fleet, soon: int, ter
     return max(on, math.ceil(need / learned.slots) + (on - soon))
 
 
-def alarmed(state: State, told: Signal, fleet: Fleet, terms: Terms) -> Wanted | None:
-    """The same for what a gateway tells, with the reason. All replicas that are asked for are there by the time one
-    more would be.
+def alarmed(state: State, told: Signal, at: float, fleet: Fleet, terms: Terms) -> tuple[State, Wanted]:
+    """The same for what a gateway tells, with the reason, and the state after it; no change: the same state.
+
+    All replicas that are asked for are there by the time one more would be.
     """
+    nothing = Wanted(fleet.on)
     if not told.waiting or not told.is_sound:
-        return None
+        return state, nothing
     count = signal(state, told.waiting, told.rate, fleet, fleet.on, terms)
     if count is None or count <= fleet.on:
-        return None
-    why = f"{told.waiting} requests wait, {told.rate:.1f} requests/s come:"
-    need = _Need(0.0, why, told.rate, terms.objective)
-    replicas = f"{why} {_replicas(count, state.learned.slots)}"
-    return Wanted(min(count, MOST), replicas, need.named(state.learned, told.waiting))
+        return state, nothing
+    need = _Need(0.0, f"{told.waiting} requests wait, {told.rate:.1f} requests/s come:", told.rate, terms.objective)
+    why = f"{need.why} {_replicas(count, state.learned.slots)}"
+    found = Wanted(min(count, MOST), why, need.named(state.learned, told.waiting))
+    if terms.constants.takes_all:
+        return state, found
+    # What was wanted in between counts too, or the next look would take it back.
+    return replace(_regretted(state, count, at, fleet, terms), wanted=(*state.wanted, (at, count))), found
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ def judged(current: int, at: float, service: ServiceMetrics | None, settings: Se
     if service.scrape is not None and 0 <= at - service.scrape.at <= settings.stale_seconds:
         state, wanted = look(state or State(), service.scrape, fleet, terms)
     if service.signal is not None and state is not None:
-        more = alarmed(state, service.signal, fleet, terms)
-        wanted = more if more is not None and more.replicas > wanted.replicas else wanted
+        state, more = alarmed(state, service.signal, at, fleet, terms)
+        wanted = more if more.replicas > wanted.replicas else wanted
     return state, wanted
 
 

@@ -283,6 +283,8 @@ except ValueError as error:
 # Whether the admission server runs (`manage.py admission`): then `manifests` has its webhook, and objects of Kubernetes
 # with the label weft.dev/queue are workloads (docs/adopting.md).
 ADMISSION = env.bool("WEFT_ADMISSION", False)
+# Queued Deployments may ask for Kubernetes' own autoscaler on what Weft measures: Weft serves external.metrics.k8s.io.
+EXTERNAL_METRICS = env.bool("WEFT_EXTERNAL_METRICS", False)
 # Kubernetes users that make pods of queued objects, beside Kubernetes' own controllers.
 CONTROLLERS = tuple(env.list("WEFT_CONTROLLERS", default=["system:serviceaccount:kubeflow:training-operator"]))
 ADMISSION_CA = env.str("WEFT_ADMISSION_CA", "")  # a PEM file: what signed its certificate; empty: put in by other means

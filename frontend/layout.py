@@ -42,7 +42,7 @@ LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
         ("Serving", ("port", "replicas.min", "replicas.max")),
         ("Objective (SLO)", ("objective.p95_latency", "objective.availability", "objective.window")),
         ("Queue in front of it", ("gateway.slots", "gateway.late_after", "gateway.waiting")),
-        ("More", (*COMMON_MORE, "args", *SHARE)),
+        ("More", (*COMMON_MORE, "health", "rollout.deadline", "rollout.weight", "args", *SHARE)),
     ),
 }
 LABELS = {
@@ -87,7 +87,10 @@ LABELS = {
     "objective.p95_latency": "p95 latency",
     "objective.availability": "Availability",
     "objective.window": "Window",
-    "gateway.slots": "Requests at once a replica",
+    "health": "Health path",
+    "rollout.deadline": "Ready within",
+    "rollout.weight": "Share of requests",
+    "gateway.slots": "Slots per replica",
     "gateway.late_after": "Late after",
     "gateway.waiting": "Most that wait",
 }
@@ -107,6 +110,9 @@ EXAMPLES = {
     "objective.p95_latency": "200ms",
     "objective.availability": "99.9",
     "objective.window": "28d",
+    "health": "/health",
+    "rollout.deadline": "10m",
+    "rollout.weight": "100",
     "gateway.slots": "8",
     "gateway.late_after": "1s",
     "gateway.waiting": "100",

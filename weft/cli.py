@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from weft import output
-from weft.commands import account, act, contexts, files, inspect, read, sharing, submit, totals, watching
+from weft.commands import account, act, contexts, files, inspect, read, revise, sharing, submit, totals, watching
 from weft.errors import NotSignedIn, WaitTimeout, WeftError
 from weft.session import Session
 
@@ -80,6 +80,9 @@ for command in (
     act.scale,
     act.resize,
     act.priority,
+    revise.change,
+    revise.revisions,
+    revise.rollback,
     act.suggestion,
     read.queue,
     read.top,

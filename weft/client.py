@@ -187,6 +187,15 @@ class Client(ClusterClient):
         resources = {**now.document["spec"]["resources"], **given}
         return self.patch(uid, {"resources": resources}, version=now.version)
 
+    def revisions(self, uid: str) -> Json:
+        """The revisions of a service: {revision, rollout, revisions}; `rollout` is None when nothing is replaced."""
+        return the_object(self._transport.send("GET", f"/inferences/{part(uid)}/revisions"))
+
+    def rollback(self, uid: str, *, to: int | None = None) -> Json:
+        """Have a service go back to the revision before, or to this one; the answer is as that of `revisions`."""
+        body = {} if to is None else {"to": to}
+        return the_object(self._transport.send("POST", f"/inferences/{part(uid)}/rollback", body=body, key=new_key()))
+
     def set_priority(self, uid: str, priority_class: str | None) -> Workload:
         """Give a workload another priority class; None gives it the default one."""
         body = {"priority_class": priority_class}

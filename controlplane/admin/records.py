@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib import admin
 
 from controlplane.admin.base import ReadOnly
-from controlplane.models import Action, Audit, AuditEntry, Cycle, Event, Lease, StartForecast
+from controlplane.models import Action, Audit, AuditEntry, Cycle, Event, Lease, Revision, StartForecast
 
 
 @admin.display(description="Cluster clock")
@@ -78,6 +78,17 @@ class StartForecastAdmin(ReadOnly):
     list_display = ("workload", "asked_at", "low", "median", "high", "waited")
     ordering = ("-asked_at",)
     fields = (*list_display, "told_at", "told_low", "told_median", "told_high", "ended_at")
+
+
+@admin.register(Revision)
+class RevisionAdmin(ReadOnly):
+    """Images and environments that services have, had or were to have."""
+
+    list_display = ("workload", "number", "image", "made_by", "failed")
+    search_fields = ("workload__name", "image")
+    search_help_text = "A service's name, or an image"
+    ordering = ("-id",)
+    fields = ("workload", "number", "image", "env", "weight", "made_by", "made_at", "in_force_at", "failed")
 
 
 @admin.register(Action)

@@ -66,6 +66,14 @@ class Look:
     owners: tuple[Owner, ...]
     left: frozenset[str] = frozenset()
     others: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by team
+    autoscalers: Mapping[str, Json] | None = None  # that Weft made, by the uid of what they scale; None: it makes none
+
+
+class Tell(Protocol):
+    """Says something about an object, on it, once."""
+
+    def __call__(self, owner: Owner, reason: str, message: str) -> None:
+        """Say it; an empty message says nothing."""
 
 
 class Owners(Protocol):
@@ -79,6 +87,12 @@ class Owners(Protocol):
 
     def hold(self, owner: Owner) -> None:
         """Have it give its pods up and make none, unless it was changed since it was seen."""
+
+    def scale(self, owner: Owner, autoscaler: Json) -> str:
+        """Let this autoscaler of it be there; why not, if so: its name is another one's."""
+
+    def unscale(self, owner: Owner) -> bool:
+        """Take its autoscaler away; whether there was one."""
 
     def tell(self, owner: Owner, reason: str, message: str, *, is_warning: bool) -> None:
         """Show this as an event on the object. Best effort."""

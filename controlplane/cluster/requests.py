@@ -4,6 +4,9 @@ A service's row keeps a state of a few minutes ago, and which replicas there wer
 itself, and remembers how far it came; what it finds does not depend on how often it looked.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from controlplane.cluster.entities import Service
 from controlplane.cluster.serving.history import LEFT_SECONDS, MINUTE, Capacity, Followed, Minute
 from controlplane.cluster.serving.run import Setup, State
@@ -54,6 +57,25 @@ def new_attempt(world: World, service: Service, attempt: int) -> None:
         service.point, service.minutes = state.plain(), _minutes(followed, state.at)
     service.attempt = attempt
     world.runs.pop(service.key, None)
+
+
+def are_others(world: World, objectives: Mapping[str, float | None]) -> bool:
+    """Whether a service that answers requests is held to another p95 than this one."""
+    return bool(_others(world, objectives))
+
+
+def hold_to(world: World, objectives: Mapping[str, float | None]) -> None:
+    """Count the requests of these services against other p95s (s): those since the kept state, and all to come."""
+    for service, p95 in _others(world, objectives):
+        service.spec = {**service.spec, "objective": {"p95_latency": p95}}
+        service.work = replace(service.work, objective=p95) if service.work is not None else None
+        world.runs.pop(service.key, None)
+        world.keep(service)
+
+
+def _others(world: World, objectives: Mapping[str, float | None]) -> list[tuple[Service, float]]:
+    given = ((world.services.get(uid), p95) for uid, p95 in objectives.items() if p95 is not None)
+    return [(s, p95) for s, p95 in given if s is not None and s.work is not None and s.work.objective != p95]
 
 
 def _is_left(world: World, service: Service) -> bool:

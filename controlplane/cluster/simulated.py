@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autoscaler.observed import Scrape
-from controlplane.cluster import podlogs, telemetry
+from controlplane.cluster import podlogs, requests, telemetry
 from controlplane.cluster.entities import Entity, Machine, Pod, Volume
 from controlplane.cluster.lifecycle import Lifecycle
 from controlplane.cluster.port import (
@@ -206,8 +206,14 @@ class SimulatedCluster:
         """Nothing: its pods say it where they are observed."""
         return ()
 
-    def services(self, objectives: Mapping[str, float | None]) -> tuple[ServiceUse, ...]:
-        """Load and latency of these services; one that never answered is left out. Objectives are the job files'."""
+    def services(self, objectives: Mapping[str, float | None] | Sequence[str]) -> tuple[ServiceUse, ...]:
+        """Load and latency of these services; one that never answered is left out.
+
+        Requests count against the objectives given here from the first time that one is given; without, the job files'.
+        """
+        if isinstance(objectives, Mapping) and requests.are_others(self._read(), objectives):
+            with self._writing() as world:
+                requests.hold_to(world, objectives)
         return telemetry.services(self._read(), objectives)
 
     def scrapes(self, workloads: Sequence[str]) -> dict[str, Scrape]:

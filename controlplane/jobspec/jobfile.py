@@ -112,6 +112,7 @@ VARIABLE = Text(
     128, "[A-Za-z_][A-Za-z0-9_]*", "Use letters, digits and _, not beginning with a digit.", check=_variable
 )
 VARIABLES = Pairs(VARIABLE, Text(8192, has_lines=True, may_be_empty=True), 200)
+HEALTH = Text(200, r"/[A-Za-z0-9/._~%?&=+-]*", "Give a path, such as /health.")
 IMAGE_FIELD = Text(512, IMAGE, "Give registry/name:tag, in lower case and without spaces.")
 SECRET_KEY = Text(253, "[A-Za-z0-9._-]+", "Use letters, digits, `.`, _ and -.", check=_key)
 OBJECT_NAME = Text(253, DOTTED, LABEL_RULE)
@@ -233,6 +234,22 @@ OBJECTIVE = Record(
         Field("window", _duration("28d", ("1h", 3600.0)), "Over how long that is counted.", "28d"),
     )
 )
+ROLLOUT = Record(
+    (
+        Field(
+            "deadline",
+            _duration("10m", ("30s", 30.0), ("24h", 86_400.0)),
+            "Without a further replica ready within so long, the revision before is brought back.",
+            "10m",
+        ),
+        Field(
+            "weight",
+            Whole(1, 100),
+            "Percent of the requests that a new revision is to get; less than 100 where something splits them.",
+            100,
+        ),
+    )
+)
 GATEWAY = Record(
     (
         Field("slots", Whole(1, 10_000), "How many requests one replica serves at once; more wait.", REQUIRED),
@@ -311,6 +328,8 @@ OWN = {
         Field("port", PORT, "Port it serves on.", 8000),
         Field("replicas", REPLICAS, "Between how many replicas it is scaled.", {"min": 1}),
         Field("objective", OBJECTIVE, "Latency and availability it is held to."),
+        Field("health", HEALTH, "HTTP path that answers once a replica is ready; if absent, that its port does."),
+        Field("rollout", ROLLOUT, "How a new image or environment replaces the one before."),
         Field("gateway", GATEWAY, "A queue in front of its replicas, such as {slots: 8}; none if absent."),
     ),
 }

@@ -21,6 +21,7 @@ __all__ = [
 AMENDABLE = (
     "priority_class", "workers", "replicas", "resources", "topology", "expected_duration", "max_duration", "labels",
 )  # fmt: skip
+OF_SERVICES = ("image", "env", "objective", "rollout")  # amendable of a service only
 BESIDE = ("normalised", "kubernetes")  # of a stored document: what is no field of the job file
 LISTS = ("command", "args", "secrets", "volumes", "pull_secrets")
 REMOVABLE = (
@@ -29,6 +30,9 @@ REMOVABLE = (
     "expected_duration",
     "max_duration",
     "labels",
+    "env",
+    "objective",
+    "rollout",
 )  # null in a change takes them away
 
 
@@ -62,6 +66,14 @@ class Objective:
     p95_latency: float
     availability: float
     window: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """How a new revision of a service is brought in: seconds for each replica, and the part of requests, in percent."""
+
+    deadline: float = 600.0
+    weight: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +128,8 @@ class Spec:
     after: tuple[Needed, ...] = ()
     idle: Idle = Idle()
     objective: Objective | None = None
+    health: str = ""  # path of a service that answers once it is ready
+    rollout: Rollout = Rollout()
     gateway: Gateway | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
@@ -203,8 +217,9 @@ def stored(document: Mapping[str, Any]) -> Spec:
 def amended(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Spec:
     """The stored document with some fields changed, read again as a whole.
 
-    Only AMENDABLE fields may change; null takes away what is not required; inside workers and replicas each
-    number changes alone, resources and topology are given whole. Raises SpecError.
+    Only AMENDABLE fields may change, of a service those of OF_SERVICES as well; null takes away what is not required.
+    Inside workers and replicas each number changes alone; what else holds several values is given whole. Raises
+    SpecError.
     """
     faults = Faults()
     if not isinstance(changes, Mapping):
@@ -212,7 +227,7 @@ def amended(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Spec:
     fixed = {name: value for name, value in document.items() if name not in (*BESIDE, "simulated")}
     merged = dict(fixed)
     for name, value in changes.items():
-        if name not in AMENDABLE:
+        if not is_amendable(name, str(fixed.get("type", ""))):
             faults.add(below("", name), _not_amendable(name, fixed))
         elif value is None and name in REMOVABLE:
             merged.pop(name, None)
@@ -229,9 +244,9 @@ def amended(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Spec:
     return spec
 
 
-def is_amendable(name: str) -> bool:
-    """Whether a field may change after the submission."""
-    return name in AMENDABLE
+def is_amendable(name: str, kind: str) -> bool:
+    """Whether a field of this type's job file may change after the submission."""
+    return name in AMENDABLE or (kind == Kind.INFERENCE and name in OF_SERVICES)
 
 
 def schemas() -> dict[str, Schema]:
@@ -258,7 +273,8 @@ def _not_amendable(name: str, fixed: Mapping[str, Any]) -> str:
     field_name = below("", name)
     if name in fixed or any(name == f.name for record in jobfile.RECORDS.values() for f in record.fields):
         return f"{field_name} cannot change after the submission. Submit a new workload."
-    return f"{field_name} is not a field that can change. Fields here: {', '.join(AMENDABLE)}."
+    names = [name for name in (*AMENDABLE, *OF_SERVICES) if is_amendable(name, str(fixed.get("type", "")))]
+    return f"{field_name} is not a field that can change. Fields here: {', '.join(names)}."
 
 
 def _kind(document: Mapping[str, Any]) -> Kind:
@@ -293,6 +309,7 @@ def _fill(resources: dict[str, Any]) -> None:
 def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping[str, Any] | None) -> Spec:
     kind = Kind(values["type"])
     checkpoint, idle, objective = values.get("checkpoint"), values.get("idle"), values.get("objective")
+    rollout = values.get("rollout")
     lists: dict[str, Any] = {name: values[name] or () for name in LISTS}
     return Spec(
         type=kind,
@@ -321,6 +338,8 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         # milli-percent to a part: 99.9 % is 99,900
         objective=objective
         and Objective(objective["p95_latency"], objective["availability"] / 100_000, objective["window"]),
+        health=values.get("health") or "",
+        rollout=Rollout(rollout["deadline"], rollout["weight"]) if rollout else Rollout(),
         gateway=Gateway(gateway["slots"], gateway["late_after"], gateway["waiting"])
         if (gateway := values.get("gateway"))
         else None,

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from controlplane.jobspec import jobfile
 from controlplane.jobspec.shapes import REQUIRED, Field
+from controlplane.jobspec.spec import OF_SERVICES
 from controlplane.kubeobjects.names import camel
 from scheduler.model.workload import MAIN_ROLE, Kind
 
@@ -53,6 +54,8 @@ def _fixed(name: str) -> Rule:
     was_submitted = "has(self.status) && has(self.status.phase)"
     both = f"has(self.spec.{at}) && has(oldSelf.spec.{at})"
     rule = f"!({was_submitted} && {both}) || self.spec.{at} == oldSelf.spec.{at}"
+    if name in OF_SERVICES:
+        rule = f"self.spec.type == '{Kind.INFERENCE.value}' || {rule}"
     return {"rule": rule, "message": f"{name} {_LATER}", "fieldPath": f".spec.{at}"}
 
 

@@ -51,6 +51,7 @@ class Place(NamedTuple):
     gpus: Sequence[int]
     milli: int
     bound_at: float | None
+    revision: int = 1
 
     @property
     def state(self) -> str:
@@ -115,6 +116,10 @@ class Changes:
             self.change(row, reason=reason, message=message, intent="", reserved_after=[])
         if row.resize is not None and to not in HOLDING:
             self.settle_size(row)  # nothing of it runs any more: it has what it asks for when it starts again
+        if row.surge and to not in ACTIVE:
+            self.change(row, surge=0)  # what starts again is of the newest revision
+        if row.rollout is not None and to in ENDED:
+            self.change(row, rollout=None)
         if to in ENDED or to == Phase.RUNNING:
             self.steps.append((row, to))
         self.moves += 1
@@ -152,7 +157,8 @@ class Changes:
         """Give a workload's attempt new places: (rank, node, gpus) each."""
         bound_at = None if reserve else self.at
         self.places += [
-            Place(row, row.attempt, rank, node, gpus, row.milli_of(rank), bound_at) for rank, node, gpus in workers
+            Place(row, row.attempt, rank, node, gpus, row.milli_of(rank), bound_at, row.revision)
+            for rank, node, gpus in workers
         ]
         self.touched[row.id] = row
 

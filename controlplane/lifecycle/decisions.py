@@ -107,6 +107,9 @@ def _scale(changes: Changes, row: State, decision: Scale) -> None:
         changes.bump(row)
         changes.note(row, told["kind"], message=told["message"], data=data)
     leavers = [seat for seat in staying if seat.rank in decision.leaving]
+    if row.rollout is not None:  # a replica more than usual is meant to be there, and what is replaced leaves first
+        old_first = sorted(staying, key=lambda seat: (seat.revision == row.revision, -seat.rank))
+        leavers = old_first[: max(0, len(staying) - decision.workers - row.surge)]
     vacate(changes, row, sorted(leavers, key=lambda seat: seat.rank))
 
 

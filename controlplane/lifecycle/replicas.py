@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from controlplane.cluster.port import PodPhase
+from controlplane.lifecycle import rollouts
 from controlplane.lifecycle.attempts import start
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.ends import REFUSED_SECONDS, End, backoff_seconds
@@ -18,6 +19,7 @@ def serve(changes: Changes, row: State, ends: Sequence[End]) -> None:
         changes.change(row, failures=failures, not_before=changes.at + backoff_seconds(failures))
     elif any(end.is_refused for end in lost):
         changes.change(row, not_before=changes.at + REFUSED_SECONDS)
+    rollouts.see(changes, row, ends)
     staying = [seat for seat in changes.live(row) if seat.state != LEAVING]
     running = sum(seat.pod_phase == PodPhase.RUNNING for seat in staying)
     to = _service_phase(row, len(staying), running, bool(lost), any(seat.pod_phase for seat in staying))

@@ -60,6 +60,9 @@ class State:
     memory: int  # MiB, likewise
     managed_by: str  # the Kubernetes resource by whose object alone it is changed; empty: none
     resize: dict[str, Any] | None  # how both are being changed in place (resizing.py); None: they are not
+    revision: int  # of a service: the number of the image and environment that it is to have
+    surge: int  # replicas wanted beyond `workers`, while a revision replaces the one before
+    rollout: dict[str, Any] | None  # how far that is (rollouts.py); None: nothing is being replaced
     seen: int = field(default=0, kw_only=True)  # the version when it was read
     changed: set[str] = field(default_factory=set, kw_only=True)
 
@@ -111,6 +114,7 @@ class Seat:
     state: str
     pod_phase: str
     bound_at: float | None
+    revision: int = 1  # of its service, that its pod is made of
     released_at: float | None = None
     is_changed: bool = False
 

@@ -1,10 +1,12 @@
 """Kubernetes' own objects with the label weft.dev/queue: make them workloads, and have those follow their objects."""
 
+from functools import partial
+
 from controlplane.adopted import status
 from controlplane.adopted.jobfiles import UnfitError
 from controlplane.adopted.port import Look, Owner, Owners
 from controlplane.jobspec.spec import SpecError
-from controlplane.loops import rounds
+from controlplane.loops import autoscalers, rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.queries.accounts import access, kubernetes_users
@@ -12,7 +14,7 @@ from controlplane.services.errors import Refused
 from controlplane.services.intake import adopting
 from controlplane.services.intake.adopting import Known
 from controlplane.services.scheduling.leases import HeldLease
-from scheduler.model.workload import Phase
+from scheduler.model.workload import ENDED, Phase
 
 LOOP = "adopt"
 REFUSED = "NotQueued"
@@ -44,6 +46,8 @@ def _adopt(wiring: Wiring, lease: HeldLease) -> int:
     adopting.count_others(look, lease=lease)
     for owner in adopting.held_back(look, rows):
         owners.hold(owner)
+    live = {uid: row for uid, row in rows.items() if row.phase not in ENDED}
+    did += autoscalers.keep(owners, look, live, partial(_warn, wiring, owners))
     _tell_reasons(wiring, owners, look, rows)
     return did
 
@@ -79,3 +83,11 @@ def _tell(wiring: Wiring, owners: Owners, owner: Owner, reason: str, message: st
     if message and told.get(owner.uid) != (reason, message):
         told[owner.uid] = (reason, message)
         owners.tell(owner, reason, message, is_warning=is_warning)
+
+
+def _warn(wiring: Wiring, owners: Owners, owner: Owner, reason: str, message: str) -> None:
+    """Say what is wrong with its scaling: several things may be, each is said when it is another one."""
+    told: dict[tuple[str, str], str] = wiring.kept.setdefault("adopt_warned", {})
+    if message and told.get((owner.uid, reason)) != message:
+        told[owner.uid, reason] = message
+        owners.tell(owner, reason, message, is_warning=True)

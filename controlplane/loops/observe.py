@@ -5,6 +5,7 @@ import math
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
+from controlplane.queries.reports import sla
 from controlplane.services.scheduling import clusters, observations, policy, timeouts
 from controlplane.services.scheduling.leases import HeldLease
 
@@ -31,7 +32,15 @@ def _observe(wiring: Wiring, lease: HeldLease) -> int:
         if observation.at - seen.now >= TICK_SECONDS or seen.is_first:
             observations.tick(observation, lease=lease)
     else:
-        observations.apply(observation, lease=lease, with_timeouts=is_due, gang_timeout_seconds=gang_timeout)
+        rolling = timeouts.rolling() if is_due else ()
+        standings = {str(uid): one.value for uid, one in sla.standings(now, rolling).items()} if rolling else {}
+        observations.apply(
+            observation,
+            lease=lease,
+            with_timeouts=is_due,
+            gang_timeout_seconds=gang_timeout,
+            standings=standings,
+        )
     if is_due:
         kept["timeouts_at"] = now
     if observation.is_full:

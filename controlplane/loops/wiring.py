@@ -125,7 +125,10 @@ def kubernetes() -> Wiring:
         if _kubernetes is None or _objects is None:
             access = connection.find()
             _kubernetes = adapter.KubernetesCluster(
-                access, prefix=settings.NAMESPACE_PREFIX, placeholder_image=settings.PLACEHOLDER_IMAGE
+                access,
+                prefix=settings.NAMESPACE_PREFIX,
+                placeholder_image=settings.PLACEHOLDER_IMAGE,
+                has_autoscalers=settings.EXTERNAL_METRICS,
             )
             _objects = objects.KubernetesObjects(access)
     owners = _kubernetes.owners if settings.ADMISSION else None

@@ -18,6 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--team", action="append", help="only this team (repeat for several); all if absent")
     parser.add_argument("--egress", action="append", default=[], metavar="CIDR", help="private network pods may reach")
     parser.add_argument("--no-egress", action="append", default=[], metavar="CIDR", help="public one they may not")
+    parser.add_argument("--service-monitors", action="store_true", help="services have ServiceMonitors made for them")
     parser.add_argument("--fence-gpus", action="store_true", help="ResourceQuota on GPUs; see docs/kubernetes.md")
 
 
@@ -31,6 +32,8 @@ def site(options: dict[str, Any]) -> Site:
         egress=tuple(options["egress"]),
         no_egress=tuple(options["no_egress"]),
         fence_gpus=options["fence_gpus"],
+        has_monitors=options["service_monitors"],
+        has_external_metrics=settings.ADMISSION and settings.EXTERNAL_METRICS,
         has_admission=settings.ADMISSION,
         admission_ca=_authority(),
         activator_image=settings.ACTIVATOR_IMAGE,

@@ -2,6 +2,7 @@
 
 from controlplane.cluster.kubernetes import names
 from controlplane.manifests.cel import OURS, Rule, text, texts
+from scheduler.model.workload import Kind
 
 # Of pods that the controller of a queued object makes. The admission server writes ours, and refuses them from others.
 LABELS_OF_QUEUED = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND)
@@ -20,7 +21,8 @@ CONTROLLERS = (  # beginnings of annotations that controllers, and people for th
 )
 DELETING = ("foregroundDeletion", "orphan")  # finalizers of Kubernetes' own while it deletes
 TRACKED = "batch.kubernetes.io/job-tracking"  # finalizer by which a Job counts its pods
-PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+READINESS = "readinessProbe"
+PROBES = ("livenessProbe", READINESS, "startupProbe")
 
 
 def rules() -> list[Rule]:
@@ -49,14 +51,21 @@ def rules() -> list[Rule]:
 
 
 def probes() -> list[Rule]:
-    """A queued object's pod may have probes, but of itself only: the node asks them."""
+    """A queued object's pod may have probes, a service's says when it is ready; of itself only: the node asks them."""
+    ready = (
+        f"{text(names.KIND)} in variables.labels && variables.labels[{text(names.KIND)}] == {text(Kind.INFERENCE)}"
+        f" && !has(variables.main.{READINESS}.exec) && !has(variables.main.{READINESS}.grpc)"
+    )
     return [
         Rule(
-            f"!has(variables.main.{probe}) || (variables.isQueued"
+            f"!has(variables.main.{probe}) || ((variables.isQueued"
+            + (f" || ({ready})" if probe == READINESS else "")
+            + ")"
             f" && (!has(variables.main.{probe}.httpGet) || (!has(variables.main.{probe}.httpGet.host)"
             f" && !has(variables.main.{probe}.httpGet.httpHeaders)))"
             f" && (!has(variables.main.{probe}.tcpSocket) || !has(variables.main.{probe}.tcpSocket.host)))",
-            f"spec.containers[0]: {probe} is for queued objects, and without host and httpHeaders",
+            f"spec.containers[0]: {probe} is for queued objects, and without host and httpHeaders"
+            + (", or says by HTTP or TCP whether a service is ready" if probe == READINESS else ""),
         )
         for probe in PROBES
     ]

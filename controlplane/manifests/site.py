@@ -14,6 +14,7 @@ PRIVATE_V6 = ("::1/128", "fc00::/7", "fe80::/10")
 
 SCHEDULER, READER, PROVISIONER = "weft-scheduler", "weft-reader", "weft-provisioner"
 ADMISSION = "weft-admission"  # the account of the admission server, and its Service
+METRICS = "weft-metrics"  # the Service of the external metrics server
 ACTIVATOR, ACTIVATOR_SWITCH = "weft-activator", "weft-activator-switch"  # accounts and Deployments
 RESTRICTED, BASELINE = "restricted", "baseline"
 FIELD_MANAGER = "weft"
@@ -32,6 +33,8 @@ class Site:
     fence_gpus: bool = False  # see teams._quota
     placeholder_image: str = IMAGE  # of the pods that hold devices for shares
     max_pods: int = 20_000  # of one team, waiting ones too
+    has_external_metrics: bool = False  # autoscalers of Kubernetes may ask us what a service's load is
+    has_monitors: bool = False  # services get ServiceMonitors of the Prometheus operator
     has_admission: bool = False  # the admission server runs: objects with the label weft.dev/queue are workloads
     admission_ca: str = ""  # what signed its certificate, base64 of PEM; empty: something else puts it in
     admission_url: str = ""  # where it is, if not behind its Service

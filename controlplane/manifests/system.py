@@ -83,7 +83,10 @@ def _scheduler_in_cluster(site: Site) -> list[Json]:
         _rule(GROUP, [f"{WORKLOADS}/status", f"{TEAMS}/status"], ["patch"]),
         {**policy, "resourceNames": ["weft-objects"]},  # whether authors are who they are said to be
     ]
-    return [*rules, _rule("", ["namespaces"], ["list"]), *_owners(["list"])] if site.has_admission else rules
+    if not site.has_admission:
+        return rules
+    autoscalers = [_rule("autoscaling", ["horizontalpodautoscalers"], ["list"])] if site.has_external_metrics else []
+    return [*rules, _rule("", ["namespaces"], ["list"]), *_owners(["list"]), *autoscalers]
 
 
 def _scheduler_in_team(site: Site) -> list[Json]:
@@ -97,8 +100,20 @@ def _scheduler_in_team(site: Site) -> list[Json]:
         _rule("", ["pods/resize"], ["patch"]),
         _rule("", ["pods/log"], ["get"]),
         _rule("", ["services"], ["get", "create", "patch"]),
+        _rule("policy", ["poddisruptionbudgets"], ["create", "patch"]),
+        *(
+            [_rule("monitoring.coreos.com", ["servicemonitors"], ["get", "create", "patch"])]
+            if site.has_monitors
+            else []
+        ),
         _rule("", ["events"], ["get", "create", "patch"]),
+        *(_autoscalers() if site.has_admission and site.has_external_metrics else []),
     ]
+
+
+def _autoscalers() -> list[Json]:
+    """Of Deployments that ask for Kubernetes' own scaling."""
+    return [_rule("autoscaling", ["horizontalpodautoscalers"], ["get", "create", "patch", "delete"])]
 
 
 def _reader_in_cluster() -> list[Json]:

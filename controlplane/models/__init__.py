@@ -37,7 +37,7 @@ from controlplane.models.team import (
     User,
 )
 from controlplane.models.usage import ServiceState, ServiceWindow, TeamSample, TeamUse, Usage, WorkloadSample
-from controlplane.models.workload import Dependency, Placement, PlacementState, Workload
+from controlplane.models.workload import Dependency, Placement, PlacementState, Revision, Workload
 
 __all__ = [
     "ACCOUNT_MATTER",
@@ -76,6 +76,7 @@ __all__ = [
     "ProviderGrant",
     "Pruned",
     "Quota",
+    "Revision",
     "Role",
     "SavedView",
     "Scope",

@@ -84,6 +84,18 @@ class Workload(models.Model):
         help_text="CPU and memory that are being changed in place (lifecycle/resizing.py); cpu_milli and memory are "
         "the larger of before and after meanwhile.",
     )
+    revision = models.PositiveIntegerField(
+        default=1, db_default=1, help_text="A service: the number of the image and environment that it is to have."
+    )
+    surge = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="Replicas beyond `workers` while a revision replaces the one before."
+    )
+    rollout = models.JSONField(
+        null=True, help_text="How far a revision has replaced the one before (lifecycle/rollouts.py); null: it has."
+    )
+    objective_since = models.FloatField(
+        null=True, help_text="When the objective was changed: requests of before do not count; null: never."
+    )
 
     class Meta:
         constraints = [
@@ -100,6 +112,7 @@ class Workload(models.Model):
             models.Index(fields=["-seq"]),
             models.Index(fields=["phase", "deadline"], condition=Q(deadline__isnull=False), name="workload_deadline"),
             models.Index(fields=["uid"], condition=Q(resize__isnull=False), name="workload_resize"),
+            models.Index(fields=["uid"], condition=Q(rollout__isnull=False), name="workload_rollout"),
         ]
 
     def __str__(self) -> str:
@@ -131,6 +144,7 @@ class Placement(models.Model):
     released_at = models.FloatField(null=True)
     accounted_to = models.FloatField(null=True, help_text="Usage rows cover it up to here")
     is_settled = models.BooleanField(default=False, help_text="Released, and usage rows cover all of it")
+    revision = models.PositiveIntegerField(default=1, db_default=1, help_text="Of the service, that its pod is made of")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workload", "attempt", "rank"], name="one_placement_per_worker")]
@@ -142,6 +156,26 @@ class Placement(models.Model):
 
     def __str__(self) -> str:
         return f"{self.workload_id}-{self.attempt}-{self.rank} on {self.node}"
+
+
+class Revision(models.Model):
+    """An image and environment that a service has, had or was to have; none is stored before the first change."""
+
+    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="revisions")
+    number = models.PositiveIntegerField()
+    image = models.CharField(max_length=512)
+    env = models.JSONField(default=dict)
+    weight = models.PositiveSmallIntegerField(default=100, help_text="Percent of the requests that it is to get")
+    made_by = models.CharField(max_length=150, blank=True, help_text="A user, or the loop that made it")
+    made_at = models.FloatField()
+    in_force_at = models.FloatField(help_text="When it was last asked for: the newest but the present one is undone to")
+    failed = models.CharField(max_length=400, blank=True, help_text="Why it was taken back; empty: it was not")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workload", "number"], name="one_revision_per_number")]
+
+    def __str__(self) -> str:
+        return f"{self.workload_id} revision {self.number}"
 
 
 class Dependency(models.Model):

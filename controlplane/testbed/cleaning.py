@@ -15,6 +15,7 @@ COLLECTIONS = (
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "/apis/autoscaling/v2/horizontalpodautoscalers",
     "/apis/apps/v1/deployments",
     "/apis/apps/v1/statefulsets",
     "/apis/apps/v1/replicasets",
@@ -26,6 +27,7 @@ COLLECTIONS = (
     "/api/v1/resourcequotas",
     "/api/v1/events",
     "/apis/networking.k8s.io/v1/networkpolicies",
+    "/apis/policy/v1/poddisruptionbudgets",
 )
 CUSTOM = ("/apis/weft.dev/v1beta1/workloads", "/apis/weft.dev/v1beta1/teams")  # where their definitions are installed
 

@@ -36,8 +36,10 @@ CONTROLLERS = (
     "clusterrole-aggregation-controller",
     "cronjob-controller",
     "deployment-controller",
+    "disruption-controller",
     "endpointslice-controller",
     "garbage-collector-controller",
+    "horizontal-pod-autoscaler-controller",
     "job-controller",
     "namespace-controller",
     "node-lifecycle-controller",
@@ -55,6 +57,7 @@ CONTROLLERS = (
 EAGER = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
 LEASE_SECONDS = 40  # as kubelets have it; KWOK renews at a quarter of it
 REAL_NODE = "real"
+PROXY = "front-proxy-client"
 MANY_NODES = 100  # above it leases would be most of what the API server writes
 
 
@@ -192,12 +195,27 @@ def _certificates(folder: Path) -> None:
     theirs = theirs.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     to_kubelets = x509.Name([*_named("apiserver"), x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")])
     asks = _certificate(to_kubelets, name, client)
+    _proxy(folder)
     for file, builder in (("ca.crt", own), ("api.crt", theirs), ("client.crt", asks)):
         (folder / file).write_bytes(builder.sign(authority, hashes.SHA256()).public_bytes(Encoding.PEM))
     for file, key in (("ca.key", authority), ("api.key", server), ("client.key", client), ("accounts.key", accounts)):
         text = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
         (folder / file).write_bytes(text)
         (folder / file).chmod(0o600)
+
+
+def _proxy(folder: Path) -> None:
+    """An authority for nothing but the certificate by which the API server asks others, and that one."""
+    authority, client = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    name = _named("weft test cluster, front proxy")
+    own = _certificate(name, name, authority)
+    own = own.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    asks = _certificate(_named(PROXY), name, client)
+    for file, builder in (("proxy-ca.crt", own), ("proxy.crt", asks)):
+        (folder / file).write_bytes(builder.sign(authority, hashes.SHA256()).public_bytes(Encoding.PEM))
+    text = client.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    (folder / "proxy.key").write_bytes(text)
+    (folder / "proxy.key").chmod(0o600)
 
 
 def _certificate(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
@@ -247,6 +265,14 @@ def _apiserver(layout: Layout) -> dict[str, object]:
         "kubelet-preferred-address-types": "InternalIP",
         "kubelet-client-certificate": folder / "client.crt",
         "kubelet-client-key": folder / "client.key",
+        # To servers of API groups that are not its own, it speaks as front-proxy-client for whoever asked.
+        "proxy-client-cert-file": folder / "proxy.crt",
+        "proxy-client-key-file": folder / "proxy.key",
+        "requestheader-client-ca-file": folder / "proxy-ca.crt",
+        "requestheader-allowed-names": PROXY,
+        "requestheader-username-headers": "X-Remote-User",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
         "allow-privileged": "true",
         "profiling": "false",
     }
@@ -267,6 +293,7 @@ def _kcm(layout: Layout) -> dict[str, object]:
         "root-ca-file": layout.ca,
         "kube-api-qps": 500,
         "kube-api-burst": 1000,
+        "horizontal-pod-autoscaler-sync-period": "1s",  # 15 s is what it is shipped with
         "node-monitor-period": "1s" if layout.node_count <= MANY_NODES else "5s",  # 5 s is what it is shipped with
         "node-monitor-grace-period": f"{layout.lease_seconds + 10}s",
     }

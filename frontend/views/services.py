@@ -3,16 +3,23 @@
 from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.views.decorators.http import require_GET
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_http_methods
 
+from controlplane.jobspec.spec import SpecError
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import sla
 from controlplane.queries.workloads import serving
 from controlplane.queries.workloads import workloads as queries
-from frontend import charts, words
-from frontend.answers import answer, clock, seen_teams, teams_for
+from controlplane.services.errors import Refused
+from controlplane.services.intake import ownership
+from controlplane.services.workloads import workloads as services
+from frontend import charts, revising, words
+from frontend.answers import answer, clock, hand, number, seen_teams, teams_for
 from scheduler.model.workload import Kind
 
 DECISIONS = 20
@@ -47,8 +54,50 @@ def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
         "windows": tuple(reversed(serving.windows(now, uid)))[:TABLE_ROWS],
         "decisions": [{"event": event, "sentence": _decided(event)} for event in serving.scaled(uid, DECISIONS)],
         "taken": serving.taken(uid, DECISIONS, seen_teams(request)),
+        "may_change": _may_change(request, w) and not ownership.refusal(w, "change", hand(request)),
+        **revising.shown(w),
     }
     return answer(request, "service", "service_detail", context)
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def change(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Ask for another image, environment or objective; on POST bring it in."""
+    w = _changeable(request, uid)
+    if request.method == "GET":
+        return answer(request, "confirm", "confirm", revising.question(w, revising.texts(w.spec), {}))
+    faults: dict[str, str] = {}
+    try:
+        changes = revising.changes(w.spec, request.POST)
+        services.patch(workload=w, changes=changes, version=None, actor=request.user.get_username())
+    except Refused as refused:
+        faults = {refused.field: refused.message}
+    except SpecError as refused:
+        faults = {error.field: error.message for error in refused.errors}
+    if faults:
+        response = answer(request, "confirm", "confirm", revising.question(w, request.POST, faults))
+        response.status_code = 422
+        return response
+    messages.info(request, f"Changing {w.name}." if changes else f"{w.name} is as it was: nothing was changed.")
+    return redirect("frontend:service", uid)
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def rollback(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Ask before an earlier revision is brought back; on POST do it."""
+    w = _changeable(request, uid)
+    to = number(request.GET.get("to"), 0)
+    if request.method == "GET":
+        return answer(request, "confirm", "confirm", revising.undo(w, to))
+    try:
+        services.undo(workload=w, actor=request.user.get_username(), to=to or None, hand=hand(request))
+    except Refused as refused:
+        messages.error(request, refused.message)
+    else:
+        messages.info(request, f"Rolling {w.name} back.")
+    return redirect("frontend:service", uid)
 
 
 @login_required
@@ -63,6 +112,17 @@ def _service(request: HttpRequest, uid: UUID) -> Any:
     w = queries.get(request.user, uid)
     if w is None or w.kind != Kind.INFERENCE.value:
         raise Http404
+    return w
+
+
+def _may_change(request: HttpRequest, w: Any) -> bool:
+    return access.can(request.user, access.Verb.CHANGE, w.team.name, submitter=w.created_by_id)
+
+
+def _changeable(request: HttpRequest, uid: UUID) -> Any:
+    w = _service(request, uid)
+    if not _may_change(request, w):
+        raise PermissionDenied
     return w
 
 

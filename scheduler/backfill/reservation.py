@@ -52,7 +52,7 @@ class Reservation:
     def ends_in_time(self, workload: Workload) -> bool:
         """Whether the workload, started now, will in nine of ten cases have ended by the planned start.
 
-        And never, as far as anybody knows, run on after the bound: many small ones would each have their tenth case.
+        And never, as far as is known, run on after the bound: many small ones would each have their tenth case.
         """
         high, most = self.left(workload)
         return high <= self.soonest and most <= self.latest

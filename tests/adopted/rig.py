@@ -74,7 +74,8 @@ class Rig:
         self.admission = Admission(WorldLookup(self._api, self.site.prefix), folder)
         self.site = replace(self.site, admission_ca=self.admission.ca, admission_url=self.admission.url)
         server.apply(webhook.webhook(self.site))
-        self.cluster = KubernetesCluster(find(str(account)), prefix=self.site.prefix)
+        autoscales = self.site.has_external_metrics
+        self.cluster = KubernetesCluster(find(str(account)), prefix=self.site.prefix, has_autoscalers=autoscales)
         self.wiring = Wiring(self.cluster, Unmeasured(), "test", owners=self.cluster.owners)
         team = Team.objects.create(name=TEAM)
         ada = User.objects.create(username="ada")

@@ -91,6 +91,55 @@ def test_a_resize_of_what_waits_is_done_at_once_and_one_of_nothing_is_refused(si
     assert weft("resize", "hello").code == 2
 
 
+CHAT = workload("chat", type="inference")
+SERVICE = f"/inferences/{CHAT['uid']}"
+
+
+def revisions(wanted: int, **rollout: object) -> dict[str, object]:
+    made = {"made_by": "mel", "failed": "", "placed": 2, "ready": 1}
+    rows = [{"number": n, "image": f"example/chat:{n}", "is_wanted": n == wanted, **made} for n in (2, 1)]
+    began = {"to": wanted, "before": 3 - wanted, "ready": 1, "of": 2, "is_back": False, "message": "", **rollout}
+    return {"uid": CHAT["uid"], "revision": wanted, "rollout": began, "revisions": rows}
+
+
+def test_a_change_sends_what_is_named_and_says_how_far_it_is(signed_in: Scripted, weft: Weft) -> None:
+    spec = {"env": {"A": "1", "B": "2"}, "objective": {"p95_latency": "200ms", "availability": 99.0}}
+    signed_in.on("GET", "/workloads", page(CHAT))
+    signed_in.on("GET", f"/workloads/{CHAT['uid']}", workload("chat", type="inference", spec=spec, version=7))
+    signed_in.on("PATCH", f"/workloads/{CHAT['uid']}", CHAT)
+    signed_in.on("GET", f"{SERVICE}/revisions", revisions(2))
+    ran = weft("change", "chat", "--image", "example/chat:2", "--env", "A=3", "--env", "B-", "--latency", "300ms")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        "nlp/chat: image, env, objective changed.",
+        "nlp/chat: revision 2 replaces revision 1: 1 of 2 replicas.",
+    ]
+    (sent,) = signed_in.sent("PATCH", f"/workloads/{CHAT['uid']}")
+    assert sent.body == {
+        "image": "example/chat:2",
+        "env": {"A": "3"},
+        "objective": {"p95_latency": "300ms", "availability": 99.0},
+    }
+    assert weft("change", "chat").code == 2
+    assert weft("change", "chat", "--env", "B").code == 2
+
+
+def test_revisions_are_listed_and_undone(signed_in: Scripted, weft: Weft) -> None:
+    signed_in.on("GET", "/workloads", page(CHAT))
+    signed_in.on("GET", f"{SERVICE}/revisions", revisions(2))
+    signed_in.on("POST", f"{SERVICE}/rollback", revisions(1, is_back=True, message="It was undone."))
+    listed = weft("revisions", "nlp/chat").out.splitlines()
+    assert [line.split()[0] for line in listed[:3]] == ["REVISION", "2", "1"]
+    assert "example/chat:2" in listed[1]
+    ran = weft("rollback", "nlp/chat", "--to", "1")
+    assert ran.out.splitlines() == [
+        "nlp/chat goes back to revision 1.",
+        "nlp/chat: revision 1 replaces revision 2 again: 1 of 2 replicas (It was undone.).",
+    ]
+    (sent,) = signed_in.sent("POST", f"{SERVICE}/rollback")
+    assert sent.body == {"to": 1}
+
+
 # --- signing in ------------------------------------------------------------------------------
 
 

@@ -65,6 +65,10 @@ def _node(scene: Scene, name: str) -> Node:
     return next(node for node in scene.drive.cluster.observe(None).nodes if node.name == name)
 
 
+def _revision(scene: Scene, name: str, number: str) -> bool:
+    return {seat.revision for seat in scene.seats(name)} == {int(number)}
+
+
 FACTS: dict[str, Callable[..., bool]] = {
     r"(\S+) holds (\d+) GPUs?": _gpus,
     r"(\S+) has (\d+) workers?": _workers,
@@ -74,5 +78,6 @@ FACTS: dict[str, Callable[..., bool]] = {
     r"(\S+) has printed lines": _printed,
     r"(\S+) runs elsewhere": _elsewhere,
     r"(\S+) has (\d+) usable GPUs": _usable,
+    r"(\S+) is of revision (\d+)": _revision,
     r"(\S+) is cordoned": _cordoned,
 }

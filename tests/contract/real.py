@@ -10,7 +10,7 @@ from controlplane.cluster.kubernetes import names, quantities
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.kubernetes.nodes import LOST_GPUS
-from controlplane.cluster.lifecycle import LOST_EXIT
+from controlplane.cluster.lifecycle import LOST_EXIT, is_broken
 from controlplane.cluster.port import Cluster, Observation, PodSpec, pod_name
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import wait_until
@@ -36,6 +36,7 @@ class Steered(KubernetesCluster):
             given = pod.spec.get("kwok")
             steps = {"stop_after": SAVING} if pod.spec.get("type") == Kind.TRAINING else {}
             steps |= given if isinstance(given, dict) else {}
+            steps |= {"not_ready": "true"} if is_broken(pod.spec) else {}
             path = f"/api/v1/namespaces/{names.namespace(pod.namespace)}/pods/{pod.name}"
             if steps and self._server.exists(path):  # what could not be prepared is refused below
                 self._server.annotate(path, **steps)

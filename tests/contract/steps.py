@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from controlplane.models import Workload
 from controlplane.services.scheduling import draining, nodes
 from controlplane.services.workloads import submission, workloads
 from controlplane.services.workloads.submission import Submission
@@ -48,6 +49,20 @@ def _resize(scene: Scene, name: str, values: dict[str, Any]) -> None:
     workload = scene.fresh(name)
     changes = {"resources": workload.spec["resources"] | values}
     workloads.patch(workload=workload, changes=changes, version=None, actor="alice")
+
+
+def _change(scene: Scene, name: str, values: dict[str, Any]) -> None:
+    """As a person would; a deadline for each replica is scaled as all time of a story is."""
+    workload = scene.fresh(name)
+    workloads.patch(workload=workload, changes=values, version=None, actor="alice")
+    if given := values.get("rollout", {}).get("deadline"):
+        spec = scene.fresh(name).spec
+        scaled = f"{scene.drive.seconds(seconds(given)):.3f}s"
+        Workload.objects.filter(pk=workload.pk).update(spec=spec | {"rollout": spec["rollout"] | {"deadline": scaled}})
+
+
+def _undo(scene: Scene, name: str) -> None:
+    workloads.undo(workload=scene.fresh(name), actor="alice")
 
 
 def _drain(scene: Scene, node: str) -> None:
@@ -100,6 +115,8 @@ STEPS: dict[str, Callable[..., None]] = {
     r"submit (\S+) (\S+) (\S+)": _submit,
     r"(stop|suspend|resume|requeue) (\S+)": _ask,
     r"resize (\S+)": _resize,
+    r"change (\S+)": _change,
+    r"undo (\S+)": _undo,
     r"drain (.+)": _drain,
     r"(un)?cordon (.+)": _cordon,
     r"lose node (\S+)|lose (node of \S+)": lambda scene, *one: _lose_node(scene, "".join(one)),

@@ -16,6 +16,7 @@ none. A workload that is not named has no event. Then facts may follow, which ho
 
     low holds 8 GPUs            low has 4 workers          low waits as Fragmented      low has 0 failures
     low has printed lines       low runs elsewhere         (on other nodes than at its start)
+    low is of revision 2        each of its replicas
     c is cordoned               b has 7 usable GPUs        low has 2 cores and 512 MiB  (each of its workers)
 
 Steps:
@@ -25,6 +26,8 @@ Steps:
     stop | suspend | resume | requeue NAME                     drain | cordon | uncordon NODE
     lose node NODE    restore node NODE    lose GPU of NAME    a GPU of its first worker that has one
     resize NAME {cpu: 2}                   each worker gets so much from now on
+    change NAME {image: "registry.example/chat:2"}   fields of a service's job file; `undo NAME` goes back. An image of
+                                           the tag `broken` starts and never answers
     measure NAME {requests_per_second: 9}  what is measured of a service from now on
     use NAME {cpu_milli: 0}                what is measured of a workload's pods from now on
     kill the worker                        the process of the loops dies at once, and another takes its place;

@@ -54,6 +54,7 @@ class PodCluster:
     refuses: bool = False
     answer: str = ""  # of its nodes to resizes: empty (done at once), INFEASIBLE, DEFERRED, or SILENT
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # CPU and memory that each pod has
+    images: dict[str, str] = field(default_factory=dict)  # that each pod was made of
     calls: list[tuple[str, str]] = field(default_factory=list)
     serial: int = 0
     log: list[tuple[int, str]] = field(default_factory=list)
@@ -90,6 +91,7 @@ class PodCluster:
             if pod.name not in self.pods:
                 seen = PodSeen(pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, PodPhase.PENDING)
                 self.sizes[pod.name] = pod.cpu_milli, pod.memory
+                self.images[pod.name] = str(pod.spec["image"])
                 self._put(pod.name, seen)
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:

@@ -13,7 +13,7 @@ NOT_RUN: Mapping[str, str] = {
     r"docker compose .*": "needs a container engine; test_compose.py runs what the file states, as processes",
     r"python -m controlplane\.runtime\.liveness .*": "asks in a container; test_compose.py asks those it runs",
     r"manage\.py demo_week": "takes minutes and writes to the repository; test_week_made.py makes a part of the week",
-    r"manage\.py (activator|activator_switch|admission|leave)( .*)?": (
+    r"manage\.py (activator|admission|externalmetrics|leave)( .*)?": (
         "serves until it is ended, or takes Weft out of a namespace; tests/activator and tests/adopted run them"
     ),
     r"pip install .*": "needs a package index; test_distributions.py builds both wheels and runs what is in them",
@@ -57,7 +57,7 @@ SERVERS: Mapping[str, str] = {
 }
 
 # Who is signed in, by WEFT_URL and WEFT_TOKEN; in the other documents it is mel, a member of team nlp.
-ADMINS = ("docs/accounts.md", "docs/quotas.md", "docs/explanations.md", "docs/kubernetes.md")
+ADMINS = ("docs/accounts.md", "docs/quotas.md", "docs/explanations.md", "docs/kubernetes.md", "docs/revisions.md")
 # Documents that sign in by `weft login` themselves.
 SIGN_IN = ("README.md", "docs/cli.md")
 

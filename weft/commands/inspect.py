@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft import jobs, output
+from weft.commands import revise
 from weft.commands.read import Form
 from weft.errors import NotFound
 from weft.output import Format
@@ -35,7 +36,7 @@ def describe(ctx: typer.Context, name: Name, team: Team = "", form: Form = Forma
         output.show([workload], (), form) if form == Format.NAME else output.dump(document, form)
         return
     now = str(client.cluster().get("now") or "")
-    output.say(output.pairs([*_facts(workload, now), *_objective(client, workload)]))
+    output.say(output.pairs([*_facts(workload, now), *_objective(client, workload), *_revision(client, workload)]))
     _section("Spec", _spec(workload.document.get("spec") or {}))
     _section("Placement", _placement(placement))
     _section("Events (times of the cluster's clock)", output.table(events, columns.EVENTS) if events else "none")
@@ -114,6 +115,14 @@ def _objective(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
     ]
     told = ", ".join(filter(None, known))
     return [("Objective", f"{slo['standing']}: {told}" if told else slo["standing"])]
+
+
+def _revision(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
+    """Which revision a service is of, and how far it is brought in; nothing for other workloads."""
+    if workload.type != "inference":
+        return []
+    found = client.revisions(workload.uid)
+    return [("Revision", revise.progress(found) or str(found["revision"]))]
 
 
 def _slo(client: "Client", workload: "Workload") -> "Json | None":

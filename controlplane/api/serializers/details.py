@@ -170,6 +170,45 @@ class Objective(Answer):
     requests_per_second = s.FloatField(allow_null=True)
 
 
+class RevisionRow(Answer):
+    """An image and environment that a service has, had or was to have."""
+
+    number = s.IntegerField()
+    image = s.CharField()
+    env = s.DictField(child=s.CharField())
+    weight = s.IntegerField(help_text="Percent of the requests that it is to get.")
+    made_by = s.CharField(allow_blank=True)
+    made_at = s.DateTimeField()
+    in_force_at = s.DateTimeField(help_text="When it was last asked for.")
+    is_wanted = s.BooleanField()
+    placed = s.IntegerField(help_text="Replicas of it that have a place and keep it.")
+    ready = s.IntegerField(help_text="Of them, those that answer.")
+    failed = s.CharField(allow_blank=True, help_text="Why it was taken back; empty: it was not.")
+
+
+class Rollout(Answer):
+    """How far the wanted revision has replaced the one before."""
+
+    to = s.IntegerField()
+    before = s.IntegerField()
+    ready = s.IntegerField(help_text="Replicas of the wanted revision that answer.")
+    of = s.IntegerField()
+    is_back = s.BooleanField(help_text="Whether it goes back, as the other revision did not work.")
+    has_no_room = s.BooleanField(help_text="Without room for one replica more, one leaves before another comes.")
+    since = s.DateTimeField()
+    reason = s.CharField(allow_blank=True)
+    message = s.CharField(allow_blank=True)
+
+
+class Revisions(Answer):
+    """The revisions of a service, the newest first, and how the wanted one is being brought in."""
+
+    uid = s.UUIDField()
+    revision = s.IntegerField(help_text="The number of the wanted one.")
+    rollout = Rollout(allow_null=True, help_text="Null when nothing is being replaced.")
+    revisions = RevisionRow(many=True)
+
+
 class Scaled(Answer):
     """One change of the number of replicas."""
 

@@ -8,20 +8,21 @@ from django.urls import URLPattern, path
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.endpoint import VERSION, endpoint, no_body
+from controlplane.api.endpoint import VERSION, endpoint, if_match, no_body
 from controlplane.api.serializers import details
 from controlplane.api.serializers import workloads as answers
-from controlplane.api.serializers.requests import BODY_OF, Changes
+from controlplane.api.serializers.requests import BODY_OF, Changes, Undo, read_undo
 from controlplane.api.views.workloads import FILTERS, KEY, WAIT, Workload, Workloads, WorkloadView
 from controlplane.jobspec.quantities import iso
 from controlplane.kubeobjects import jobs
 from controlplane.queries.accounts.access import Verb
 from controlplane.queries.reports import sla
 from controlplane.queries.workloads import details as queries
+from controlplane.queries.workloads import revisions
 from controlplane.queries.workloads import workloads as rows
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import clock
-from controlplane.services.workloads import idle
+from controlplane.services.workloads import idle, workloads
 from scheduler.model.workload import Kind, Phase
 
 WITHOUT_TYPE = tuple(one for one in FILTERS if one.name != "type")
@@ -154,6 +155,39 @@ class Autoscaling(OfKind):
         return Response(queries.autoscaling(self.one(uid)))
 
 
+class Revisions(OfKind):
+    """A service's revisions."""
+
+    kind = Kind.INFERENCE
+
+    @endpoint(answer=details.Revisions, tag="inferences", operation="read_inference_revisions")
+    def get(self, request: Request, uid: UUID) -> Response:
+        """List the images and environments that a service has had, and how far the wanted one is brought in."""
+        return Response(revisions.revisions(self.one(uid)))
+
+
+class Rollback(OfKind):
+    """A service's way back."""
+
+    kind = Kind.INFERENCE
+
+    @endpoint(
+        answer=details.Revisions,
+        body=Undo,
+        headers=VERSION,
+        problems=(409, 412, 413, 415, 422),
+        tag="inferences",
+        operation="rollback_inference",
+    )
+    def post(self, request: Request, uid: UUID) -> Response:
+        """Go back to the revision before, or to the one that `to` names: replica by replica, like any change."""
+        workload = self.one(uid)
+        self.may(Verb.CHANGE, workload.team.name, submitter=workload.created_by_id)
+        given = read_undo(request.data)
+        workloads.undo(workload=workload, actor=self.actor, to=given["to"], version=if_match(request), hand=self.hand)
+        return Response(revisions.revisions(self.one(uid)))
+
+
 class Connect(OfKind):
     """A notebook's address."""
 
@@ -212,6 +246,8 @@ ROUTES: list[URLPattern] = [
     *(path(f"{kind}s/<uuid:uid>", _single(kind).as_view()) for kind in Kind),
     path("inferences/<uuid:uid>/slo", Slo.as_view()),
     path("inferences/<uuid:uid>/autoscaling", Autoscaling.as_view()),
+    path("inferences/<uuid:uid>/revisions", Revisions.as_view()),
+    path("inferences/<uuid:uid>/rollback", Rollback.as_view()),
     path("notebooks/<uuid:uid>/connect", Connect.as_view()),
     path("notebooks/<uuid:uid>/activity", Activity.as_view()),
     path("notebooks/<uuid:uid>/extend", Extend.as_view()),

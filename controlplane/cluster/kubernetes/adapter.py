@@ -43,6 +43,7 @@ class KubernetesCluster:
         clock: Callable[[], float] = time.time,
         page: int = PAGE,
         placeholder_image: str = IMAGE,
+        has_autoscalers: bool = False,
     ) -> None:
         self._clock = clock
         self._page = page
@@ -59,7 +60,7 @@ class KubernetesCluster:
         self._placeholders = Placeholders(self._calls, self._store.placeholder, placeholder_image)
         self._binder = Binder(self._calls, self._store.worker, prefix, self._placeholders)
         self._queued = Queued(self._calls, self._store.worker, self._store.candidates, prefix, self._placeholders)
-        self.owners = KubernetesOwners(self._calls, clock, self._watched)
+        self.owners = KubernetesOwners(self._calls, clock, self._watched, has_autoscalers=has_autoscalers)
         self._unwanted: dict[str, float] = {}  # pods that were prepared: since when they are not wanted
         self._asked: dict[str, float] = {}  # ghosts that were told to leave, and unwanted pods: when, monotonic
 

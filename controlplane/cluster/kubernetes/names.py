@@ -51,6 +51,11 @@ def gang_service(workload: str) -> str:
     return f"w-{workload}"
 
 
+def around(workload: str) -> str:
+    """The PodDisruptionBudget and the ServiceMonitor of a service."""
+    return f"w-{workload}"
+
+
 def gpus_text(gpus: tuple[int, ...]) -> str:
     """Device indices as the annotation has them."""
     return ",".join(map(str, gpus))

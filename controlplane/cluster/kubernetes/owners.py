@@ -1,12 +1,13 @@
 """The port `Owners` over a real API server: lists by label, and a few small writes."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 
-from controlplane.adopted import kinds
+from controlplane.adopted import kinds, native
 from controlplane.adopted.kinds import OwnerKind
 from controlplane.adopted.port import Look, Owner
 from controlplane.cluster.kubernetes import names, notes
@@ -23,8 +24,11 @@ log = structlog.get_logger(__name__)
 class KubernetesOwners:
     """Each look is one list of each kind; a kind that the cluster does not know has no objects."""
 
-    def __init__(self, api: Api, clock: Callable[[], float], watched: Callable[[], Store]) -> None:
+    def __init__(
+        self, api: Api, clock: Callable[[], float], watched: Callable[[], Store], *, has_autoscalers: bool = False
+    ) -> None:
         self._api = api
+        self._has_autoscalers = has_autoscalers
         self._clock = clock
         self._watched = watched
 
@@ -42,7 +46,13 @@ class KubernetesOwners:
         others = {team: (0, 0) for team in teams.values()} | {
             teams[name]: found for name, found in store.others().items() if name in teams
         }
-        return Look(owners, frozenset(left), others)
+        return Look(owners, frozenset(left), others, await self._autoscalers() if self._has_autoscalers else None)
+
+    async def _autoscalers(self) -> dict[str, Json]:
+        """Those that we made, by the uid of what they scale."""
+        path = f"/apis/{native.API_VERSION}/{native.PLURAL}?labelSelector={native.WORKLOAD}"
+        answer = await self._api.request("GET", path)
+        return {one["metadata"]["labels"][native.WORKLOAD]: one for one in answer["items"] or ()}
 
     async def _list(self, kind: OwnerKind) -> list[Json]:
         try:
@@ -65,6 +75,35 @@ class KubernetesOwners:
         path = owner.kind.path(owner.namespace, owner.name)
         change = suspension(owner.kind, True, {"uid": owner.uid, "resourceVersion": owner.version})
         self._best(self._api.request("PATCH", path, change, kind=MERGE), owner, "not held back")
+
+    def scale(self, owner: Owner, autoscaler: Mapping[str, Any]) -> str:
+        """Make it, or have it say what it is to say. Why not, if so."""
+        try:
+            self._api.call(self._scale(owner, dict(autoscaler)))
+        except RefusedError as error:
+            return f"Its autoscaler was not made: {error}"
+        return ""
+
+    async def _scale(self, owner: Owner, body: Json) -> None:
+        where = _autoscalers_in(owner)
+        try:
+            await self._api.request("POST", where, body)
+            return
+        except RefusedError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        there = await self._api.request("GET", f"{where}/{owner.name}")
+        if (there["metadata"].get("labels") or {}).get(native.WORKLOAD) != owner.uid:
+            raise RefusedError(
+                409, "Foreign", f"A {native.KIND} named {owner.name} exists and is not Weft's. Rename or delete it."
+            )
+        await self._api.request("PATCH", f"{where}/{owner.name}", {"spec": body["spec"]}, kind=MERGE)
+
+    def unscale(self, owner: Owner) -> bool:
+        """Delete its autoscaler."""
+        path = f"{_autoscalers_in(owner)}/{owner.name}"
+        self._best(self._api.request("DELETE", path), owner, "autoscaler not deleted")
+        return True
 
     def tell(self, owner: Owner, reason: str, message: str, *, is_warning: bool) -> None:
         """One Kubernetes event on the object."""
@@ -96,3 +135,7 @@ class KubernetesOwners:
             self._api.call(work)  # type: ignore[arg-type]
         except RefusedError as error:  # it is gone, or was changed meanwhile: the next look sees it as it is
             log.info(failure, object=owner.label, namespace=owner.namespace, error=str(error))
+
+
+def _autoscalers_in(owner: Owner) -> str:
+    return f"/apis/{native.API_VERSION}/namespaces/{owner.namespace}/{native.PLURAL}"

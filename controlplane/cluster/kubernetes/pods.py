@@ -23,6 +23,7 @@ ROOT = 0
 # Opens ports below 1024 to all users; on the list of safe sysctls, which PodSecurity allows.
 LOW_PORTS = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
 FIRST_FREE_PORT = 1024
+READY_PERIOD, READY_FAILURES = 2, 3  # s between two looks whether a replica answers; missed ones before it does not
 # Variables of a share, each from the pod's own annotation: its device, guarantee and limit (milli-GPU), memory (MiB).
 SHARE_VARIABLES = {
     "NVIDIA_VISIBLE_DEVICES": names.DEVICE,
@@ -148,12 +149,22 @@ def _container(pod: PodSpec) -> Json:
         "workingDir": spec.get("working_dir"),
         "env": _env(pod),
         "ports": [{"containerPort": port, "protocol": "TCP"} for port in ports(spec)],
+        "readinessProbe": _readiness(spec),
         "resources": {"requests": resources, "limits": dict(resources)},
         "volumeMounts": volumes.mounts(spec),
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     return {key: value for key, value in container.items() if value not in (None, [])}
+
+
+def _readiness(spec: Mapping[str, Any]) -> Json | None:
+    """What says that a replica answers: its health path, or that its port takes connections."""
+    if spec.get("type") != Kind.INFERENCE or not (port := next(iter(ports(spec)), None)):
+        return None
+    path = spec.get("health")
+    asked: Json = {"httpGet": {"path": str(path), "port": port}} if path else {"tcpSocket": {"port": port}}
+    return {**asked, "periodSeconds": READY_PERIOD, "failureThreshold": READY_FAILURES}
 
 
 def _resources(pod: PodSpec) -> dict[str, str]:

@@ -210,6 +210,8 @@ def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
     ends = [s["terminated"] for s in containers if s.get("terminated")]
     if phase == PodPhase.RUNNING and not any(s.get("running") or s.get("terminated") for s in containers):
         phase = PodPhase.PENDING
+    if phase == PodPhase.RUNNING and told_at is None and _is_not_ready(spec, status):
+        phase = PodPhase.PENDING  # a replica runs once it answers
     if phase in ENDED and _is_our_doing(told_at, ends):
         phase = PodPhase.RUNNING  # it leaves because it was told to; once it is away it is gone, and nothing else
     running = [s["running"] for s in containers if s.get("running")]
@@ -235,6 +237,14 @@ def _worker(pod: Json, labels: Json, told_at: float | None) -> Worker:
         called=meta["name"] if names.OWNER in annotations else "",
         owner=annotations.get(names.OWNER, ""),
     )  # fmt: skip
+
+
+def _is_not_ready(spec: Json, status: Json) -> bool:
+    """Whether a pod that says how it is to be asked does not answer yet."""
+    if not any(container.get("readinessProbe") for container in spec.get("containers") or ()):
+        return False
+    conditions = {c.get("type"): c.get("status") for c in status.get("conditions") or ()}
+    return conditions.get("Ready") != "True"
 
 
 def _is_candidate(pod: Json) -> bool:

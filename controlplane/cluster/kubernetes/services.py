@@ -1,4 +1,8 @@
-"""Services: one without an address for a gang, one with an address for a notebook or an inference workload."""
+"""Services: one without an address for a gang, one with an address for a notebook or an inference workload.
+
+And what stands around the replicas of a service: what keeps them from being evicted all at once, and what has them
+scraped (guarding.py).
+"""
 
 import json
 from typing import Any
@@ -10,6 +14,13 @@ from scheduler.model.workload import Kind
 
 Json = dict[str, Any]
 
+MONITORING = "monitoring.coreos.com/v1"  # of the Prometheus operator
+SCRAPE, SAMPLES = "15s", 10_000
+IDENTITY = (  # labels of a pod, as Prometheus writes them, and what they are called on a series
+    ("weft_dev_workload", "workload"),
+    ("internal_weft_dev_attempt", "attempt"),
+    ("internal_weft_dev_rank", "rank"),
+)
 # While traffic goes through our queue the Service has no selector: nothing is to copy its old Endpoints into slices.
 OWN_SLICES = {"endpointslice.kubernetes.io/skip-mirror": "true"}
 
@@ -32,6 +43,57 @@ def build(pod: PodSpec, *, namespace: str) -> Json | None:
     return _service(pod, namespace, names.gang_service(pod.workload), spec)
 
 
+def has_replicas(pod: PodSpec) -> bool:
+    """Whether it is one of a service."""
+    return pod.spec.get("type") == Kind.INFERENCE
+
+
+def budget(pod: PodSpec, *, namespace: str) -> Json:
+    """How many replicas of this pod's service an eviction has to leave: all of its least but one.
+
+    Of pods without a controller Kubernetes counts only what is left, so it cannot be said how many may go.
+    """
+    normalised = pod.spec.get("normalised")
+    workers = normalised.get("workers") if isinstance(normalised, dict) else None
+    least = int(workers.get("min") or 1) if isinstance(workers, dict) else 1
+    spec = {
+        "minAvailable": max(0, least - 1),
+        "selector": {"matchLabels": {names.WORKLOAD: pod.workload}},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    }
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": names.around(pod.workload), "namespace": namespace, "labels": _labels(pod)},
+        "spec": spec,
+    }
+
+
+def monitor(pod: PodSpec, *, namespace: str) -> Json:
+    """Has the replicas of this pod's service scraped, each under the labels that docs/metrics.md names."""
+    port = ports(pod.spec)[0]
+    endpoint = {
+        "port": f"p{port}",
+        "path": "/metrics",
+        "interval": SCRAPE,
+        "honorLabels": False,
+        "relabelings": [
+            {"sourceLabels": [f"__meta_kubernetes_pod_label_{source}"], "targetLabel": target}
+            for source, target in IDENTITY
+        ],
+    }
+    return {
+        "apiVersion": MONITORING,
+        "kind": "ServiceMonitor",
+        "metadata": {"name": names.around(pod.workload), "namespace": namespace, "labels": _labels(pod)},
+        "spec": {
+            "selector": {"matchLabels": {names.WORKLOAD: pod.workload}},
+            "endpoints": [endpoint],
+            "sampleLimit": SAMPLES,
+        },
+    }
+
+
 def gateway(pod: PodSpec) -> Json | None:
     """The queue in front of the service as its job file has it, if any."""
     normalised = pod.spec.get("normalised")
@@ -39,17 +101,20 @@ def gateway(pod: PodSpec) -> Json | None:
 
 
 def _service(pod: PodSpec, namespace: str, name: str, spec: Json) -> Json:
-    labels = {
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": namespace, "labels": _labels(pod)},
+        "spec": {"selector": {names.WORKLOAD: pod.workload}, **spec},
+    }
+
+
+def _labels(pod: PodSpec) -> dict[str, str]:
+    return {
         names.WORKLOAD: pod.workload,
         names.TEAM: pod.namespace,
         names.NAME: str(pod.spec.get("name", "")),
         names.KIND: str(pod.spec.get("type", "")),
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {"selector": {names.WORKLOAD: pod.workload}, **spec},
     }
 
 

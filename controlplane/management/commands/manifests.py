@@ -7,7 +7,7 @@ import yaml
 from django.core.management.base import BaseCommand
 
 from controlplane.management import site as shared
-from controlplane.manifests import policy, system, teams, webhook
+from controlplane.manifests import externalmetrics, policy, system, teams, webhook
 from controlplane.manifests.site import Json
 
 PARTS = ("system", "policy", "teams")
@@ -30,7 +30,7 @@ class Command(BaseCommand):
         parts = options["parts"] or PARTS
         objects: list[Json] = []
         if "system" in parts:
-            objects += system.system(site)
+            objects += [*system.system(site), *externalmetrics.external_metrics(site)]
         if "policy" in parts:
             objects += [*policy.policies(site), *webhook.webhook(site)]
         if "teams" in parts:

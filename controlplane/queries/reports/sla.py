@@ -2,6 +2,7 @@
 
 A service's objective says: `availability` of its requests are answered within `p95_latency`, over `window`. What may
 go wrong is its error budget; `over` counts requests that were slower or failed. None = not known, which is never 0.
+Requests of before the objective was changed were measured against another one, so they do not count.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,20 @@ _LAST = ("workload", "p95_seconds", "requests_per_second", "replicas")
 
 Recent = Mapping[float, tuple[int, int]]  # (requests, over) of the last seconds, by how many
 _NOTHING: Recent = dict.fromkeys(RECENT, (0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A service's phase, its objective, and since when it has that one; None: from the first."""
+
+    phase: str
+    objective: Mapping[str, Any]
+    since: float | None
+
+    def seconds(self, at: float) -> float:
+        """Over how long its requests count, in seconds."""
+        window = float(self.objective["window_seconds"])
+        return window if self.since is None else min(window, max(0.0, at - self.since))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +101,7 @@ def services(at: float, names: Collection[str] | None = None) -> tuple[ServiceRo
     found = Workload.objects.filter(kind=Kind.INFERENCE.value).exclude(phase__in=_ENDED)
     if names is not None:
         found = found.filter(team__name__in=names)
-    columns = ("pk", "name", "team__name", "team__colour", "phase", "spec", "workers")
+    columns = ("pk", "name", "team__name", "team__colour", "phase", "spec", "workers", "objective_since")
     live = [row for row in found.order_by("seq").values_list(*columns) if _objective(row[5])]
     rows = _rows(at, live)
     return tuple(sorted(rows, key=lambda row: (row.budget_left is None, row.budget_left or 0.0, row.team, row.name)))
@@ -98,14 +113,15 @@ def one(at: float, workload: Workload) -> ServiceRow | None:
         return None
     team, spec = workload.team, workload.spec
     values = (workload.pk, workload.name, team.name, team.colour, workload.phase, spec, workload.workers)
-    return _rows(at, [values])[0]
+    return _rows(at, [(*values, workload.objective_since)])[0]
 
 
 def standings(at: float, uids: Collection[UUID]) -> dict[UUID, Standing]:
     """How those of these workloads stand that are services, have not ended and have an objective. Three queries."""
     live = Workload.objects.filter(uid__among=uids, kind=Kind.INFERENCE.value).exclude(phase__in=_ENDED)
-    judged = {uid: (phase, _objective(spec)) for uid, phase, spec in live.values_list("pk", "phase", "spec")}
-    measured = _measured(at, {uid: one for uid, one in judged.items() if one[1]})
+    columns = live.values_list("pk", "phase", "spec", "objective_since")
+    judged = {uid: Judged(phase, _objective(spec), since) for uid, phase, spec, since in columns}
+    measured = _measured(at, {uid: one for uid, one in judged.items() if one.objective})
     return {uid: one.standing for uid, one in measured.items()}
 
 
@@ -143,23 +159,26 @@ def _last(uids: Collection[UUID]) -> dict[UUID, dict[str, Any]]:
     return {uid: dict(zip(("p95", "rate", "replicas"), values, strict=True)) for uid, *values in rows}
 
 
-def _measured(at: float, services: Mapping[UUID, tuple[str, Mapping[str, Any]]]) -> dict[UUID, Measured]:
-    """What was measured of these, each with its phase and objective. Two queries, or none."""
+def _measured(at: float, services: Mapping[UUID, Judged]) -> dict[UUID, Measured]:
+    """What was measured of these. Two queries, or none."""
     if not services:
         return {}
-    whole = _sums(at, {uid: float(objective["window_seconds"]) for uid, (_, objective) in services.items()})
+    whole = _sums(at, {uid: one.seconds(at) for uid, one in services.items()})
     recent = _recent(at, services)
     return {
-        uid: Measured(phase, objective.get("availability"), *whole.get(uid, (0, 0)), recent.get(uid, _NOTHING))
-        for uid, (phase, objective) in services.items()
+        uid: Measured(one.phase, one.objective.get("availability"), *whole.get(uid, (0, 0)), recent.get(uid, _NOTHING))
+        for uid, one in services.items()
     }
 
 
-def _recent(at: float, uids: Collection[UUID]) -> dict[UUID, Recent]:
+def _recent(at: float, services: Mapping[UUID, Judged]) -> dict[UUID, Recent]:
     """(requests, over) of each service by span of RECENT, in one query."""
     spans = {f"s{span:.0f}": Q(start__gte=at - span) for span in RECENT}
     sums = {f"{name}_{what}": Sum(what, filter=span) for name, span in spans.items() for what in ("requests", "over")}
-    found = ServiceWindow.objects.filter(workload__among=uids, start__gte=at - max(RECENT)).order_by()
+    found = ServiceWindow.objects.filter(workload__among=list(services), start__gte=at - max(RECENT)).order_by()
+    for uid, one in services.items():
+        if one.since is not None and one.since > at - max(RECENT):
+            found = found.exclude(workload=uid, start__lt=one.since)
     keyed: Iterable[tuple[Any, ...]] = found.values_list("workload").annotate(**sums)
     return {uid: dict(zip(RECENT, _pairs(values), strict=True)) for uid, *values in keyed}
 
@@ -171,14 +190,14 @@ def _pairs(values: Sequence[int | None]) -> Iterator[tuple[int, int]]:
 
 
 def _rows(at: float, found: Sequence[tuple[Any, ...]]) -> list[ServiceRow]:
-    """Services of their columns: uid, name, team, colour, phase, spec, workers. Three queries."""
-    measured = _measured(at, {row[0]: (row[4], _objective(row[5])) for row in found})
+    """Services of their columns: uid, name, team, colour, phase, spec, workers, objective_since. Three queries."""
+    measured = _measured(at, {row[0]: Judged(row[4], _objective(row[5]), row[7]) for row in found})
     last = _last(measured)
     return [_row(row, measured[row[0]], last.get(row[0], {})) for row in found]
 
 
 def _row(values: tuple[Any, ...], measured: Measured, last: Mapping[str, Any]) -> ServiceRow:
-    uid, name, team, colour, phase, spec, workers = values
+    uid, name, team, colour, phase, spec, workers, _ = values
     objective = _objective(spec)
     return ServiceRow(
         phase=phase,

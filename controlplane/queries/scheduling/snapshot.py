@@ -38,7 +38,7 @@ def full(at: float | None = None) -> Snapshot:
 
 def some(uids: Iterable[UUID], at: float) -> Snapshot:
     """Only these workloads, without nodes, teams and quotas: what scaling looks at."""
-    return Snapshot.build(at, (), (), (), workloads_of(uids))
+    return Snapshot.build(at, (), (), (), workloads_of(uids, with_surge=False))
 
 
 def observed_at() -> float:
@@ -83,26 +83,29 @@ _COLUMNS = (
     "preemptible", "phase", "version", "seq", "attempt", "next_rank", "submitted_at", "queued_at", "started_at",
     "attained", "expected_seconds", "checkpoint_interval", "checkpointed_at", "grace_seconds", "not_before", "unmet",
     "reserved_after", "preempted_at", "preempted_by", "reason", "message", "reason_at", "failures", "deadline",
-    "scaled_at", "finishing", "moving", "roles",
+    "scaled_at", "finishing", "moving", "roles", "surge",
 )  # fmt: skip
 
 
 _PHASE = _COLUMNS.index("phase")
 
 
-def workloads_of(uids: Iterable[UUID] | None) -> list[Workload]:
-    """Those that have not ended, by order of submission; of all, or of some."""
+def workloads_of(uids: Iterable[UUID] | None, *, with_surge: bool = True) -> list[Workload]:
+    """Those that have not ended, by order of submission; of all, or of some.
+
+    with_surge: the count of a service whose revision is being replaced has the replica more than it is to have.
+    """
     teams = dict(bulk.select(TeamRow, ("id", "name")))
     if uids is None:
         seats = _placements({"is_settled": False})
         live = bulk.select(WorkloadRow, _COLUMNS, {"phase__in": _LIVE}, order=("seq",))
-        return [_workload(values, teams, seats) for values in live]
+        return [_workload(values, teams, seats, with_surge) for values in live]
     found: list[Workload] = []
     for part in bulk.chunks(uids):
         seats = _placements({"workload_id__among": part})
         for values in bulk.select(WorkloadRow, _COLUMNS, {"uid__among": part}):
             if values[_PHASE] not in _ENDED_TEXT:
-                found.append(_workload(values, teams, seats))
+                found.append(_workload(values, teams, seats, with_surge))
     return found
 
 
@@ -117,13 +120,15 @@ def _placements(of: Where) -> dict[UUID, list[Assignment]]:
     return seats
 
 
-def _workload(values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, list[Assignment]]) -> Workload:
+def _workload(
+    values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, list[Assignment]], with_surge: bool
+) -> Workload:
     (uid, name, team, kind, gpus, guarantee, limit, gpu_memory, cpu_milli, memory,
      models, count, least, most, require, prefer, priority,
      preemptible, phase, version, seq, attempt, next_rank, submitted_at, queued_at, started_at,
      attained, expected, interval, checkpointed_at, grace, not_before, unmet,
      after, preempted_at, preempted_by, reason, message, reason_at, failures, deadline,
-     scaled_at, finishing, moving, roles) = values  # fmt: skip
+     scaled_at, finishing, moving, roles, surge) = values  # fmt: skip
     share = Share(guarantee, limit, gpu_memory) if guarantee else None
     return Workload(
         id=str(uid),
@@ -131,7 +136,7 @@ def _workload(values: tuple[Any, ...], teams: dict[int, str], seats: dict[UUID, 
         team=teams[team],
         kind=Kind(kind),
         ask=ResourceRequest(gpus, share, 0 if share else gpu_memory, cpu_milli, memory, tuple(models)),
-        gang=Gang(count, least, most),
+        gang=Gang(count + surge if with_surge else count, least, most),
         topology=Topology(_level(require), _level(prefer)),
         priority=priority,
         preemptible=preemptible,

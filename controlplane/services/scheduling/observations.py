@@ -4,8 +4,9 @@ Level-triggered: a full observation alone leads to the right state from any stat
 incremental ones in between only make it quicker.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from uuid import UUID
 
 from django.db import transaction
@@ -20,7 +21,7 @@ from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
 from controlplane.models import Action, Node, Placement, bulk
 from controlplane.services.scheduling import clusters, timeouts
 from controlplane.services.scheduling.leases import HeldLease
-from controlplane.services.workloads import dependencies, resizing
+from controlplane.services.workloads import dependencies, resizing, revising
 from controlplane.services.workloads.rows import uuids
 from controlplane.services.workloads.transitions import Batch
 
@@ -39,9 +40,17 @@ class Applied:
 
 
 def apply(
-    observation: Observation, *, lease: HeldLease, with_timeouts: bool = False, gang_timeout_seconds: float = 300.0
+    observation: Observation,
+    *,
+    lease: HeldLease,
+    with_timeouts: bool = False,
+    gang_timeout_seconds: float = 300.0,
+    standings: Mapping[str, str] = MappingProxyType({}),
 ) -> Applied:
-    """Write one observation. With `with_timeouts`, also enforce deadlines and mend what no pod will ever report."""
+    """Write one observation. With `with_timeouts`, also enforce deadlines and mend what no pod will ever report.
+
+    standings: how services that are being replaced stand against their objectives, by id.
+    """
     with transaction.atomic():
         lease.check()
         now = clusters.seen().now
@@ -56,18 +65,19 @@ def apply(
             uids |= dict.fromkeys(_holders(observation.gone_nodes))
         due = timeouts.due(batch.at, gang_timeout_seconds) if with_timeouts else timeouts.Due()
         promised = timeouts.promised() if with_timeouts or nodes_changed or _may_free(observation) else []
-        later = {*due.phases, *due.late, *due.overtaken, *due.resizing, *promised}
+        later = {*due.phases, *due.late, *due.overtaken, *due.resizing, *due.rolling, *promised}
         batch.lock(uids, ahead=lambda: {*later, *dependencies.dependents({*uids, *later})})
         if not is_late:
             add_missing(batch, observation, pods, _started_lately(observation.at))
         freed = _settle_all(batch, pods)
         _see_resizes(batch, {} if is_late else pods, observation.is_full)
+        revising.conclude(batch, batch.rows.values(), {})
         orphans = 0
         if observation.is_full and not is_late:
             orphans = stop_strangers(batch, observation, _may_be_ours, _stopped_lately(observation.at))
         batch.write()
         if with_timeouts:
-            timeouts.enforce(batch, due, gang_timeout_seconds)
+            timeouts.enforce(batch, due, gang_timeout_seconds, standings)
             batch.write()
         if freed or with_timeouts or nodes_changed or observation.is_full:
             _admit(batch, promised)

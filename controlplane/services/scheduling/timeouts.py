@@ -12,14 +12,14 @@ from django.db.models import F, QuerySet
 
 from controlplane.cluster.port import PodPhase
 from controlplane.lifecycle import resizing as lifecycle
-from controlplane.lifecycle import timeouts
+from controlplane.lifecycle import rollouts, timeouts
 from controlplane.lifecycle.following import GATED
 from controlplane.lifecycle.pods import settle
 from controlplane.lifecycle.state import BOUND
 from controlplane.lifecycle.timeouts import COMING_UP, UNPLACED
 from controlplane.models import Dependency, Placement, PlacementState, Workload, bulk
 from controlplane.models.lookups import Where
-from controlplane.services.workloads import resizing
+from controlplane.services.workloads import resizing, revising
 from controlplane.services.workloads.rows import Row
 from controlplane.services.workloads.transitions import Batch
 from scheduler.model.workload import ACTIVE, ENDED, LEAVING, Kind
@@ -30,6 +30,7 @@ _PROMISED: Where = {
     "state__in": (PlacementState.RESERVED, PlacementState.LEAVING),
 }
 _RESIZING: Where = {"resize__isnull": False}
+_ROLLING: Where = {"rollout__isnull": False}
 
 
 def is_due(*, at: float, gang_timeout_seconds: float) -> bool:
@@ -40,6 +41,7 @@ def is_due(*, at: float, gang_timeout_seconds: float) -> bool:
         or bulk.select(Placement, ("workload_id",), _PROMISED, limit=1)
         or _overtaken()
         or bulk.select(Workload, ("uid",), _RESIZING, limit=1)
+        or bulk.select(Workload, ("uid",), _ROLLING, limit=1)
     )
 
 
@@ -76,6 +78,7 @@ class Due:
     late: frozenset[UUID] = frozenset()
     overtaken: frozenset[UUID] = frozenset()  # have ended, and others wait for them
     resizing: frozenset[UUID] = frozenset()  # their CPU and memory are being changed in place
+    rolling: frozenset[UUID] = frozenset()  # a revision of theirs replaces the one before
 
 
 def due(at: float, gang_timeout_seconds: float) -> Due:
@@ -83,7 +86,12 @@ def due(at: float, gang_timeout_seconds: float) -> Due:
     phases = dict(_over(at))
     late = frozenset(_late(at - gang_timeout_seconds).values_list("workload_id", flat=True))
     resized = frozenset(uid for (uid,) in bulk.select(Workload, ("uid",), _RESIZING))
-    return Due(phases, late, _overtaken(), resized)
+    return Due(phases, late, _overtaken(), resized, rolling())
+
+
+def rolling() -> frozenset[UUID]:
+    """The services of which a revision replaces the one before."""
+    return frozenset(uid for (uid,) in bulk.select(Workload, ("uid",), _ROLLING))
 
 
 def promised() -> list[UUID]:
@@ -91,9 +99,9 @@ def promised() -> list[UUID]:
     return list({uid for (uid,) in bulk.select(Placement, ("workload_id",), _PROMISED)})
 
 
-def enforce(batch: Batch, found: Due, gang_timeout_seconds: float) -> None:
-    """Expire, end and requeue what was found due."""
-    batch.lock({*found.phases, *found.late, *found.overtaken, *found.resizing})
+def enforce(batch: Batch, found: Due, gang_timeout_seconds: float, standings: Mapping[str, str]) -> None:
+    """Expire, end and requeue what was found due. standings: of services against their objectives, by id."""
+    batch.lock({*found.phases, *found.late, *found.overtaken, *found.resizing, *found.rolling})
     for uid in sorted(found.overtaken):
         batch.followed(batch.rows[str(uid)])
     for uid, stored in sorted(found.phases.items()):
@@ -108,6 +116,10 @@ def enforce(batch: Batch, found: Due, gang_timeout_seconds: float) -> None:
     for uid in sorted(found.late):
         timeouts.give_up(batch, batch.rows[str(uid)], gang_timeout_seconds)
     _end_resizes(batch, [batch.rows[str(uid)] for uid in sorted(found.resizing)])
+    rolled = [batch.rows[str(uid)] for uid in sorted(found.rolling)]
+    for row in rolled:
+        rollouts.go_on(batch, row)
+    revising.conclude(batch, rolled, standings)
 
 
 def _end_resizes(batch: Batch, rows: Sequence[Row]) -> None:

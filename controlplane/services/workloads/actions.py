@@ -14,14 +14,14 @@ from controlplane.lifecycle.ends import backoff_seconds
 from controlplane.models import Action, Placement, PlacementState, Workload, bulk
 from controlplane.services.scheduling import clusters
 from controlplane.services.scheduling.leases import HeldLease
-from controlplane.services.workloads import resizing
+from controlplane.services.workloads import resizing, revising
 from controlplane.services.workloads.transitions import Batch
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import ACTIVE
 
 ACTOR = "loop:actuate"
 MAX_TRIES = 5  # of a start that the cluster answers with a refusal; one it does not answer is tried for ever
-_PLACE = ("workload_id", "attempt", "rank", "node", "gpus")
+_PLACE = ("workload_id", "attempt", "rank", "node", "gpus", "revision")
 KEEP_DONE = 20_000  # performed actions that are kept for inspection
 
 
@@ -103,14 +103,16 @@ def _with_pods(commands: Sequence[Command], starts: set[UUID]) -> Iterable[Comma
 def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
     columns = (
         "uid", "phase", "attempt", "share_guarantee", "gpu_memory", "cpu_milli", "memory", "resize", "roles", "spec",
-        "team__name",
+        "team__name", "revision",
     )  # fmt: skip
     asks = {row[0]: row[1:] for row in bulk.select(Workload, columns, {"uid__among": uids})}
     bound = {"workload_id__among": uids, "state": PlacementState.BOUND}
-    for uid, attempt, rank, node, gpus in bulk.select(Placement, _PLACE, bound):
-        phase, current, guarantee, gpu_memory, cpu_milli, memory, resize, roles, spec, team = asks[uid]
+    for uid, attempt, rank, node, gpus, revision in bulk.select(Placement, _PLACE, bound):
+        phase, current, guarantee, gpu_memory, cpu_milli, memory, resize, roles, spec, team, wanted = asks[uid]
         if current != attempt or phase not in ACTIVE:
             continue
+        if revision != wanted:  # it was placed before the service was changed: its pod may exist already
+            spec = {**spec, **revising.template_of(uid, revision)}
         ask = role_ask(roles, rank) if roles else None
         if ask is not None:
             guarantee, gpu_memory = (ask.share.guarantee, ask.share.memory) if ask.share else (0, 0)

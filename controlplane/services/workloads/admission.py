@@ -24,6 +24,12 @@ def check(spec: Spec, team: Team) -> None:
             "Give another user id, or ask a platform admin to set the team's level to baseline.",
         )
     _check_image("image", spec.image)
+    if spec.rollout.weight < 100:  # noqa: PLR2004 - percent
+        _refuse(
+            "rollout.weight",
+            f"rollout.weight is {spec.rollout.weight}, but nothing here splits the requests of a service by weight. "
+            "Leave it out: a new revision gets as many requests as it has replicas.",
+        )
     _check_extra("resources.extra", spec.extra)
     for number, role in enumerate(members.roles(spec.text)):
         _check_image(f"roles.{number}.image", str(role.get("image") or spec.image))

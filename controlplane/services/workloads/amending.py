@@ -10,8 +10,9 @@ from controlplane.models import PriorityClass, Workload
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
 from controlplane.services.intake.ownership import Hand
-from controlplane.services.scheduling import clock, leases
-from controlplane.services.workloads import admission, columns, dependencies, feasibility, resizing
+from controlplane.services.scheduling import leases
+from controlplane.services.workloads import admission, columns, feasibility, resizing, revising
+from controlplane.services.workloads.locking import locked, refuse
 from controlplane.services.workloads.rows import Row
 from controlplane.services.workloads.transitions import Batch
 from scheduler.model.workload import ENDED, Phase
@@ -34,8 +35,9 @@ def patch(
 
     `version` is the one the caller saw: Refused 412 if it is not the current one. Workers, resources and topology
     change only while nothing of the workload runs, but CPU and memory also while it runs, in place; a service's bounds
-    at any time, and its wanted number is kept between them. Its place and age in the queue stay. `event`: the kind and
-    message that its history keeps. `hand`: by whose hand; see services/intake/ownership.py.
+    at any time, and its wanted number is kept between them. Another image or environment of a service replaces its
+    replicas one by one (revising.py), another objective counts from now on. Its place and age in the queue stay.
+    `event`: the kind and message that its history keeps. `hand`: by whose hand; see services/intake/ownership.py.
     """
     ownership.require(workload, "change", hand)
     if "resources" in changes:
@@ -45,10 +47,10 @@ def patch(
         refuse(row, "changed")
     if not changes:
         return
-    _amend(batch, row, changes, event)
+    _amend(batch, row, changes, event, hand)
 
 
-def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str, str]) -> None:
+def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str, str], hand: Hand) -> None:
     stored: Workload = Workload.objects.select_related("team").get(pk=row.uid)
     spec = amended(stored.spec, changes)
     waits = row.phase in WAITS and not batch.live(row)
@@ -62,34 +64,26 @@ def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str,
     if asks:
         _refuse_impossible(spec, stored)
         new |= {} if in_place else columns.of_ask(spec)
+    elif changes.keys() & {"image", "rollout"}:
+        admission.check(spec, stored.team)
+    if row.is_service and spec.normalised()["objective"] != stored.spec["normalised"]["objective"]:
+        new["objective_since"] = batch.at  # what was measured against the one before does not count for this one
     Workload.objects.filter(pk=row.uid).update(**new)
     gang = spec.workers
     count = min(max(row.workers, gang.min), gang.max) if row.is_service else gang.count
     batch.bump(row, workers=count, workers_min=gang.min, workers_max=gang.max)
     kind, message = event
-    batch.note(row, kind, message=message, data={"changes": dict(changes)})
+    batch.note(row, kind, message=message, data={"changes": _told(changes)})
     if in_place:
         resizing.begin(batch, row, spec, was=stored.spec["resources"])
+    if row.is_service:
+        revising.begin(batch, row, stored.spec, spec.document(), hand)
     batch.write()
 
 
-def locked(workload: Workload, actor: str, version: int | None) -> tuple[Batch, Row]:
-    """The workload's row, locked with what it may come to, and the batch that will write it.
-
-    Refused 412 if it is not of the version that the caller saw (None: any).
-    """
-    batch = Batch(clock.now(), actor)
-    batch.lock([workload.pk], ahead=lambda: dependencies.dependents([workload.pk]))
-    row = batch.rows[str(workload.pk)]
-    if version is not None and version != row.version:
-        message = f"{row.name} has changed: its version is {row.version}, not {version}. Read it again."
-        raise Refused(412, "VersionMismatch", "version", message)
-    return batch, row
-
-
-def refuse(row: Row, participle: str) -> None:
-    """Say that the phase does not allow it."""
-    raise Refused(409, "WrongPhase", "phase", f"{row.name} is {row.phase}; it cannot be {participle}.")
+def _told(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What an event says of changes: of variables only their names, as their values go to webhooks too."""
+    return {name: sorted(value) if name == "env" and value else value for name, value in changes.items()}
 
 
 def _refuse_running(row: Row, names: Sequence[str]) -> None:

@@ -60,4 +60,6 @@ class Difference:
 def compared(spec: Spec, live: Workload) -> tuple[Difference, ...]:
     """What `apply` would change, and what it would refuse to. Writes nothing."""
     changes = difference(live.spec, spec)
-    return tuple(Difference(name, live.spec.get(name), value, is_amendable(name)) for name, value in changes.items())
+    return tuple(
+        Difference(name, live.spec.get(name), value, is_amendable(name, live.kind)) for name, value in changes.items()
+    )

@@ -45,7 +45,7 @@ class Told(NamedTuple):
 
 
 _TOLD = (*Told._fields[:-1], "team__name")
-_SEAT = ("id", "workload_id", "attempt", "rank", "node", "milli", "state", "pod_phase", "bound_at")
+_SEAT = ("id", "workload_id", "attempt", "rank", "node", "milli", "state", "pod_phase", "bound_at", "revision")
 
 
 def lock(uids: Iterable[UUID]) -> dict[str, Row]:

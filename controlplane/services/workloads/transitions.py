@@ -24,6 +24,7 @@ from controlplane.services.workloads.rows import Row, keep, lock, seats
 _ACTION = ("verb", "workload", "attempt", "payload", "created_at", "tries", "not_before", "error")
 _PLACEMENT = (
     "workload_id", "attempt", "rank", "node", "pool", "gpus", "milli", "state", "pod_phase", "bound_at", "is_settled",
+    "revision",
 )  # fmt: skip
 _SEAT_CHANGES = ("state", "pod_phase", "bound_at", "released_at", "is_settled")
 
@@ -87,7 +88,7 @@ class Batch(Changes):
         self._clear()
 
     def _placement(self, one: Place) -> tuple[Any, ...]:
-        columns = (one.state, "", one.bound_at, False)
+        columns = (one.state, "", one.bound_at, False, one.revision)
         return (one.of.uid, one.attempt, one.rank, one.node, self.pools[one.node], list(one.gpus), one.milli, *columns)
 
     def _action(self, one: Command) -> tuple[Any, ...]:

@@ -179,7 +179,7 @@ def _state(w: Workload, record: Record) -> State:
         preempted_at=list(w.preempted_at), preempted_by=list(w.preempted_by), scaled_at=w.scaled_at,
         finishing=w.finishing, moving=w.moving, reserved_after=list(w.after), unmet=list(w.unmet), intent="",
         reason=w.reason, message=w.message, reason_at=w.reason_at, cpu_milli=w.ask.cpu_milli, memory=w.ask.memory,
-        managed_by="", resize=None, seen=w.version,
+        managed_by="", resize=None, revision=1, surge=0, rollout=None, seen=w.version,
     )  # fmt: skip
 
 

@@ -112,10 +112,12 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
         for path in (
             "inferences/UID/slo",
             "inferences/UID/autoscaling",
+            "inferences/UID/revisions",
             "notebooks/UID/connect",
             "notebooks/UID/activity",
         )
     },
+    ("POST", "inferences/UID/rollback"): (None, NOT_OF_THIS_TYPE),  # who may roll one back: test_revising.py
     ("POST", "notebooks/UID/extend"): (None, NOT_OF_THIS_TYPE),  # who may extend one: test_details.py
     ("GET", "gpus"): (None, SIGNED_IN),
     ("GET", "gpu-profiles"): (None, SIGNED_IN),

@@ -25,7 +25,7 @@ from controlplane.jobspec.shapes import (
 from controlplane.jobspec.spec import SpecError, parse
 from controlplane.kubeobjects import conversion
 from controlplane.kubeobjects.names import camel
-from controlplane.models import PriorityClass, User, Workload
+from controlplane.models import PriorityClass, Revision, User, Workload
 from controlplane.services.accounts import tokens
 from controlplane.services.workloads import submission
 from scheduler.model.workload import Kind
@@ -227,6 +227,20 @@ def test_a_wrong_value_of_each_field_is_refused_by_the_server_or_a_condition(kub
 def test_the_server_itself_says_what_is_wrong_and_the_fix(kube: Kube, spec: dict[str, Any], said: str) -> None:
     no = kube.refusal(workload(**spec)).replace('"string": ', "").replace('"object": ', "")
     assert said in no
+
+
+def test_a_service_gets_another_image_and_is_told_of_one_that_was_taken_back(kube: Kube) -> None:
+    service = {"type": "inference", "workers": None}
+    kube.apply(workload("chat", **service))
+    kube.settle()
+    kube.apply(workload("chat", image="a/b:2", env={"A": "1"}, **service))
+    kube.settle()
+    made = Workload.objects.get(name="chat")
+    assert (made.spec["image"], made.spec["env"], made.revision) == ("a/b:2", {"A": "1"}, 2)
+    Revision.objects.filter(workload=made, number=1).update(failed="No further replica of it was ready.")
+    kube.apply(workload("chat", **service))
+    kube.settle()
+    assert kube.condition("chat")[:2] == ("False", "RevisionFailed")
 
 
 def test_what_was_submitted_stays_and_what_was_refused_may_be_mended(kube: Kube) -> None:

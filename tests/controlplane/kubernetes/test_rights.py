@@ -25,13 +25,33 @@ from tests.controlplane.kubernetes.fences import in_force
 from tests.controlplane.kubernetes.jobs import job, pod_of
 
 OTHER, THIRD, FOURTH = (f"0a1b2c3d-0000-4000-8000-00000000000{letter}" for letter in "bcd")
+MONITORED = "/apis/monitoring.coreos.com/v1/namespaces/weft-nlp/servicemonitors"
+MONITORS: dict[str, Any] = {  # as the Prometheus operator has it, but for its schema
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
+    "spec": {
+        "group": "monitoring.coreos.com",
+        "names": {"kind": "ServiceMonitor", "plural": "servicemonitors"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
 
 
 @pytest.fixture
 def audited(tmp_path: Path) -> Iterator[TestCluster]:
     """A cluster with our rights, policies and one team, which notes every request."""
     with test_cluster(tmp_path, nodes=named("a", "b"), audit=True) as cluster, noted(cluster):
-        cluster.apply([*system.system(SITE), *policy.policies(SITE), *teams.team(SITE, TeamSpace("nlp"))])
+        cluster.apply([MONITORS, *system.system(SITE), *policy.policies(SITE), *teams.team(SITE, TeamSpace("nlp"))])
+        cluster.wait_for(lambda: cluster.exists(MONITORED), "the Prometheus operator's kind")
         in_force(cluster, TeamSpace("nlp"), SITE)
         yield cluster
 
@@ -40,6 +60,7 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
     config = str(audited.kubeconfig("weft/weft-scheduler"))
     gang = [placed(pod_of(job(workers={"count": 2}), rank=rank, size=2), "a", rank) for rank in range(2)]
     served = placed(pod_of(job(type="inference", name="chat"), uid=OTHER), "b", 0)
+    second = placed(pod_of(job(type="inference", name="chat"), uid=OTHER, rank=1), "b", 2)
     share = {"gpu_share": {"guarantee": 0.5, "memory": "1Gi"}}
     notebook = placed(pod_of(job(type="notebook", name="explore", resources=share), uid=THIRD), "b", 1)
     beside = placed(pod_of(job(type="notebook", name="beside", resources=share), uid=FOURTH), "b", 1)
@@ -49,10 +70,10 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
         note = Note(gang[0].workload, "nlp", "Queued", "2 GPUs are free, 4 are asked for.", is_warning=False)
         audited.wait_for(lambda: told(cluster, audited, note), "the event")
         cluster.publish([note])
-        for pods in (gang, [served], [notebook], [beside]):
+        for pods in (gang, [served], [second], [notebook], [beside]):
             cluster.start(pods)
             cluster.start(pods)
-        audited.wait_for(lambda: running(cluster) == 5, "running pods")
+        audited.wait_for(lambda: running(cluster) == 6, "running pods")
         cluster.resize(served.workload, 1, 0, 2000, 4096)
         cluster.cordon("b", True)
         cluster.cordon("b", False)
@@ -60,13 +81,18 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
         cluster.stop(gang[0].workload, 1, [0, 1], 1.0)
         for one in (notebook, beside):
             cluster.stop(one.workload, 1, [0], 1.0)
-        audited.wait_for(lambda: running(cluster) == 1 and not cluster.held(), "the end of the gang and of all shares")
+        audited.wait_for(lambda: running(cluster) == 2 and not cluster.held(), "the end of the gang and of all shares")
     with closing(Api(find(config))) as api:  # a process whose informer does not show yet what is there
         api.call(Binder(api, lambda name: None, "weft-").start([served]))
     with closing(KubernetesObjects(find(config))) as objects:
         follow(objects, audited)
     assert denied(audited.audit()) == []
     assert used(audited.audit(), "weft-scheduler") == granted("weft-scheduler")
+    monitor = audited.request("GET", f"{MONITORED}/w-{OTHER}")
+    assert {owner["name"] for owner in monitor["metadata"]["ownerReferences"]} == {served.name, second.name}
+    assert monitor["spec"]["selector"]["matchLabels"] == {"weft.dev/workload": OTHER}
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["path"]) == ("p8000", "/metrics")
 
 
 def test_the_reader_reads_logs_with_all_its_rights_and_no_others(audited: TestCluster) -> None:

@@ -17,6 +17,7 @@ from tests.controlplane.kubernetes.jobs import UID, job, pod_of
 
 LATER = "0a1b2c3d-0000-4000-8000-00000000000b"
 SERVICES = "/api/v1/namespaces/weft-nlp/services"
+BUDGETS = "/apis/policy/v1/namespaces/weft-nlp/poddisruptionbudgets"
 
 
 @pytest.fixture
@@ -45,6 +46,30 @@ def test_a_service_stays_as_long_as_any_of_its_pods(kubernetes: TestCluster, clu
     kubernetes.wait_for(lambda: owners(kubernetes, "chat") == {f"{UID}-1-2"}, "two owners' end")
     cluster.stop(UID, 1, [2], 1.0)
     kubernetes.wait_for(lambda: not kubernetes.exists(f"{SERVICES}/chat"), "the Service's end")
+
+
+def test_evictions_leave_all_of_the_least_replicas_but_one(kubernetes: TestCluster, cluster: KubernetesCluster) -> None:
+    chat = {"type": "inference", "name": "chat", "replicas": {"min": 2, "max": 4}}
+    cluster.start([worker(0, **chat), worker(1, **chat)])
+    kubernetes.wait_for(lambda: _budget(kubernetes).get("currentHealthy") == 2, "two ready replicas")
+    assert _budget(kubernetes)["disruptionsAllowed"] == 1
+    evict(kubernetes, f"{UID}-1-0")
+    with pytest.raises(Exception, match="disruption budget"):
+        evict(kubernetes, f"{UID}-1-1")
+    cluster.start([worker(2, **{**chat, "replicas": {"min": 1, "max": 4}})])
+    kubernetes.wait_for(lambda: _budget(kubernetes)["desiredHealthy"] == 0, "the smaller budget")
+    cluster.stop(UID, 1, [1, 2], 1.0)
+    kubernetes.wait_for(lambda: not kubernetes.exists(f"{BUDGETS}/w-{UID}"), "the budget's end")
+
+
+def evict(server: TestCluster, pod: str) -> None:
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "weft-nlp"}}
+    server.request("POST", f"/api/v1/namespaces/weft-nlp/pods/{pod}/eviction", body)
+
+
+def _budget(server: TestCluster) -> dict[str, Any]:
+    found: dict[str, Any] = server.request("GET", f"{BUDGETS}/w-{UID}").get("status", {})
+    return found
 
 
 def test_a_gang_has_its_service_before_it_is_bound(kubernetes: TestCluster, cluster: KubernetesCluster) -> None:

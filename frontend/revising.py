@@ -1,0 +1,99 @@
+"""Another image, environment or objective for a service, and the way back: what the pages ask and show."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.urls import reverse
+
+from controlplane.jobspec.jobfile import OBJECTIVE
+from controlplane.queries.workloads import revisions
+from frontend import forms, words
+from frontend.forms import FormField
+from frontend.layout import EXAMPLES, LABELS, WIDTH
+from scheduler.model.workload import Kind
+
+EFFECT = (
+    "The objective counts from now on. Another image or environment replaces the replicas one by one: each goes once a "
+    "new one is ready. If new ones do not become ready, or the error budget burns, the revision before is brought back."
+)
+IMAGE, ENV = "image", "env"
+PROMISED = tuple(f"objective.{field.name}" for field in OBJECTIVE.fields)
+FIELDS = (IMAGE, ENV, *PROMISED)
+
+
+def texts(spec: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a stored job file as the form shows them."""
+    promised = spec.get("objective") or {}
+    found = {path: str(promised.get(path.partition(".")[2], "")) for path in PROMISED}
+    env = "\n".join(f"{name}={value}" for name, value in (spec.get(ENV) or {}).items())
+    return {IMAGE: str(spec["image"]), ENV: env, **found}
+
+
+def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    """What the form's texts change; an objective of which nothing is left is taken away."""
+    made = forms.document(Kind.INFERENCE, {path: given.get(path, "") for path in FIELDS})
+    before = {name: spec.get(name) for name in (IMAGE, ENV, "objective")}
+    after = {name: made.get(name) for name in before}
+    after[IMAGE] = after[IMAGE] or ""
+    return {name: value for name, value in after.items() if (value or None) != (before[name] or None)}
+
+
+def question(w: Any, values: Mapping[str, str], faults: Mapping[str, str]) -> dict[str, Any]:
+    """What is asked. `values` are texts by field, `faults` what was wrong with them."""
+    known = forms.fields_of(Kind.INFERENCE)
+    others = [text for field, text in faults.items() if _shown_at(field) not in FIELDS]
+    mine = {_shown_at(field): text for field, text in faults.items()}
+    return {
+        "w": w,
+        "verb": "change",
+        "label": "Change",
+        "question": f"Change {w.name}?",
+        "effect": " ".join([*others, EFFECT]),
+        "fields": [
+            FormField(
+                path,
+                LABELS[path],
+                known[path].about,
+                values.get(path, ""),
+                mine.get(path, ""),
+                placeholder=EXAMPLES.get(path, ""),
+                is_long=path == ENV,
+                width="wide" if path in (IMAGE, ENV) else WIDTH.get(len(PROMISED), ""),
+            )
+            for path in FIELDS
+        ],
+        "action_url": reverse("frontend:change_service", args=[w.pk]),
+    }
+
+
+def undo(w: Any, number: int) -> dict[str, Any]:
+    """What is asked before an earlier revision is brought back."""
+    return {
+        "w": w,
+        "verb": "rollback",
+        "label": "Roll back",
+        "question": f"Roll {w.name} back to revision {number}?",
+        "effect": "Its replicas are replaced one by one: each goes once one of that revision is ready.",
+        "action_url": f"{reverse('frontend:rollback', args=[w.pk])}?to={number}",
+    }
+
+
+def shown(w: Any) -> dict[str, Any]:
+    """The revisions as the page lists them, and how far the wanted one is."""
+    found = revisions.revisions(w)
+    return {"revisions": found["revisions"], "rollout": found["rollout"], "rolling": sentence(found["rollout"])}
+
+
+def sentence(rollout: Mapping[str, Any] | None) -> str:
+    """`Revision 3 replaces revision 2: 1 of 4 replicas`; empty when nothing is being replaced."""
+    if rollout is None:
+        return ""
+    again = " again" if rollout["is_back"] else ""
+    done = f"{rollout['ready']} of {words.plural(rollout['of'], 'replica')} ready"
+    why = f" {rollout['message']}" if rollout["message"] else ""
+    return f"Revision {rollout['to']} replaces revision {rollout['before']}{again}: {done}.{why}"
+
+
+def _shown_at(field: str) -> str:
+    """The field of the form at which a fault stands: one in a variable is the environment's."""
+    return ENV if field.startswith(f"{ENV}.") or field.startswith(f"{ENV}[") else field

@@ -1,0 +1,124 @@
+"""Another image, environment or objective for a service, by REST and by its page: asked, refused, shown, undone."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.cluster.port import PodPhase
+from controlplane.models import Workload
+from tests.controlplane.api.conftest import People, body_of, fields_of, people
+
+pytestmark = pytest.mark.django_db
+
+OLD, NEW = "registry.example/app:1", "registry.example/app:2"
+
+
+@pytest.fixture
+def crowd(settings: Any) -> People:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    return people()
+
+
+@pytest.fixture
+def chat(crowd: People) -> Workload:
+    made = crowd.world.submit("chat", kind="inference", replicas={"min": 2, "max": 2}, env={"KEEP": "1"})
+    crowd.world.run(made, "a", "b")
+    return made
+
+
+def signed_in(who: Any) -> Client:
+    client = Client()
+    client.force_login(who.user)
+    return client
+
+
+def fresh(workload: Workload) -> Workload:
+    return Workload.objects.get(pk=workload.pk)
+
+
+# --- REST -------------------------------------------------------------------------------------
+
+
+def test_rest_tells_how_far_a_revision_is_and_undoes_it(crowd: People, chat: Workload) -> None:
+    at = f"/inferences/{chat.pk}"
+    first = body_of(crowd.viewer.get(f"{at}/revisions"))
+    assert (first["revision"], first["rollout"]) == (1, None)
+    assert [(one["number"], one["image"], one["ready"]) for one in first["revisions"]] == [(1, OLD, 2)]
+    assert body_of(crowd.admin.send("PATCH", at, {"image": NEW}))["spec"]["image"] == NEW
+    told = body_of(crowd.viewer.get(f"{at}/revisions"))
+    assert {name: told["rollout"][name] for name in ("to", "before", "ready", "of", "is_back")} == {
+        "to": 2, "before": 1, "ready": 0, "of": 2, "is_back": False,
+    }  # fmt: skip
+    assert [(one["number"], one["is_wanted"], one["made_by"]) for one in told["revisions"]] == [
+        (2, True, crowd.admin.user.username),
+        (1, False, ""),
+    ]
+    back = body_of(crowd.admin.post(f"{at}/rollback", {"to": 1}))
+    assert (back["revision"], fresh(chat).spec["image"]) == (1, OLD)
+    assert body_of(crowd.admin.post(f"{at}/rollback"))["revision"] == 2
+
+
+def test_rest_refuses_what_there_is_not_and_whom_it_must(crowd: People, chat: Workload) -> None:
+    at = f"/inferences/{chat.pk}"
+    assert fields_of(crowd.admin.post(f"{at}/rollback"), 409) == ["to"]
+    assert fields_of(crowd.admin.post(f"{at}/rollback", {"to": 0})) == ["to"]
+    assert fields_of(crowd.admin.post(f"{at}/rollback", {"so": 1})) == ["so"]
+    assert fields_of(crowd.admin.send("PATCH", at, {"image": "No Image"})) == ["image"]
+    assert fields_of(crowd.admin.send("PATCH", at, {"env": {"LD_PRELOAD": "x"}})) == ["env.LD_PRELOAD"]
+    assert fields_of(crowd.admin.send("PATCH", at, {"objective": {"p95_latency": "0s"}})) == ["objective.p95_latency"]
+    body_of(crowd.member.post(f"{at}/rollback"), 403)
+    body_of(crowd.viewer.send("PATCH", at, {"image": NEW}), 403)
+    assert fresh(chat).revision == 1
+
+
+# --- the page ---------------------------------------------------------------------------------
+
+
+def test_the_page_shows_revisions_and_how_far_the_newest_is(crowd: People, chat: Workload) -> None:
+    body_of(crowd.admin.send("PATCH", f"/inferences/{chat.pk}", {"image": NEW}))
+    chat.refresh_from_db()
+    crowd.world.place(chat, "b")
+    crowd.world.actuate()
+    crowd.world.pods(chat, PodPhase.RUNNING, 2)
+    text = signed_in(crowd.admin).get(f"/services/{chat.pk}/").content.decode()
+    assert "Revision 2 replaces revision 1: 1 of 2 replicas ready." in text
+    assert f"/services/{chat.pk}/rollback?to=1" in text
+    seen = signed_in(crowd.viewer).get(f"/services/{chat.pk}/").content.decode()
+    assert NEW in seen
+    assert "rollback" not in seen
+
+
+def test_the_form_changes_only_what_is_other(crowd: People, chat: Workload) -> None:
+    client, url = signed_in(crowd.admin), f"/services/{chat.pk}/change"
+    fields = {f.path: f.value for f in client.get(url).context["fields"]}
+    assert fields == {
+        "image": OLD, "env": "KEEP=1", "objective.p95_latency": "200ms", "objective.availability": "99.9",
+        "objective.window": "28d",
+    }  # fmt: skip
+    client.post(url, fields)
+    assert fresh(chat).version == chat.version or fresh(chat).revision == 1
+    client.post(url, fields | {"env": "KEEP=1\nMORE=2"})
+    changed = fresh(chat)
+    assert (changed.revision, changed.spec["env"], changed.objective_since) == (2, {"KEEP": "1", "MORE": "2"}, None)
+    client.post(url, fields | {"env": "KEEP=1\nMORE=2", "objective.availability": "99"})
+    changed = fresh(chat)
+    assert (changed.revision, changed.spec["objective"]["availability"]) == (2, 99)
+    assert changed.objective_since is not None
+
+
+def test_the_form_says_what_is_wrong_at_the_field(crowd: People, chat: Workload) -> None:
+    given = {"image": "", "env": "LD_PRELOAD=x", "objective.p95_latency": "soon"}
+    answer = signed_in(crowd.admin).post(f"/services/{chat.pk}/change", given)
+    faults = {f.path: f.fault for f in answer.context["fields"] if f.fault}
+    assert answer.status_code == 422
+    assert set(faults) == {"image", "env", "objective.p95_latency"}
+
+
+def test_the_page_rolls_back_for_those_who_may(crowd: People, chat: Workload) -> None:
+    body_of(crowd.admin.send("PATCH", f"/inferences/{chat.pk}", {"image": NEW}))
+    url = f"/services/{chat.pk}/rollback?to=1"
+    assert signed_in(crowd.member).post(url).status_code == 403
+    assert "back to revision 1?" in signed_in(crowd.admin).get(url).content.decode()
+    signed_in(crowd.admin).post(url)
+    assert fresh(chat).revision == 1

@@ -1,0 +1,110 @@
+"""change, revisions, rollback: another image, environment or objective for a service that runs, and the way back."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weft import output
+from weft.commands.read import Form
+from weft.output import Column, Format
+from weft.session import Session
+
+if TYPE_CHECKING:
+    from weft.answers import Json
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="team/name, name or uid of a service.")]
+Team = Annotated[str, typer.Option(help="Team of the name.")]
+COLUMNS = (
+    Column("REVISION", lambda one: f"{one['number']}{' (wanted)' if one['is_wanted'] else ''}"),
+    Column("IMAGE", lambda one: output.clean(one["image"])),
+    Column("READY", lambda one: f"{one['ready']}/{one['placed']}", right=True),
+    Column("BY", lambda one: output.clean(one["made_by"]) or "-"),
+    Column("TAKEN BACK", lambda one: output.clean(one["failed"]) or "-"),
+)
+
+
+def change(
+    ctx: typer.Context,
+    name: Name,
+    image: Annotated[str, typer.Option("--image", help="Another container image.")] = "",
+    env: Annotated[
+        list[str] | None, typer.Option("--env", help="NAME=value to set, NAME= to empty, NAME- to take away.")
+    ] = None,
+    latency: Annotated[str, typer.Option("--latency", help="p95 latency to be held to, such as 200ms.")] = "",
+    availability: Annotated[
+        float | None, typer.Option("--availability", help="Percent of requests within it, such as 99.9.")
+    ] = None,
+    window: Annotated[str, typer.Option("--window", help="Over how long that is counted, such as 28d.")] = "",
+    team: Team = "",
+) -> None:
+    """Change a service that runs: another image or environment replaces its replicas one by one."""
+    session: Session = ctx.obj
+    now = session.client.find(name, team=team)
+    spec = session.client.read(now.uid).document["spec"]
+    changes: dict[str, Any] = {"image": image} if image else {}
+    if env:
+        changes["env"] = _environment(spec.get("env") or {}, env) or None
+    promised = {"p95_latency": latency, "availability": availability, "window": window}
+    if given := {field: value for field, value in promised.items() if value not in ("", None)}:
+        changes["objective"] = {**(spec.get("objective") or {}), **given}
+    if not changes:
+        raise typer.BadParameter("Give --image, --env, --latency, --availability or --window.")
+    session.client.patch(now.uid, changes, version=now.version)
+    output.say(f"{now.path}: {', '.join(changes)} changed.")
+    if changes.keys() & {"image", "env"}:
+        _say(now.path, session.client.revisions(now.uid))
+
+
+def revisions(ctx: typer.Context, name: Name, team: Team = "", form: Form = Format.TABLE) -> None:
+    """List the revisions of a service, and how far the newest has replaced the one before."""
+    session: Session = ctx.obj
+    now = session.client.find(name, team=team)
+    found = session.client.revisions(now.uid)
+    if not form.is_text:
+        output.show([now], (), form) if form == Format.NAME else output.dump(found, form)
+        return
+    output.say(output.table(found["revisions"], COLUMNS, form))
+    _say(now.path, found)
+
+
+def rollback(
+    ctx: typer.Context,
+    name: Name,
+    to: Annotated[int | None, typer.Option("--to", help="The revision; without it, the one before.")] = None,
+    team: Team = "",
+) -> None:
+    """Bring an earlier revision of a service back, replica by replica."""
+    session: Session = ctx.obj
+    now = session.client.find(name, team=team)
+    found = session.client.rollback(now.uid, to=to)
+    output.say(f"{now.path} goes back to revision {found['revision']}.")
+    _say(now.path, found)
+
+
+def progress(found: "Json") -> str:
+    """`revision 3 replaces revision 2: 1 of 4 replicas`; empty when nothing is being replaced."""
+    rollout = found.get("rollout")
+    if not rollout:
+        return ""
+    again = " again" if rollout["is_back"] else ""
+    why = f" ({output.clean(rollout['message'])})" if rollout["message"] else ""
+    replaced = f"{rollout['ready']} of {output.plural(rollout['of'], 'replica')}"
+    return f"revision {rollout['to']} replaces revision {rollout['before']}{again}: {replaced}{why}"
+
+
+def _say(path: str, found: "Json") -> None:
+    output.say(f"{path}: {progress(found) or 'it is of revision {}'.format(found['revision'])}.")
+
+
+def _environment(before: "Json", given: list[str]) -> dict[str, str]:
+    """The variables after these changes."""
+    after = {str(name): str(value) for name, value in before.items()}
+    for one in given:
+        name, sign, value = one.partition("=")
+        if sign:
+            after[name] = value
+        elif one.endswith("-"):
+            after.pop(one[:-1], None)
+        else:
+            raise typer.BadParameter(f"--env {one} is neither NAME=value nor NAME-.")
+    return after
