@@ -143,7 +143,7 @@ def _provisioner(site: Site) -> list[Json]:
     roles = [f"{SCHEDULER}-team", f"{READER}-team", *([f"{ADMISSION}-team"] if site.has_admission else [])]
     roles += [f"{ACTIVATOR_SWITCH}-team"] if site.activator_image else []
     return [
-        _rule("", ["namespaces"], ["get", "list", "create", "patch"]),
+        _rule("", ["namespaces"], write),
         _rule("", ["serviceaccounts", "resourcequotas"], write),
         _rule("networking.k8s.io", ["networkpolicies"], write),
         _rule(RBAC, ["rolebindings"], write),

@@ -31,6 +31,7 @@ PROGRAMS = {
     "kwok": "kwok",
     "scheduler": "kube-scheduler",
 }
+CONTROLLER = "system:kube-controller-manager"  # its user
 CONTROLLERS = (
     "clusterrole-aggregation-controller",
     "cronjob-controller",
@@ -68,8 +69,9 @@ class Layout:
     tier: str
     node_count: int
     has_audit: bool
-    token: str  # of the administrator, who is every part of the control plane as well
+    token: str  # of the administrator, which every part of the control plane but the controllers is as well
     node_token: str = field(default_factory=lambda: secrets.token_hex(16))  # of a real node's kubelet
+    controller_token: str = field(default_factory=lambda: secrets.token_hex(16))  # who makes an object is looked at
     etcd: int = field(default_factory=free_port)
     peers: int = field(default_factory=free_port)
     api: int = field(default_factory=free_port)
@@ -89,6 +91,11 @@ class Layout:
     def admin(self) -> Path:
         """The administrator's kubeconfig."""
         return self.folder / "kubeconfig-admin"
+
+    @property
+    def controllers(self) -> Path:
+        """The kubeconfig of the controllers, by the name that they have in any cluster."""
+        return self.folder / "kubeconfig-controllers"
 
     @property
     def audit(self) -> Path:
@@ -131,10 +138,16 @@ def write_files(layout: Layout) -> None:
     """Write the keys, tokens and settings that the parts read."""
     _certificates(layout.folder)
     node = f"system:node:{REAL_NODE}"
-    tokens = [f'{layout.token},admin,admin,"system:masters"', f'{layout.node_token},{node},{node},"system:nodes"']
+    tokens = [
+        f'{layout.token},admin,admin,"system:masters"',
+        f'{layout.controller_token},{CONTROLLER},{CONTROLLER},"system:masters"',
+        f'{layout.node_token},{node},{node},"system:nodes"',
+    ]
     (layout.folder / "tokens").write_text("".join(f"{line}\n" for line in tokens))
     layout.admin.write_text(kubeconfig(layout, "admin", layout.token))
+    layout.controllers.write_text(kubeconfig(layout, CONTROLLER, layout.controller_token))
     layout.admin.chmod(0o600)
+    layout.controllers.chmod(0o600)
     rules = [
         # What is written to nodes is noted as well: a cordon is one field of many.
         {"level": "Request", "verbs": ["patch", "update"], "resources": [{"group": "", "resources": ["nodes"]}]},
@@ -272,7 +285,7 @@ def _apiserver(layout: Layout) -> dict[str, object]:
 
 def _kcm(layout: Layout) -> dict[str, object]:
     return {
-        "kubeconfig": layout.admin,
+        "kubeconfig": layout.controllers,
         "controllers": ",".join(CONTROLLERS),
         "leader-elect": "false",
         "secure-port": 0,

@@ -41,7 +41,7 @@ def test_its_job_is_queued_for_the_user_that_wrote_it_runs_and_ends(adopted: Rig
     adopted.until_phase(uid, "Running")
     row = Workload.objects.get(uid=uid)
     assert (row.name, row.managed_by, str(row.created_by)) == (name, "jobs.batch", "ada")
-    assert str(row.priority_class) == "high"
+    assert row.priority_class.name == "high"
     for pod in adopted.pods(uid):
         adopted.server.annotate(adopted.path("pods", pod["metadata"]["name"]), run_for="0")
     adopted.until_phase(uid, "Succeeded")

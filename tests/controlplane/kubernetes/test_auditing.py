@@ -57,6 +57,13 @@ def test_what_was_denied_is_told_apart_from_what_was_done() -> None:
     log = [entry("get", "pods", subresource="log"), no, entry("get", "x", account="y")]
     assert used(log, "weft-scheduler") == {("get", "pods/log"), ("list", "secrets")}
     assert denied(log) == ["system:serviceaccount:weft:weft-scheduler list /secrets"]
+    applied = entry("patch", "rolebindings", namespace="weft-nlp") | {"responseStatus": {"code": 201}}
+    assert used([applied], "weft-scheduler") == {("patch", "rolebindings"), ("create", "rolebindings")}
+    tried = entry("create", "namespaces", name="x") | {"requestURI": "/api/v1/namespaces?dryRun=All"}
+    assert (strange_writes([tried], TEAMS), strange_writes([tried | {"requestURI": "/x"}], TEAMS)) == (
+        [],
+        ["create /x"],
+    )
     by_fence = entry("create", "pods") | {"responseStatus": {"code": 403}}
     assert denied([by_fence]) == []
 
