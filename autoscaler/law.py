@@ -10,7 +10,7 @@ a service that was looked at without a gap. What cannot be true or is not new ch
 import math
 from dataclasses import dataclass, field, replace
 
-from autoscaler.observed import Learned, Scrape, learn
+from autoscaler.observed import Learned, Scrape, Signal, learn
 from autoscaler.trend import fitted
 
 MANY = 300  # arrivals that tell a rate
@@ -130,7 +130,7 @@ def _regretted(state: State, count: int, at: float, fleet: Fleet, terms: Terms) 
 
 
 def _decided(state: State, count: int, scrape: Scrape, fleet: Fleet, need: "_Need", young: float) -> Wanted:
-    numbers = need.named(state.learned, scrape)
+    numbers = need.named(state.learned, scrape.waiting)
     why = f"{need.why} {_replicas(count, state.learned.slots)}"
     if count >= fleet.on:
         return Wanted(count, why, numbers)
@@ -162,6 +162,26 @@ def signal(state: State, waiting: int, rate: float, fleet: Fleet, soon: int, ter
     return max(on, math.ceil(need / learned.slots) + (on - soon))
 
 
+def alarmed(state: State, told: Signal, at: float, fleet: Fleet, terms: Terms) -> tuple[State, Wanted]:
+    """The same for what a gateway tells, with the reason, and the state after it; no change: the same state.
+
+    All replicas that are asked for are there by the time one more would be.
+    """
+    nothing = Wanted(fleet.on)
+    if not told.waiting or not told.is_sound:
+        return state, nothing
+    count = signal(state, told.waiting, told.rate, fleet, fleet.on, terms)
+    if count is None or count <= fleet.on:
+        return state, nothing
+    need = _Need(0.0, f"{told.waiting} requests wait, {told.rate:.1f} requests/s come:", told.rate, terms.objective)
+    why = f"{need.why} {_replicas(count, state.learned.slots)}"
+    found = Wanted(min(count, MOST), why, need.named(state.learned, told.waiting))
+    if terms.constants.takes_all:
+        return state, found
+    # What was wanted in between counts too, or the next look would take it back.
+    return replace(_regretted(state, count, at, fleet, terms), wanted=(*state.wanted, (at, count))), found
+
+
 @dataclass(frozen=True, slots=True)
 class _Need:
     """Slots that are needed, and what for."""
@@ -171,14 +191,14 @@ class _Need:
     rate: float = 0.0
     objective: float = 0.0
 
-    def named(self, learned: Learned, scrape: Scrape) -> tuple[tuple[str, float], ...]:
+    def named(self, learned: Learned, waiting: int | None) -> tuple[tuple[str, float], ...]:
         """The numbers behind it."""
         known = {
             "expected_requests_per_second": self.rate,
             "request_seconds": learned.mean,
             "slots_per_replica": float(learned.slots),
             "objective_seconds": self.objective,
-            "queue": scrape.waiting,
+            "queue": waiting,
         }
         return tuple((name, float(value)) for name, value in known.items() if value is not None)
 

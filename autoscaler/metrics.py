@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.law import State
-from autoscaler.observed import Scrape
+from autoscaler.observed import Scrape, Signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class Objective:
 class ServiceMetrics:
     """One service: what was measured just now, and what the law remembers of the looks before.
 
-    ready: replicas that serve. start_seconds: from a replica's place to its running, as its last replicas took.
+    signal: what the queue in front of it tells now, between two scrapes. ready: replicas that serve. start_seconds: of
+    a replica, from its place to its running, as the first one took.
     """
 
     workload: str
@@ -49,6 +50,7 @@ class ServiceMetrics:
     state: State | None = None
     ready: int = 0
     start_seconds: float | None = None
+    signal: Signal | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,19 @@ class Scrape:
 
 
 @dataclass(frozen=True, slots=True)
+class Signal:
+    """What the queue in front of a service tells within a second: requests that wait; requests a second, last 5 s."""
+
+    waiting: int
+    rate: float
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can be true."""
+        return 0 <= self.waiting <= LARGEST and 0 <= self.rate <= LARGEST
+
+
+@dataclass(frozen=True, slots=True)
 class Learned:
     """What is known of a replica: its slots, and the service time's histogram. All are seen, none is told."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from autoscaler.bounds import Bounds
 from autoscaler.decision import Scale
-from autoscaler.law import Fleet, State, Terms, Wanted, look
+from autoscaler.law import Fleet, State, Terms, Wanted, alarmed, look
 from autoscaler.metrics import Metrics, ServiceMetrics
 from autoscaler.settings import Settings
 from scheduler.model.snapshot import Snapshot
@@ -43,15 +43,20 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
 
 
 def judged(current: int, at: float, service: ServiceMetrics | None, settings: Settings) -> tuple[State | None, Wanted]:
-    """What the law says of a service with `current` replicas; without an objective or a fresh scrape: no change."""
-    state = None if service is None else service.state
-    if service is None or service.objective is None or service.scrape is None:
-        return state, Wanted(current)
-    if not 0 <= at - service.scrape.at <= settings.stale_seconds:
-        return state, Wanted(current)
+    """What the law says of a service with `current` replicas; without an objective, and with nothing told just now: no
+    change.
+    """
+    if service is None or service.objective is None:
+        return None if service is None else service.state, Wanted(current)
     start = settings.start_seconds if service.start_seconds is None else service.start_seconds
     terms = Terms(service.objective.p95_seconds, start, settings.constants())
-    return look(state or State(), service.scrape, Fleet(current, service.ready), terms)
+    state, wanted, fleet = service.state, Wanted(current), Fleet(current, service.ready)
+    if service.scrape is not None and 0 <= at - service.scrape.at <= settings.stale_seconds:
+        state, wanted = look(state or State(), service.scrape, fleet, terms)
+    if service.signal is not None and state is not None:
+        state, more = alarmed(state, service.signal, at, fleet, terms)
+        wanted = more if more.replicas > wanted.replicas else wanted
+    return state, wanted
 
 
 def _decision(workload: Workload, count: int, wanted: Wanted) -> Scale:

@@ -90,7 +90,7 @@ LABELS = {
     "health": "Health path",
     "rollout.deadline": "Ready within",
     "rollout.weight": "Share of requests",
-    "gateway.slots": "Requests at once a replica",
+    "gateway.slots": "Slots per replica",
     "gateway.late_after": "Late after",
     "gateway.waiting": "Most that wait",
 }

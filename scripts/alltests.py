@@ -45,7 +45,7 @@ BROWSERS = (
 LONG = (
     Part("runs at random", ("tests/chaos",)),
     Part("flows of processes", ("tests/flows", *(f"--ignore=tests/flows/test_{name}.py" for name in BROWSERS))),
-    Part("the commands of the documents", ("tests/documents",)),
+    Part("the commands of the documents", ("tests/documents", "tests/test_audit_of_the_run.py")),
     Part("flows of browsers", tuple(f"tests/flows/test_{name}.py" for name in BROWSERS)),
     Part("the product on SQLite", ("tests/controlplane", *NO_KUBERNETES)),
 )

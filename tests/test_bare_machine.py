@@ -76,6 +76,15 @@ def test_where_all_is_required_what_lacks_is_a_failure(bare: dict[str, str]) -> 
     assert "1 failed in" in text
 
 
+def test_a_clone_without_the_trace_files_is_whole_in_ci_and_names_them(bare: dict[str, str]) -> None:
+    test = "tests/controlplane/test_trace_models.py"
+
+    text = said({**bare, "WEFT_REQUIRE_ALL": "1", "WEFT_DATA": bare["HOME"]}, [test])
+
+    assert re.search(r"SKIPPED \[\d+\] \S+: the trace file \S+ is missing", text), text
+    assert re.search(r"^\d+ passed, [1-9]\d* skipped", text, re.MULTILINE), text
+
+
 def program(bare: dict[str, str], name: str, does: str = ":") -> Path:
     path = Path(bare["PATH"]) / name
     path.write_text(f"#!/bin/sh\n{does}\n")

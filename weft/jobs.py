@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from weft import manifests
 from weft.errors import FieldError, WeftError
 
 TYPES = ("training", "notebook", "inference")
@@ -78,7 +79,7 @@ def job(flags: Flags) -> dict[str, Any]:
 
 def with_team(document: Mapping[str, Any], team: str) -> dict[str, Any]:
     """Return a job with its team filled in if it names none."""
-    if "team" in document or not team:
+    if manifests.names_team(document) or not team:
         return dict(document)
     # The team stands where a person would have written it: after the name.
     head = {key: document[key] for key in ("type", "name") if key in document}

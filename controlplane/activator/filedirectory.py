@@ -29,8 +29,9 @@ class FileDirectory:
             if (seen := (stat.st_mtime_ns, stat.st_ino)) != self._seen:
                 self._services, self._error = read(self._path.read_text()), None
                 self._seen = seen
-        except OSError as error:
-            raise DirectoryError(f"{self._path} cannot be read: {error.strerror}. Write the services there.") from error
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+            raise DirectoryError(f"{self._path} cannot be read: {why}. Write the services there.") from error
         except DirectoryError as error:
             raise DirectoryError(f"{self._path}: {error}") from error
         return self._services
@@ -50,7 +51,7 @@ def read(text: str) -> tuple[Service, ...]:
     """The services of such a file. Raises DirectoryError."""
     try:
         given = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise DirectoryError(f"It is no YAML: {error}") from error
     rows = given.get("services") if isinstance(given, Mapping) else None
     if not isinstance(rows, list):

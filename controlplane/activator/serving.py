@@ -6,6 +6,7 @@ the few milliseconds that a new one needs, which is forked from what is loaded a
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 import time
@@ -91,8 +92,15 @@ def _be_child(serve: Callable[[], None]) -> NoReturn:
         os._exit(status)
 
 
+def allow_files() -> None:
+    """As many open files as this process may have: a request needs two."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def run(make: Callable[[], Directory], limits: Limits, ports: Mapping[int, socket.socket], own: socket.socket) -> None:
     """Serve in this process until a signal, or the parent's end."""
+    allow_files()
     asyncio.run(_run(make, limits, ports, own))
 
 
@@ -114,7 +122,10 @@ async def _run(
     log.info("activator serves", ports=len(servers))
     while not ending.is_set() and os.getppid() == parent:
         await _sleep(ending, TICK_SECONDS)
-        site.tick()
+        try:
+            site.tick()
+        except Exception as error:  # what it could not do now it does with the next one; requests go on
+            log.exception("tick failed", error=str(error))
     site.is_draining = True
     until = loop.time() + SETTLE_SECONDS
     while loop.time() < until:

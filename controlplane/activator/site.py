@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 class Limits:
     """What one activator takes. requests_per_second: what was measured of it; 0: only its processor time counts."""
 
-    connections: int = 10_000
+    connections: int = 4_000  # each may hold 64 KiB of a body, and what was read with it
     body: int = 64 * 2**20  # bytes
     requests_per_second: float = 0.0
     trusted: Sequence[Network] = field(default=())  # peers whose X-Forwarded headers are believed
@@ -122,15 +122,18 @@ class Site:
             gate.close()
 
     def counted(self) -> Iterator[Counted]:
-        """What there is to tell of each service."""
+        """What there is to tell of each service. Of one that goes direct nothing is known here, and nothing is told."""
         now = self.loop.time()
         for workload, gate in sorted(self._gates.items()):
+            if gate.service.is_direct:
+                continue
             gate.counts.worked(now)
             yield workload, gate.counts, gate.lanes  # type: ignore[misc]
 
     def signal(self) -> dict[str, Any]:
-        """What the loop that scales asks for each second."""
+        """What the loop that scales asks for each second; leaving: requests a second of services that go direct."""
         now = self.loop.time()
+        direct = {workload: gate for workload, gate in self._gates.items() if gate.service.is_direct}
         return {
             "load": round(self.load, 3),
             "is_full": self.load > FULL,
@@ -144,5 +147,7 @@ class Site:
                     "ready": len(gate.lanes.ready),
                 }
                 for workload, gate in sorted(self._gates.items())
+                if workload not in direct
             },
+            "leaving": {workload: round(gate.counts.recent.rate(now), 3) for workload, gate in sorted(direct.items())},
         }

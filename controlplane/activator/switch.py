@@ -184,6 +184,7 @@ async def _ask_one(session: aiohttp.ClientSession, address: str, port: int) -> S
         if answer.status != 200 or said["is_draining"] or not said["is_ready"]:
             return None
         rates = {workload: float(one["rate"]) for workload, one in said["workloads"].items()}
+        rates |= {workload: float(rate) for workload, rate in said["leaving"].items()}
         return Said(address, float(said["load"]), rates)
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KeyError, TypeError):
         return None

@@ -78,6 +78,7 @@ def pod_sets(kind: str, manifest: Json) -> tuple[PodSet, ...]:
         sets = tuple(_of_job_set(manifest))
     else:
         sets = tuple(_of_kubeflow(manifest, _REPLICA_SPECS[kind]))
+        _refuse_elastic(manifest, sets)
     found = tuple(one for one in sets if one.count > 0)
     if not found:
         raise UnfitError("spec asks for no pods. Ask for at least one, or take the label weft.dev/queue off.")
@@ -181,6 +182,30 @@ def _of_kubeflow(manifest: Json, key: str) -> Iterable[PodSet]:
         count = one.get("replicas")
         template = one.get("template") or {}
         yield PodSet(name.lower(), 1 if count is None else int(count), template, f"spec.{key}.{name}.template")
+
+
+def _refuse_elastic(manifest: Json, sets: Iterable[PodSet]) -> None:
+    """A PyTorchJob of several sizes: its workers are made by its controller and counted by its own object.
+
+    To grow or shrink it Weft would have to write `replicas`, which is its user's, or an autoscaler's.
+    """
+    policy = at(manifest, "spec", "elasticPolicy") or {}
+    count = next((one.count for one in sets if one.name == MAIN), 0)
+    instead = (
+        "for a gang that Weft grows and shrinks apply a Workload of Weft's own with workers.min and workers.max "
+        "(docs/kubernetes-objects.md)."
+    )
+    for name in ("minReplicas", "maxReplicas"):
+        if policy.get(name) not in (None, count):
+            raise UnfitError(
+                f"spec.elasticPolicy.{name} is {policy[name]}, and Worker.replicas is {count}: how many workers a "
+                f"PyTorchJob has is not Weft's to change. Set it to {count}, or leave it out; {instead}"
+            )
+    if policy.get("metrics"):
+        raise UnfitError(
+            "spec.elasticPolicy.metrics would have an autoscaler change the number of workers while they run. Leave it "
+            f"out; {instead}"
+        )
 
 
 def _role(pod_set: PodSet) -> dict[str, Any]:

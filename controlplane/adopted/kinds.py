@@ -53,6 +53,8 @@ TF_JOB = OwnerKind("TFJob", "kubeflow.org", "v1", "tfjobs", *_OF_KUBEFLOW)
 
 KINDS = (JOB, DEPLOYMENT, JOB_SET, PYTORCH_JOB, TF_JOB)
 RESOURCES = frozenset(f"{one.plural}.{one.group}" for one in KINDS)  # as kubectl names them: jobs.batch
+# Makes Jobs by its template: these are queued, each by itself (webhook/cronjobs.py).
+CRON_JOB, CRON_JOBS = ("batch", "CronJob"), ("batch", "v1", "cronjobs")
 # What lies between such an object and its pods.
 BETWEEN: Mapping[tuple[str, str], str] = {("apps", "ReplicaSet"): "replicasets"}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from autoscaler.observed import Scrape
+from autoscaler.observed import Scrape, Signal
 from scheduler.model.snapshot import Node
 
 
@@ -177,7 +177,7 @@ class GpuUse:
     """One device over the last scrape: duty in 0..1 of compute time, memory in MiB.
 
     pods: names of those that are said to have the whole device, by which its index becomes Weft's own
-    (domain/devices.py). None: the index is Weft's own already.
+    (cluster/devicenumbers.py). None: the index is Weft's own already.
     """
 
     node: str
@@ -257,3 +257,10 @@ class Metrics(Protocol):
 
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
         """What the pods of these workloads use."""
+
+
+class Gateways(Protocol):
+    """The queues in front of services (docs/activator.md)."""
+
+    def signals(self) -> Mapping[str, Signal]:
+        """What each tells now, by workload; one that says nothing is left out."""

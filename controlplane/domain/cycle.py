@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, get_args
 
 from autoscaler.metrics import Metrics, Objective, ServiceMetrics
+from autoscaler.observed import Signal
 from controlplane.domain import lawstate
 from controlplane.jobspec.podsets import ask_of, ask_values, roles_of, roles_values
 from gpushare.gpu import Share
@@ -261,6 +262,7 @@ def unpack_scaling(packed: bytes) -> tuple[Snapshot, Metrics]:
             state=None if values["state"] is None else lawstate.state_of(values["state"]),
             ready=values["ready"],
             start_seconds=values["start_seconds"],
+            signal=Signal(*values["signal"]) if values.get("signal") else None,
         )
     return Snapshot.build(at, (), (), (), map(workload_of, texts)), Metrics(services)
 
@@ -273,4 +275,5 @@ def _measured(service: ServiceMetrics) -> dict[str, Any]:
         "state": None if service.state is None else lawstate.plain(service.state),
         "ready": service.ready,
         "start_seconds": service.start_seconds,
+        "signal": None if service.signal is None else [service.signal.waiting, service.signal.rate],
     }

@@ -6,8 +6,8 @@ WORKLOAD, TEAM = "Workload", "Team"
 WORKLOADS, TEAMS = "workloads", "teams"
 # As `kubectl` takes them, and as rows say by what they are changed.
 WORKLOAD_RESOURCE, TEAM_RESOURCE = f"{WORKLOADS}.{GROUP}", f"{TEAMS}.{GROUP}"
-# The Kubernetes user that last wrote the spec. The admission webhook sets it; the policy `weft-objects` lets nobody set
-# it to a name that is not the sender's.
+# The Kubernetes user that last wrote the spec. The admission webhook sets it; the policy `weft-objects` lets no sender
+# set it to another name than its own.
 AUTHOR = "internal.weft.dev/user"
 ADOPT = "weft.dev/adopt"  # "true" on a Team: it takes over the team of its name that was made in Weft
 

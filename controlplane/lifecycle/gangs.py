@@ -18,6 +18,7 @@ def run(changes: Changes, row: State, ends: Sequence[End], pods: Sequence[PodSee
     live = changes.live(row)
     if live and not row.finishing and any(end.is_success and not end.was_leaving for end in ends):
         changes.bump(row, finishing=True)
+    _fill_in_code(changes, row, ends)
     if not live and row.intent:
         _after_break(changes, row)
     elif not live and ends:
@@ -77,6 +78,19 @@ def _break(changes: Changes, row: State, bad: Sequence[End]) -> None:
     wait = backoff_seconds(failures)
     changes.change(row, failures=failures, exit_code=code, not_before=changes.at + wait, queued_at=changes.at)
     stop_attempt(changes, row, REQUEUE, end.why, f"{what}. Retry {failures} of {row.retries} in {wait:.0f} s.")
+
+
+def _fill_in_code(changes: Changes, row: State, ends: Sequence[End]) -> None:
+    """Its object said that it has failed before the pod was seen whose end that was: that pod failed by itself, first.
+
+    What answers to a stop is no failure (podstatus), so a worker that we or its controller ended is none of these.
+    """
+    if not row.is_owned or row.intent != FAIL or row.exit_code is not None:
+        return
+    failed = [end for end in ends if end.counts and end.pod.exit_code]
+    if failed:
+        first = min(failed, key=lambda end: (end.pod.ended_at or changes.at, end.seat.rank))
+        changes.change(row, exit_code=first.pod.exit_code)
 
 
 def _after_break(changes: Changes, row: State) -> None:

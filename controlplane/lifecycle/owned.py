@@ -16,6 +16,7 @@ def finish(changes: Changes, row: State, *, has_succeeded: bool, reason: str, me
         return
     if row.phase in ACTIVE and changes.live(row):
         if not row.intent:
+            changes.change(row, exit_code=None)  # of an earlier attempt: this one's is said by the end of its pods
             stop_attempt(changes, row, SUCCEED if has_succeeded else FAIL, reason, message)
         return
     requests.give_up_places(changes, row)

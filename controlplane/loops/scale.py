@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from autoscaler.decision import Scale
+from autoscaler.observed import Signal
 from autoscaler.scale import scale
 from controlplane.domain.cycle import pack_scaling
 from controlplane.loops import rounds
@@ -16,6 +17,9 @@ from controlplane.services.scheduling import decisions, learned, policy
 from controlplane.services.scheduling.cycles import CycleInput
 from controlplane.services.scheduling.leases import HeldLease
 
+LOOK_SECONDS = 14.5  # between two looks, where the loop turns each second
+LOOKED = "scale looked at"  # in the wiring's `kept`: when this process last did
+
 
 def run_once(wiring: Wiring) -> Report:
     """One round of the scale loop."""
@@ -24,13 +28,17 @@ def run_once(wiring: Wiring) -> Report:
 
 def _scale(wiring: Wiring, lease: HeldLease) -> int:
     started = time.monotonic()
-    services = scaling.serving()
+    signals = _waiting(wiring)
+    is_look = _is_time(wiring, started)
+    services = scaling.serving() if is_look or signals else {}
+    if not is_look:  # between two looks only those whose requests wait
+        services = {uid: promise for uid, promise in services.items() if uid in signals}
     if not services:
         return 0
     settings, version = policy.current()
-    scrapes = wiring.metrics.scrapes(list(services))
+    scrapes = wiring.metrics.scrapes(list(services)) if is_look else {}
     at = wiring.cluster.now()  # after the metrics: what was measured by now is not of the future
-    metrics = scaling.metrics(services, scrapes)
+    metrics = scaling.metrics(services, scrapes, signals)
     seen = snapshot.some(map(UUID, services), at)
     found = scale(seen, metrics, settings.scaling)
     learned.keep(found.states, at=at, lease=lease)
@@ -48,6 +56,21 @@ def _scale(wiring: Wiring, lease: HeldLease) -> int:
         counts={"Scale": len(decided)},
     )
     return len(decisions.commit(decided, lease=lease, cycle=cycle).applied)
+
+
+def _waiting(wiring: Wiring) -> dict[str, Signal]:
+    """What the queues in front of services tell, where something waits."""
+    told = wiring.gateways.signals() if wiring.gateways is not None else {}
+    return {uid: signal for uid, signal in told.items() if signal.waiting}
+
+
+def _is_time(wiring: Wiring, now: float) -> bool:
+    """Whether all services are looked at: in each round, but where signals make for a round each second."""
+    last = wiring.kept.get(LOOKED)
+    if wiring.gateways is not None and last is not None and now - last < LOOK_SECONDS:
+        return False
+    wiring.kept[LOOKED] = now
+    return True
 
 
 def record(decision: Scale) -> dict[str, Any]:

@@ -38,9 +38,10 @@ from controlplane.loops.wiring import Wiring
 from controlplane.runtime import tuning, wake
 from controlplane.services.scheduling import heartbeats
 
-# Seconds; hints come between.
+# Seconds; hints come between. Where queues in front of services tell what waits, they are asked each second.
+SCALE_SECONDS = 1 if settings.ACTIVATORS else 15
 PERIODS = {
-    "observe": 5, "schedule": 5, "actuate": 5, publish.LOOP: 5, "scale": 15, "account": 60, "audit": 60,
+    "observe": 5, "schedule": 5, "actuate": 5, publish.LOOP: 5, "scale": SCALE_SECONDS, "account": 60, "audit": 60,
     predict_starts.LOOP: 15, "notify": 5, "prune": 60, adopt.LOOP: 2, intake.LOOP: 2,
 }  # fmt: skip
 # After a round, so that what comes in a burst is answered by one round. Not before it: what comes alone is answered at

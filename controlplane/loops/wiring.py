@@ -12,7 +12,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from controlplane.adopted.port import Owners
-from controlplane.cluster.port import Cluster, Metrics
+from controlplane.cluster.gateways import Activators
+from controlplane.cluster.port import Cluster, Gateways, Metrics
 from controlplane.cluster.simulated import Conditions, SimulatedCluster
 from controlplane.cluster.store import ClusterStore
 from controlplane.cluster.unmeasured import Unmeasured
@@ -38,6 +39,7 @@ class Wiring:
     full_seconds: float = 60.0  # how often everything is observed, by the cluster's clock too
     objects: Objects | None = None  # custom resources; None: the cluster has none
     owners: Owners | None = None  # objects of Kubernetes that are workloads; None: this cluster has none, or no room
+    gateways: Gateways | None = None  # queues in front of services; None: there are none
 
 
 if TYPE_CHECKING:
@@ -130,7 +132,8 @@ def kubernetes() -> Wiring:
             )
             _objects = objects.KubernetesObjects(access)
     owners = _kubernetes.owners if settings.ADMISSION else None
-    return Wiring(_kubernetes, measured(_kubernetes), holder(), objects=_objects, owners=owners)
+    gateways = Activators(settings.ACTIVATORS) if settings.ACTIVATORS else None
+    return Wiring(_kubernetes, measured(_kubernetes), holder(), objects=_objects, owners=owners, gateways=gateways)
 
 
 _of_process = threading.Lock()

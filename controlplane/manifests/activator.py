@@ -37,7 +37,7 @@ def activator(site: Site) -> list[Json]:
             site, ACTIVATOR, REPLICAS,
             ["activator", "--cluster", "--host=0.0.0.0", "--admin-host=0.0.0.0", f"--ports={FIRST_PORT}-{LAST_PORT}"],
         ),
-        _deployment(site, ACTIVATOR_SWITCH, 1, ["activator_switch", f"--ports={FIRST_PORT}-{LAST_PORT}"]),
+        _deployment(site, ACTIVATOR_SWITCH, 1, ["activator", "--switch", f"--ports={FIRST_PORT}-{LAST_PORT}"]),
         _service(site),
         _reachable(site),
     ]  # fmt: skip
@@ -61,7 +61,7 @@ def _deployment(site: Site, name: str, replicas: int, arguments: list[str]) -> J
         "image": site.activator_image,
         "command": ["python", "manage.py", *arguments],
         "env": [{"name": "WEFT_NAMESPACE_PREFIX", "value": site.prefix}],
-        "resources": {"requests": {"cpu": "1", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
+        "resources": {"requests": {"cpu": "1", "memory": "256Mi"}, "limits": {"memory": "2Gi"}},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     if name == ACTIVATOR:

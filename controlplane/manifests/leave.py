@@ -10,7 +10,7 @@ from typing import Any
 
 from kubernetes.dynamic.exceptions import DynamicApiError, NotFoundError
 
-from controlplane.adopted.kinds import KINDS, QUEUE, at
+from controlplane.adopted.kinds import CRON_JOB, CRON_JOBS, KINDS, QUEUE, at
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.queued import suspension
 from controlplane.manifests.apply import ApplyError, Change, message_of
@@ -30,6 +30,7 @@ def leave(cluster: Any, site: Site, team: str, *, is_dry_run: bool) -> Iterator[
     try:
         yield from _objects(cluster, namespace, ("rbac.authorization.k8s.io/v1", "RoleBinding"), is_dry_run)
         yield _namespace(cluster, namespace, is_dry_run)
+        yield from _cron_jobs(cluster, namespace, is_dry_run)
         yield from _owners(cluster, namespace, is_dry_run)
         yield from _pods(cluster, namespace, is_dry_run)
         for kind in (("v1", "ResourceQuota"), ("networking.k8s.io/v1", "NetworkPolicy")):
@@ -70,6 +71,20 @@ def _owners(cluster: Any, namespace: str, is_dry_run: bool) -> Iterator[Change]:
             if not is_dry_run:
                 _once_open(lambda r=resource, m=meta, c=change: _patch(r, m["name"], namespace, c))  # type: ignore[misc]
             yield Change(kind.kind, meta["name"], namespace, "changed")
+
+
+def _cron_jobs(cluster: Any, namespace: str, is_dry_run: bool) -> Iterator[Change]:
+    """Their next Jobs are Kubernetes' own: without the label, which is of a team's namespace only."""
+    resource = cluster.resources.get(api_version="/".join(CRON_JOBS[:2]), kind=CRON_JOB[1])
+    for one in resource.get(namespace=namespace).items:
+        found = one.to_dict()
+        change, inside = _stripped(found["metadata"]), _stripped(at(found, "spec", "jobTemplate", "metadata") or {})
+        if not any((*change.values(), *inside.values())):
+            continue
+        body = {"metadata": change, "spec": {"jobTemplate": {"metadata": inside}}}
+        if not is_dry_run:
+            _once_open(lambda m=found["metadata"], c=body: _patch(resource, m["name"], namespace, c))  # type: ignore[misc]
+        yield Change(CRON_JOB[1], found["metadata"]["name"], namespace, "changed")
 
 
 def _pods(cluster: Any, namespace: str, is_dry_run: bool) -> Iterator[Change]:

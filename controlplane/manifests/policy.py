@@ -3,7 +3,7 @@
 They run in the API server itself, need no webhook, and refuse when they cannot be evaluated.
 """
 
-from controlplane.adopted.kinds import KINDS
+from controlplane.adopted.kinds import CRON_JOBS, KINDS
 from controlplane.cluster.kubernetes import names
 from controlplane.kubeobjects.names import AUTHOR, GROUP, TEAMS, WORKLOADS
 from controlplane.manifests.cel import OURS, Rule, text, texts
@@ -106,7 +106,8 @@ def _labels() -> list[Rule]:
 
 
 def _owners(operations: list[str]) -> list[Json]:
-    return [_on(kind.group, [kind.plural], operations) for kind in KINDS]
+    listed = [(kind.group, kind.plural) for kind in KINDS]
+    return [_on(group, [plural], operations) for group, plural in (*listed, (CRON_JOBS[0], CRON_JOBS[2]))]
 
 
 def _queue_labels() -> list[Rule]:

@@ -4,7 +4,7 @@ No account of ours may read secrets, run commands in pods, give rights to others
 team roles, no more), or change what a namespace enforces (only the provisioner, which runs no loop).
 """
 
-from controlplane.adopted.kinds import KINDS
+from controlplane.adopted.kinds import CRON_JOBS, KINDS
 from controlplane.cluster.kubernetes import names
 from controlplane.kubeobjects import crd
 from controlplane.kubeobjects.names import GROUP, TEAMS, WORKLOADS
@@ -38,7 +38,8 @@ def system(site: Site) -> list[Json]:
         objects += [_role(f"{account}-cluster", rules), _bound(site, account, f"{account}-cluster")]
     objects += [_role(f"{SCHEDULER}-team", _scheduler_in_team(site)), _role(f"{READER}-team", _reader_in_team())]
     if site.has_admission:
-        objects += [_role(f"{ADMISSION}-team", _owners(["get"], more=[("apps", "replicasets")])), _service(site)]
+        above = [("apps", "replicasets"), (CRON_JOBS[0], CRON_JOBS[2])]
+        objects += [_role(f"{ADMISSION}-team", _owners(["get"], more=above)), _service(site)]
     objects += [*_people(), *_placeholders(site, level), *activator(site)]
     provisioner = [_role(PROVISIONER, _provisioner(site)), _bound(site, PROVISIONER, PROVISIONER)]
     return [*crd.definitions(), *objects, *provisioner]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controlplane.adopted.kinds import KINDS
+from controlplane.adopted.kinds import CRON_JOBS, KINDS
 from controlplane.cluster.kubernetes import names
 from controlplane.kubeobjects.names import GROUP, TEAMS, VERSION, WORKLOADS
 from controlplane.manifests.site import ADMISSION, SCHEDULER, Json, Site, obj
@@ -24,7 +24,7 @@ def webhook(site: Site) -> list[Json]:
         *(_rule(kind.group, kind.version, kind.plural, ["CREATE", "UPDATE"]) for kind in KINDS),
     ]
     writes = ["CREATE", "UPDATE"]
-    rules.append(_rule(GROUP, VERSION, WORKLOADS, writes))
+    rules += [_rule(*CRON_JOBS, writes), _rule(GROUP, VERSION, WORKLOADS, writes)]
     teams = {**_hook("teams.weft.dev", client, site), "rules": [_rule(GROUP, VERSION, TEAMS, [*writes, "DELETE"])]}
     teams["rules"][0]["scope"] = "Cluster"
     # Deleting waits for no server of ours: else a namespace, or a cluster that leaves Weft, could not be cleaned up.

@@ -15,6 +15,7 @@ Json = dict[str, Any]
 
 WRITERS = 16  # requests in flight when there are many to make
 TOKEN_SECONDS = 3600
+AGENT = "weft-testbed"  # by which an audit log tells a test's own requests from those of what it tests
 TOO_MANY, INITIALIZING_SECONDS = 429, 30.0
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 
@@ -38,7 +39,7 @@ class Api:
         self.ca = layout.ca
         self._http = httpx.Client(
             base_url=layout.url,
-            headers={"Authorization": f"Bearer {layout.token}"},
+            headers={"Authorization": f"Bearer {layout.token}", "User-Agent": AGENT},
             verify=ssl.create_default_context(cafile=str(layout.ca)),
             limits=httpx.Limits(max_connections=2 * WRITERS, max_keepalive_connections=2 * WRITERS),
             timeout=60,

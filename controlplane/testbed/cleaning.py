@@ -19,6 +19,7 @@ COLLECTIONS = (
     "/apis/apps/v1/deployments",
     "/apis/apps/v1/statefulsets",
     "/apis/apps/v1/replicasets",
+    "/apis/batch/v1/cronjobs",
     "/apis/batch/v1/jobs",
     "/api/v1/pods",
     "/api/v1/services",

@@ -107,11 +107,11 @@ class TestCluster(Api):
         path.write_text(parts.kubeconfig(self.layout, user, self.token(user)))
         return path
 
-    def audit(self, since: int = 0) -> list[Json]:
-        """The audit log from this many bytes on; only of a cluster made with audit=True."""
+    def audit(self, since: int = 0, until: int = 0) -> list[Json]:
+        """The audit log from this many bytes on, to its end or so many; only of a cluster made with audit=True."""
         with self.layout.audit.open("rb") as log:
             log.seek(since)
-            lines = log.read().decode().splitlines()
+            lines = log.read(max(0, until - since) if until else -1).decode().splitlines()
         # The server may be at work on the last line.
         return [json.loads(line) for line in lines if line.endswith("}")]
 

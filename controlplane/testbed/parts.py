@@ -33,6 +33,7 @@ PROGRAMS = {
 }
 CONTROLLERS = (
     "clusterrole-aggregation-controller",
+    "cronjob-controller",
     "deployment-controller",
     "disruption-controller",
     "endpointslice-controller",

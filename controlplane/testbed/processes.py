@@ -36,6 +36,10 @@ class MissingError(Exception):
         self.how = how
 
 
+class MissingTraceError(MissingError):
+    """A trace file that Weft may not ship. What needs it runs where it is; a clone is whole without it, in CI too."""
+
+
 def free_port() -> int:
     """Return a loopback port that no process listens on now."""
     with socket.socket() as probe:

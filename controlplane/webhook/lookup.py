@@ -8,13 +8,15 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
-from controlplane.cluster.kubernetes.api import Api
+from controlplane.adopted.kinds import CRON_JOBS, USER, at
+from controlplane.cluster.kubernetes.api import Api, RefusedError
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.kubernetes.tops import Tops
 from controlplane.queries.accounts import access, kubernetes_users
 from controlplane.webhook.review import Json, Top
 
 P = ParamSpec("P")
+MISSING = 404
 OF_KUBERNETES = ("system:serviceaccount:kube-system:", "system:kube-controller-manager")
 
 
@@ -31,6 +33,22 @@ class WorldLookup:
         if (known := self._tops.known(references)) is not None:
             return known
         return await asyncio.wrap_future(self._api.submit(self._tops.top(namespace, references)))
+
+    async def author(self, namespace: str, reference: Json) -> str:
+        """The Kubernetes user that wrote a CronJob."""
+        return await asyncio.wrap_future(self._api.submit(self._author(namespace, reference)))
+
+    async def _author(self, namespace: str, reference: Json) -> str:
+        group, version, plural = CRON_JOBS
+        path = f"/apis/{group}/{version}/namespaces/{namespace}/{plural}/{reference['name']}"
+        try:
+            found = await self._api.request("GET", path)
+        except RefusedError as error:
+            if error.status == MISSING:
+                return ""
+            raise
+        same = found["metadata"]["uid"] == reference.get("uid")
+        return str(at(found, "metadata", "annotations", USER) or "") if same else ""
 
     async def refusal(self, username: str, team: str) -> str:
         """Why this Kubernetes user may not submit in a team; empty if they may."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from controlplane.adopted.jobfiles import UnfitError, job_file
-from controlplane.adopted.kinds import DEPLOYMENT, QUEUE, USER, OwnerKind, at
+from controlplane.adopted.kinds import CRON_JOB, DEPLOYMENT, QUEUE, USER, OwnerKind, at
 from controlplane.adopted.port import Owner
 from controlplane.jobspec.spec import SpecError, parse
 from controlplane.webhook.review import STAMPED, Asked, DeniedError, Json, Lookup, Top, shown, texts
@@ -15,13 +15,18 @@ FREE_OF_DEPLOYMENTS = (*FREE, "port", "replicas")
 async def review(asked: Asked, kind: OwnerKind, lookup: Lookup) -> Json:
     """The object as it is to be stored. Raises DeniedError."""
     made: Json = {**asked.object, "metadata": dict(asked.object.get("metadata") or {})}
-    _keep_stamps(made, texts(asked.old, "annotations"))
+    keep_stamps(made, texts(asked.old, "annotations"))
     queue, was = texts(made, "labels").get(QUEUE), texts(asked.old, "labels").get(QUEUE)
     if await _is_inside(asked, made, lookup):
         return made
     if queue is None:
         if was is not None and not made["metadata"].get("deletionTimestamp"):
             raise DeniedError(f"{asked.kind}: the label {QUEUE} cannot be taken off. Delete it and create it without.")
+        if asked.is_new and (maker := _cron_job(made)) is not None:
+            raise DeniedError(
+                f"CronJob/{maker['name']}: its Jobs are not queued. Write {QUEUE}: {lookup.team(asked.namespace)} into "
+                "spec.jobTemplate.metadata.labels."
+            )
         return made  # its pods are refused, with what to do
     if was is None and not asked.is_new:
         raise DeniedError(
@@ -37,11 +42,19 @@ async def review(asked: Asked, kind: OwnerKind, lookup: Lookup) -> Json:
 
 
 async def _created(asked: Asked, made: Json, kind: OwnerKind, team: str, lookup: Lookup) -> Json:
-    if refusal := await lookup.refusal(asked.username, team):
-        raise DeniedError(refusal)
-    _fits(made, kind, team)
-    annotations = {**texts(made, "annotations"), USER: asked.username}
-    made["metadata"]["annotations"] = annotations
+    author = asked.username
+    maker = _cron_job(made) if lookup.is_controller(author) else None
+    if maker is not None:  # it makes its Jobs for the user that wrote it
+        author = await lookup.author(asked.namespace, maker)
+        if not author:
+            raise DeniedError(
+                f"CronJob/{maker['name']}: nothing says which user made it, as Weft was not there. "
+                "Delete it and create it again."
+            )
+    if refusal := await lookup.refusal(author, team):
+        raise DeniedError(f"CronJob/{maker['name']} is {author}'s: {refusal}" if maker is not None else refusal)
+    fits(made, kind, team)
+    made["metadata"]["annotations"] = {**texts(made, "annotations"), USER: author}
     _suspend(made, kind, True)
     return made
 
@@ -64,23 +77,21 @@ def _changed(asked: Asked, made: Json, kind: OwnerKind) -> None:
 
 def _asks(made: Json, kind: OwnerKind, team: str) -> Json:
     """What placing depends on, less what may change."""
-    file = _fits(made, kind, team)
+    file = fits(made, kind, team)
     free = FREE_OF_DEPLOYMENTS if kind is DEPLOYMENT else FREE
     return {name: value for name, value in file.items() if name not in free}
 
 
-def _fits(made: Json, kind: OwnerKind, team: str) -> Json:
-    """The job file that it becomes. Raises DeniedError with all that is wrong with it."""
+def fits(made: Json, kind: OwnerKind, team: str, label: str = "") -> Json:
+    """The job file that it becomes. Raises DeniedError with all that is wrong with it, said of `label`."""
     metadata = {"uid": "", "name": "", **made["metadata"]}
     if not metadata["name"] and metadata.get("generateName"):
         metadata["name"] = f"{metadata['generateName']}x"
     try:
         file = job_file(Owner(kind, team, {**made, "metadata": metadata}))
         parse(file)
-    except UnfitError as error:
-        raise DeniedError(f"{kind.kind}: {error}") from error
-    except SpecError as error:
-        raise DeniedError(f"{kind.kind}: {error}") from error
+    except (UnfitError, SpecError) as error:
+        raise DeniedError(f"{label or kind.kind}: {error}") from error
     return file
 
 
@@ -93,6 +104,15 @@ def _suspend(made: Json, kind: OwnerKind, on: bool) -> None:
         thing[kind.suspend[-1]] = on
 
 
+def _cron_job(made: Json) -> Json | None:
+    """The CronJob that made a Job, as its ownerReferences say."""
+    references: list[Json] = made["metadata"].get("ownerReferences") or []
+    for one in references:
+        if one.get("controller") and (str(one.get("apiVersion")).partition("/")[0], one.get("kind")) == CRON_JOB:
+            return one
+    return None
+
+
 async def _is_inside(asked: Asked, made: Json, lookup: Lookup) -> bool:
     """Whether it belongs to another object, which is queued or not in its stead: a JobSet's Job."""
     references: list[Any] = made["metadata"].get("ownerReferences") or []
@@ -102,7 +122,7 @@ async def _is_inside(asked: Asked, made: Json, lookup: Lookup) -> bool:
     return top is not None and top.kind is not None
 
 
-def _keep_stamps(made: Json, before: dict[str, str]) -> None:
+def keep_stamps(made: Json, before: dict[str, str]) -> None:
     """What Weft has stamped stays, also in an object that is replaced as a whole; another value is refused."""
     after = texts(made, "annotations")
     for key, value in after.items():

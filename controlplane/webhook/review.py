@@ -39,6 +39,9 @@ class Lookup(Protocol):
     async def top(self, namespace: str, references: list[Json]) -> Top | None:
         """The object at the top of these ownerReferences; None if no controller has made what has them."""
 
+    async def author(self, namespace: str, reference: Json) -> str:
+        """The Kubernetes user that a CronJob's author is, by its stamp; empty if it has none, or is not there."""
+
     async def refusal(self, username: str, team: str) -> str:
         """Why this Kubernetes user may not submit in a team, with the fix; empty if they may."""
 

@@ -10,9 +10,9 @@ import orjson
 import structlog
 import uvicorn
 
-from controlplane.adopted.kinds import kind_of
+from controlplane.adopted.kinds import CRON_JOB, kind_of
 from controlplane.kubeobjects.names import GROUP
-from controlplane.webhook import objects, owners, pods, review
+from controlplane.webhook import cronjobs, objects, owners, pods, review
 from controlplane.webhook.review import Asked, DeniedError, Json, Lookup
 
 LARGEST = 8 * 2**20  # bytes; an object of Kubernetes has at most 3 MiB, and an update comes with what was before
@@ -31,6 +31,8 @@ async def answer(asked: Asked, lookup: Lookup) -> Json:
     try:
         if (asked.group, asked.kind) == ("", "Pod"):
             made = await pods.review(asked, lookup)
+        elif (asked.group, asked.kind) == CRON_JOB:
+            made = await cronjobs.review(asked, lookup)
         elif asked.group == GROUP:
             made = await objects.review(asked, lookup)
         elif (kind := kind_of(f"{asked.group}/v1", asked.kind)) is not None:

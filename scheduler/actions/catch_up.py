@@ -55,5 +55,6 @@ def catch_up(session: Session, claimant: Workload) -> bool:
         waited = length_text(at - claimant.queued_at)
         return f"Makes room for {mention(claimant.id)}, which was queued before it and waits for {waited}."
 
-    conditions = Conditions(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant))
+    may_shrink, may_ask = may_shrink_for(claimant), claimant.team.__eq__
+    conditions = Conditions(EvictReason.PREEMPTED, False, may_take, message, may_shrink, may_ask)
     return make_room(search(session, claimant, numbers, conditions))

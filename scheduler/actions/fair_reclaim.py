@@ -36,7 +36,7 @@ def fair_reclaim(session: Session, claimant: Workload, may_evict: bool = True) -
         return all(session.entitlement.spare(team, victim.team, pool, need) >= milli for pool, milli in held)
 
     def may_shrink(gang: Workload) -> bool:
-        worker, held = gang.ask.milli, usage.by_pool(gang)
+        worker, held = gang.ask.milli, evictable.held(gang)
         can_give = (session.entitlement.spare(team, gang.team, pool, need) >= worker for pool in held)
         return worker > 0 and bool(held) and held.keys() <= set(pools) and all(can_give)
 
@@ -48,7 +48,9 @@ def fair_reclaim(session: Session, claimant: Workload, may_evict: bool = True) -
             f"team {victim.team} holds {gpus_text(held)} in {pool} and is entitled to {gpus_text(share)}."
         )
 
-    conditions = Conditions(EvictReason.FAIR_SHARE, False, may_take, message, may_shrink, may_evict)
+    above = {other for pool in pools for other in session.entitlement.above(pool).names}  # no other has any to spare
+    may_ask = above.__contains__
+    conditions = Conditions(EvictReason.FAIR_SHARE, False, may_take, message, may_shrink, may_ask, may_evict)
     return make_room(search(session, claimant, numbers, conditions))
 
 

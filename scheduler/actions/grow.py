@@ -22,11 +22,13 @@ from scheduler.fit.gang import Goal, find_places
 from scheduler.fit.locality import domain_of_node
 from scheduler.model.decision import Reason
 from scheduler.model.snapshot import FUTURE_IDLE, IDLE, Bools, Flavor
-from scheduler.model.workload import Assignment, Level, Workload, least, most, staying
+from scheduler.model.workload import Assignment, Level, ResourceRequest, Workload, least, most, staying
 from scheduler.predict.run_times import expected_end
+from scheduler.state.free import Free
 from scheduler.state.session import Session
 from scheduler.state.tenants import has_share
 
+Key = tuple[object, ...]
 Places = tuple[Assignment, ...]
 Refused = Sequence[tuple[Workload, Refusal]]
 
@@ -51,6 +53,8 @@ def grow(session: Session, refused: Refused) -> None:
     for gang in growth.in_order():
         if session.is_full:
             return
+        if not growth.may_have_room(gang):
+            continue
         places = growth.places(gang)
         if not isinstance(places, str):
             session.plan.place(gang, places)
@@ -70,8 +74,10 @@ class Growth:
     def __init__(self, session: Session, refused: Refused) -> None:
         self._session, self._plan, self._settings = session, session.plan, session.settings
         self._refused = refused
-        # What is known to have no room, until the end: room only gets less.
-        self._full: set[tuple[object, ...]] = set()
+        # What is known to have no room, until the end: room only gets less. And what was looked at.
+        self._full: set[Key] = set()
+        self._seen: set[Key] = set()
+        self._open: dict[Key, Bools] = {}
 
     def in_order(self) -> list[Workload]:
         """The gangs that could use more workers, first one first."""
@@ -84,6 +90,21 @@ class Growth:
         below = sorted((gang for gang in found if gang.missing), key=lambda w: w.seq)
         others = (gang for gang in found if not gang.missing)
         return [*below, *sorted(others, key=lambda w: (claims[w.team], -w.priority, w.seq))]
+
+    def may_have_room(self, gang: Workload) -> bool:
+        """Whether any room of its kind is free at all: a quick no to most gangs of a full cluster."""
+        spot = self._spot(gang)
+        if spot is None:
+            return False
+        key = _key(gang, spot)
+        if key not in self._seen:
+            self._seen.add(key)
+            if (
+                find_places(self._plan.inventory, gang, Goal(1, 1), self._free_for(gang), spot.flavor, spot.near)
+                is None
+            ):
+                self._full.add(key)
+        return key not in self._full
 
     def places(self, gang: Workload) -> Places | str:
         """Places for more workers: what it lacks of its count, or else of the most it can use; or why it gets none."""
@@ -134,23 +155,19 @@ class Growth:
         return min(room, wants.workers_within(kept))
 
     def _find(self, wants: Workload, spot: Spot, room: int) -> Places | str:
-        whose = wants.team if has_share(wants) else ""  # beside whose shares it may lie
-        key = (
-            wants.ask,
-            whose,
-            spot.flavor and (spot.flavor.pool, spot.flavor.model),
-            wants.topology.require,
-            spot.domain,
-        )
+        key = _key(wants, spot)
         if key not in self._full:
-            plan, goal = self._plan, Goal(1, room)
-            free = plan.open_to(wants, self._session.constraints.room_beside_all(IDLE), IDLE)
             within = spot.near & ~self._usable_by_others
-            if places := find_places(plan.inventory, wants, goal, free, spot.flavor, within):
+            goal, free = Goal(1, room), self._free_for(wants)
+            if places := find_places(self._plan.inventory, wants, goal, free, spot.flavor, within):
                 return places
             self._full.add(key)
         what = "that no workload could use which waits" if self._refused else "close enough to its other workers"
         return f"No room of its kind is free {what}."
+
+    def _free_for(self, gang: Workload) -> Free:
+        """What is free beside all planned starts, as far as it is open to the gang."""
+        return self._plan.open_to(gang, self._session.constraints.room_beside_all(IDLE), IDLE)
 
     @cached_property
     def _usable_by_others(self) -> Bools:
@@ -174,19 +191,38 @@ class Growth:
     def _usable_by(self, workload: Workload) -> Bools:
         """Nodes where members of it have room, none if it could not start."""
         session, plan, few = self._session, self._plan, least(workload)
-        now, later = plan.free[IDLE], plan.free[FUTURE_IDLE]
+        later, asks = plan.free[FUTURE_IDLE], {workload.ask, *(role.ask for role in workload.roles)}
         found = np.zeros(len(plan.inventory.nodes), dtype=np.bool_)
-        options = [f for f in session.flavors.of(workload) if quota_room(session, workload, f, FUTURE_IDLE) >= few]
+        known = session.flavors.of(workload)
+        if not any(self._open_now(ask, flavor).any() for ask in asks for flavor in known):
+            return found
+        options = [f for f in known if quota_room(session, workload, f, FUTURE_IDLE) >= few]
         masks = (allowed_nodes(plan.inventory, workload.ask, flavor) for flavor in options)
         if all(int(per_node(plan.inventory, workload.ask, later, mask).sum()) < few for mask in masks):
             return found
         if not any(fits(session, workload, when) for when in (IDLE, FUTURE_IDLE)):
             return found
-        for ask in {workload.ask, *(role.ask for role in workload.roles)}:
+        for ask in asks:
             for flavor in options:
-                mask = allowed_nodes(plan.inventory, ask, flavor if ask.milli else None)
-                found |= per_node(plan.inventory, ask, now, mask) > 0
+                found |= self._open_now(ask, flavor)
         return found
+
+    def _open_now(self, ask: ResourceRequest, flavor: Flavor | None) -> Bools:
+        """Nodes where one member of this size has room now, of the flavor if it needs GPUs. Shape [N]."""
+        flavor = flavor if ask.milli else None
+        key = ask, flavor and (flavor.pool, flavor.model)
+        if key not in self._open:
+            inventory = self._plan.inventory
+            mask = allowed_nodes(inventory, ask, flavor)
+            self._open[key] = per_node(inventory, ask, self._plan.free[IDLE], mask) > 0
+        return self._open[key]
+
+
+def _key(gang: Workload, spot: Spot) -> Key:
+    """Equal for gangs whose further workers fit on the same places."""
+    whose = gang.team if has_share(gang) else ""  # beside whose shares it may lie
+    kind = spot.flavor and (spot.flavor.pool, spot.flavor.model)
+    return gang.ask, whose, kind, gang.topology.require, spot.domain
 
 
 def _first_worker(gang: Workload) -> Assignment:

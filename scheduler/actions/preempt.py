@@ -26,5 +26,6 @@ def preempt(session: Session, claimant: Workload, may_evict: bool = True) -> boo
         return f"Makes room for {mention(claimant.id)} (priority {claimant.priority}, this one has {victim.priority})."
 
     lower = numbers[evictable.priority[numbers] < claimant.priority]
-    conditions = Conditions(EvictReason.PREEMPTED, False, may_take, message, may_shrink_for(claimant), may_evict)
+    may_shrink, may_ask = may_shrink_for(claimant), claimant.team.__eq__
+    conditions = Conditions(EvictReason.PREEMPTED, False, may_take, message, may_shrink, may_ask, may_evict)
     return make_room(search(session, claimant, lower, conditions))

@@ -36,8 +36,10 @@ def reclaim(session: Session, claimant: Workload, may_evict: bool = True) -> boo
         )
 
     def may_shrink(gang: Workload) -> bool:
-        worker, held = gang.ask.milli, usage.by_pool(gang)
+        worker, held = gang.ask.milli, evictable.held(gang)
         return worker > 0 and all(p in pools and usage.spare(team, gang.team, p, need) >= worker for p in held)
 
-    conditions = Conditions(EvictReason.RECLAIMED, True, may_take, message, may_shrink, may_evict)
+    borrowers = {other for pool in pools for other in usage.borrowers(pool)}  # no other has anything to spare
+    may_ask = borrowers.__contains__
+    conditions = Conditions(EvictReason.RECLAIMED, True, may_take, message, may_shrink, may_ask, may_evict)
     return make_room(search(session, claimant, np.concatenate(chosen), conditions))

@@ -13,7 +13,7 @@ from scheduler.state.session import Session
 def take_surplus(session: Session, claimant: Workload) -> bool:
     """Place a claimant where gangs give back workers beyond their count; whether it could."""
     evictable = session.evictable
-    if not evictable.with_surplus:
+    if not evictable.lenders:
         return False
     conditions = Conditions(EvictReason.PREEMPTED, False, lambda victim: False, lambda victim: "", may_evict=False)
     return make_room(search(session, claimant, evictable.movable[:0], conditions))

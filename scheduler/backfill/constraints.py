@@ -1,6 +1,6 @@
 """Backfill constraints: what planned starts leave to a claimant that starts beside them, or past those that borrow.
 
-What a team owns is its own before anybody borrows it. So a claimant that stays within what its team owns, while
+What a team owns is its own before another team borrows it. So a claimant that stays within what its team owns, while
 another team has borrowed some of that, starts past the planned start of a head that would borrow itself: to keep the
 room for that head would lend it on for as long as the head waits. Where no other team borrows, no claimant delays
 any head, and none delays one of another team that stays within what that team owns. A gang that its own team overtakes

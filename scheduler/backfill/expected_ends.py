@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.backfill.lending import lenders, what_is_lent, what_stays
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Ints, states_counted
-from scheduler.model.workload import Kind, Workload, least
+from scheduler.model.workload import Kind, Workload, least, lent
 from scheduler.state.free import Free, free_of
 from scheduler.state.ledger import SEQ, Floats
 from scheduler.state.session import Session
@@ -24,6 +25,13 @@ class Ends:
         self._ends[[ledger.slot[uid] for uid in changed if uid in ledger.slot]] = np.inf
         now = (plan.workload(uid) for uid in changed)
         self._changed = [(self._planned(w)[0], w) for w in now if w.placement and w.kind is not Kind.INFERENCE]
+        # Ranks from which on a gang's workers are lent: they are free now. By the ledger's slots.
+        self._lenders = lenders(plan)
+        self._lent_from: Ints = np.full(len(self._ends), np.iinfo(np.int64).max)
+        others = set(changed)
+        for gang in self._lenders:
+            if gang.id not in others:
+                self._lent_from[ledger.slot[gang.id]] = lent(gang)[0]
         # A claimant may fit as things stand, and only quota be in the way: then the first time is now.
         known = self._ends[np.isfinite(self._ends)]
         self.times: list[float] = np.unique([at, *(end for end, _ in self._changed), *known]).tolist()
@@ -39,16 +47,23 @@ class Ends:
         hosts: list[tuple[float, int, int, int]] = []
         offset = inventory.offset
         for end, workload in self._changed:
+            ranks = lent(workload)
             for worker in workload.placement:
                 node = inventory.index.get(worker.node)
                 if node is not None and FUTURE_IDLE in states_counted(workload, worker):
-                    ask = workload.ask_of(worker.rank)
+                    ask, until = workload.ask_of(worker.rank), self.plan.snapshot.at if worker.rank in ranks else end
                     milli, memory = ask.on_device
-                    hosts.append((end, node, ask.cpu_milli, ask.memory))
+                    hosts.append((until, node, ask.cpu_milli, ask.memory))
                     first, after = int(offset[node]), int(offset[node + 1])
-                    devices += [(end, first + i, milli, memory) for i in worker.gpus if first + i < after]
-        self._devices = np.concatenate([_timed(ledger.rows.devices, self._ends), np.array(devices).reshape(-1, 4)])
-        self._hosts = np.concatenate([_timed(ledger.rows.hosts, self._ends), np.array(hosts).reshape(-1, 4)])
+                    devices += [(until, first + i, milli, memory) for i in worker.gpus if first + i < after]
+        self._devices = np.concatenate([self._timed(ledger.rows.devices), np.array(devices).reshape(-1, 4)])
+        self._hosts = np.concatenate([self._timed(ledger.rows.hosts), np.array(hosts).reshape(-1, 4)])
+
+    def _timed(self, rows: Ints) -> Floats:
+        """Rows of the ledger with when they are free in the place of the slot, without rank; only those with one."""
+        slots = rows[:, 0]
+        times = np.where(rows[:, -1] >= self._lent_from[slots], self.plan.snapshot.at, self._ends[slots])
+        return np.column_stack([times, rows[:, 1:4]])[np.isfinite(times)]
 
     def by(self, time: float) -> list[Workload]:
         """Those expected to have ended by then."""
@@ -84,6 +99,7 @@ class Ends:
         """The first of the times at which its team's quota in the pool covers the workload, None if none does."""
         need, team = workload.need_milli(least(workload)), workload.team
         usage = self.plan.usage.copy()
+        usage.count_all(map(what_is_lent, self._lenders), -1)
 
         def is_covered() -> bool:
             is_firm = not workload.preemptible
@@ -96,7 +112,7 @@ class Ends:
         held = next(rest, None)
         for number, time in enumerate(self.times):
             while held is not None and held[0] <= time:
-                usage.count(held[1], -1)
+                usage.count(what_stays(held[1]), -1)
                 held = next(rest, None)
             if is_covered():
                 return number
@@ -115,12 +131,6 @@ class Ends:
             if workload is not None:
                 yield end, workload
         yield from rest
-
-
-def _timed(rows: Ints, ends: Floats) -> Floats:
-    """Rows of the ledger with the expected end in the place of the slot, without rank; only those that have one."""
-    times = ends[rows[:, 0]]
-    return np.column_stack([times, rows[:, 1:4]])[np.isfinite(times)]
 
 
 def _sums(rows: NDArray[np.float64], column: int, count: int) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from math import ceil
 
 import numpy as np
 
+from scheduler.backfill.lending import lenders, what_is_lent, what_stays
 from scheduler.model.partial_cycle import Start
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Columns, Inventory, Snapshot, states_counted
 from scheduler.model.workload import Phase, Workload
@@ -22,6 +23,7 @@ from scheduler.state.plan import Plan
 class Reservation:
     """What will be held when the claimant starts: by itself, and by all that is not expected to have ended.
 
+    Without what gangs hold beyond their count, which the claimant gets then (lending.py).
     The plan tells it about each workload that it changes, so it stays right within the round.
     """
 
@@ -42,12 +44,15 @@ class Reservation:
         self.usage: Usage = plan.usage.copy()
         self.usage.count_all(ended, -1)
         self._take_away(plan, ended)
+        for gang in lenders(plan):
+            if gang.id not in self._gone:
+                self._add(what_is_lent(gang), -1)
         self._add(replace(self.workload, placement=start.places))
 
     def ends_in_time(self, workload: Workload) -> bool:
         """Whether the workload, started now, will in nine of ten cases have ended by the planned start.
 
-        And never, as far as anybody knows, run on after the bound: many small ones would each have their tenth case.
+        And never, as far as is known, run on after the bound: many small ones would each have their tenth case.
         """
         high, most = self.left(workload)
         return high <= self.soonest and most <= self.latest
@@ -74,7 +79,7 @@ class Reservation:
         """Note that a workload holds its placement (sign -1: no longer), if it still will at the planned start."""
         is_gone = workload.id in self._gone if workload.id in self._known else self.ends_in_time(workload)
         if workload.placement and not is_gone:
-            self._add(workload, sign)
+            self._add(what_stays(workload), sign)
 
     def free(self, inventory: Inventory) -> Free:
         """What will be free for good once the claimant has started."""

@@ -294,6 +294,12 @@ def surplus(workload: Workload) -> int:
     return max(0, _staying(workload) - workload.gang.count)
 
 
+def lent(workload: Workload) -> list[int]:
+    """The ranks of those workers: the highest, as they came last."""
+    more = surplus(workload)
+    return staying(workload)[-more:] if more else []
+
+
 def can_shrink(workload: Workload) -> bool:
     """Whether a running gang has workers beyond its minimum, or one that still grows beyond its count."""
     if workload.kind is not Kind.TRAINING or workload.phase not in (Phase.RUNNING, Phase.SCALING):

@@ -3,13 +3,14 @@
 A scenario draws a running time for each workload from its distribution, given how long it runs already; the draws are
 a fixed low-discrepancy sequence, so equal input gives equal output. The queue is started as capacity comes free, by
 GPUs on nodes, by the teams' limits and in the order of rounds: the team that holds least of what it deserves now goes
-first, and within it the one that is first now. Cores, memory, racks and work that is not submitted yet are left out.
+first, and within it the one that is first now. What elastic gangs hold beyond their count is free for what waits, as
+in a round. Cores, memory, racks and work that is not submitted yet are left out.
 """
 
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from scheduler.cycle.ordering import Claim
 from scheduler.model.history import History
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, Ints
-from scheduler.model.workload import Kind, Level, Workload, least
+from scheduler.model.workload import Assignment, Kind, Level, Workload, least, lent
 from scheduler.predict.run_times import RunTime, age, planned_total, run_time
 from scheduler.quota.headroom import Headroom, Held
 from scheduler.state.plan import Plan
@@ -66,11 +67,10 @@ class Play:
         self.free: Ints = np.bincount(inventory.node_of, devices, len(inventory.nodes)).astype(np.int64)
         self.headroom = Headroom(session)
         self.queue = [self._claim(w, history, settings) for w in queue]
-        self.running = [
-            (self._claim(w, history, settings), self._held(w))
-            for w in sorted(_holders(plan), key=lambda w: (w.seq, w.id))
-            if w.kind is not Kind.INFERENCE
-        ]
+        holders = [w for w in sorted(_holders(plan), key=lambda w: (w.seq, w.id)) if w.kind is not Kind.INFERENCE]
+        self.running = [(self._claim(w, history, settings), self._held(w)) for w in holders]
+        for gang in holders:
+            self._take_lent(gang)
 
     def waits(self, until: str | None) -> list[list[float]]:
         """Seconds until each of the queue starts, one for each scenario; inf where it does not in that scenario.
@@ -248,8 +248,21 @@ class Play:
         return _Claim(w, key, run, ran, planned)
 
     def _held(self, w: Workload) -> Nodes:
+        """What it holds until it ends: without what it only has until another needs it."""
+        ranks = lent(w)
+        return self._on_nodes(w, [a for a in w.placement if a.rank not in ranks])
+
+    def _take_lent(self, gang: Workload) -> None:
+        """Count as free, and as nobody's, what a gang holds beyond its count: any that waits gets it."""
+        ranks = lent(gang)
+        for node, milli in self._on_nodes(gang, [a for a in gang.placement if a.rank in ranks]):
+            self.free[node] += milli
+            pool = self._pool(int(self.node_flavor[node]))
+            self.headroom.charge(gang.team, pool, -milli, self.headroom.held)
+
+    def _on_nodes(self, w: Workload, workers: Iterable[Assignment]) -> Nodes:
         index = self.plan.inventory.index
-        return [(index[a.node], w.ask_of(a.rank).milli) for a in w.placement if a.node in index and not a.leaving]
+        return [(index[a.node], w.ask_of(a.rank).milli) for a in workers if a.node in index and not a.leaving]
 
 
 def _size(w: Workload) -> tuple[int, int]:

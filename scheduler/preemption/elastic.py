@@ -51,6 +51,7 @@ class Lent:
         session, plan, claimant = self.session, self.plan, self.claimant
         goal = Goal(least(claimant), least(claimant))
         options = [flavor for flavor in session.flavors.of(claimant) if self._could_hold(flavor, goal.least)]
+        session.evictable.tried += bool(options)
         if not options:
             return False
         free = session.evictable.free_with(plan, list(self.gangs.values()))
@@ -60,9 +61,8 @@ class Lent:
         """Whether quota would allow so many of its workers in the flavor's pool if these gangs held nothing."""
         if flavor is None:
             return True
-        usage, pool = self.plan.usage, flavor.pool
-        held = [(gang.team, -usage.by_pool(gang).get(pool, 0)) for gang in self.gangs.values()]
-        with usage.assuming(pool, FUTURE_IDLE, held):
+        held = self.session.evictable.held_by_teams(self.gangs.values(), flavor.pool)
+        with self.plan.usage.assuming(flavor.pool, FUTURE_IDLE, [(team, -milli) for team, milli in held]):
             return quota_room(self.session, self.claimant, flavor, FUTURE_IDLE, self.is_owed) >= workers
 
     def give_all(self, may: MayShrink) -> None:

@@ -13,7 +13,7 @@ from gpushare.gpu import WHOLE
 from scheduler.fit.capacity import per_node
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, MEMORY, Bools, Ints
-from scheduler.model.workload import Workload, staying, surplus
+from scheduler.model.workload import Workload, staying
 from scheduler.state.free import Free, free_of
 from scheduler.state.ledger import (
     MAY_LEAVE,
@@ -48,7 +48,7 @@ class Evictable:
         slots, ints = slots[order], ints[order]
         self._slots, self._whose = slots, ledger.slots
         self.elastic = sorted(ledger.elastic.values(), key=lambda w: w.seq)
-        self.with_surplus = [gang for gang in self.elastic if surplus(gang)]
+        self.lenders = [n for n, gang in enumerate(self.elastic) if gang.id in ledger.lending]  # numbers in `elastic`
         self.costs: Floats = costs[order]
         self.priority, self.milli, self.team, self.pool = (ints[:, i] for i in (PRIORITY, MILLI, TEAM, POOL))
         self.started: Floats = ledger.times[slots, STARTED]
@@ -57,7 +57,8 @@ class Evictable:
         self.moves_tried = 0  # sets of moves that consolidation looked at in this round
         self.tried = 0  # searches of this round in which quota would have been enough without all candidates
         self.team_number = ledger.team_number  # in the column `team`
-        self._pools = plan.usage.tree.pools
+        self._usage, self._pools = plan.usage, plan.usage.tree.pools
+        self._held_by_pool: dict[str, tuple[Workload, dict[str, int]]] = {}
         self._of_team: dict[str, Ints] = {}
         self._since: dict[tuple[str, float], Ints] = {}
         self._stays_at = plan, -1  # a plan after so many swaps, and the workloads that it has not moved
@@ -76,6 +77,28 @@ class Evictable:
         out: Ints = rows[numbers >= 0]
         out[:, 0] = numbers[numbers >= 0]
         return out
+
+    @cached_property
+    def elastic_of_team(self) -> dict[str, list[int]]:
+        """The elastic gangs by team, by their numbers in `elastic`; those that hold nothing of a pool under ""."""
+        found: dict[str, list[int]] = {}
+        for number, gang in enumerate(self.elastic):
+            found.setdefault(gang.team if self.held(gang) else "", []).append(number)
+        return found
+
+    def held(self, gang: Workload) -> dict[str, int]:
+        """What an elastic gang holds by pool, in milli-GPU."""
+        known = self._held_by_pool.get(gang.id)
+        if known is None or known[0] is not gang:
+            known = self._held_by_pool[gang.id] = gang, self._usage.by_pool(gang)
+        return known[1]
+
+    def held_by_teams(self, gangs: Iterable[Workload], pool: str) -> list[tuple[str, int]]:
+        """What these elastic gangs hold in a pool, by team."""
+        sums: dict[str, int] = {}
+        for gang in gangs:
+            sums[gang.team] = sums.get(gang.team, 0) + self.held(gang).get(pool, 0)
+        return [(team, milli) for team, milli in sums.items() if milli]
 
     @cached_property
     def workloads(self) -> list[Workload]:

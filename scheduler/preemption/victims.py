@@ -15,7 +15,7 @@ from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import EvictReason
 from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Ints
 from scheduler.model.workload import Workload, least
-from scheduler.preemption.elastic import Lent, has_surplus
+from scheduler.preemption.elastic import Lent
 from scheduler.preemption.evictable import Evictable, recent_preemptors
 from scheduler.state.free import Free
 from scheduler.state.plan import Plan
@@ -31,6 +31,7 @@ class Conditions:
     may_take: Callable[[Workload], bool]  # asked again before each eviction, of the workload as it would be
     message: Callable[[Workload], str]
     may_shrink: Callable[[Workload], bool] = lambda gang: False  # the same before each worker of an elastic gang
+    may_ask: Callable[[str], bool] = lambda team: False  # whether any gang of a team may shrink: a quick no to most
     may_evict: bool = True
     is_for_quota: bool = True  # whether what leaves frees quota for the claimant, wherever it runs
     may_all: Callable[[list[Workload]], bool] = lambda victims: True  # whether they may leave together
@@ -95,8 +96,12 @@ def make_room(task: Search) -> bool:
 
 def _lend(task: Search) -> Lent | None:
     """The elastic gangs that this claimant may ask, if any: all that have more workers than their count."""
-    plan, may = task.plan, task.conditions.may_shrink
-    gangs = [g for g in task.evictable.elastic if plan.workload(g.id) is g and (has_surplus(g) or may(g))]
+    plan, evictable, conditions = task.plan, task.evictable, task.conditions
+    elastic, chosen = evictable.elastic, set(evictable.lenders)
+    for team, numbers in evictable.elastic_of_team.items():
+        if not team or conditions.may_ask(team):
+            chosen.update(n for n in numbers if n not in chosen and conditions.may_shrink(elastic[n]))
+    gangs = [gang for gang in map(elastic.__getitem__, sorted(chosen)) if plan.workload(gang.id) is gang]
     return Lent(task.session, task.claimant, gangs, task.conditions.is_owed) if gangs else None
 
 

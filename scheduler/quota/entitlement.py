@@ -234,7 +234,9 @@ def _demand(plan: Plan, over_budget: Container[str]) -> dict[str, Pool]:
     for pool in tree.pools:
         total = {team: usage.total[FUTURE_IDLE][team, pool] for team in tree.paths}
         out[pool] = {t: total[t] - sum(total[child] for child in tree.children.get(t, ())) for t in tree.paths}
-    for gang in map(plan.workload, plan.ledger.elastic):  # what it was lent beyond its count entitles to nothing
+    elastic = plan.ledger.elastic
+    lenders = {*plan.ledger.lending, *(uid for uid in plan.changed() if uid in elastic)}
+    for gang in map(plan.workload, lenders):  # what it was lent beyond its count entitles to nothing
         if (lent := surplus(gang)) and gang.team in tree.paths:
             for pool, milli in usage.by_pool(gang).items():
                 out[pool][gang.team] -= min(milli, lent * gang.ask.milli)

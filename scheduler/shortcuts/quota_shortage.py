@@ -29,7 +29,8 @@ class QuotaShortage:
     """What was in vain, by team, whether the work may be preempted, and pool; as long as the plan changes nothing.
 
     That holds for all that ask as much or more: what others may be made to give, by reclaim, fair reclaim and
-    preemption, only shrinks with what is asked and with a lower priority, and so does what quota then allows.
+    preemption, only shrinks with what is asked and with a lower priority, and so does what quota then allows. So does
+    what elastic gangs give: what they were lent they give to all alike.
     """
 
     def __init__(self, session: Session) -> None:
@@ -57,10 +58,10 @@ class QuotaShortage:
     def note(self, workload: Workload, refusal: Refusal) -> None:
         """A search found nothing to take for it: remember that if it was quota that refused it.
 
-        Not of one that was preempted, as it spares what preempted it; nor where elastic gangs could give workers.
+        Not of one that was preempted, as it spares what preempted it.
         """
         session, swaps = self._session, self._session.plan.swaps
-        if refusal.reason not in OF_QUOTA or session.evictable.elastic:
+        if refusal.reason not in OF_QUOTA:
             return
         if workload.id in session.preemption_limited or workload.preempted_by:
             return

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.snapshot import Bools, Ints, Inventory, Snapshot
-from scheduler.model.workload import ACTIVE, Kind, Phase, Workload, can_grow, can_shrink
+from scheduler.model.workload import ACTIVE, Kind, Phase, Workload, can_grow, can_shrink, surplus
 from scheduler.quota.tree import Tree, Usage
 from scheduler.state.pending import PendingQueue
 from scheduler.state.slots import Slotted
@@ -27,8 +27,8 @@ MAY_LEAVE, MOVABLE, SERVICE, HOLDS, RUNS = range(
     5
 )  # columns of `flags`; MAY_LEAVE: but for what time and the past forbid
 _DICTS = (
-    "waiting", "wants", "gated", "again", "holding", "unsettled", "moving", "elastic", "growable", "preempted",
-    "team_number",
+    "waiting", "wants", "gated", "again", "holding", "unsettled", "moving", "elastic", "lending", "growable",
+    "preempted", "team_number",
 )  # fmt: skip
 MAX_PAIRS = 4000  # changes after which counting anew is as fast
 
@@ -75,6 +75,7 @@ class Ledger(Slotted):
         self.unsettled: dict[str, Workload] = {}  # some of its workers leave, or have places that are not free yet
         self.moving: dict[str, Workload] = {}
         self.elastic: dict[str, Workload] = {}  # have workers beyond their minimum
+        self.lending: dict[str, Workload] = {}  # those of them with workers beyond their count
         self.growable: dict[str, Workload] = {}  # elastic gangs that run with fewer workers than they can use
         self.preempted: dict[str, Workload] = {}  # hold something, and had to leave before
         self.team_number: dict[str, int] = {}
@@ -139,7 +140,7 @@ class Ledger(Slotted):
         uid = workload.id
         if uid in self.waiting and uid not in self.gated:
             self._want(workload, -1)
-        others = self.holding, self.unsettled, self.moving, self.elastic, self.growable, self.preempted
+        others = self.holding, self.unsettled, self.moving, self.elastic, self.lending, self.growable, self.preempted
         for kept in (self.waiting, self.gated, self.again, *others):
             kept.pop(uid, None)
         slot = self._give_back(uid)
@@ -159,15 +160,20 @@ class Ledger(Slotted):
         self.holding[uid] = workload
         if workload.phase is Phase.RESERVED or any(a.leaving or a.reserved for a in workload.placement):
             self.unsettled[uid] = workload
-        if can_shrink(workload):
-            self.elastic[uid] = workload
-        if can_grow(workload):
-            self.growable[uid] = workload
+        self._note_elastic(workload)
         if workload.preempted_by:
             self.preempted[uid] = workload
         slot = self._take_slot(workload)
         self._fill(slot, workload)
         return [(slot, workload)]
+
+    def _note_elastic(self, workload: Workload) -> None:
+        if can_shrink(workload):
+            self.elastic[workload.id] = workload
+        if surplus(workload):
+            self.lending[workload.id] = workload
+        if can_grow(workload):
+            self.growable[workload.id] = workload
 
     def _note_waiting(self, workload: Workload) -> None:
         uid = workload.id

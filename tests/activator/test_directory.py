@@ -66,6 +66,7 @@ def test_a_service_without_a_port_is_not_there_yet_and_one_that_cannot_be_read_s
         ("[]", "Begin it with services:"),
         ("services: {a: 1}", "Begin it with services:"),
         ("services: [", "no YAML"),
+        ("services: [2026-13-45]", "no YAML"),
         ("services: [1]", "services[0] is no mapping"),
         ("services: [{port: 1}]", "services[0].workload is missing"),
         ("services: [{workload: u, port: 1}]", "services[0].slots is to be a number from 1"),
@@ -83,6 +84,13 @@ def test_what_is_wrong_in_a_file_is_named_with_its_fix(text: str, fix: str) -> N
     with pytest.raises(DirectoryError) as refused:
         read(text)
     assert fix in str(refused.value)
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "services.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DirectoryError, match="no UTF-8"):
+        FileDirectory(path).services()
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:

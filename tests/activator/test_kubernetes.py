@@ -25,6 +25,7 @@ from controlplane.cluster.kubernetes.connection import find
 from controlplane.manifests.site import ACTIVATOR, ACTIVATOR_SWITCH, Site, TeamSpace
 from controlplane.testbed.kubernetes import TestCluster
 from tests import servers
+from tests.controlplane.kubernetes.auditing import used
 from tests.controlplane.kubernetes.fences import in_force
 from tests.controlplane.kubernetes.jobs import UID, job, pod_of
 
@@ -247,6 +248,33 @@ def test_the_switch_may_turn_a_service_and_nothing_else(world: World) -> None:
             world.api.call(world.api.request(method, path))
 
 
+def test_both_accounts_use_all_their_rights_and_need_no_others(world: World) -> None:
+    before = len(world.server.audit())
+    world.start(0)
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
+    switch = world.switch()
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
+    world.said = {}
+    world.wait(lambda: direct(world, switch), "direct")
+    with closing(KubernetesDirectory(find(str(world.server.kubeconfig(f"weft/{ACTIVATOR_SWITCH}"))))) as own:
+        world.wait(lambda: told_of(own), "the switch's own directory")
+        entries = world.server.audit()[before:]
+    reads = {(verb, kind) for verb in ("list", "watch") for kind in ("pods", "services")}
+    rights, denied = used(entries, ACTIVATOR_SWITCH)
+    assert denied == []
+    turns = {("patch", "services"), ("patch", "endpointslices"), ("delete", "endpointslices")}
+    assert rights == reads | turns | {("list", "endpointslices")}
+    rights, denied = used(entries, ACTIVATOR)
+    assert denied == [] and rights <= reads
+
+
+def told_of(directory: KubernetesDirectory) -> bool:
+    try:
+        return bool(directory.services())
+    except DirectoryError:
+        return False
+
+
 def test_a_service_that_loses_its_queue_loses_our_slice(world: World) -> None:
     world.start(0)
     world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
@@ -267,13 +295,10 @@ def test_both_programs_run_as_documented(world: World, tmp_path: Path) -> None:
     env = servers.environment(tmp_path, KUBECONFIG=str(world.server.kubeconfig(f"weft/{ACTIVATOR}")))
     command = ["activator", "--cluster", f"--ports={port}", f"--admin-port={admin}"]
     switched = {**env, "KUBECONFIG": str(world.server.kubeconfig(f"weft/{ACTIVATOR_SWITCH}"))}
-    with program(command, env), program(["activator_switch", f"--ports={port}"], switched) as process:
+    with program(command, env), program(["activator", "--switch", f"--ports={port}"], switched) as process:
         servers.wait_until(lambda: servers.answers(f"http://127.0.0.1:{admin}/readyz"), "the activator", 60)
         signal = f"http://127.0.0.1:{admin}/signal"
-        one = {"waiting": 0, "rate": 0.0, "running": 0, "ready": 1}
-        servers.wait_until(
-            lambda: told(signal)["workloads"] == {UID: one}, "the service, with a port by the switch", 30
-        )
+        servers.wait_until(lambda: told(signal)["leaving"] == {UID: 0.0}, "the service, with a port by the switch", 30)
         assert world.addresses() == {KUBERNETES: world.pods()}  # no activator that it knows answers it
         process.terminate()
         assert process.wait(20) == 0

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from autoscaler.observed import Signal
+from controlplane.cluster.gateways import Activators
 from tests import servers
 
 SECONDS = 0.05  # a request takes
@@ -171,6 +173,20 @@ def test_metrics_and_signal_say_what_was_served(running: Running) -> None:
         assert finite[-1] > 3600 and all(
             1.19 < after / before < 1.21 for before, after in zip(finite, finite[1:], strict=False)
         )
+
+
+def test_the_loop_that_scales_hears_what_waits_and_goes_without_one_that_is_gone(running: Running) -> None:
+    given = json.loads(running.services.read_text())
+    given["services"][0] |= {"slots": 1, "replicas": given["services"][0]["replicas"][:1]}
+    running.services.write_text(json.dumps(given))
+    gateways = Activators((f"127.0.0.1:{running.admin}", f"127.0.0.1:{servers.free_port()}"))
+    with Load(running.port):
+        servers.wait_until(lambda: gateways.signals().get("u-1", Signal(0, 0.0)).waiting > 3, "requests that wait", 20)
+        assert gateways.signals()["u-1"].rate > 1
+    assert gateways.trouble
+    running.process.kill()
+    running.process.wait(10)
+    servers.wait_until(lambda: not gateways.signals(), "nothing to be heard", 10)
 
 
 def test_services_of_the_file_change_while_it_runs(running: Running) -> None:

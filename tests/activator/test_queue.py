@@ -162,6 +162,9 @@ def test_a_direct_service_is_served_and_its_clients_are_sent_away() -> None:
             assert b"connection: close" in await talk.rest()
             rig.site.tick()
             assert await idle.rest() == b""
+        # What it does not see is not told as nothing: that would look like a service without load.
+        assert list(rig.site.counted()) == []
+        assert (rig.site.signal()["workloads"], rig.site.signal()["leaving"]) == ({}, {"u-1": 0.4})
 
     activated(test)
 

@@ -66,6 +66,33 @@ def test_a_bad_request_is_told_what_to_send_and_reaches_no_replica(
     activated(test, limits=Limits(body=1000))
 
 
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+FILLER = b"x" * 700_000
+
+
+@pytest.mark.parametrize("rest", [b"1;" + FILLER, b"1\r\na\r\n0\r\nTrailer: " + FILLER], ids=["chunk", "trailer"])
+def test_what_a_request_has_around_its_chunks_is_bounded(rest: bytes) -> None:
+    async def test(rig: Rig) -> None:
+        async with rig.talk() as talk:
+            talk.send(CHUNKED + rest)
+            answer = await talk.rest()
+        assert answer.startswith(b"HTTP/1.1 400 ") and b"Send larger chunks, and no trailer" in answer
+        assert rig.replicas[0].requests == []
+
+    activated(test)
+
+
+def test_what_an_answer_has_around_its_chunks_is_bounded() -> None:
+    async def test(rig: Rig) -> None:
+        async with rig.talk() as talk:
+            talk.send(ASK)
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await talk.answer()
+        assert rig.counts.codes == {502: 1}
+
+    activated(test, [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nTrailer: " + FILLER])
+
+
 def test_a_request_hidden_in_a_body_stays_in_it() -> None:
     async def test(rig: Rig) -> None:
         hidden = b"GET /admin HTTP/1.1\r\nHost: chat\r\n\r\n"

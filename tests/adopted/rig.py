@@ -123,13 +123,23 @@ class Rig:
     # --- what people do ---------------------------------------------------------------------------
 
     def path(self, plural: str, name: str = "") -> str:
-        root = {"pods": "/api/v1", "jobs": "/apis/batch/v1", "deployments": "/apis/apps/v1"}.get(plural)
+        batch = dict.fromkeys(("jobs", "cronjobs"), "/apis/batch/v1")
+        root = {"pods": "/api/v1", "deployments": "/apis/apps/v1", **batch}.get(plural)
         root = root or ("/apis/jobset.x-k8s.io/v1alpha2" if plural == "jobsets" else "/apis/kubeflow.org/v1")
         return f"{root}/namespaces/{self.site.prefix}{TEAM}/{plural}{f'/{name}' if name else ''}"
 
     def kubectl(self, method: str, path: str, body: Any = None, *, by: str = "ada") -> dict[str, Any]:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         return self.server.request(method, path, body, content_type=kind, token=self._tokens[by])
+
+    @contextlib.contextmanager
+    def before(self) -> Iterator[None]:
+        """As if the namespace were not adopted yet: the admission server is not asked."""
+        self.server.delete(f"{HOOKS}/weft")
+        self.server.wait_for(lambda: not self._is_asked(), "the end of the webhook")
+        yield
+        self.server.apply(webhook.webhook(self.site))
+        self.server.wait_for(self._is_asked, "the webhook")
 
     def refused(self, method: str, path: str, body: Any = None, *, by: str = "ada") -> str:
         try:
@@ -211,6 +221,16 @@ def job(
     meta = {"name": name, "labels": {"weft.dev/queue": TEAM, **(labels or {})}}
     body = {"parallelism": pods, "completions": pods, "template": template(gpus), **spec}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": body}
+
+
+def cron_job(
+    name: str, *, gpus: int = 1, priority_class: str = "normal", schedule: str = "* * * * *"
+) -> dict[str, Any]:
+    """A plain CronJob, due each minute, whose Jobs have the label."""
+    labels = {"weft.dev/queue": TEAM, "weft.dev/priority-class": priority_class}
+    made = {"metadata": {"labels": labels}, "spec": {"template": template(gpus)}}
+    spec = {"schedule": schedule, "concurrencyPolicy": "Forbid", "jobTemplate": made}
+    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name}, "spec": spec}
 
 
 def bare_pod(name: str = "bare") -> dict[str, Any]:

@@ -13,7 +13,8 @@ from controlplane.models import Node, Team, Workload
 from controlplane.services.workloads import submission
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import named
-from tests.adopted.rig import Rig, deployment, job, rig, template
+from tests.adopted.rig import Rig, cron_job, deployment, job, rig, template
+from tests.audited import noted, without_rights
 from tests.controlplane.state import World
 from tests.controlplane.state import job as own
 
@@ -21,6 +22,7 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.django_db(transaction=True)]
 
 SITE = Site(prefix="")  # then a team is called as its namespace is
 SPACE = "/api/v1/namespaces/nlp"
+CRON_JOBS = "/apis/batch/v1/namespaces/nlp/cronjobs"
 BEFORE = "/apis/apps/v1/namespaces/nlp/deployments"
 
 
@@ -29,7 +31,7 @@ def lived_in(tmp_path: Path) -> Iterator[TestCluster]:
     """A cluster that notes every request, with a namespace in which something runs on node a."""
     folder = tmp_path / "cluster"
     folder.mkdir()
-    with test_cluster(folder, nodes=named("a", "b", "c"), audit=True) as cluster:
+    with test_cluster(folder, nodes=named("a", "b", "c"), audit=True) as cluster, noted(cluster, also=["nlp"]):
         cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": "nlp", "labels": {"cost": "42"}}})
         cluster.wait_for(lambda: cluster.exists(f"{SPACE}/serviceaccounts/default"), "the account")
         old = deployment("old", replicas=2, gpus=2)
@@ -81,6 +83,7 @@ def test_a_namespace_is_adopted_beside_what_runs_there_and_left_again(
     adopted.until_phase(full, "Running")
     waits = adopted.create("jobs", job("waits"))
     adopted.until_phase(waits, "Queued")
+    adopted.create("cronjobs", cron_job("yearly", schedule="0 0 1 1 *"))
     high = adopted.create("jobs", job("urgent", pods=3, gpus=8, labels={"weft.dev/priority-class": "high"}))
     for _ in range(5):
         adopted.turn()
@@ -93,9 +96,18 @@ def test_a_namespace_is_adopted_beside_what_runs_there_and_left_again(
     assert len(running) == 6
     assert "Nothing is changed yet: add --apply." in leave()
     assert cluster.request("GET", SPACE)["metadata"]["labels"]["weft.dev/team"] == "nlp"
+    with without_rights(cluster):
+        it_is_left(adopted, running, old, waits)
+
+
+def it_is_left(adopted: Rig, running: set[tuple[str, str]], old: set[tuple[str, str]], waits: str) -> None:
+    """Its pods run on, what waits is let go, and nothing of Weft's is left there."""
+    cluster = adopted.server
     told = leave("--apply")
     assert "changed Job nlp/waits" in told
     assert "changed Deployment nlp/chat" in told
+    assert "changed CronJob nlp/yearly" in told
+    assert "labels" not in cluster.request("GET", f"{CRON_JOBS}/yearly")["spec"]["jobTemplate"]["metadata"]
     assert {(p["metadata"]["uid"], p["spec"].get("nodeName")) for p in pods(cluster)} >= running | old
     assert cluster.request("GET", SPACE)["metadata"]["labels"] == {"cost": "42", "kubernetes.io/metadata.name": "nlp"}
     assert ours(cluster) == []
@@ -123,7 +135,7 @@ def ours(cluster: TestCluster) -> list[str]:
     ]
     on_others = [
         f"{item['metadata']['name']} {key}"
-        for path in (f"{SPACE}/pods", "/apis/batch/v1/namespaces/nlp/jobs", BEFORE)
+        for path in (f"{SPACE}/pods", "/apis/batch/v1/namespaces/nlp/jobs", CRON_JOBS, BEFORE)
         for item in cluster.request("GET", path)["items"]
         for field in ("labels", "annotations")
         for key in item["metadata"].get(field) or {}

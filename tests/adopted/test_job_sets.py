@@ -86,6 +86,21 @@ def test_a_job_set_that_fails_or_is_deleted_ends(adopted: Rig) -> None:
     adopted.until_phase(gone, "Stopped")
 
 
+def test_the_exit_code_is_the_pods_also_where_the_job_set_is_seen_to_have_failed_first(adopted: Rig) -> None:
+    uid = adopted.create("jobsets", job_set("broken", SETS))
+    adopted.until_phase(uid, "Running")
+    pod = next(p for p in adopted.pods(uid) if p["metadata"]["labels"]["internal.weft.dev/rank"] == "2")
+    adopted.server.annotate(adopted.path("pods", pod["metadata"]["name"]), fail_after="0", exit_code="3")
+    adopted.server.wait_for(lambda: has_failed(adopted, "broken"), "the JobSet's own end")
+    adopted.until_phase(uid, "Failed")
+    assert Workload.objects.get(uid=uid).exit_code == 3
+
+
+def has_failed(adopted: Rig, name: str) -> bool:
+    conditions = adopted.get("jobsets", name)["status"].get("conditions", ())
+    return any(c["type"] == "Failed" and c["status"] == "True" for c in conditions)
+
+
 def test_one_that_starts_in_order_is_refused_with_the_fix(adopted: Rig) -> None:
     body = job_set("ordered", SETS)
     body["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}

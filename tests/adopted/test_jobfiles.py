@@ -70,6 +70,31 @@ def test_a_deployment_is_a_service_with_as_many_replicas() -> None:
     assert (found["type"], found["replicas"]) == ("inference", {"min": 3})
 
 
+def elastic(**policy: Any) -> dict[str, Any]:
+    body = kubeflow("PyTorchJob", "elastic", {"Worker": (3, 1)})
+    body["spec"]["elasticPolicy"] = policy
+    return body
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ({"minReplicas": 1}, "spec.elasticPolicy.minReplicas is 1, and Worker.replicas is 3"),
+        ({"minReplicas": 3, "maxReplicas": 6}, "spec.elasticPolicy.maxReplicas is 6, and Worker.replicas is 3"),
+        ({"minReplicas": 3, "metrics": [{"type": "Resource"}]}, "spec.elasticPolicy.metrics would have an autoscaler"),
+    ],
+)
+def test_a_job_of_several_sizes_is_refused_and_told_what_weft_has_for_that(policy: dict[str, Any], said: str) -> None:
+    with pytest.raises(UnfitError, match="workers.min and workers.max") as refused:
+        file(elastic(**policy))
+    assert said in str(refused.value)
+
+
+def test_an_elastic_policy_of_one_size_is_a_gang_of_that_size() -> None:
+    assert file(elastic(minReplicas=3, maxReplicas=3, rdzvBackend="c10d"))["workers"] == {"count": 3}
+    assert file(elastic(nProcPerNode=2))["workers"] == {"count": 3}
+
+
 def test_a_job_set_has_a_role_for_each_replicated_job_but_the_workers() -> None:
     found = file(job_set("pretrain", {"driver": (1, 1, 0), "workers": (2, 4, 8)}))
     assert found["workers"] == {"count": 8}

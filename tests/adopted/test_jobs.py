@@ -78,6 +78,15 @@ def test_a_job_whose_pod_fails_has_failed_once_its_backoff_limit_is_reached(adop
     adopted.server.wait_for(lambda: "Failed" in conditions(adopted, "broken"), "the Job's own end")
 
 
+def test_the_exit_code_is_the_pods_also_where_the_job_is_seen_to_have_failed_first(adopted: Rig) -> None:
+    uid = run(adopted, "broken", pods=2, backoffLimit=0)
+    fail(adopted, uid)
+    adopted.server.wait_for(lambda: "Failed" in conditions(adopted, "broken"), "the Job's own end")
+    adopted.until_phase(uid, "Failed")
+    row = Workload.objects.get(uid=uid)
+    assert (row.exit_code, row.reason) == (3, "BackoffLimitExceeded")
+
+
 def conditions(adopted: Rig, name: str) -> set[str]:
     return {c["type"] for c in adopted.get("jobs", name)["status"].get("conditions", ()) if c["status"] == "True"}
 

@@ -86,14 +86,33 @@ def test_it_gives_way_whole_comes_back_and_ends_when_it_is_deleted(
     adopted.until_phase(uid, "Stopped")
 
 
-def test_one_whose_worker_fails_has_failed(adopted: Rig) -> None:
+@pytest.mark.parametrize("is_first", [False, True])
+def test_one_whose_worker_fails_has_failed_with_its_exit_code(adopted: Rig, is_first: bool) -> None:
     uid = adopted.create("pytorchjobs", kubeflow("PyTorchJob", "broken", {"Master": (1, 1), "Worker": (1, 1)}))
     adopted.until_phase(uid, "Running")
     pod = next(pod for pod in adopted.pods(uid) if role(pod) == "worker")
     adopted.server.annotate(adopted.path("pods", pod["metadata"]["name"]), fail_after="0", exit_code="3")
+    if is_first:  # else either may be seen first
+        adopted.server.wait_for(lambda: has_failed(adopted, "broken"), "its own end")
     adopted.until_phase(uid, "Failed")
-    # Its operator may say that it has failed before the end of its pod was seen; then the code is not known.
-    assert Workload.objects.get(uid=uid).exit_code in (3, None)
+    assert Workload.objects.get(uid=uid).exit_code == 3
+
+
+def has_failed(adopted: Rig, name: str) -> bool:
+    conditions = adopted.get("pytorchjobs", name)["status"].get("conditions", ())
+    return any(c["type"] == "Failed" and c["status"] == "True" for c in conditions)
+
+
+def test_one_of_several_sizes_is_refused_with_the_fix(adopted: Rig) -> None:
+    body = kubeflow("PyTorchJob", "elastic", {"Worker": (3, 1)})
+    body["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 6}
+    said = adopted.refused("POST", adopted.path("pytorchjobs"), body)
+    assert "spec.elasticPolicy.minReplicas is 1, and Worker.replicas is 3" in said
+    assert "apply a Workload of Weft's own with workers.min and workers.max" in said
+    body["spec"]["elasticPolicy"] = {"minReplicas": 3, "maxReplicas": 3, "rdzvBackend": "c10d"}
+    uid = adopted.create("pytorchjobs", body)
+    adopted.until_phase(uid, "Running")
+    assert running(adopted, uid) == 3
 
 
 def test_a_master_that_is_not_done_yet_runs_on_when_its_workers_are(adopted: Rig) -> None:

@@ -13,9 +13,10 @@ from controlplane.adopted.kinds import DEPLOYMENT, JOB
 from controlplane.webhook import review as reviews
 from controlplane.webhook.review import Asked, Json, Top
 from controlplane.webhook.server import LARGEST, Application, answer
-from tests.adopted.rig import bare_pod, deployment, job
+from tests.adopted.rig import bare_pod, cron_job, deployment, job
 
 UID = "0a1b2c3d-0000-4000-8000-00000000000a"
+AUTHORS = {"nightly": "ana", "anothers": "vic"}  # of CronJobs
 TOP = Top(JOB, "Job/train", UID, True)
 
 
@@ -28,6 +29,9 @@ class World:
 
     async def top(self, namespace: str, references: list[Json]) -> Top | None:
         return self._top
+
+    async def author(self, namespace: str, reference: Json) -> str:
+        return AUTHORS.get(reference["name"], "")
 
     async def refusal(self, username: str, team: str) -> str:
         if self._fails:
@@ -169,6 +173,63 @@ def test_a_custom_resource_is_stamped_with_its_author() -> None:
     assert told(asked(workload))[2]["metadata"]["annotations"] == {"internal.weft.dev/user": "ana"}
     assert told(asked(workload, by="vic"))[:2] == (False, "Weft: vic may not.")
     assert told(asked(workload, operation="DELETE"))[2] == workload
+
+
+# --- CronJobs -------------------------------------------------------------------------------------
+
+
+def test_a_new_cron_job_is_noted_with_its_author_and_nothing_else_of_it_is_changed() -> None:
+    allowed, _, made = told(asked(cron_job("nightly")))
+    assert allowed
+    assert made["metadata"].pop("annotations") == {"internal.weft.dev/user": "ana"}
+    assert made == cron_job("nightly")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda t: t.pop("metadata"),
+            "spec.jobTemplate.metadata.labels has no weft.dev/queue. Write weft.dev/queue: nlp",
+        ),
+        (lambda t: t["metadata"]["labels"].update({"weft.dev/queue": "vision"}), 'is "vision". Here it is "nlp"'),
+        (lambda t: t["metadata"].update(annotations={"internal.weft.dev/user": "root"}), "is Weft's. Leave it out"),
+        (lambda t: t["spec"].update(parallelism=1, completions=3), "in spec.jobTemplate: spec.completions is 3"),
+        (lambda t: t["metadata"]["labels"].update({"weft.dev/priority-class": "Ü"}), "priority_class"),
+    ],
+)
+def test_a_cron_job_whose_jobs_could_not_be_queued_is_refused_with_the_fix(change: Any, said: str) -> None:
+    body = cron_job("nightly")
+    change(body["spec"]["jobTemplate"])
+    allowed, message, _ = told(asked(body))
+    assert not allowed
+    assert said in message
+
+
+def test_whoever_changes_a_cron_job_is_its_author_and_a_status_changes_nothing() -> None:
+    old = told(asked(cron_job("nightly")))[2]
+    old["metadata"]["annotations"]["internal.weft.dev/user"] = "ben"
+    assert told(asked({**old, "status": {}}, old, by="vic"))[2]["metadata"] == old["metadata"]
+    new = {**old, "spec": {**old["spec"], "schedule": "5 * * * *"}}
+    assert told(asked(new, old, by="vic"))[:2] == (False, "Weft: vic may not.")
+    assert told(asked(new, old))[2]["metadata"]["annotations"] == {"internal.weft.dev/user": "ana"}
+
+
+def made_by(name: str, by: str = "job-controller", labels: dict[str, str] | None = None) -> tuple[bool, str, Json]:
+    body = job(f"{name}-1", labels=labels)
+    reference = {"apiVersion": "batch/v1", "kind": "CronJob", "name": name, "uid": UID, "controller": True}
+    body["metadata"]["ownerReferences"] = [reference]
+    return told(asked(body, by=by), World(Top(None, f"CronJob/{name}", UID, False)))
+
+
+def test_a_job_of_a_cron_job_is_its_authors_or_of_the_person_that_makes_it_by_hand() -> None:
+    allowed, _, made = made_by("nightly")
+    assert allowed
+    assert made["spec"]["suspend"] is True
+    assert made["metadata"]["annotations"] == {"internal.weft.dev/user": "ana"}
+    assert made_by("anothers", by="ana")[2]["metadata"]["annotations"] == {"internal.weft.dev/user": "ana"}
+    assert made_by("anothers")[1] == "Weft: CronJob/anothers is vic's: vic may not."
+    assert "CronJob/old: nothing says which user made it" in made_by("old")[1]
 
 
 # --- the server -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 from autoscaler.decision import Scale
 from autoscaler.law import State
 from autoscaler.metrics import Metrics, Objective, ServiceMetrics
-from autoscaler.observed import Scrape, counted
+from autoscaler.observed import Scrape, Signal, counted
 from autoscaler.scale import Scaling, scale
 from autoscaler.settings import Settings
 from scheduler.model.snapshot import Snapshot
@@ -46,11 +46,12 @@ def looks(rate: float, count: int, until: float = AT) -> Iterator[Scrape]:
 def told(
     scrape: Scrape | None, state: State | None, current: int = 2, *, at: float | None = None,
     gang: Gang = SERVICE.gang, placement: tuple[Assignment, ...] = (), settings: Settings = DEFAULTS,
+    signal: Signal | None = None,
 ) -> Scaling:  # fmt: skip
     """What a round says of the service, wanted at `current` workers now, all of which serve."""
     service = replace(SERVICE, gang=replace(gang, count=current), placement=placement)
     at = at if at is not None else AT if scrape is None else scrape.at
-    known = ServiceMetrics("s", OBJECTIVE, scrape, state, ready=current)
+    known = ServiceMetrics("s", OBJECTIVE, scrape, state, ready=current, signal=signal)
     return scale(Snapshot.build(at, (), (), (), (service,)), Metrics({"s": known}), settings)
 
 

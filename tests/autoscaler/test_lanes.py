@@ -186,3 +186,4 @@ def test_the_queue_is_bounded_fair_and_loses_nothing(bounds: Bounds, steps: list
         elif isinstance(step, tuple):
             seen.queue.use(step[1])
         seen.check()
+    assert seen.queue.waiting + seen.queue.running == len(seen.arrived) + len(seen.running)

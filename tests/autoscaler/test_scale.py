@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.metrics import Metrics
+from autoscaler.observed import Signal
 from autoscaler.scale import resized, scale
 from autoscaler.settings import Settings
 from scheduler.model.snapshot import Snapshot
@@ -71,6 +72,16 @@ def test_without_a_fresh_scrape_a_service_keeps_its_replicas() -> None:
 def test_a_service_of_which_no_request_was_answered_keeps_its_replicas() -> None:
     silent = replace(look(AT, 40.0), counts=(0.0,) * 90, answered_seconds=0.0, running=None, widest=None, waiting=None)
     assert not told(silent, None, 4).decisions
+
+
+def test_what_waits_at_a_gateway_never_makes_a_service_smaller_and_says_nothing_untrue() -> None:
+    state, _ = followed(looks(80.0, 60, AT), current=4, gang=Gang(4, 4, 8))
+    for signal in (Signal(0, 0.0), Signal(1, 1.0), Signal(-5, 9.0), Signal(10**15, 1.0), Signal(5, float("nan"))):
+        assert not told(None, state, 4, signal=signal).decisions
+    more = decided(told(None, state, 4, signal=Signal(500, 200.0)))
+    assert more is not None
+    assert more.workers > 4
+    assert more.message.startswith(f"4 to {more.workers} replicas: 500 requests wait, 200.0 requests/s come")
 
 
 def test_the_bounds_hold_without_metrics() -> None:

@@ -83,6 +83,56 @@ def test_scale_and_priority_change_what_waits(mia: People, weft: Weft) -> None:
     assert weft("scale", "hello", "--workers", "2", "--token", mia.viewer.token).code == 5
 
 
+OBJECT = """\
+apiVersion: weft.dev/v1beta1
+kind: Workload
+metadata:
+  name: prepare
+  namespace: weft-red
+spec:
+  type: training
+  image: example/prepare:1
+  resources: {cpu: 1}
+---
+apiVersion: weft.dev/v1beta1
+kind: Workload
+metadata: {name: fit}
+spec:
+  type: training
+  image: example/fit:1
+  after: [prepare]
+  resources:
+    gpus: 1
+"""
+
+
+def test_the_objects_of_kubectl_are_submitted_compared_applied_and_deleted(
+    mia: People, weft: Weft, shell: Path
+) -> None:
+    file = shell / "o.yaml"
+    file.write_text(OBJECT)
+    assert weft("submit", "-f", "o.yaml", "--dry-run=client").code == 0
+    ran = weft("submit", "-f", "o.yaml", "--dry-run=server", "--team", "red")
+    assert ran.out.startswith("weft-red/prepare: would start"), (ran.code, ran.out, ran.err)
+    assert not Workload.objects.exists()
+    ran = weft("submit", "-f", "o.yaml", "--team", "red", "-o", "name")
+    assert (ran.code, ran.out) == (0, "red/prepare\nred/fit\n"), ran.err
+    assert Workload.objects.get(name="fit").unmet == ["prepare"]
+    assert weft("diff", "-f", "o.yaml", "--team", "red").out.splitlines()[0] == "weft-red/prepare is unchanged."
+    file.write_text(OBJECT.replace("cpu: 1", "cpu: 2").replace("gpus: 1", "gpu_model: A100"))
+    ran = weft("apply", "-f", "o.yaml", "--team", "red")
+    assert ran.out == "red/prepare configured: resources\n"
+    assert ran.err == (
+        "error: o.yaml:19: spec.resources.gpu_model is not a field of a Workload. Did you mean gpuModel?\n"
+    )
+    file.write_text(OBJECT.replace("training", "trainign", 1))
+    assert "spec.type is 'trainign'" in weft("submit", "-f", "o.yaml", "--dry-run=client").err
+    file.write_text(OBJECT.replace("  type", "  suspend: true\n  type", 1))
+    assert weft("delete", "-f", "o.yaml", "--team", "red", "--yes").code == 0
+    assert not Workload.objects.exclude(phase="Stopped").exists()
+    assert "weft-red/prepare does not exist." in weft("delete", "-f", "o.yaml", "--team", "red", "--yes").out
+
+
 def test_quota_and_usage_tell_what_a_team_has(mia: People, weft: Weft) -> None:
     hello = submit(weft)
     mia.world.run(hello, "a")

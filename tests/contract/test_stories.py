@@ -19,7 +19,7 @@ from tests.contract import story
 from tests.contract.drive import Drive, pod, run
 from tests.contract.real import KubernetesDrive
 from tests.contract.stage import Stage
-from tests.controlplane.kubernetes.auditing import granted, strange_writes, used
+from tests.controlplane.kubernetes.auditing import denied, granted, strange_writes, used
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -68,10 +68,9 @@ def test_the_stories_need_all_our_rights_and_no_others_and_write_only_what_is_ou
     with logged("the late worker", kubernetes):
         a_worker_that_is_late_says_and_does_once_more_what_another_did(kubernetes)
     entries = [entry for log in _logs.values() for entry in log]
-    rights, denied = used(entries, ACCOUNT)
     labelled = kubernetes.request("GET", f"/api/v1/namespaces?labelSelector={names.TEAM}")["items"]
-    assert denied == []
-    assert granted(ACCOUNT, [""]) - rights == NO_STORY
+    assert denied(entries) == []
+    assert granted(ACCOUNT, [""]) - used(entries, ACCOUNT) == NO_STORY
     assert strange_writes(entries, {one["metadata"]["name"] for one in labelled}) == []
 
 

@@ -1,6 +1,7 @@
 """The scale loop: load beyond the objective brings replicas, and the schedule loop finds them places."""
 
 import json
+import uuid
 import zlib
 from dataclasses import replace
 from io import StringIO
@@ -9,7 +10,7 @@ import pytest
 from django.core.management import call_command
 
 from autoscaler.law import State
-from autoscaler.observed import Scrape
+from autoscaler.observed import Scrape, Signal
 from controlplane.cluster.port import PodPhase
 from controlplane.loops import scale, schedule
 from controlplane.models import Cycle, ServiceState, Workload
@@ -74,6 +75,34 @@ def test_what_a_look_teaches_is_kept_for_the_next_one(world):
         assert (row.at, row.state["slots"]) == (world.cluster.at, 4)
         assert len(row.state["points"]) == 2 + number
         assert sum(count for _, count in row.state["counts"]) == pytest.approx(1500.0 * (1 + number), rel=0.3)
+
+
+class Queues:
+    """The port of the queues in front of services, as a test wants them."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Signal] = {}
+
+    def signals(self):
+        return self.told
+
+
+def test_what_waits_at_a_gateway_brings_replicas_between_two_looks(world):
+    service, queues = serve(world), Queues()
+    wiring = replace(world.wiring, gateways=queues)
+    world.metrics.told = look(world.cluster.at, 80.0)
+    scale.run_once(wiring)
+    before = Workload.objects.get(pk=service.pk).workers
+    world.cluster.at += 1
+    world.metrics.told = None  # not asked for again so soon
+    assert scale.run_once(wiring).did == 0
+    queues.told = {str(service.pk): Signal(500, 90.0), str(uuid.uuid4()): Signal(500, 90.0)}
+    assert scale.run_once(wiring).did == 1
+    service.refresh_from_db()
+    assert service.workers > before
+    cycle = Cycle.objects.filter(loop="scale").latest("pk")
+    assert "500 requests wait, 90.0 requests/s come" in cycle.decisions[0]["message"]
+    assert replayed(cycle.pk) == (0, f"Cycle {cycle.pk}: 1 decisions on 1 services, the same again.")
 
 
 def test_a_worker_without_the_lease_writes_no_state(world):

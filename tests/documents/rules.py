@@ -15,7 +15,7 @@ NOT_RUN: Mapping[str, str] = {
         "asks in a container, or serves until it is ended; test_compose.py and tests/adopted run them"
     ),
     r"manage\.py demo_week": "takes minutes and writes to the repository; test_week_made.py makes a part of the week",
-    r"manage\.py (activator|activator_switch|admission|leave)( .*)?": (
+    r"manage\.py (activator|admission|leave)( .*)?": (
         "serves until it is ended, or takes Weft out of a namespace; tests/activator and tests/adopted run them"
     ),
     r"pip install .*": "needs a package index; test_distributions.py builds both wheels and runs what is in them",

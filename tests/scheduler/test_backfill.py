@@ -49,6 +49,25 @@ def test_the_head_that_waited_too_long_is_planned_for_when_its_least_gang_fits()
     assert dict(wait_of(late(""), "big").numbers)["planned_start"] == 101_000  # b1 ran 1,000 of 2,000 s
 
 
+LENT = """
+    at 100000
+    node a,b 4 gpus
+    team red nominal 8
+    {}
+    g red training 1 x 1..{}..3 running a b b started 99990 since 99990
+    big red training 3 x 2 since 99880 pending
+"""
+
+
+@pytest.mark.parametrize(("count", "start"), [(1, 101_000), (3, 105_000)])
+def test_a_planned_start_has_what_gangs_hold_beyond_their_count(count: int, start: int) -> None:
+    b1 = "b1 red training 3 running a started 99000 since 99000"
+    world = lasting(parse(LENT.format(b1, count)), b1=2000, g=5010)
+    assert dict(wait_of(world, "big").numbers)["planned_start"] == start
+    later = lasting(parse(LENT.format("", count)), g=5010)  # b1 has ended: the head gets it
+    assert [d.workload for d in schedule(later, RULES) if isinstance(d, Place)] == ["big"]
+
+
 def test_later_work_that_may_still_run_at_the_planned_start_is_refused_with_for_whom_and_until_when() -> None:
     wait = wait_of(late("s red training 1 pending", s=900), "s")
     assert wait.reason is Reason.RESERVED_FOR_LARGER_JOB

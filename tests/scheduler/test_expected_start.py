@@ -36,6 +36,22 @@ def test_each_one_starts_when_those_before_it_have_ended(uid: str, start: float)
     assert expected_start(queue, uid, CERTAIN) == Spread(AT + start, AT + start, AT + start)
 
 
+LENT = """
+    node a 4 gpus   team red nominal 2   team blue nominal 4 borrowing 0
+    x red training 1 running a started 99900 since 99900
+    gang blue training 1 x 2..{}..3 running a a a started 99900 since 99900
+    {} training 2 pending
+"""
+
+
+@pytest.mark.parametrize(("count", "start"), [(2, 200), (3, 4900)])
+@pytest.mark.parametrize("claimant", ["w red", "w blue"])
+def test_what_a_gang_holds_beyond_its_count_is_there_for_what_waits(claimant: str, count: int, start: float) -> None:
+    """Once x has ended, with the worker that the gang gives back; it counts against its team's quota no more."""
+    queue = world(LENT.format(count, claimant), x=300, gang=5000, w=10)
+    assert expected_start(queue, "w", CERTAIN) == Spread(AT + start, AT + start, AT + start)
+
+
 def test_what_the_next_round_starts_is_expected_now() -> None:
     free = world("node a 2 gpus\nteam red nominal 2\nv red training 1 pending")
     assert expected_start(free, "v", CERTAIN) == Spread(AT, AT, AT)

@@ -13,7 +13,7 @@ from scheduler.fit.capacity import Refusal
 from scheduler.model.decision import Place, Reason
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
-from scheduler.model.workload import Gang, Phase, ResourceRequest, Workload, staying
+from scheduler.model.workload import Gang, Kind, Phase, ResourceRequest, Workload, staying
 from scheduler.shortcuts import EACH_TURN
 from scheduler.shortcuts.quota_shortage import QuotaShortage
 from scheduler.state.plan import Change
@@ -57,7 +57,8 @@ def crowded(draw: st.DrawFn) -> Snapshot:
     """Worlds in which those that wait for GPUs have others behind them that ask other numbers of them."""
     world: Snapshot = draw(worlds(14))
     seq, more = 1 + max((w.seq for w in world.workloads.values()), default=0), []
-    changed = [replace(w, gang=_fixed(w)) for w in world.workloads.values()]
+    sizes = st.sampled_from([_fixed, _lent, lambda workload: workload.gang])
+    changed = [replace(w, gang=draw(sizes)(w)) for w in world.workloads.values()]
     for workload in changed:
         for _ in range(draw(st.integers(0, 4)) if workload.phase is Phase.QUEUED and workload.ask.milli else 0):
             ask = draw(
@@ -78,9 +79,15 @@ def crowded(draw: st.DrawFn) -> Snapshot:
 
 
 def _fixed(workload: Workload) -> Gang:
-    """Not elastic: elastic gangs make room without leaving, so nothing is remembered beside them."""
+    """Not elastic."""
     count = max(workload.gang.min, len(staying(workload)))
     return Gang(count, count, count)
+
+
+def _lent(workload: Workload) -> Gang:
+    """Elastic, and with a worker beyond its count where it runs with several."""
+    holds = len(staying(workload))
+    return Gang(holds - 1, 1, holds + 1) if workload.kind is Kind.TRAINING and holds > 1 else workload.gang
 
 
 @settings(max_examples=200, suppress_health_check=list(HealthCheck), deadline=None)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft import jobs, output
+from weft import jobs, manifests, output
 from weft.commands import act
 from weft.commands.submit import Located, follow_to_end, from_files
 from weft.errors import NotFound
@@ -70,7 +70,7 @@ def diff(
         body = _body(session, one, team)
         with Located([one]):
             found = session.client.diff(body)
-        told.append({"name": f"{body.get('team', '')}/{body.get('name', '')}", **found.document})
+        told.append({"name": manifests.path_of(body), **found.document})
     if form.is_text:
         for each in told:
             _say(each)
@@ -103,16 +103,29 @@ def delete(
     # The last first: what waits for others does not start when they end.
     for one in reversed(from_files(file or [], jobs.Flags(type="", team=team))):
         body = _body(session, one, team)
-        path = f"{body.get('team', '')}/{body.get('name', '')}"
-        try:
-            found.append(session.client.find(path))
-        except NotFound:
-            output.say(f"{path} does not exist.")
+        live = _live(session, one, body)
+        if live is None:
+            output.say(f"{manifests.path_of(body)} does not exist.")
+        else:
+            found.append(live)
     act.end(session, found, yes)
 
 
+def _live(session: Session, one: "Document", body: dict[str, Any]) -> "Workload | None":
+    """The workload that a file names; the server knows whose namespace an object's is."""
+    if manifests.is_object(body) and "team" not in body:
+        spec = {name: value for name, value in manifests.job_of(body).items() if name != "suspend"}
+        with Located([one]):
+            uid = session.client.diff({**body, "spec": spec}).uid
+        return session.client.read(uid) if uid else None
+    try:
+        return session.client.find(manifests.path_of(body))
+    except NotFound:
+        return None
+
+
 def _body(session: Session, one: "Document", team: str) -> dict[str, Any]:
-    return jobs.with_team(dict(one.fields), team or ("" if "team" in one.fields else session.team))
+    return jobs.with_team(dict(one.fields), team or ("" if manifests.names_team(one.fields) else session.team))
 
 
 def _say(each: "Mapping[str, Any]") -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft import jobs, output
+from weft import jobs, manifests, output
 from weft.errors import WeftError
 from weft.output import Format
 from weft.session import Session
@@ -78,7 +78,7 @@ def submit(  # one argument for each flag, as typer wants them; jobs.Flags takes
     limit = jobs.seconds(timeout) if timeout else None
     documents = from_files(file, given) if file else []
     bodies = [dict(one.fields) for one in documents] if file else [jobs.job(given)]
-    if not all("team" in body for body in bodies):
+    if not all(map(manifests.names_team, bodies)):
         bodies = [jobs.with_team(body, team or _team(session, dry_run)) for body in bodies]
     with Located(documents):
         if dry_run:
@@ -206,9 +206,10 @@ def _announce(submitted: "Sequence[Workload]", form: Format, *, one: bool) -> No
 
 def _try(session: Session, bodies: Sequence[dict[str, Any]], dry_run: DryRun, form: Format) -> None:
     if dry_run == DryRun.CLIENT:
-        faults = [body for body in bodies if body.get("type") not in jobs.TYPES]
+        faults = [body for body in bodies if manifests.type_of(body) not in jobs.TYPES]
         if faults:
-            raise WeftError(f"type is {faults[0].get('type')!r}. Write {', '.join(jobs.TYPES)}.")
+            field = "spec.type" if manifests.is_object(faults[0]) else "type"
+            raise WeftError(f"{field} is {manifests.type_of(faults[0])!r}. Write {', '.join(jobs.TYPES)}.")
         output.dump(bodies[0] if len(bodies) == 1 else list(bodies), Format.YAML if form.is_text else form)
         return
     previews = [_preview(session, bodies, number) for number in range(len(bodies))]
@@ -219,7 +220,7 @@ def _try(session: Session, bodies: Sequence[dict[str, Any]], dry_run: DryRun, fo
     for body, preview in zip(bodies, previews, strict=True):
         first = ", ".join(_inner(body, bodies))
         verdict = f"after {first}, {_verdict(preview)}" if first else _verdict(preview)
-        output.say(f"{body.get('team', '')}/{body.get('name', '')}: {verdict}")
+        output.say(f"{manifests.path_of(body)}: {verdict}")
         output.say_suggestions(preview.suggestions, preview.no_suggestions)
 
 
@@ -228,7 +229,8 @@ def _preview(session: Session, bodies: Sequence[dict[str, Any]], number: int) ->
     body = bodies[number]
     inner = _inner(body, bodies)
     if inner:
-        body = {**body, "after": [one for one in body["after"] if _named(one) not in inner]}
+        after = manifests.job_of(body)["after"]
+        body = manifests.with_after(body, [one for one in after if _named(one) not in inner])
     try:
         return session.client.preview(body)
     except WeftError as error:
@@ -239,8 +241,9 @@ def _preview(session: Session, bodies: Sequence[dict[str, Any]], number: int) ->
 
 def _inner(body: dict[str, Any], bodies: Sequence[dict[str, Any]]) -> list[str]:
     """Return the names in `after` that are jobs of the same submission."""
-    names = {one.get("name") for one in bodies if one.get("team") == body.get("team")}
-    after = body.get("after")
+    given = (manifests.name_of(one) for one in bodies if manifests.is_same_team(one, body))
+    names = {name for name in given if isinstance(name, str)}
+    after = manifests.job_of(body).get("after")
     return [name for name in map(_named, after) if name and name in names] if isinstance(after, list) else []
 
 

@@ -10,6 +10,7 @@ from rest_framework import serializers as s
 
 from controlplane.api.refusals import Faulty
 from controlplane.api.serializers import acting, sharing, telling
+from controlplane.api.serializers.submitted import MAX_IN_BATCH
 from controlplane.api.serializers.suggestionbody import REMEDY
 from controlplane.domain.policyfields import OLD_NAMES, PARTS, known_fields
 from controlplane.domain.quotavalues import QUOTA_FIELDS
@@ -30,6 +31,7 @@ from controlplane.jobspec.shapes import (
     Text,
     Whole,
 )
+from controlplane.kubeobjects import jobs
 from controlplane.queries.accounts import access
 from controlplane.queries.scheduling import lab
 from controlplane.services.accounts import savedviews
@@ -153,7 +155,6 @@ SCALE = Record(
         )
     )
 )
-MAX_IN_BATCH = 100
 
 
 def read_body(record: Record, body: Any) -> dict[str, Any]:
@@ -169,21 +170,6 @@ def read_suggestion(body: Any) -> Named:
     """The change that a body names. Raises Faulty."""
     values = read_body(REMEDY, body)
     return Named(ChangeKind(values["kind"]), values["after"], values["target"], values["pool"])
-
-
-def read_batch(body: Any) -> list[spec.Spec]:
-    """The job files of a list; the faults of all of them, each field with its place in the list."""
-    if not isinstance(body, list) or not 0 < len(body) <= MAX_IN_BATCH:
-        raise Faulty([spec.FieldError("", f"Send a list of 1 to {MAX_IN_BATCH} job files.")])
-    found, faults = [], []
-    for i, one in enumerate(body):
-        try:
-            found.append(spec.parse(one))
-        except spec.SpecError as error:
-            faults += [spec.FieldError(f"{i}.{e.field}".rstrip("."), e.message) for e in error.errors]
-    if faults:
-        raise spec.SpecError(faults)
-    return found
 
 
 def read_scale(kind: str, body: Any) -> dict[str, Any]:
@@ -214,7 +200,7 @@ class Priority(s.Serializer[object]):
 
 
 class JobFile(s.Serializer[object]):
-    """A job file: training, notebook or inference."""
+    """A job file: training, notebook or inference; or the Workload object of Kubernetes that stands for one."""
 
 
 class JobFiles(s.Serializer[object]):
@@ -316,17 +302,24 @@ class _FromTable(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
         return dict(_SCHEMAS[type(self.target)]())
 
     def _job_file(self, auto_schema: Any) -> Schema:
-        refs = {}
-        for kind, schema in spec.schemas().items():
-            component = ResolvedComponent(  # type: ignore[no-untyped-call]
-                name=f"{kind.capitalize()}JobFile", type=ResolvedComponent.SCHEMA, schema=schema, object=kind
-            )
-            auto_schema.registry.register_on_missing(component)
-            refs[kind] = component.ref["$ref"]
-        return {
+        refs = {
+            kind: _component(auto_schema, f"{kind.capitalize()}JobFile", schema)
+            for kind, schema in spec.schemas().items()
+        }
+        files = {
             "oneOf": [{"$ref": ref} for ref in refs.values()],
             "discriminator": {"propertyName": "type", "mapping": refs},
         }
+        return {"anyOf": [files, {"$ref": _component(auto_schema, "WorkloadObject", jobs.schema())}]}
+
+
+def _component(auto_schema: Any, name: str, schema: Schema) -> str:
+    """Where the document has this schema under this name."""
+    component = ResolvedComponent(  # type: ignore[no-untyped-call]
+        name=name, type=ResolvedComponent.SCHEMA, schema=schema, object=name
+    )
+    auto_schema.registry.register_on_missing(component)
+    return str(component.ref["$ref"])
 
 
 def _scale() -> Schema:

@@ -14,6 +14,7 @@ from controlplane.api.serializers import workloads as answers
 from controlplane.api.serializers.requests import BODY_OF, Changes
 from controlplane.api.views.workloads import FILTERS, KEY, WAIT, Workload, Workloads, WorkloadView
 from controlplane.jobspec.quantities import iso
+from controlplane.kubeobjects import jobs
 from controlplane.queries.accounts.access import Verb
 from controlplane.queries.reports import sla
 from controlplane.queries.workloads import details as queries
@@ -66,6 +67,9 @@ def _list(of: Kind) -> type[WorkloadView]:
             """The job file with its type; another type is refused."""
             if not isinstance(body, dict):
                 return body
+            if jobs.is_object(body):
+                message = "This is an object of Kubernetes. Send it to /api/v1/workloads, or send a job file here."
+                raise Refused(400, "Invalid", "apiVersion", message)
             if body.get("type", self.kind.value) != self.kind.value:
                 fix = f"Leave it out here, or send the job file to /api/v1/{body['type']}s."
                 raise Refused(400, "Invalid", "type", f"type is {str(body['type'])[:40]}, not {self.kind}. {fix}")

@@ -26,6 +26,21 @@ DAY = 86_400.0
 LONGEST = 366 * DAY
 
 
+class Named(View):
+    """Views of one thing with a name. What changes it answers with the thing as it is then."""
+
+    def found(self, name: str) -> dict[str, Any] | None:
+        """The thing, as the user may see it; None if there is none."""
+        raise NotImplementedError
+
+    def answered(self, name: str) -> Response:
+        """The thing as it stands now."""
+        found = self.found(name)
+        if found is None:
+            raise Http404
+        return Response(found)
+
+
 class Teams(View):
     """The user's teams."""
 
@@ -35,16 +50,17 @@ class Teams(View):
         return self.paged(queries.team_rows(request.user), "name")
 
 
-class Team(View):
+class Team(Named):
     """One team."""
+
+    def found(self, name: str) -> dict[str, Any] | None:
+        """The team with its quotas and members."""
+        return queries.team(self.request.user, name)
 
     @endpoint(answer=answers.Team, tag="teams", operation="read_team")
     def get(self, request: Request, name: str) -> Response:
         """Read a team with its quotas and members."""
-        found = queries.team(request.user, name)
-        if found is None:
-            raise Http404
-        return Response(found)
+        return self.answered(name)
 
     @endpoint(
         answer=answers.Team,
@@ -59,7 +75,7 @@ class Team(View):
         team = self.team(access.Verb.MANAGE, name)
         given = requests.read_body(sharing.TEAM_CHANGES, request.data)
         teams.set_sharing(team=team, allowed=given["shares_with_others"], actor=self.actor)
-        return Response(queries.team(request.user, name))
+        return self.answered(name)
 
 
 class PriorityClasses(View):
@@ -80,13 +96,17 @@ class NodePools(View):
         return self.paged(queries.node_pools(request.user), "name")
 
 
-class NodePool(View):
+class NodePool(Named):
     """One node pool."""
+
+    def found(self, name: str) -> dict[str, Any] | None:
+        """The pool with what it has."""
+        return queries.node_pool(self.request.user, name)
 
     @endpoint(answer=answers.NodePool, tag="nodes", operation="read_node_pool")
     def get(self, request: Request, name: str) -> Response:
         """Read a node pool."""
-        return self._answered(request, name)
+        return self.answered(name)
 
     @endpoint(
         answer=answers.NodePool,
@@ -103,13 +123,7 @@ class NodePool(View):
         if pool is None:
             raise Http404
         quotas.set_takes(pool=pool, takes=given["takes"], actor=self.actor)
-        return self._answered(request, name)
-
-    def _answered(self, request: Request, name: str) -> Response:
-        found = queries.node_pool(request.user, name)
-        if found is None:
-            raise Http404
-        return Response(found)
+        return self.answered(name)
 
 
 class Nodes(View):
@@ -126,13 +140,21 @@ class Nodes(View):
         return self.paged(queries.nodes(request.user, self.given["pool"] or "", self.given["rack"]), "name")
 
 
-class Node(View):
+class OfMachine(Named):
+    """Views of one machine."""
+
+    def found(self, name: str) -> dict[str, Any] | None:
+        """The machine with its GPUs and the workloads on them."""
+        return queries.node(self.request.user, name)
+
+
+class Node(OfMachine):
     """One machine."""
 
     @endpoint(answer=answers.Node, tag="nodes", operation="read_node")
     def get(self, request: Request, name: str) -> Response:
         """Read a machine with its GPUs and the workloads on them."""
-        return Response(_node(request, name))
+        return self.answered(name)
 
 
 class Gpus(View):
@@ -177,14 +199,14 @@ def _cordon(on: bool) -> type[View]:
     """The view that takes a machine out of use, or back into it."""
     verb = "cordon" if on else "uncordon"
 
-    class Cordon(View):
+    class Cordon(OfMachine):
         """Cordon or uncordon one machine."""
 
         @endpoint(answer=answers.Node, least=PLATFORM_ADMIN, tag="nodes", operation=f"{verb}_node")
         def post(self, request: Request, name: str) -> Response:
             no_body(request)
             nodes.cordon(name=name, on=on, actor=self.actor)
-            return Response(_node(request, name))
+            return self.answered(name)
 
         post.__doc__ = (
             "Take a machine out of use for new work; what runs there goes on." if on else "Use a machine again."
@@ -197,7 +219,7 @@ def _cordon(on: bool) -> type[View]:
 CORDONS = {"cordon": _cordon(True), "uncordon": _cordon(False)}
 
 
-class DrainNode(View):
+class DrainNode(OfMachine):
     """Draining one machine."""
 
     @endpoint(answer=answers.DrainedNode, least=PLATFORM_ADMIN, tag="nodes", operation="drain_node")
@@ -206,7 +228,7 @@ class DrainNode(View):
         no_body(request)
         left = draining.drain(name=name, actor=self.actor)
         told = [{"workload": one.uid, "team": one.team, "name": one.name, "fate": one.fate.value} for one in left]
-        return Response({**_node(request, name), "workloads": told})
+        return Response({**self.answered(name).data, "workloads": told})
 
 
 class Usage(View):
@@ -260,10 +282,3 @@ class Cluster(View):
     def get(self, request: Request) -> Response:
         """Tell the cluster's clock and whether it is simulated."""
         return Response(queries.cluster_state())
-
-
-def _node(request: Request, name: str) -> dict[str, Any]:
-    found = queries.node(request.user, name)
-    if found is None:
-        raise Http404
-    return found

@@ -18,6 +18,7 @@ from controlplane.api.refusals import Faulty
 from controlplane.api.rendering import dumps
 from controlplane.api.serializers import requests
 from controlplane.api.serializers import workloads as answers
+from controlplane.api.serializers.submitted import named, read_batch, read_job, read_unsuspended
 from controlplane.jobspec import jobfile, spec
 from controlplane.jobspec.shapes import Choice, FieldError, Items, Text, Whole
 from controlplane.queries.accounts import access
@@ -59,6 +60,12 @@ class WorkloadView(View):
         """This workload."""
         row = queries.row(workload)
         return versioned(row, row["version"])
+
+    def suspended(self, uid: Any) -> dict[str, Any]:
+        """The row of a workload of the caller, which rests from now on."""
+        workloads.suspend(workload=self.one(uid), actor=self.actor)
+        row: dict[str, Any] = queries.row(self.one(uid))
+        return row
 
     def may_submit(self, specs: Sequence[spec.Spec], prefix: bool) -> None:
         """Raise unless the user may submit to every team named."""
@@ -146,15 +153,18 @@ class Workloads(WorkloadView):
 
     def submitted(self, body: Any) -> HttpResponse:
         """The workload that a job file has made."""
-        parsed = spec.parse(body)
-        self.may_submit([parsed], prefix=False)
+        job = read_job(body)
 
         def work() -> idempotency.Answer:
-            row = queries.row(workloads.submit(spec=parsed, user=self.caller, actor=self.actor))
+            row = queries.row(workloads.submit(spec=job.spec, user=self.caller, actor=self.actor))
+            if job.is_suspended:
+                row = self.suspended(row["uid"])
             where = self.request.build_absolute_uri(f"/api/v1/workloads/{row['uid']}")
             return idempotency.Answer(201, _json(row), {"Location": where, "ETag": etag(row["version"])})
 
-        return self.once(work)
+        with named([job]):
+            self.may_submit([job.spec], prefix=False)
+            return self.once(work)
 
 
 class Batch(WorkloadView):
@@ -171,14 +181,20 @@ class Batch(WorkloadView):
     )
     def post(self, request: Request) -> HttpResponse:
         """Submit several job files, all or none; `after` may name others of the list."""
-        specs = requests.read_batch(request.data)
-        self.may_submit(specs, prefix=True)
+        jobs = read_batch(request.data)
+        specs = [job.spec for job in jobs]
 
         def work() -> idempotency.Answer:
             made = workloads.submit_many(specs=specs, user=self.caller, actor=self.actor)
-            return idempotency.Answer(201, _json({"results": queries.rows(made, in_full=True)}))
+            rows = queries.rows(made, in_full=True)
+            found = [
+                self.suspended(row["uid"]) if job.is_suspended else row for row, job in zip(rows, jobs, strict=True)
+            ]
+            return idempotency.Answer(201, _json({"results": found}))
 
-        return self.once(work)
+        with named(jobs, is_batch=True):
+            self.may_submit(specs, prefix=True)
+            return self.once(work)
 
 
 class Preview(WorkloadView):
@@ -193,10 +209,11 @@ class Preview(WorkloadView):
     )
     def post(self, request: Request) -> Response:
         """Tell what the next round would decide about a job file; refuses what a submission would. Writes nothing."""
-        parsed = spec.parse(request.data)
-        self.may_submit([parsed], prefix=False)
-        unmet = rehearse(spec=parsed, user=self.caller)
-        return Response(queries.preview(request.user, parsed, unmet))
+        job = read_unsuspended(request.data)
+        with named([job]):
+            self.may_submit([job.spec], prefix=False)
+            unmet = rehearse(spec=job.spec, user=self.caller)
+        return Response(queries.preview(request.user, job.spec, unmet))
 
 
 class Apply(WorkloadView):
@@ -212,11 +229,10 @@ class Apply(WorkloadView):
     )
     def post(self, request: Request) -> HttpResponse:
         """Submit a job file, or change the live workload of its name to what the file says."""
-        parsed = spec.parse(request.data)
+        job = read_unsuspended(request.data)
+        parsed = job.spec
         live = queries.live(request.user, parsed.team, parsed.name)
-        if live is None:
-            self.may_submit([parsed], prefix=False)
-        else:
+        if live is not None:
             self.may(Verb.CHANGE, parsed.team, submitter=live.created_by_id)
 
         def work() -> idempotency.Answer:
@@ -225,7 +241,10 @@ class Apply(WorkloadView):
             told = {"outcome": done.outcome.value, "changed": list(done.changed), "workload": row}
             return idempotency.Answer(200, _json(told), {"ETag": etag(row["version"])})
 
-        return self.once(work)
+        with named([job]):
+            if live is None:
+                self.may_submit([parsed], prefix=False)
+            return self.once(work)
 
 
 class Diff(WorkloadView):
@@ -234,7 +253,7 @@ class Diff(WorkloadView):
     @endpoint(answer=answers.Diff, body=requests.JobFile, problems=(413, 415, 422), tag=TAG, operation="diff_workload")
     def post(self, request: Request) -> Response:
         """Compare a job file with the live workload of its name; `uid` is null if there is none. Writes nothing."""
-        parsed = spec.parse(request.data)
+        parsed = read_unsuspended(request.data).spec
         self.may(Verb.READ, parsed.team)
         live = queries.live(request.user, parsed.team, parsed.name)
         found = applying.compared(parsed, live) if live is not None else ()

@@ -43,7 +43,7 @@ class Load:
     def quotas(self) -> tuple[Quota, ...]:
         """Exactly what runs, and the room for what comes."""
         held = {team: sum(_workers(number) for number in range(count)) for team, count in self._counts().items()}
-        spare = SPARE_GPUS + -sum(held.values()) % GPUS  # all of the last node: what is nobody's may be borrowed
+        spare = SPARE_GPUS + -sum(held.values()) % GPUS  # all of the last node: what no team owns may be borrowed
         return (
             Quota(STEADY, POOL, held[STEADY] * WHOLE, borrowing=0, lending=0),
             Quota(BORROWER, POOL, 0),

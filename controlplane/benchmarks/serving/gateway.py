@@ -26,7 +26,7 @@ from controlplane.benchmarks.serving.gatewayload import CONNECTIONS, Load, Serve
 from controlplane.testbed.processes import wait_until
 
 GOAL_PER_SECOND, GOAL_MS = 2000.0, 5.0
-RATES = (500, 1000, 1500, 2000, 2250, 2500, 2750, 3000, 3500, 4000)
+RATES = (1000, 2000, 2500, 3000, 3500, 4000, 4500, 5000)
 REPEAT, SECONDS, WARM_SECONDS = 3, 8.0, 2.0
 PORTS, ADMIN, REPLICAS = 28_100, 28_110, (28_111, 28_112)
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One rate: what was added to the p50 and p99, ms; the p99 direct and through; answered a second, and failed."""
+    """One rate: what was added to the p50 and p99, ms; the p99 direct and through, ms; answered a second; failed."""
 
     rate: float
     added_p50: float
@@ -43,6 +43,7 @@ class Step:
     through: float
     answered: float
     failed: int
+    processor: float  # us of the activator's processor time a request
 
     @property
     def holds(self) -> bool:
@@ -59,10 +60,10 @@ def run(options: Options, progress: Progress) -> Result:
     steps: list[Step] = []
     os.sched_setaffinity(0, {cores[-1]})
     try:
-        with _activator(cores[0]):
+        with _activator(cores[0]) as keeper:
             for number, rate in enumerate(RATES):
                 progress(number / len(RATES), f"{rate} requests a second")
-                steps.append(asyncio.run(_step(rate, options.repeat or REPEAT)))
+                steps.append(asyncio.run(_step(rate, options.repeat or REPEAT, keeper)))
                 if not steps[-1].holds:
                     break
     finally:
@@ -70,14 +71,17 @@ def run(options: Options, progress: Progress) -> Result:
     return _result(steps, before)
 
 
-async def _step(rate: float, repeat: int) -> Step:
+async def _step(rate: float, repeat: int, keeper: int) -> Step:
     loop = asyncio.get_running_loop()
     servers = [await loop.create_server(Server, "127.0.0.1", port) for port in REPLICAS]
     pairs: list[tuple[Load, Load]] = []
+    used = 0.0
     await send(PORTS, rate, WARM_SECONDS, seed=99)
     for seed in range(repeat):
         direct = await send(REPLICAS[0], rate, SECONDS, seed)
+        before = _processor(keeper)
         pairs.append((direct, await send(PORTS, rate, SECONDS, seed)))
+        used += _processor(keeper) - before
     for server in servers:
         server.close()
 
@@ -90,11 +94,13 @@ async def _step(rate: float, repeat: int) -> Step:
         1000 * statistics.median(through.quantile(0.99) for _, through in pairs),
         statistics.median(len(through.seconds) / through.wall for _, through in pairs),
         sum(sum(through.errors.values()) for _, through in pairs),
+        1e6 * used / max(1, sum(len(through.seconds) for _, through in pairs)),
     )  # fmt: skip
 
 
 @contextmanager
-def _activator(core: int) -> Iterator[None]:
+def _activator(core: int) -> Iterator[int]:
+    """One on this core; its process that holds the sockets."""
     with tempfile.TemporaryDirectory(prefix="weft-gateway-") as folder:
         services = Path(folder) / "services.json"
         replicas = [f"127.0.0.1:{port}" for port in REPLICAS]
@@ -112,10 +118,17 @@ def _activator(core: int) -> Iterator[None]:
             os.sched_setaffinity(0, pinned)
         try:
             wait_until(_is_ready, "the activator", 60)
-            yield
+            yield process.pid
         finally:
             process.terminate()
             process.wait(60)
+
+
+def _processor(keeper: int) -> float:
+    """Processor seconds of the process that serves, until now."""
+    (child,) = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+    fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _is_ready() -> bool:
@@ -138,15 +151,18 @@ def _result(steps: list[Step], load_before: float) -> Result:
             ),
             Figure("gateway.added_p99_ms", round(at_goal.added_p99, 2), "ms", GOAL_MS),
             Figure("gateway.added_p50_ms", round(at_goal.added_p50, 2), "ms"),
+            Figure("gateway.processor_microseconds", round(at_goal.processor), "us"),
             Figure("gateway.failed", sum(step.failed for step in held), "", 0),
         ),
         (
             *(
                 f"{step.rate:g}/s: p99 direct {step.direct:.2f} ms, through the activator {step.through:.2f} ms, added "
-                f"{step.added_p99:.2f} (p50 {step.added_p50:.2f}); {step.answered:.0f}/s answered, {step.failed} failed"
+                f"{step.added_p99:.2f} (p50 {step.added_p50:.2f}); {step.answered:.0f}/s answered, {step.failed} "
+                f"failed, {step.processor:.0f} us of processor time a request"
                 for step in steps
             ),
-            f"added_ms are at {at_goal.rate:g}/s; {CONNECTIONS} kept connections, GET, 1 KiB answers, Poisson times",
+            f"added_ms and processor time are at {at_goal.rate:g}/s; {CONNECTIONS} kept connections, GET, 1 KiB "
+            "answers, Poisson times",
             f"one core of {os.cpu_count()} ({platform.processor() or platform.machine()}), Python "
             f"{platform.python_version()}; load before {load_before:.1f}, after {os.getloadavg()[0]:.1f}",
         ),

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from autoscaler import law
+from autoscaler import law, observed
 from autoscaler.settings import Settings
 from controlplane.benchmarks.slo.judge import Policy, Seen, Signal
 from controlplane.benchmarks.slo.traces import Trace
@@ -42,9 +42,13 @@ def _law(trace: Trace, start: float, constants: law.Constants) -> Policy:
         return wanted.replicas
 
     def signal(seen: Signal) -> int | None:
-        return law.signal(state, seen.waiting, seen.rate, law.Fleet(seen.on, seen.ready), seen.on, terms)
+        nonlocal state
+        state, wanted = law.alarmed(
+            state, observed.Signal(seen.waiting, seen.rate), seen.at, law.Fleet(seen.on, seen.ready), terms
+        )
+        return wanted.replicas if wanted.replicas > seen.on else None
 
-    return Policy(look, signal if constants.takes_all else None)
+    return Policy(look, signal)
 
 
 @dataclass(slots=True)

@@ -4,18 +4,18 @@
 admission policy lets no other account write.
 """
 
-import hashlib
-
 from controlplane.adopted import kinds
+from controlplane.cluster import devicenumbers
 from controlplane.domain import addresses
 
 namespace = addresses.namespace  # pages and answers need these two as well
 address_service = addresses.service
+placeholder = devicenumbers.placeholder  # and what measures devices needs this one
 
 SCHEDULER_NAME = "weft"  # of every pod of ours; kube-scheduler leaves such pods alone
 SYSTEM_NAMESPACE = "weft"  # of the control plane; no team's, as those have a prefix that ends in "-"
 CONTAINER = "main"  # the one container of a pod
-PLACEHOLDER_NAMESPACE = "shares-of-weft"  # of the pods that hold devices for shares; no team's either
+PLACEHOLDER_NAMESPACE = devicenumbers.PLACEHOLDERS  # of the pods that hold devices for shares; no team's either
 
 # Labels.
 WORKLOAD = "weft.dev/workload"  # uid
@@ -43,7 +43,6 @@ QUEUE_PORT = "internal.weft.dev/queue-port"  # of such a Service: the activators
 OWNER, POD_SET, INDEX = kinds.OWNER, kinds.POD_SET, kinds.INDEX
 
 GPU_RESOURCE = "nvidia.com/gpu"
-LONGEST_NAME = 253  # of a pod
 TOLERATED_TAINTS = (GPU_RESOURCE,)  # taint keys that pods of ours with a GPU tolerate; others keep us away
 
 
@@ -55,14 +54,6 @@ def gang_service(workload: str) -> str:
 def around(workload: str) -> str:
     """The PodDisruptionBudget and the ServiceMonitor of a service."""
     return f"w-{workload}"
-
-
-def placeholder(node: str, gpu: int) -> str:
-    """The pod that holds a device for shares: one name for a device, so that there is never a second one."""
-    whole = f"{node}-gpu-{gpu}"
-    if len(whole) <= LONGEST_NAME:
-        return whole
-    return f"{hashlib.blake2b(node.encode(), digest_size=16).hexdigest()}-gpu-{gpu}"
 
 
 def gpus_text(gpus: tuple[int, ...]) -> str:

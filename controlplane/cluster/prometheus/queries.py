@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from string import Template
 
+from controlplane.cluster.devicenumbers import PLACEHOLDERS
+
 WINDOW_SECONDS = 60.0  # four scrapes of 15 s (`scrape_interval`): a rate needs two, and one may fail
 SHORT = 2 / 3  # of a window, two or three scrapes: what the autoscaler goes by has to be of now
 LONG = 4.0  # windows for cAdvisor: kubelets sample a container every 10 to 30 s, whatever Prometheus is set to
@@ -63,7 +65,8 @@ GPU_MEMORY = Query(
 )  # fmt: skip
 GPU_POD = Query(
     "gpu_pod", "DCGM exporter", "pods that have the whole device; the value says nothing", ("Hostname", "gpu", "pod"),
-    f"""count by (Hostname, gpu, pod) {_fresh('DCGM_FI_DEV_FB_USED{pod=~".+-[0-9]+-[0-9]+"}')}""", most=1e6,
+    f"""count by (Hostname, gpu, pod) ({_fresh('DCGM_FI_DEV_FB_USED{pod=~".+-[0-9]+-[0-9]+"}')}"""
+    f""" or {_fresh(f'DCGM_FI_DEV_FB_USED{{namespace="{PLACEHOLDERS}",pod=~".+-gpu-[0-9]+"}}')})""", most=1e6,
 )  # fmt: skip
 
 POD_DUTY = Query(

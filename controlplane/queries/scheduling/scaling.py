@@ -1,17 +1,19 @@
 """What is measured of services, as the autoscaler reads it."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 from autoscaler.law import State
 from autoscaler.metrics import Metrics, Objective, ServiceMetrics
-from autoscaler.observed import Scrape
+from autoscaler.observed import Scrape, Signal
 from controlplane.domain import lawstate
 from controlplane.models import Placement, PlacementState, ServiceState, Workload, bulk
 from scheduler.model.workload import ACTIVE, Kind
 
 WINDOW_SECONDS = 60.0  # of a ServiceWindow row
+NOTHING: Mapping[str, Signal] = MappingProxyType({})
 MAX_START = 900.0  # s: a first replica that took longer waited for something else
 
 
@@ -21,7 +23,9 @@ def serving() -> dict[str, Any]:
     return {str(uid): spec["normalised"]["objective"] for uid, spec in rows}
 
 
-def metrics(services: Mapping[str, Any], scrapes: Mapping[str, Scrape]) -> Metrics:
+def metrics(
+    services: Mapping[str, Any], scrapes: Mapping[str, Scrape], signals: Mapping[str, Signal] = NOTHING
+) -> Metrics:
     """What was measured just now of these services, each with what is remembered of it."""
     uids = [UUID(uid) for uid in services]
     states, ready, starts = remembered(uids), _ready(uids), _starts(uids)
@@ -34,6 +38,7 @@ def metrics(services: Mapping[str, Any], scrapes: Mapping[str, Scrape]) -> Metri
                 state=states.get(uid),
                 ready=ready.get(uid, 0),
                 start_seconds=starts.get(uid),
+                signal=signals.get(uid),
             )
             for uid, promise in services.items()
         }

@@ -55,11 +55,18 @@ _OPEN = {"is_settled": False, "bound_at__isnull": False, "released_at__isnull": 
 
 def _holders() -> list[Holder]:
     rows = bulk.select(Placement, _THERE, _OPEN, order=("id",))
-    return [
-        Holder(pod_name(str(uid), attempt, rank), node, tuple(gpus), milli >= WHOLE * len(gpus))
-        for uid, attempt, rank, node, gpus, milli in rows
-        if gpus
-    ]
+    found: dict[tuple[str, str], Holder] = {}
+    for uid, attempt, rank, node, gpus, milli in rows:
+        is_whole = milli >= WHOLE * len(gpus)
+        pod = pod_name(str(uid), attempt, rank)
+        for one in [Holder(pod, node, tuple(gpus), True)] if is_whole and gpus else _for_shares(node, gpus):
+            found[one.node, one.pod] = one
+    return list(found.values())
+
+
+def _for_shares(node: str, gpus: Iterable[int]) -> list[Holder]:
+    """What holds these devices, each for all shares that lie on it."""
+    return [Holder(devicenumbers.placeholder(node, gpu), node, (gpu,), False) for gpu in gpus]
 
 
 def trainings(found: Iterable[Seat]) -> list[str]:

@@ -44,6 +44,10 @@ class RealNode:
         folder.mkdir(parents=True)
         return Path("/var/lib/claims", name), folder
 
+    def use(self, device: int, percent: int, used: int) -> None:
+        """Have a device do so much, as the programs on it would: those of a share are given no folder of it. In MiB."""
+        (self.place.folder / "lib" / "gpus" / str(device) / "use").write_text(f"{percent} {used}")
+
     @property
     def exporter(self) -> str:
         """Where its GPUs are measured, as HOST:PORT, at /metrics."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 from django.core import serializers
 
 from controlplane.jobspec import jobfile
@@ -25,10 +26,13 @@ from controlplane.jobspec.spec import SpecError, parse
 from controlplane.kubeobjects import conversion
 from controlplane.kubeobjects.names import camel
 from controlplane.models import PriorityClass, Revision, User, Workload
+from controlplane.services.accounts import tokens
 from controlplane.services.workloads import submission
 from scheduler.model.workload import Kind
+from tests.controlplane.api.conftest import Caller
 from tests.controlplane.intake.conftest import SITE, Kube, workload
 from tests.controlplane.kubernetes import generated
+from tests.servers import ROOT
 
 pytestmark = pytest.mark.django_db
 OTHER = ("pk", "uid", "seq", "managed_by", "submitted_at", "queued_at", "reason_at")  # of every two submissions
@@ -70,6 +74,27 @@ def test_generated_job_files_make_the_same_rows_by_both_ways(kube: Kube) -> None
         assert one["created_by"] == user.pk
     assert theirs == ours
     assert {name: kube.condition(name)[2] for name in refused} == refused
+
+
+def test_one_file_is_the_same_job_for_kubectl_and_for_weft(kube: Kube) -> None:
+    """`kubectl apply -f job.yaml` and `weft submit -f job.yaml`, of the document of the page and of generated ones."""
+    page = (ROOT / "docs" / "kubernetes-objects.md").read_text()
+    documents = [yaml.safe_load(page.partition("```yaml")[2].partition("```")[0])]
+    documents[0]["metadata"]["namespace"] = f"{SITE.prefix}red"
+    del documents[0]["spec"]["after"]
+    for file in generated.files(20, 5):
+        alone = {name: value for name, value in file.items() if name not in ("after", "deadline", "priority_class")}
+        documents.append(conversion.workload({**alone, "team": "red"}, SITE.prefix))
+    caller = Caller(tokens.create(user=User.objects.get(username="ana"), name="test").secret)
+    answers = [caller.post("/workloads", one) for one in documents]
+    ours, refused = rows(), [one for one in answers if one.status_code != 201]
+    assert len(ours) > len(documents) / 2
+    assert len(ours) + len(refused) == len(documents)
+    Workload.objects.all().delete()
+    for one in documents:
+        kube.apply(one)
+    kube.settle()
+    assert rows() == ours
 
 
 def test_after_and_deadline_are_the_same_too(kube: Kube) -> None:
@@ -141,7 +166,7 @@ def needed(shape: Shape) -> Any:
     if not isinstance(shape, Record):
         return None
     known = {"name": "abc", "key": "k", "env": "VARIABLE", "path": "/data", "count": 1, "guarantee": 0.5,
-             "memory": "1Gi", "p95_latency": "200ms", "resources": {}, "slots": 8}  # fmt: skip
+             "slots": 8, "memory": "1Gi", "p95_latency": "200ms", "resources": {}}  # fmt: skip
     return {f.name: known[f.name] for f in shape.fields if f.default is REQUIRED}
 
 

@@ -3,33 +3,38 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from controlplane.manifests import policy, system
+from controlplane.kubeobjects.names import TEAMS, WORKLOADS
+from controlplane.manifests import policy, system, webhook
 from controlplane.manifests.site import Site
 
 SITE = Site(has_monitors=True)
-ACCOUNTS = ("weft-scheduler", "weft-reader", "weft-provisioner", "weft-web")
+ACCOUNTS = ("weft-scheduler", "weft-reader", "weft-provisioner", "weft-admission", "weft-web")
+OF_WEFT = (WORKLOADS, TEAMS)
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
-FORBIDDEN = 403
+DECISION = "authorization.k8s.io/decision"  # of an entry: what its sender's rights say of it
 Entry = Mapping[str, Any]
 Right = tuple[str, str]  # verb, resource with its part
 
 
-def used(entries: Iterable[Entry], account: str) -> tuple[set[Right], list[str]]:
-    """What an account did, and what it was denied."""
-    rights, denied = set(), []
-    for entry in entries:
-        if entry["user"]["username"] != SITE.user(account) or "objectRef" not in entry:
-            continue
-        right = (entry["verb"], _resource(entry))
-        if entry.get("responseStatus", {}).get("code") == FORBIDDEN:
-            denied.append(f"{right} {entry['responseStatus'].get('message', '')}")
-        rights.add(right)
-    return rights, denied
+def used(entries: Iterable[Entry], account: str) -> set[Right]:
+    """What an account did, or wanted to."""
+    ours = [one for one in entries if one["user"]["username"] == SITE.user(account) and "objectRef" in one]
+    return {(entry["verb"], _resource(entry)) for entry in ours}
 
 
-def granted(account: str, groups: Collection[str] | None = None) -> set[Right]:
+def denied(entries: Iterable[Entry]) -> list[str]:
+    """What our accounts wanted and have no right to; what a fence or a quota refuses is none of these."""
+    ours = {SITE.user(account) for account in ACCOUNTS}
+    return [
+        f"{entry['user']['username']} {entry['verb']} {entry['requestURI']}"
+        for entry in entries
+        if entry["user"]["username"] in ours and entry.get("annotations", {}).get(DECISION) == "forbid"
+    ]
+
+
+def granted(account: str, groups: Collection[str] | None = None, site: Site = SITE) -> set[Right]:
     """What the manifests allow it, of all objects or of those of some API groups ("": pods, nodes and the like)."""
-    roles: list[Any] = [one for one in system.system(SITE) if one["kind"] == "ClusterRole"]
+    roles: list[Any] = [one for one in system.system(site) if one["kind"] == "ClusterRole"]
     mine = [role for role in roles if role["metadata"]["name"].startswith(account)]
     rules = [rule for role in mine for rule in role["rules"]]
     return {
@@ -41,25 +46,28 @@ def granted(account: str, groups: Collection[str] | None = None) -> set[Right]:
     }
 
 
-def strange_writes(entries: Iterable[Entry], labelled: Collection[str]) -> list[str]:
-    """Writes of ours to anything but team namespaces (`labelled`), a node's cordon, and our own cluster objects."""
+def strange_writes(entries: Iterable[Entry], labelled: Collection[str], site: Site = SITE) -> list[str]:
+    """Writes of ours to anything but namespaces of ours (`labelled`), a node's cordon, and our own cluster objects."""
+    own = _own_objects(site)
     ours = {SITE.user(account) for account in ACCOUNTS}
     written = [entry for entry in entries if entry["verb"] in WRITES and entry["user"]["username"] in ours]
-    return [f"{entry['verb']} {entry['requestURI']}" for entry in written if not _is_expected(entry, labelled)]
+    return [f"{entry['verb']} {entry['requestURI']}" for entry in written if not _is_expected(entry, labelled, own)]
 
 
-def _is_expected(entry: Entry, labelled: Collection[str]) -> bool:
+def _is_expected(entry: Entry, labelled: Collection[str], own: Collection[tuple[str, str]]) -> bool:
     about = entry["objectRef"]
+    if about["resource"] in OF_WEFT and about.get("subresource") == "status":
+        return True  # what our own objects say of themselves
     if namespace := about.get("namespace", ""):
         return namespace in labelled
     if about["resource"] == "nodes":
         return set(entry["requestObject"]) == {"spec"} and set(entry["requestObject"]["spec"]) == {"unschedulable"}
-    return (about["resource"], about.get("name", "")) in _own_objects()
+    return (about["resource"], about.get("name", "")) in own
 
 
-def _own_objects() -> set[tuple[str, str]]:
+def _own_objects(site: Site) -> set[tuple[str, str]]:
     """Those without a namespace that `manage.py manifests` prints."""
-    listed: list[Any] = [*system.system(SITE), *policy.policies(SITE)]
+    listed: list[Any] = [*system.system(site), *policy.policies(site), *webhook.webhook(site)]
     bare = [one for one in listed if "namespace" not in one["metadata"]]
     return {(_plural(one["kind"]), one["metadata"]["name"]) for one in bare}
 

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.kubernetes.auditing import SITE, strange_writes, used
+from tests.audited import Heard, faults
+from tests.controlplane.kubernetes.auditing import SITE, denied, strange_writes, used
 
 TEAMS = {"weft-nlp"}
 
 
 def entry(
-    verb: str, resource: str, *, account: str = "weft-scheduler", code: int = 200, **about: Any
+    verb: str, resource: str, *, account: str = "weft-scheduler", decision: str = "allow", **about: Any
 ) -> dict[str, Any]:
     body = {"requestObject": about.pop("body")} if "body" in about else {}
     return {
@@ -18,7 +19,7 @@ def entry(
         "user": {"username": SITE.user(account)},
         "requestURI": f"/{resource}",
         "objectRef": {"resource": resource, **about},
-        "responseStatus": {"code": code, "message": "no"},
+        "annotations": {"authorization.k8s.io/decision": decision},
         **body,
     }
 
@@ -52,7 +53,23 @@ def test_any_other_write_is(one: dict[str, Any]) -> None:
 
 
 def test_what_was_denied_is_told_apart_from_what_was_done() -> None:
-    log = [entry("get", "pods", subresource="log"), entry("list", "secrets", code=403), entry("get", "x", account="y")]
-    rights, denied = used(log, "weft-scheduler")
-    assert rights == {("get", "pods/log"), ("list", "secrets")}
-    assert [line.endswith("no") for line in denied] == [True]
+    no = entry("list", "secrets", decision="forbid")
+    log = [entry("get", "pods", subresource="log"), no, entry("get", "x", account="y")]
+    assert used(log, "weft-scheduler") == {("get", "pods/log"), ("list", "secrets")}
+    assert denied(log) == ["system:serviceaccount:weft:weft-scheduler list /secrets"]
+    by_fence = entry("create", "pods") | {"responseStatus": {"code": 403}}
+    assert denied([by_fence]) == []
+
+
+def test_each_fault_of_a_run_is_found() -> None:
+    good = Heard([entry(verb, name, namespace="weft-nlp") for verb, name in (("create", "pods"), ("get", "pods"))])
+    good.labelled = frozenset(TEAMS)
+    bad = Heard([entry("delete", "clusterroles", name="admin"), entry("list", "secrets", decision="forbid")])
+    assert faults([good], is_whole=False) == []
+    unused = [one for one in faults([good], is_whole=True) if one.startswith("unused: weft-scheduler")]
+    assert "unused: weft-scheduler create pods/binding" in unused
+    assert "unused: weft-scheduler create pods" not in unused
+    assert faults([good, bad], is_whole=False) == [
+        "denied: system:serviceaccount:weft:weft-scheduler list /secrets",
+        "strange: delete /clusterroles",
+    ]

@@ -15,6 +15,7 @@ from controlplane.manifests.site import Site, TeamSpace
 from controlplane.models import NodePool, PodSecurity, Quota, Team
 from controlplane.services.tenancy import teams as team_service
 from controlplane.testbed.kubernetes import TestCluster
+from tests.audited import without_rights
 from tests.controlplane.kubernetes.fences import DRY, in_force, out_of_force, refusal
 
 SITE = Site()
@@ -169,9 +170,10 @@ def test_an_account_without_the_right_is_told_so(kubernetes: TestCluster, monkey
     Team.objects.create(name="nlp")
     kubernetes.apply(system.system(SITE))
     monkeypatch.setenv("KUBECONFIG", str(kubernetes.kubeconfig("weft/weft-reader")))
-    with pytest.raises(
+    refused = pytest.raises(
         CommandError, match=r'The cluster refused Namespace weft-nlp: .*cannot get resource "namespaces"'
-    ):
+    )
+    with without_rights(kubernetes), refused:
         printed("namespaces", "--apply")
 
 

@@ -18,6 +18,7 @@ from controlplane.cluster.port import PodSpec
 from controlplane.manifests.site import TeamSpace
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import named
+from tests.audited import noted
 from tests.controlplane.kubernetes.fences import in_force, refusal
 from tests.controlplane.kubernetes.jobs import job, pod_of
 
@@ -184,7 +185,7 @@ def test_a_placeholder_that_was_taken_away_comes_back(cluster: KubernetesCluster
 
 
 def test_kube_scheduler_gives_no_other_pod_a_device_with_shares(tmp_path: Path) -> None:
-    with test_cluster(tmp_path, nodes=named("a", gpus=2), tier="baseline") as server:
+    with test_cluster(tmp_path, nodes=named("a", gpus=2), tier="baseline", audit=True) as server, noted(server):
         config = rights.scheduler(server, ["nlp"])
         limits = {"limits": {names.GPU_RESOURCE: "2"}}
         spec = {"containers": [{"name": "main", "image": "other:1", "resources": limits}]}

@@ -19,7 +19,8 @@ from controlplane.manifests import policy, system, teams
 from controlplane.manifests.site import TeamSpace
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import named
-from tests.controlplane.kubernetes.auditing import SITE, granted, used
+from tests.audited import noted
+from tests.controlplane.kubernetes.auditing import SITE, denied, granted, used
 from tests.controlplane.kubernetes.fences import in_force
 from tests.controlplane.kubernetes.jobs import job, pod_of
 
@@ -48,7 +49,7 @@ MONITORS: dict[str, Any] = {  # as the Prometheus operator has it, but for its s
 @pytest.fixture
 def audited(tmp_path: Path) -> Iterator[TestCluster]:
     """A cluster with our rights, policies and one team, which notes every request."""
-    with test_cluster(tmp_path, nodes=named("a", "b"), audit=True) as cluster:
+    with test_cluster(tmp_path, nodes=named("a", "b"), audit=True) as cluster, noted(cluster):
         cluster.apply([MONITORS, *system.system(SITE), *policy.policies(SITE), *teams.team(SITE, TeamSpace("nlp"))])
         cluster.wait_for(lambda: cluster.exists(MONITORED), "the Prometheus operator's kind")
         in_force(cluster, TeamSpace("nlp"), SITE)
@@ -85,9 +86,8 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
         api.call(Binder(api, lambda name: None, "weft-").start([served]))
     with closing(KubernetesObjects(find(config))) as objects:
         follow(objects, audited)
-    rights, denied = used(audited.audit(), "weft-scheduler")
-    assert denied == []
-    assert rights == granted("weft-scheduler")
+    assert denied(audited.audit()) == []
+    assert used(audited.audit(), "weft-scheduler") == granted("weft-scheduler")
     monitor = audited.request("GET", f"{MONITORED}/w-{OTHER}")
     assert {owner["name"] for owner in monitor["metadata"]["ownerReferences"]} == {served.name, second.name}
     assert monitor["spec"]["selector"]["matchLabels"] == {"weft.dev/workload": OTHER}
@@ -102,9 +102,8 @@ def test_the_reader_reads_logs_with_all_its_rights_and_no_others(audited: TestCl
         audited.wait_for(lambda: running(cluster) == 1, "the pod")
     with closing(KubernetesCluster(find(str(audited.kubeconfig("weft/weft-reader"))))) as reader:
         assert reader.logs(pod.workload, 1, 0, 5, None)
-    rights, denied = used(audited.audit(), "weft-reader")
-    assert denied == []
-    assert rights == granted("weft-reader")
+    assert denied(audited.audit()) == []
+    assert used(audited.audit(), "weft-reader") == granted("weft-reader")
 
 
 def follow(objects: KubernetesObjects, server: TestCluster) -> None:

@@ -1,0 +1,71 @@
+"""docs/objectives.md and docs/algorithms.md repeat numbers of the law and of the standings: those of the code."""
+
+import re
+
+import pytest
+
+from autoscaler import law, sla, trend
+from autoscaler.law import ALONE, STANDBY
+from autoscaler.settings import Settings
+from tests.references import ROOT
+
+
+def words(document: str) -> str:
+    """The document in one line, as sentences break anywhere."""
+    return re.sub(r"\s+", " ", (ROOT / "docs" / document).read_text())
+
+
+def word(number: float) -> str:
+    """A small number as sentences have it."""
+    return {2: "two", 3: "three"}.get(number, f"{number:g}")
+
+
+def alerts() -> str:
+    """The burn rates as the table has them."""
+    fast, slow = sla.ALERTS
+    return (
+        f"the burn rate is above {fast.burn_rate:g} over the last hour and the last {fast.short_seconds / 60:g} "
+        f"minutes, or above {slow.burn_rate:g} over the last {slow.long_seconds / 3600:g} hours and the last "
+        f"{slow.short_seconds / 60:g} minutes, or less than {100 * sla.LITTLE:g} %"
+    )
+
+
+STARTS = f"{word(round(law._window(law.Terms(1.0, 1.0, ALONE))))} starts"
+SAID = {
+    "K": f"| K | `wait_ratio` | {ALONE.part} | {STANDBY.part} |",
+    "tail": f"| tail | `tail` | {ALONE.tail} | {STANDBY.tail} |",
+    "ahead": f"| `horizon_seconds` | a replica's start + {ALONE.horizon:g} s | {STANDBY.horizon:g} s |",
+    "queue": f"| `queue_seconds` | {ALONE.queue_seconds:g} s | {STANDBY.queue_seconds:g} s |",
+    "window": f"| `fall_seconds` ({ALONE.fall:g}: {STARTS}) | {STARTS} of a replica | {STANDBY.fall:g} s |",
+    "rate": f"the shortest of {law.SHORTEST:g} to {law.LONGEST:g} s with {law.MANY} of them; "
+    f"with a clear trend ({trend.CLEAR:g} standard errors)",
+    "young": f"first {ALONE.young:g} s, nor in the {STANDBY.young:g} s after a gap of more than {ALONE.gap:g} s",
+    "patience": f"within {law.SOON:g} windows, the window is {law.PATIENCE:g} times as long",
+    "start": f"`start_seconds` ({Settings().start_seconds:g}) before that",
+    "alerts": alerts(),
+    "silence": f"none was measured in the last {sla.SILENT_SECONDS / 60:g} minutes",
+    "shares of the budget": f"a burn rate of {sla.ALERTS[0].burn_rate:g} uses 2 % of the budget in an hour, and one of "
+    f"{sla.ALERTS[1].burn_rate:g} uses 5 % in six hours",
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_the_objectives_name_the_numbers_of_the_code(what: str) -> None:
+    assert SAID[what] in words("objectives.md")
+
+
+def test_the_hours_and_parts_of_the_budget_in_the_sentences_are_those_of_the_code() -> None:
+    assert (law.HOUR, sla.ALERTS[0].long_seconds) == (3600.0, 3600.0)
+    window = 28 * 86_400.0
+    used = [alert.burn_rate * alert.long_seconds / window for alert in sla.ALERTS]
+    assert used == [pytest.approx(0.02, abs=0.002), pytest.approx(0.05, abs=0.005)]
+
+
+def test_the_settings_of_a_policy_begin_as_the_constants_that_the_document_names() -> None:
+    assert Settings().constants() == ALONE
+
+
+def test_the_algorithms_name_the_numbers_of_the_code() -> None:
+    text = words("algorithms.md")
+    assert f"down when fewer were wanted for {STARTS} of a replica" in text
+    assert f"burn rates over {word(len(sla.ALERTS))} pairs of spans" in text
