@@ -75,4 +75,4 @@ def _schema() -> Schema:
     return schema
 
 
-SCHEMAS: dict[type, Callable[[], Schema]] = {ActionRequest: _schema}
+SCHEMAS: dict[type, Callable[[], Schema]] = {ActionRequest: _schema, Undo: UNDO.schema}
