@@ -85,10 +85,10 @@ def _metric(spec: Json) -> Any:
     return [(one.get("metric"), jobfiles.milli(at(one, "target", "averageValue") or "0")) for one in found]
 
 
-def other_owner(owner: Owner) -> str:
+def other_owner(owner: Owner, found: Json) -> str:
     """What else writes the number of replicas, by the object's managed fields; empty: nothing does.
 
-    Before the autoscaler has written it once, it is that of whoever made the object.
+    Before the autoscaler `found` has scaled it once, the number is that of whoever made the object.
     """
     writers = [
         (str(one.get("manager", "")), str(one.get("subresource", "")))
@@ -97,7 +97,8 @@ def other_owner(owner: Owner) -> str:
     ]
     scaled = [one for one in writers if one[1] == "scale" and one[0] in AUTOSCALERS]
     others = [name for name, part in writers if (name, part) not in scaled]
-    return others[0] if scaled and others else ""
+    has_scaled = bool(scaled) or at(found, "status", "lastScaleTime") is not None
+    return others[0] if has_scaled and others else ""
 
 
 def trouble(found: Json) -> tuple[str, str]:

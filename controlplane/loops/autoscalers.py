@@ -45,7 +45,7 @@ def _watch(owner: Owner, found: Json, tell: Tell) -> None:
     reason, message = native.trouble(found)
     if reason:
         tell(owner, STUCK, f"{native.KIND} {owner.name}: {reason}: {message}")
-    if other := native.other_owner(owner):
+    if other := native.other_owner(owner, found):
         tell(
             owner,
             TWO_OWNERS,

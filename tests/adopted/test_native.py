@@ -17,8 +17,8 @@ import uvicorn
 
 from controlplane.adopted import native
 from controlplane.adopted.native import METRICS_GROUP, REQUESTS
+from controlplane.externalmetrics.__main__ import configuration
 from controlplane.externalmetrics.server import GROUP_VERSION
-from controlplane.management.commands.externalmetrics import configuration
 from controlplane.manifests.externalmetrics import external_metrics
 from controlplane.manifests.site import METRICS, Site
 from controlplane.models import ServiceWindow, Workload
@@ -163,7 +163,8 @@ def test_another_writer_of_replicas_is_named(scaled: Rig) -> None:
     measured(uid, 25.0)
     scaled.until(lambda: replicas(scaled) == 3, "3 replicas")
     path = f"{scaled.path('deployments', 'chat')}?fieldManager=helm"
-    scaled.kubectl("PATCH", path, {"spec": {"replicas": 4}})
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "chat"}, "spec": {"replicas": 3}}
+    scaled.server.request("PATCH", path, body, content_type="application/apply-patch+yaml")
     scaled.until(lambda: any("helm writes spec.replicas" in told for told in scaled.told("chat")), "the other writer")
 
 

@@ -17,7 +17,8 @@ def words(document: str) -> str:
 
 def word(number: float) -> str:
     """A small number as sentences have it."""
-    return {2: "two", 3: "three"}.get(number, f"{number:g}")
+    known: dict[float, str] = {2: "two", 3: "three"}
+    return known.get(number, f"{number:g}")
 
 
 def alerts() -> str:

@@ -270,6 +270,7 @@ def test_describe_tells_how_a_service_stands(signed_in: Scripted, weft: Weft) ->
     signed_in.on("GET", f"/workloads/{chat['uid']}/placement", {"attempt": 1, "workers": []})
     signed_in.on("GET", f"/workloads/{chat['uid']}/events", page())
     signed_in.on("GET", f"/inferences/{chat['uid']}/slo", slo)
+    signed_in.on("GET", f"/inferences/{chat['uid']}/revisions", {"revision": 3, "rollout": None, "revisions": []})
     told = "at risk: 40% of the error budget left, burn rate of the last hour 15.2x (1x = on target)"
     assert re.search(rf"\nObjective: +{re.escape(told)}\n", weft("describe", "chat").out)
     assert json.loads(weft("describe", "chat", "-o", "json").out)["slo"] == slo

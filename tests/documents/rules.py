@@ -11,9 +11,11 @@ NOT_RUN: Mapping[str, str] = {
     r"(WEFT_INSTALL=no )?make (test|nightly)": "it is the tests themselves",
     r"make sbom": "test_supply_chain.py runs its script twice",
     r"docker compose .*": "needs a container engine; test_compose.py runs what the file states, as processes",
-    r"python -m controlplane\.runtime\.liveness .*": "asks in a container; test_compose.py asks those it runs",
+    r"python -m controlplane\.(runtime\.liveness|externalmetrics) .*": (
+        "asks in a container, or serves until it is ended; test_compose.py and tests/adopted run them"
+    ),
     r"manage\.py demo_week": "takes minutes and writes to the repository; test_week_made.py makes a part of the week",
-    r"manage\.py (activator|admission|externalmetrics|leave)( .*)?": (
+    r"manage\.py (activator|admission|leave)( .*)?": (
         "serves until it is ended, or takes Weft out of a namespace; tests/activator and tests/adopted run them"
     ),
     r"pip install .*": "needs a package index; test_distributions.py builds both wheels and runs what is in them",

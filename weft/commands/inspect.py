@@ -121,7 +121,10 @@ def _revision(client: "Client", workload: "Workload") -> list[tuple[str, str]]:
     """Which revision a service is of, and how far it is brought in; nothing for other workloads."""
     if workload.type != "inference":
         return []
-    found = client.revisions(workload.uid)
+    try:
+        found = client.revisions(workload.uid)
+    except NotFound:  # a server of before revisions
+        return []
     return [("Revision", revise.progress(found) or str(found["revision"]))]
 
 

@@ -1,4 +1,4 @@
-"""The request body of one action on several workloads, and how it is read."""
+"""The request bodies of one action on several workloads and of a way back, and how they are read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from uuid import UUID
 from rest_framework import serializers as s
 
 from controlplane.api.refusals import Faulty
-from controlplane.jobspec.shapes import BAD, REQUIRED, Choice, Faults, Field, Items, Record, Schema, Text
+from controlplane.jobspec.shapes import BAD, REQUIRED, Choice, Faults, Field, Items, Record, Schema, Text, Whole
 from controlplane.services.workloads.bulkactions import MAX, PRIORITY, VERBS
 
 UID = Text(36, r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "Give the uid of a workload.")
@@ -21,6 +21,7 @@ ACTION = Record(
         Field(CLASS, Text(253, r"[^\x00-\x1f\x7f]+"), _ABOUT),
     )
 )
+UNDO = Record((Field("to", Whole(1, 2**31 - 1), "The revision to go back to; if absent, the one before.", None),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,20 @@ def read_action(body: Any) -> Asked:
     if faults.errors or values is BAD:
         raise Faulty(faults.errors)
     return Asked(values["verb"], tuple(dict.fromkeys(map(UUID, values["uids"]))), values[CLASS])
+
+
+def read_undo(body: Any) -> int | None:
+    """Which revision to go back to; an empty body stands for the one before. Raises Faulty with every fault."""
+    faults = Faults()
+    values = UNDO.read(body or {}, "", faults)
+    if faults.errors or values is BAD:
+        raise Faulty(faults.errors)
+    to: int | None = values["to"]
+    return to
+
+
+class Undo(s.Serializer[object]):
+    """The way back to a revision of a service."""
 
 
 class ActionRequest(s.Serializer[object]):

@@ -155,7 +155,6 @@ SCALE = Record(
         )
     )
 )
-UNDO = Record((Field("to", Whole(1, 2**31 - 1), "The revision to go back to; if absent, the one before.", None),))
 
 
 def read_body(record: Record, body: Any) -> dict[str, Any]:
@@ -190,15 +189,6 @@ def read_priority(body: Any) -> dict[str, Any]:
     if isinstance(body, dict) and body == {"priority_class": None}:
         return dict(body)
     return read_body(PRIORITY, body)
-
-
-def read_undo(body: Any) -> dict[str, Any]:
-    """Which revision to go back to; an empty body stands for the one before."""
-    return read_body(UNDO, body or {})
-
-
-class Undo(s.Serializer[object]):
-    """The way back to a revision."""
 
 
 class Scale(s.Serializer[object]):
@@ -370,7 +360,6 @@ _SCHEMAS: dict[type, Callable[[], Schema]] = {
     JobFiles: dict,
     Changes: _changes,
     Scale: _scale,
-    Undo: UNDO.schema,
     Priority: _priority,
     **{body: _of_kind(kind) for kind, body in BODY_OF.items()},
     Login: LOGIN.schema,

@@ -9,9 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.endpoint import VERSION, endpoint, if_match, no_body
-from controlplane.api.serializers import details
+from controlplane.api.serializers import acting, details
 from controlplane.api.serializers import workloads as answers
-from controlplane.api.serializers.requests import BODY_OF, Changes, Undo, read_undo
+from controlplane.api.serializers.requests import BODY_OF, Changes
 from controlplane.api.views.workloads import FILTERS, KEY, WAIT, Workload, Workloads, WorkloadView
 from controlplane.jobspec.quantities import iso
 from controlplane.kubeobjects import jobs
@@ -173,7 +173,7 @@ class Rollback(OfKind):
 
     @endpoint(
         answer=details.Revisions,
-        body=Undo,
+        body=acting.Undo,
         headers=VERSION,
         problems=(409, 412, 413, 415, 422),
         tag="inferences",
@@ -183,8 +183,8 @@ class Rollback(OfKind):
         """Go back to the revision before, or to the one that `to` names: replica by replica, like any change."""
         workload = self.one(uid)
         self.may(Verb.CHANGE, workload.team.name, submitter=workload.created_by_id)
-        given = read_undo(request.data)
-        workloads.undo(workload=workload, actor=self.actor, to=given["to"], version=if_match(request), hand=self.hand)
+        to = acting.read_undo(request.data)
+        workloads.undo(workload=workload, actor=self.actor, to=to, version=if_match(request), hand=self.hand)
         return Response(revisions.revisions(self.one(uid)))
 
 

@@ -16,7 +16,6 @@ from typing import TypeVar
 
 from controlplane.cluster.kubernetes import names, pods, podstatus, serving
 from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError, all_of
-from controlplane.cluster.kubernetes.guarding import Guards
 from controlplane.cluster.kubernetes.placeholders import Placeholders
 from controlplane.cluster.kubernetes.podstatus import Worker
 from controlplane.cluster.port import PodSpec
@@ -39,7 +38,7 @@ class Binder:
     def __init__(self, api: Api, find: Find, prefix: str, placeholders: Placeholders | None = None) -> None:
         self._api = api
         self._placeholders = Placeholders(api, lambda node, gpu: None) if placeholders is None else placeholders
-        self._guards = Guards(api)
+        self._guards = serving.Guards(api)
         self._found = find
         self._prefix = prefix
         self._made: OrderedDict[str, Worker] = OrderedDict()

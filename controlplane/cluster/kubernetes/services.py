@@ -1,7 +1,7 @@
 """Services: one without an address for a gang, one with an address for a notebook or an inference workload.
 
 And what stands around the replicas of a service: what keeps them from being evicted all at once, and what has them
-scraped (guarding.py).
+scraped (serving.py).
 """
 
 import json

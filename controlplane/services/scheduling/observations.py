@@ -19,9 +19,9 @@ from controlplane.lifecycle.pods import see, settle
 from controlplane.lifecycle.sightings import STOP_AGAIN_SECONDS, Attempt, add_missing, by_workload, stop_strangers
 from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
 from controlplane.models import Action, Node, Placement, bulk
-from controlplane.services.scheduling import clusters, timeouts
+from controlplane.services.scheduling import clusters, revising, timeouts
 from controlplane.services.scheduling.leases import HeldLease
-from controlplane.services.workloads import dependencies, resizing, revising
+from controlplane.services.workloads import dependencies, resizing
 from controlplane.services.workloads.rows import uuids
 from controlplane.services.workloads.transitions import Batch
 

@@ -19,7 +19,8 @@ from controlplane.lifecycle.state import BOUND
 from controlplane.lifecycle.timeouts import COMING_UP, UNPLACED
 from controlplane.models import Dependency, Placement, PlacementState, Workload, bulk
 from controlplane.models.lookups import Where
-from controlplane.services.workloads import resizing, revising
+from controlplane.services.scheduling import revising
+from controlplane.services.workloads import resizing
 from controlplane.services.workloads.rows import Row
 from controlplane.services.workloads.transitions import Batch
 from scheduler.model.workload import ACTIVE, ENDED, LEAVING, Kind

@@ -12,9 +12,9 @@ from controlplane.lifecycle import resizing as lifecycle
 from controlplane.lifecycle.attempts import start_refused
 from controlplane.lifecycle.ends import backoff_seconds
 from controlplane.models import Action, Placement, PlacementState, Workload, bulk
-from controlplane.services.scheduling import clusters
+from controlplane.services.scheduling import clusters, revising
 from controlplane.services.scheduling.leases import HeldLease
-from controlplane.services.workloads import resizing, revising
+from controlplane.services.workloads import resizing
 from controlplane.services.workloads.transitions import Batch
 from gpushare.gpu import WHOLE
 from scheduler.model.workload import ACTIVE

@@ -10,11 +10,10 @@ from controlplane.models import PriorityClass, Workload
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
 from controlplane.services.intake.ownership import Hand
-from controlplane.services.scheduling import leases
-from controlplane.services.workloads import admission, columns, feasibility, resizing, revising
-from controlplane.services.workloads.locking import locked, refuse
+from controlplane.services.scheduling import leases, revising
+from controlplane.services.workloads import admission, columns, feasibility, resizing
 from controlplane.services.workloads.rows import Row
-from controlplane.services.workloads.transitions import Batch
+from controlplane.services.workloads.transitions import Batch, locked, refuse
 from scheduler.model.workload import ENDED, Phase
 
 WHILE_IT_WAITS = ("workers", "resources", "topology")

@@ -6,7 +6,7 @@ and the outbox. Everything happens in the caller's transaction.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 from controlplane.cluster.port import PodPhase
@@ -17,7 +17,8 @@ from controlplane.models import Action, Placement, Workload, bulk
 from controlplane.models.lookups import for_update
 from controlplane.runtime.wake import wake
 from controlplane.services.audit import events
-from controlplane.services.scheduling import changes
+from controlplane.services.errors import Refused
+from controlplane.services.scheduling import changes, clock
 from controlplane.services.workloads import dependencies
 from controlplane.services.workloads.rows import Row, keep, lock, seats
 
@@ -142,3 +143,22 @@ class Batch(Changes):
     def _clear(self) -> None:
         self.notes, self.commands, self.places = [], [], []
         self.touched, self._told = {}, {}
+
+
+def locked(workload: Workload, actor: str, version: int | None) -> tuple[Batch, Row]:
+    """The workload's row, locked with what it may come to, and the batch that will write it.
+
+    Refused 412 if it is not of the version that the caller saw (None: any).
+    """
+    batch = Batch(clock.now(), actor)
+    batch.lock([workload.pk], ahead=lambda: dependencies.dependents([workload.pk]))
+    row = batch.rows[str(workload.pk)]
+    if version is not None and version != row.version:
+        message = f"{row.name} has changed: its version is {row.version}, not {version}. Read it again."
+        raise Refused(412, "VersionMismatch", "version", message)
+    return batch, row
+
+
+def refuse(row: Row, participle: str) -> NoReturn:
+    """Say that the phase does not allow it."""
+    raise Refused(409, "WrongPhase", "phase", f"{row.name} is {row.phase}; it cannot be {participle}.")

@@ -12,10 +12,10 @@ from controlplane.lifecycle import requests
 from controlplane.models import Workload
 from controlplane.services.intake import ownership
 from controlplane.services.intake.ownership import Hand
+from controlplane.services.scheduling.revising import undo
 from controlplane.services.workloads.amending import patch
-from controlplane.services.workloads.locking import locked, refuse
-from controlplane.services.workloads.revising import undo
 from controlplane.services.workloads.submission import Submission, submit, submit_all, submit_many
+from controlplane.services.workloads.transitions import locked, refuse
 
 __all__ = [
     "Submission", "delete", "patch", "requeue", "resume", "stop", "submit", "submit_all", "submit_many", "suspend",

@@ -17,9 +17,8 @@ from controlplane.models import Revision, Workload
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
 from controlplane.services.intake.ownership import Hand
-from controlplane.services.workloads.locking import locked, refuse
 from controlplane.services.workloads.rows import Row
-from controlplane.services.workloads.transitions import Batch
+from controlplane.services.workloads.transitions import Batch, locked, refuse
 from scheduler.model.workload import ENDED
 
 FIELDS = ("image", "env")  # of a job file: what makes a revision
