@@ -20,7 +20,7 @@ from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.loops import actuate, adopt, observe, publish, schedule
 from controlplane.loops.wiring import Wiring
 from controlplane.manifests import webhook
-from controlplane.manifests.site import ADMISSION, Site
+from controlplane.manifests.site import ADMISSION, Site, TeamSpace
 from controlplane.models import Action, Event, Membership, NodePool, PriorityClass, Quota, Role, Team, User, Workload
 from controlplane.services.scheduling import policy
 from controlplane.testbed.api import ApiError
@@ -28,6 +28,7 @@ from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import free_port, wait_until
 from controlplane.webhook.lookup import WorldLookup
 from controlplane.webhook.server import Application
+from tests.controlplane.kubernetes.fences import in_force
 
 TEAM, NAMESPACE = "nlp", "weft-nlp"
 GPU = "nvidia.com/gpu"
@@ -89,6 +90,9 @@ class Rig:
             Quota.objects.create(team=team, pool=pool, nominal=24_000)
         policy.change(changes={"scheduling": {"min_runtime_seconds": 0}}, author="root")
         server.wait_for(self._is_asked, "the webhook")
+        in_force(
+            server, TeamSpace(TEAM), self.site
+        )  # which only the Services and bindings tell: pods the webhook refuses
 
     def close(self) -> None:
         self.cluster.close()
