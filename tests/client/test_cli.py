@@ -124,6 +124,29 @@ def test_a_change_sends_what_is_named_and_says_how_far_it_is(signed_in: Scripted
     assert weft("change", "chat", "--env", "B").code == 2
 
 
+def test_a_change_of_a_service_that_changes_meanwhile_is_added_to_what_it_is_then(
+    signed_in: Scripted, weft: Weft
+) -> None:
+    first, second = (
+        workload("chat", type="inference", spec={"env": env}, version=version)
+        for env, version in (({"A": "1"}, 7), ({"A": "1", "NEW": "2"}, 8))
+    )
+    refused = problem(409, "VersionChanged", ("version", "chat has changed: its version is 8, not 7. Read it again."))
+    signed_in.on("GET", "/workloads", page(CHAT))
+    signed_in.on("GET", f"/workloads/{CHAT['uid']}", first, second)
+    signed_in.on("PATCH", f"/workloads/{CHAT['uid']}", refused, CHAT)
+    signed_in.on("GET", f"{SERVICE}/revisions", revisions(2))
+    ran = weft("change", "chat", "--env", "A=3")
+    assert (ran.code, ran.err) == (0, "")
+    assert [one.body for one in signed_in.sent("PATCH", f"/workloads/{CHAT['uid']}")] == [
+        {"env": {"A": "3"}},
+        {"env": {"A": "3", "NEW": "2"}},
+    ]
+    signed_in.on("GET", f"/workloads/{CHAT['uid']}", second)
+    signed_in.on("PATCH", f"/workloads/{CHAT['uid']}", refused)
+    assert weft("change", "chat", "--env", "A=3").code == 1
+
+
 def test_revisions_are_listed_and_undone(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", page(CHAT))
     signed_in.on("GET", f"{SERVICE}/revisions", revisions(2))

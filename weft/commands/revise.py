@@ -6,6 +6,7 @@ import typer
 
 from weft import output
 from weft.commands.read import Form
+from weft.errors import Conflict
 from weft.output import Column, Format
 from weft.session import Session
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="team/name, name or uid of a service.")]
 Team = Annotated[str, typer.Option(help="Team of the name.")]
+TRIES = 10  # a rollout writes the service's row for each replica that comes or goes
 COLUMNS = (
     Column("REVISION", lambda one: f"{one['number']}{' (wanted)' if one['is_wanted'] else ''}"),
     Column("IMAGE", lambda one: output.clean(one["image"])),
@@ -38,18 +40,27 @@ def change(
     team: Team = "",
 ) -> None:
     """Change a service that runs: another image or environment replaces its replicas one by one."""
-    session: Session = ctx.obj
-    now = session.client.find(name, team=team)
-    spec = session.client.read(now.uid).document["spec"]
-    changes: dict[str, Any] = {"image": image} if image else {}
-    if env:
-        changes["env"] = _environment(spec.get("env") or {}, env) or None
     promised = {"p95_latency": latency, "availability": availability, "window": window}
-    if given := {field: value for field, value in promised.items() if value not in ("", None)}:
-        changes["objective"] = {**(spec.get("objective") or {}), **given}
-    if not changes:
+    given = {field: value for field, value in promised.items() if value not in ("", None)}
+    if not (image or env or given):
         raise typer.BadParameter("Give --image, --env, --latency, --availability or --window.")
-    session.client.patch(now.uid, changes, version=now.version)
+    session: Session = ctx.obj
+    for left in reversed(range(TRIES)):
+        now = session.client.read(session.client.find(name, team=team).uid)
+        spec = now.document["spec"]
+        changes: dict[str, Any] = {"image": image} if image else {}
+        if env:
+            changes["env"] = _environment(spec.get("env") or {}, env) or None
+        if given:
+            changes["objective"] = {**(spec.get("objective") or {}), **given}
+        try:
+            session.client.patch(now.uid, changes, version=now.version)
+            break
+        except Conflict:  # its row changes while replicas come and go: what is asked for is added to what is there now
+            Conflict
+        ):  # it changes by itself while replicas come and go: what is asked for is added to what it is now
+            if not left:
+                raise
     output.say(f"{now.path}: {', '.join(changes)} changed.")
     if changes.keys() & {"image", "env"}:
         _say(now.path, session.client.revisions(now.uid))
