@@ -56,9 +56,7 @@ def change(
         try:
             session.client.patch(now.uid, changes, version=now.version)
             break
-        except Conflict:  # its row changes while replicas come and go: what is asked for is added to what is there now
-            Conflict
-        ):  # it changes by itself while replicas come and go: what is asked for is added to what it is now
+        except Conflict:  # its row changes as replicas come and go: what is asked for is added to what is there now
             if not left:
                 raise
     output.say(f"{now.path}: {', '.join(changes)} changed.")
