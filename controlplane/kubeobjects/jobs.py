@@ -19,7 +19,7 @@ from controlplane.kubeobjects.names import API_VERSION, WORKLOAD, camel
 TEAM = "team"  # beside an object without a namespace: the team whose namespace it would lie in
 _PARTS = ("apiVersion", "kind", "metadata", "spec", "status", TEAM)
 _PROPOSED = re.compile(r"Did you mean [a-z_]+\?|Fields here: [a-z_, ]+\.")  # the fields that a fault names as its fix
-_SNAKE = re.compile(r"[a-z]+(?:_[a-z]+)+")
+_SNAKE = re.compile(r"(?<![a-z_])[a-z]+(?:_[a-z]+)+")
 _IN_METADATA = {"name": "metadata.name", "team": "metadata.namespace"}
 
 

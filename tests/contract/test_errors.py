@@ -72,6 +72,7 @@ def test_metrics_that_nobody_answers_for_are_not_known() -> None:
         "checkpoints": metrics.checkpoints(["w"]),
         "services": metrics.services({"w": 0.25}),
         "pods": metrics.pods(["w"]),
+        "scrapes": tuple(metrics.scrapes(["w"])),
     }
     assert answers == dict.fromkeys(methods(Metrics), ())
 

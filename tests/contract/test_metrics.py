@@ -108,6 +108,22 @@ def test_a_service_reports_load_and_latency(drive: Measured) -> None:
     assert 0 <= use.over_objective <= use.requests
 
 
+def test_a_services_requests_are_told_to_the_autoscaler(drive: Measured) -> None:
+    file = drive.job_file(Kind.INFERENCE)
+    run(drive, [pod(drive, rank=rank, size=4, spec=file) for rank in range(4)])
+    drive.wait(120)
+    told = drive.metrics.scrapes(["w", "nobody"])
+    assert list(told) == ["w"]
+    scrape = told["w"]
+    assert scrape.is_sound
+    assert scrape.at <= drive.cluster.now() + 1.0
+    assert scrape.arrived > 0
+    assert scrape.answered > 0
+    assert 0 < scrape.answered_seconds / scrape.answered < 10
+    assert scrape.waiting is not None
+    assert drive.metrics.scrapes([]) == {}
+
+
 def test_a_service_that_never_answered_is_not_known_rather_than_0(drive: Measured) -> None:
     drive.cluster.start([pod(drive, spec=drive.job_file(Kind.INFERENCE))])
     for use in drive.metrics.services({"w": 0.25, "nobody": None}):

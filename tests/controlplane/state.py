@@ -91,7 +91,7 @@ class PodCluster:
             if pod.name not in self.pods:
                 seen = PodSeen(pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, PodPhase.PENDING)
                 self.sizes[pod.name] = pod.cpu_milli, pod.memory
-                self.images[pod.name] = str(pod.spec["image"])
+                self.images[pod.name] = str(pod.spec.get("image", ""))
                 self._put(pod.name, seen)
 
     def stop(self, workload: str, attempt: int, ranks: Sequence[int], grace_seconds: float) -> None:

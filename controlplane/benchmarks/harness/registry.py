@@ -24,7 +24,7 @@ ROOMS = (
     "controlplane/security",
 )
 CORE = ("gpushare", "scheduler")
-SIMULATION = (*CORE, "controlplane/simulator")
+SIMULATION = (*CORE, "autoscaler", "controlplane/simulator")
 ADAPTER = (
     *SIMULATION,
     *ROOMS,
@@ -38,7 +38,6 @@ ADAPTER = (
 REPLAY = (
     *SIMULATION,
     *ROOMS,
-    "autoscaler",
     "controlplane/cluster",
     "controlplane/invariants",
     "controlplane/lifecycle",

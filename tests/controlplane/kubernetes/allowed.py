@@ -34,6 +34,7 @@ def violations(pod: dict[str, Any], *, team: str, namespace: str) -> list[str]:
         "pull": main["imagePullPolicy"] == "Always",
         "mounts": {m["name"] for m in main.get("volumeMounts", ())} == {v["name"] for v in spec["volumes"]},
         "devices": _devices_are_right(main),
+        "readiness": "readinessProbe" not in main or meta["labels"]["weft.dev/kind"] == "inference",
         "roles": _roles_are_right(meta["name"], meta["labels"], main),
         "variables": len(names := [v["name"] for v in main.get("env", ())]) == len(set(names)),
     }
@@ -120,7 +121,12 @@ def _is_path(value: Any) -> bool:
 
 _empty = _one_of([], {})
 _main = r">spec>containers\[\]"
+# What says that a replica answers: the node asks the pod itself, so no host, no headers and no command.
+_READY = r">spec>containers\[\]>readinessProbe"
 RULES: list[tuple[str, Callable[[Any], bool]]] = [
+    (rf"{_READY}>(tcpSocket|httpGet)>port", _in(1, 65_535)),
+    (rf"{_READY}>httpGet>path", lambda value: _is_text(value) and value.startswith("/")),
+    (rf"{_READY}>(periodSeconds|failureThreshold)", _in(1, 60)),
     (">apiVersion", _one_of("v1")),
     (">kind", _one_of("Pod")),
     (">metadata>(name|namespace)", _matches(DNS)),

@@ -25,9 +25,9 @@ def used(entries: Iterable[Entry], account: str) -> set[Right]:
     return {(entry["verb"], _resource(entry)) for entry in ours} | {("create", _resource(entry)) for entry in made}
 
 
-def denied(entries: Iterable[Entry]) -> list[str]:
+def denied(entries: Iterable[Entry], accounts: Iterable[str] = ACCOUNTS) -> list[str]:
     """What our accounts wanted and have no right to; what a fence or a quota refuses is none of these."""
-    ours = {SITE.user(account) for account in ACCOUNTS}
+    ours = {SITE.user(account) for account in accounts}
     return [
         f"{entry['user']['username']} {entry['verb']} {entry['requestURI']}"
         for entry in entries
