@@ -37,6 +37,13 @@ class Heard:
 
 
 CLUSTERS: dict[TestCluster, Heard] = {}
+
+
+def is_judged(file: str) -> bool:
+    """Whether what the tests of a file make our accounts do is judged. file: from the root of the tree."""
+    return file.removeprefix("tests/") in WHOLE
+
+
 MISSING = pytest.StashKey[bool]()  # whether a test was skipped, as this machine lacks a program
 
 

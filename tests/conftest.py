@@ -1,5 +1,6 @@
 """Fixtures for all tests: databases, servers and a browser; see tests/servers.py for how they run."""
 
+import contextlib
 import gc
 import itertools
 import os
@@ -15,7 +16,7 @@ from controlplane.testbed import binaries
 from controlplane.testbed.kubernetes import TestCluster, test_cluster
 from controlplane.testbed.nodes import named
 from controlplane.testbed.processes import MissingTraceError
-from tests import servers
+from tests import audited, servers
 from tests.audited import MISSING, noted
 from tests.database import postgres_server
 from tests.identity import IdentityProvider, identity_provider
@@ -88,6 +89,19 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"skipped under WEFT_REQUIRE_ALL=1: {report.longrepr}"
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """What is noted of our accounts is judged of the tests that use them as production does (audited.WHOLE).
+
+    Others ask for what is refused, take rights away or break the server, all on purpose.
+    """
+    with contextlib.ExitStack() as stack:
+        if not audited.is_judged(item.path.relative_to(item.config.rootpath).as_posix()):
+            for cluster in audited.CLUSTERS:
+                stack.enter_context(audited.without_rights(cluster))
+        return (yield)
 
 
 @pytest.fixture(autouse=True)
