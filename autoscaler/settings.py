@@ -1,8 +1,8 @@
 """The scaling policy's numbers, with their reasons. Edited as versions in the admin."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from autoscaler.law import ALONE, Constants
+from autoscaler.law import ALONE, STANDBY, Constants
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,10 @@ class Settings:
     start_seconds: float = 60.0  # until a replica serves, before it is learned of this service
     stale_seconds: float = ALONE.gap  # an older scrape says nothing of now, and a longer gap begins anew: four scrapes
 
-    def constants(self) -> Constants:
-        """The law's constants."""
+    def constants(self, *, has_standby: bool = False) -> Constants:
+        """The law's constants; of a service with replicas on standby those of `STANDBY`."""
+        if has_standby:
+            return replace(STANDBY, young=self.young_seconds, gap=self.stale_seconds)
         return Constants(
             horizon=self.horizon_seconds,
             part=self.wait_ratio,

@@ -133,10 +133,11 @@ class Copy:
                 self._hosts.add(each["ip"])
             else:
                 self._pod_at[each["ip"]] = _key(one)
-        workload = (one["metadata"].get("labels") or {}).get(names.WORKLOAD)
+        labels = one["metadata"].get("labels") or {}
+        workload = labels.get(names.WORKLOAD)
         if workload:
-            address = one.get("status", {}).get("podIP") or ""
-            self._pods[_key(one)] = (workload, address, bool(address) and _is_ready(one))
+            address, is_asleep = one.get("status", {}).get("podIP") or "", labels.get(names.SERVING) == "false"
+            self._pods[_key(one)] = (workload, address, bool(address) and _is_ready(one) and not is_asleep)
             self._versions["pods"][_key(one)] = int(one["metadata"]["resourceVersion"])
 
     def _drop_pod(self, one: Json, at: float) -> None:

@@ -140,7 +140,7 @@ class Switch:
                 await self._delete(one)
             return
         if not service.has_selector:
-            selector = {"spec": {"selector": {names.WORKLOAD: service.workload}}}
+            selector = {"spec": {"selector": names.replicas(service.workload)}}
             await self._api.request("PATCH", _path(service), selector, kind=MERGE)
             log.info("direct", service=service.name, namespace=service.namespace)
         if ours:

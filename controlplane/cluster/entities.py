@@ -86,6 +86,8 @@ class Pod(Row):
     revision: int = 0
     wanted: tuple[int, int] | None = None  # CPU and memory that its node did not give it
     refused: tuple[str, str] = ("", "")  # the reason and the node's words for that
+    is_asleep: bool = False  # a replica on standby: no request comes to it
+    is_lent: bool = False  # a worker on the device of one
 
     def __post_init__(self) -> None:
         self.gpus, self.phase, self.refused = tuple(self.gpus), PodPhase(self.phase), (self.refused[0], self.refused[1])
@@ -97,6 +99,7 @@ class Pod(Row):
         return Pod(
             spec.workload, spec.attempt, spec.rank, spec.node, spec.gpus, spec.milli, spec.gpu_memory,
             spec.cpu_milli, spec.memory, spec.name, PodPhase.PENDING, at,
+            is_asleep=spec.is_asleep, is_lent=spec.is_lent,
         )  # fmt: skip
 
     @property

@@ -143,6 +143,14 @@ class Lifecycle:
             self._retime_neighbours(pod)
         self._note_capacity(group)
 
+    def rotate(self, pod: Pod, *, on: bool) -> None:
+        """Have requests come to a replica, or to others only; what it has begun it ends."""
+        if pod.is_asleep == on:
+            pod.is_asleep = not on
+            self.world.keep(pod)
+            self._note_capacity(self.world.attempts[pod.group])
+            self._retime_others(pod)
+
     def resize(self, pod: Pod, cpu_milli: int, memory: int) -> None:
         """Change a worker's CPU and memory in place, or keep what it is to have until its node has room."""
         refused = self.world.refuses(pod, cpu_milli, memory)
@@ -338,8 +346,10 @@ class Lifecycle:
 
     def _retime_neighbours(self, pod: Pod) -> None:
         """Pods that share a device with this one run faster or slower from now on."""
-        if pod.milli >= WHOLE:
-            return
+        if pod.milli < WHOLE:
+            self._retime_others(pod)
+
+    def _retime_others(self, pod: Pod) -> None:
         groups = {p.group for i in pod.gpus for p in self.world.running_on(pod.node, i) if p is not pod}
         for group in sorted(groups):
             self._retime(self.world.attempts[group])
@@ -371,7 +381,8 @@ class Lifecycle:
         gone = {name for name, _ in service.history[-1].each} if service.history else set()
         gone -= {name for name, _ in now.each}
         # Of those that stopped serving, a pod that was not told to end has broken down with what it had begun.
-        lost = {name for name in gone if name not in world.pods or world.pods[name].stopped_at is None}
+        known = world.pods
+        lost = {n for n in gone if n not in known or (known[n].stopped_at is None and not known[n].is_asleep)}
         same = [c for c in service.history if c.at == now.at]
         lost.update(name for c in same for name in c.lost)
         service.history = [*(c for c in service.history if c.at < now.at), replace(now, lost=tuple(sorted(lost)))]

@@ -44,6 +44,10 @@ class PodSpec:
     memory: int
     namespace: str  # the team's
     spec: dict[str, object]
+    is_asleep: bool = False  # a replica on standby: no request comes to it
+    is_lent: bool = (
+        False  # a worker on the device of one: milli is 0, and gpu_memory is what it may take beside the model
+    )
 
     @property
     def name(self) -> str:
@@ -162,6 +166,9 @@ class Cluster(Protocol):
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         """Have a running worker's CPU and memory changed in place; observations show when that is done, or why not."""
+
+    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        """Have requests come to these replicas of a service (on), or to others only; those that are gone are done."""
 
     def cordon(self, node: str, on: bool) -> None:
         """Take a node out of (or back into) use for new work."""

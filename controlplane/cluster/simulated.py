@@ -171,6 +171,14 @@ class SimulatedCluster:
             if pod is not None and not pod.is_over:
                 self._life.resize(pod, cpu_milli, memory)
 
+    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        """Have requests come to these replicas of a service (on), or to others only; those that are gone are done."""
+        with self._writing() as world:
+            for rank in ranks:
+                pod = world.pods.get(pod_name(workload, attempt, rank))
+                if pod is not None and not pod.is_over:
+                    self._life.rotate(pod, on=on)
+
     def cordon(self, node: str, on: bool) -> None:
         """Take a node out of (or back into) use for new work; pods that run there go on."""
         with self._writing() as world:

@@ -17,7 +17,7 @@ from controlplane.manifests.site import BASELINE, SCHEDULER, Site
 from scheduler.model.workload import Kind
 
 LABELS = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND, names.ATTEMPT, names.RANK)
-LABELS_OF_ROLES = (names.ROLE, names.ROLE_INDEX)  # of a gang with roles
+LABELS_OF_SOME = (names.ROLE, names.ROLE_INDEX, names.SERVING)  # of a gang with roles; of a service with standby
 ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.LIMIT, names.DIGEST)
 OF_SHARE = (names.MILLI, names.LIMIT, names.GPU_MEMORY)
 # Labels of its node that the API server gives a pod when it is bound (admission plugin PodTopologyLabels).
@@ -106,9 +106,15 @@ def _whose() -> list[Rule]:
         ),
         Rule(
             f"variables.isQueued || {texts(LABELS)}.all(k, k in variables.labels)"
-            f" && variables.labels.all(k, !k.contains('/') || k in {texts((*LABELS, *LABELS_OF_ROLES))}"
+            f" && variables.labels.all(k, !k.contains('/') || k in {texts((*LABELS, *LABELS_OF_SOME))}"
             f" || (!variables.isNew && k in {texts(OF_NODE)}))",
             "labels with a prefix must be Weft's own, and all of them",
+        ),
+        Rule(
+            f"!({text(names.SERVING)} in variables.labels)"
+            f" || (variables.labels[{text(names.KIND)}] == {text(Kind.INFERENCE.value)}"
+            f" && variables.labels[{text(names.SERVING)}] in ['true', 'false'])",
+            f"{names.SERVING} is true or false, on replicas of a service only",
         ),
         Rule(
             f"variables.labels[{text(names.TEAM)}] == namespaceObject.metadata.labels[{text(names.TEAM)}]",

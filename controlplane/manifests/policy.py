@@ -91,7 +91,7 @@ def _switched(site: Site) -> Rule:
     uid, user = text(names.WORKLOAD), text(site.user(ACTIVATOR_SWITCH))
     return Rule(
         f"request.userInfo.username != {user} || !has(object.spec.selector)"
-        f" || object.spec.selector == {{{uid}: object.metadata.labels[{uid}]}}",
+        f" || object.spec.selector == {{{uid}: object.metadata.labels[{uid}], {text(names.SERVING)}: 'true'}}",
         "the activators' switch sends a Service to the pods of its own workload, or to none",
     )
 

@@ -47,9 +47,8 @@ GATED = frozenset(
 )
 
 
-def grow(session: Session, refused: Refused) -> None:
-    """Let elastic gangs grow, once each claimant has had its turn; `refused` are those that wait on."""
-    growth = Growth(session, refused)
+def grow(session: Session, growth: "Growth") -> None:
+    """Let elastic gangs grow, once each claimant has had its turn."""
     for gang in growth.in_order():
         if session.is_full:
             return
@@ -69,7 +68,7 @@ class Spot(NamedTuple):
 
 
 class Growth:
-    """What the gangs of a round may grow into, on its plan after the last turn."""
+    """What the gangs of a round may grow into, on its plan after the last turn; `refused` are those that wait on."""
 
     def __init__(self, session: Session, refused: Refused) -> None:
         self._session, self._plan, self._settings = session, session.plan, session.settings
@@ -93,7 +92,7 @@ class Growth:
 
     def may_have_room(self, gang: Workload) -> bool:
         """Whether any room of its kind is free at all: a quick no to most gangs of a full cluster."""
-        spot = self._spot(gang)
+        spot = self.spot(gang)
         if spot is None:
             return False
         key = _key(gang, spot)
@@ -108,9 +107,9 @@ class Growth:
 
     def places(self, gang: Workload) -> Places | str:
         """Places for more workers: what it lacks of its count, or else of the most it can use; or why it gets none."""
-        if resting := self._resting(gang):
+        if resting := self.resting(gang):
             return resting
-        spot = self._spot(gang)
+        spot = self.spot(gang)
         if spot is None:
             return "Where its workers are close enough to each other cannot be told, so it stays as it is."
         wants = gang if gang.missing else replace(gang, gang=replace(gang.gang, count=most(gang)))
@@ -119,7 +118,7 @@ class Growth:
             return f"Team {gang.team} may not use more GPUs of its kind now."
         return self._find(wants, spot, room)
 
-    def _resting(self, gang: Workload) -> str:
+    def resting(self, gang: Workload) -> str:
         """Why it is left alone now, whatever is free; or nothing."""
         at, settings = self._plan.snapshot.at, self._settings
         if gang.team in self._session.over_budget:
@@ -135,7 +134,8 @@ class Growth:
             return f"{what}; to have more workers join it pays only if it runs for {length_text(pays)}."
         return ""
 
-    def _spot(self, gang: Workload) -> Spot | None:
+    def spot(self, gang: Workload) -> Spot | None:
+        """Where its further workers may go; None: that cannot be told."""
         plan, level = self._plan, gang.topology.require
         at = plan.inventory.index.get(_first_worker(gang).node)
         if at is None or level == Level.NVLINK:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from scheduler.actions.grow import grow
+from scheduler.actions.grow import Growth, grow
+from scheduler.actions.lend import lend, take_back_orphans
 from scheduler.cycle.round import Round, Turn
 from scheduler.explain.reasons import awaiting
 from scheduler.explain.refresh import is_news
@@ -32,6 +33,8 @@ def decide(
     session = Session(snapshot, settings, memo)
     plan = session.plan
     reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
+    # 0. What was borrowed of a replica that has left is given back.
+    take_back_orphans(session)
     # 1. Each claimant has its turn: it gets places on the plan, or a reason (round.py).
     turns = Round(session, shortcuts)
     refused = [(workload, refusal) for workload, refusal in turns.run() if refusal is not None]
@@ -43,7 +46,9 @@ def decide(
     told += [(workload, refusal) for workload, refusal in having if is_news(workload, refusal, snapshot.at, settings)]
     # 3. Room that nothing waits for lets elastic gangs grow again.
     if not session.is_full and snapshot.scope is None:
-        grow(session, refused)
+        growth = Growth(session, refused)
+        grow(session, growth)
+        lend(session, growth)  # what is left of their wishes: on the GPUs of replicas on standby
     # A service may be refused more replicas and then have to leave: that says enough.
     moved = {decision.workload for decision in plan.decisions}
     starts = tuple((kept.workload.id, kept.start) for kept in session.constraints.reservations)

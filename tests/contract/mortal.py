@@ -74,6 +74,10 @@ class Mortal:
         """As the cluster's."""
         self._real.resize(workload, attempt, rank, cpu_milli, memory)
 
+    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        """As the cluster's."""
+        self._real.rotate(workload, attempt, ranks, on=on)
+
     def cordon(self, node: str, on: bool) -> None:
         """As the cluster's."""
         self._real.cordon(node, on)

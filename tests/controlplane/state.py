@@ -126,6 +126,9 @@ class PodCluster:
     def held(self) -> frozenset[tuple[str, int]]:
         return frozenset()
 
+    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        self.calls.append(("rotate", f"{workload}-{attempt}", tuple(ranks), on))
+
     def cordon(self, node: str, on: bool) -> None:
         self.calls.append(("cordon", node))
 

@@ -213,6 +213,8 @@ def _workload(one: Submission, team: Team, priority: PriorityClass, seq: int, at
         workers=gang.count,
         workers_min=gang.min,
         workers_max=gang.max,
+        awake=gang.count if spec.standby else None,
+        standby=spec.standby,
         roles=roles_values(spec.roles),
         checkpoint_interval=spec.checkpoint.interval,
         grace_seconds=spec.checkpoint.grace,
