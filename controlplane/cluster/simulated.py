@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autoscaler.observed import Scrape
-from controlplane.cluster import podlogs, requests, telemetry
+from controlplane.cluster import podlogs, requests, speed, telemetry
 from controlplane.cluster.entities import Entity, Machine, Pod, Volume
 from controlplane.cluster.lifecycle import Lifecycle
 from controlplane.cluster.port import (
@@ -238,6 +238,11 @@ class SimulatedCluster:
         """A worker's CPU (milli) and memory (MiB) as they are now. Raises KeyError if there never was one."""
         pod = self._read().pods[pod_name(workload, attempt, rank)]
         return pod.cpu_milli, pod.memory
+
+    def rotation(self, workload: str) -> set[int]:
+        """The ranks of a service to which requests are sent."""
+        pods = [p for p in self._read().pods.values() if p.workload == workload and p.phase == PodPhase.RUNNING]
+        return {pod.rank for pod in pods if speed.is_serving(self._world, pod)}
 
     def answered(self, workloads: Iterable[str]) -> dict[str, Totals]:
         """What became of all requests of these services since each began."""

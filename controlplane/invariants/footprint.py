@@ -68,7 +68,8 @@ class Footprints:
                 continue
             known = self.pods.get(uid)
             if known is None or known[0] is not seen:
-                held = [(Assignment(p.rank, p.node, p.gpus), IDLE) for p in seen]
+                lender = {a.rank: a.lender for a in workload.placement if a.lender}
+                held = [(Assignment(p.rank, p.node, p.gpus, lender=lender.get(p.rank, "")), IDLE) for p in seen]
                 known = self.pods[uid] = (seen, _rows(inventory, _asks(workload), held))
             out.append(known[1])
         return out

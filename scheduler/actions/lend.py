@@ -36,8 +36,8 @@ def take_back_orphans(session: Session) -> None:
         if ranks:
             lender = next(a.lender for a in gang.placement if a.rank in ranks)
             workers = "1 worker" if len(ranks) == 1 else f"{len(ranks)} workers"
-            message = f"Gives {workers} back: {mention(lender)} needs the GPU itself or has left it."
-            plan.shrink(gang, ranks, lender, message)
+            message = f"Gives {workers} back: {mention(lender)} has left the GPU that it lent, or uses it itself."
+            plan.shrink(gang, ranks, "", message)
 
 
 def lend(session: Session, growth: Growth) -> None:

@@ -47,6 +47,9 @@ class Drive(Protocol):
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         """The CPU (milli) and memory (MiB) that the cluster gives a worker."""
 
+    def rotation(self, workload: str) -> set[int]:
+        """The ranks of a service to which requests are sent."""
+
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         """Have a worker's node answer its resizes with this reason of the port; empty: do them."""
 
@@ -105,6 +108,9 @@ class SimulatedDrive:
 
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         return self.cluster.size(workload, attempt, rank)
+
+    def rotation(self, workload: str) -> set[int]:
+        return self.cluster.rotation(workload)
 
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         name = pod_name(workload, attempt, rank)

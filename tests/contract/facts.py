@@ -69,6 +69,15 @@ def _revision(scene: Scene, name: str, number: str) -> bool:
     return {seat.revision for seat in scene.seats(name)} == {int(number)}
 
 
+def _asleep(scene: Scene, name: str, number: str) -> bool:
+    return sum(seat.asleep_at is not None for seat in scene.seats(name)) == int(number)
+
+
+def _borrows(scene: Scene, name: str, number: str, lender: str) -> bool:
+    seats = [seat for seat in scene.seats(name) if seat.lender == scene.uid(lender)]
+    return sum(len(seat.gpus) for seat in seats) == int(number)
+
+
 FACTS: dict[str, Callable[..., bool]] = {
     r"(\S+) holds (\d+) GPUs?": _gpus,
     r"(\S+) has (\d+) workers?": _workers,
@@ -79,5 +88,7 @@ FACTS: dict[str, Callable[..., bool]] = {
     r"(\S+) runs elsewhere": _elsewhere,
     r"(\S+) has (\d+) usable GPUs": _usable,
     r"(\S+) is of revision (\d+)": _revision,
+    r"(\S+) has (\d+) replicas? on standby": _asleep,
+    r"(\S+) borrows (\d+) GPUs? of (\S+)": _borrows,
     r"(\S+) is cordoned": _cordoned,
 }

@@ -115,6 +115,13 @@ class KubernetesDrive:
         amounts = container["resources"]["limits"]
         return quantities.milli(amounts["cpu"]), quantities.mebibytes(amounts["memory"])
 
+    def rotation(self, workload: str) -> set[int]:
+        """The pods that its Service lists as ready."""
+        service = f"kubernetes.io/service-name={names.address_service(workload, 'work')}"
+        where = f"/apis/discovery.k8s.io/v1/namespaces/{names.namespace(TEAM)}/endpointslices?labelSelector={service}"
+        ends = [end for one in self.server.request("GET", where)["items"] for end in one["endpoints"] or ()]
+        return {int(end["targetRef"]["name"].rpartition("-")[2]) for end in ends if end["conditions"].get("ready")}
+
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         path = f"/api/v1/namespaces/{names.namespace(TEAM)}/pods/{pod_name(workload, attempt, rank)}"
         self.server.annotate(path, resize=reason or None)

@@ -17,6 +17,7 @@ none. A workload that is not named has no event. Then facts may follow, which ho
     low holds 8 GPUs            low has 4 workers          low waits as Fragmented      low has 0 failures
     low has printed lines       low runs elsewhere         (on other nodes than at its start)
     low is of revision 2        each of its replicas
+    chat has 2 replicas on standby                low borrows 2 GPUs of chat   (those of its sleeping replicas)
     c is cordoned               b has 7 usable GPUs        low has 2 cores and 512 MiB  (each of its workers)
 
 Steps:
