@@ -24,9 +24,8 @@ from tests.controlplane.kubernetes.auditing import denied, granted, strange_writ
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ACCOUNT = "weft-scheduler"
-# For shares beside whole GPUs: pods that hold their devices. No story has those, nor custom resources, of which the
-# rights are in another API group; test_rights.py uses them all.
-NO_STORY = {("patch", "pods")}
+# No story has custom resources, of which the rights are in another API group; test_rights.py uses them all.
+NO_STORY: set[tuple[str, str]] = set()
 Log = list[Mapping[str, Any]]
 _logs: dict[str, Log] = {}  # the API server's audit log of each story that was played on it
 
