@@ -138,6 +138,11 @@ class Spec:
     text: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def first(self) -> int:
+        """How many workers it is to have at first; a service loads its standby at once."""
+        return min(self.workers.count + self.standby, self.workers.max)
+
+    @property
     def port(self) -> int | None:
         """The port a service or notebook is reached at."""
         return self.ports[0] if self.ports else None

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from controlplane.jobspec.spec import SpecError
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import sla
-from controlplane.queries.workloads import serving
+from controlplane.queries.workloads import serving, standby
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
@@ -50,6 +50,7 @@ def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
         "s": stand,
         "address": queries.address(w),
         "running": stand.replicas if stand else None,
+        "standby": standby.of_service(w, now),
         "view": request.GET.get("view", ""),
         "windows": tuple(reversed(serving.windows(now, uid)))[:TABLE_ROWS],
         "decisions": [{"event": event, "sentence": _decided(event)} for event in serving.scaled(uid, DECISIONS)],

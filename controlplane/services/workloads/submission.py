@@ -210,7 +210,7 @@ def _workload(one: Submission, team: Team, priority: PriorityClass, seq: int, at
         created_by=one.user,
         managed_by=one.managed_by,
         spec={**spec.document(), **(one.extra or {})},
-        workers=min(gang.count + spec.standby, gang.max) if spec.standby else gang.count,
+        workers=spec.first,
         workers_min=gang.min,
         workers_max=gang.max,
         awake=gang.count if spec.standby else None,
