@@ -19,7 +19,18 @@ from tests.thoroughness import at_least
 MOST_SEEDS = 8
 SEEDS = tuple(range(101, 101 + at_least(MOST_SEEDS, 2)))
 EVENTS = 12_500  # of each seed: 10^5 in all, where all seeds run
-KINDS = ("Place", "Place after", "Evict Preempted", "Evict Reclaimed", "Shrink", "Wait", "Scale")
+KINDS = (
+    "Place",
+    "Place after",
+    "Evict Preempted",
+    "Evict Reclaimed",
+    "Shrink",
+    "Wait",
+    "Scale",
+    "Wake",
+    "Sleep",
+    "Lend",
+)
 
 
 @pytest.fixture(scope="module")
