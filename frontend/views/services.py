@@ -139,6 +139,8 @@ def _listed(one: serving.Listed) -> dict[str, Any]:
 def _decided(event: Any) -> str:
     """ "2 → 3 replicas: the p95 was 240 ms over 3 min"."""
     before, after = event.data.get("before"), event.data.get("after")
+    if "awake" in event.data:  # with standby its own words say how many serve
+        return str(event.message)
     if before is None or after is None:
         return str(event.message)
     why = event.message.removeprefix(f"{before} to {after} replicas: ")  # the autoscaler's own words begin with it
