@@ -1,8 +1,8 @@
 """Lend: elastic gangs get workers on the GPUs of services' sleeping replicas, and lose them when a replica wakes.
 
 A replica on standby keeps its model loaded and its GPU in every account; a gang's worker there takes of GPUs only
-memory, beside the model. It comes where the gang could grow anyway, so all that holds for growth holds (grow.py). Who
-takes it back is the autoscaler (autoscaler/standby.py), within the second; here only those leave whose lender has left.
+memory, beside the model. It comes where the gang could grow anyway, so all that holds for growth holds (grow.py). The
+autoscaler takes it back (autoscaler/standby.py), and a round does when its lender leaves (preemption/borrowed.py).
 Source: our own; the law that wakes is docs/algorithms.md#services, its gain is measured by `manage.py benchmark slo`.
 """
 
@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from scheduler.actions.grow import Growth
 from scheduler.fit.gang import ranked
-from scheduler.model.mention import mention
 from scheduler.model.snapshot import COMPUTE, IDLE, MEMORY, Flavor
 from scheduler.model.workload import Assignment, Phase, ResourceRequest, Workload, most, staying
 from scheduler.state.session import Session
@@ -25,19 +24,6 @@ class Seat(NamedTuple):
     replica: Assignment
     node: int  # index
     device: int  # index over all nodes
-
-
-def take_back_orphans(session: Session) -> None:
-    """Have those workers leave that are on the device of a replica which has left, or serves again."""
-    plan = session.plan
-    for uid in sorted(plan.ledger.borrowing):
-        gang = plan.workload(uid)
-        ranks = [a.rank for a in gang.placement if a.lender and not a.leaving and not _is_lent(session, a)]
-        if ranks:
-            lender = next(a.lender for a in gang.placement if a.rank in ranks)
-            workers = "1 worker" if len(ranks) == 1 else f"{len(ranks)} workers"
-            message = f"Gives {workers} back: {mention(lender)} has left the GPU that it lent, or uses it itself."
-            plan.shrink(gang, ranks, "", message)
 
 
 def lend(session: Session, growth: Growth) -> None:
@@ -78,14 +64,6 @@ def open_seats(session: Session) -> Iterator[Seat]:
             node = plan.inventory.nodes[at]
             if (a.node, a.gpus) not in taken and node.is_usable and node.takes_shares and a.gpus[0] not in node.lost:
                 yield Seat(service, a, at, int(plan.inventory.offset[at]) + a.gpus[0])
-
-
-def _is_lent(session: Session, worker: Assignment) -> bool:
-    """Whether the replica whose device this worker has is there and asleep."""
-    lender = session.plan.snapshot.workloads.get(worker.lender)
-    there = session.plan.workload(lender.id).placement if lender is not None else ()
-    same = (a for a in there if (a.node, a.gpus) == (worker.node, worker.gpus))
-    return any(a.asleep_at is not None and not a.leaving for a in same)
 
 
 def _for(session: Session, growth: Growth, gang: Workload, seats: list[Seat]) -> list[Seat]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.actions.grow import Growth, grow
-from scheduler.actions.lend import lend, take_back_orphans
+from scheduler.actions.lend import lend
 from scheduler.cycle.round import Round, Turn
 from scheduler.explain.reasons import awaiting
 from scheduler.explain.refresh import is_news
@@ -12,6 +12,7 @@ from scheduler.model.partial_cycle import Starts
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Phase
+from scheduler.preemption.borrowed import take_back
 from scheduler.shortcuts import ALL, EACH_TURN, Shortcuts
 from scheduler.state.memo import Memo
 from scheduler.state.session import Session
@@ -34,7 +35,7 @@ def decide(
     plan = session.plan
     reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
     # 0. What was borrowed of a replica that has left is given back.
-    take_back_orphans(session)
+    take_back(session)
     # 1. Each claimant has its turn: it gets places on the plan, or a reason (round.py).
     turns = Round(session, shortcuts)
     refused = [(workload, refusal) for workload, refusal in turns.run() if refusal is not None]

@@ -188,9 +188,8 @@ class Plan:
         )
         self.free = (now, later)
         if self.ledger.borrowing:
-            for free in self.free:
-                self._close(free, 0, len(inventory.node_of))
-                free.idle[:] = np.bincount(inventory.node_of, is_idle(free.gpu), len(inventory.nodes))
+            self._close(now, 0, len(inventory.node_of))
+            now.idle[:] = np.bincount(inventory.node_of, is_idle(now.gpu), len(inventory.nodes))
         for node in self._contested():
             self._refresh(node)
         return self.free
@@ -206,14 +205,14 @@ class Plan:
             free = self.free[when]
             free.gpu[:, first:end] = inventory.gpu_capacity[:, first:end] - used[when]
             free.node[:, node] = inventory.node_capacity[:, node] - host_used[when]
-            if self.ledger.borrowing:
+            if when == IDLE and self.ledger.borrowing:
                 self._close(free, first, end)
             free.idle[node] = np.count_nonzero(is_idle(free.gpu[:, first:end]))
 
     def _close(self, free: Free, first: int, end: int) -> None:
-        """Nothing of a device is free while a worker is left there that a service lent it to: it takes memory only.
+        """Nothing of a device is free now while a worker is left there that a service lent it to: it takes memory only.
 
-        first, end: the devices that are looked at.
+        It leaves when its lender does, so later it is in no way. first, end: the devices that are looked at.
         """
         compute, memory = free.gpu[COMPUTE, first:end], free.gpu[MEMORY, first:end]
         compute[(compute == WHOLE) & (memory < self.inventory.gpu_capacity[MEMORY, first:end])] = 0

@@ -54,6 +54,7 @@ class PodCluster:
     refuses: bool = False
     answer: str = ""  # of its nodes to resizes: empty (done at once), INFEASIBLE, DEFERRED, or SILENT
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # CPU and memory that each pod has
+    started: list[PodSpec] = field(default_factory=list)
     images: dict[str, str] = field(default_factory=dict)  # that each pod was made of
     calls: list[tuple[str, str]] = field(default_factory=list)
     serial: int = 0
@@ -89,6 +90,7 @@ class PodCluster:
             raise RuntimeError("admission denied")
         for pod in pods:
             if pod.name not in self.pods:
+                self.started.append(pod)
                 seen = PodSeen(pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, PodPhase.PENDING)
                 self.sizes[pod.name] = pod.cpu_milli, pod.memory
                 self.images[pod.name] = str(pod.spec.get("image", ""))
