@@ -2,7 +2,9 @@
 
 Through: a slice of ours lists the activator under the service's name, the Service has no selector, and the slices that
 Kubernetes made from the selector are deleted. Direct: the selector is back, Kubernetes lists the pods, and our slice is
-deleted once it does. What is new is always there before what is old goes, so there is no moment without an address.
+deleted once it does, however late. What is new is always there before what is old goes, so there is no moment without
+an address. Kubernetes' controller may list pods once more after we took the selector away: it had not heard of it yet.
+The next step deletes that.
 """
 
 import asyncio
@@ -139,24 +141,27 @@ class Switch:
             for one in theirs:
                 await self._delete(one)
             return
+        patience = 0.0  # a step that waits holds up all services, so only the one that turns this one does
         if not service.has_selector:
             selector = {"spec": {"selector": {names.WORKLOAD: service.workload}}}
             await self._api.request("PATCH", _path(service), selector, kind=MERGE)
             log.info("direct", service=service.name, namespace=service.namespace)
-        if ours:
-            await self._listed(service)
+            patience = TURN_SECONDS
+        if ours and await self._is_listed(service, patience):
             for one in ours:
                 await self._delete(one)
 
-    async def _listed(self, service: Found) -> None:
-        """Wait until Kubernetes lists a ready pod of the service, for a moment: without one nothing is lost either."""
+    async def _is_listed(self, service: Found, patience: float) -> bool:
+        """Whether Kubernetes lists a ready pod of the service, once so many seconds are over at the latest."""
         path = f"/apis/discovery.k8s.io/v1/namespaces/{service.namespace}/endpointslices"
         query = {"labelSelector": f"{OF_SERVICE}={service.name},{MANAGED_BY}={KUBERNETES}"}
-        until = time.monotonic() + TURN_SECONDS
-        while time.monotonic() < until:
+        until = time.monotonic() + patience
+        while True:
             answer = await self._api.request("GET", path, query=query)
             if any(end["conditions"].get("ready") for one in answer["items"] for end in one["endpoints"] or ()):
-                return
+                return True
+            if time.monotonic() >= until:
+                return False
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _delete(self, one: Json) -> None:
