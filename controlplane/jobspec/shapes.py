@@ -200,10 +200,8 @@ class WholeOrWord(_AsGiven):
 
     def read(self, value: Any, at: str, faults: Faults) -> Any:
         """Return the integer, or the word."""
-        if value == self.word:
-            return value
-        if type(value) is int:
-            return self.number.read(value, at, faults)
+        if value == self.word or type(value) is int:
+            return value if value == self.word else self.number.read(value, at, faults)
         return faults.add(at, f"{at} is {shown(value)}. Write a whole number, or {self.word}.")
 
     def schema(self) -> Schema:

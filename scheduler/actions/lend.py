@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from scheduler.actions.grow import Growth
 from scheduler.fit.gang import ranked
 from scheduler.model.snapshot import COMPUTE, IDLE, MEMORY, Flavor
 from scheduler.model.workload import Assignment, Phase, ResourceRequest, Workload, most, staying
+from scheduler.preemption.growth import Growth
 from scheduler.state.session import Session
 
 

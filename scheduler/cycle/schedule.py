@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scheduler.actions.grow import Growth, grow
+from scheduler.actions.grow import grow
 from scheduler.actions.lend import lend
 from scheduler.cycle.round import Round, Turn
 from scheduler.explain.reasons import awaiting
@@ -13,6 +13,7 @@ from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Phase
 from scheduler.preemption.borrowed import take_back
+from scheduler.preemption.growth import Growth
 from scheduler.shortcuts import ALL, EACH_TURN, Shortcuts
 from scheduler.state.memo import Memo
 from scheduler.state.session import Session
