@@ -76,10 +76,14 @@ def manage(*arguments: str) -> list[str]:
     return [sys.executable, str(settings.BASE_DIR / "manage.py"), *arguments]
 
 
-def lines(home: Path, *arguments: str) -> Iterator[dict[str, Any]]:
+def lines(home: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
     """Run a `manage.py` command that prints JSON objects; yield them as they come. Raises BenchmarkError."""
     with subprocess.Popen(
-        manage(*arguments), env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        manage(*arguments),
+        env=dict(env or environment(home)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None and process.stderr is not None  # noqa: S101  for the type checker
         for line in process.stdout:

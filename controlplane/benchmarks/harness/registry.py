@@ -125,6 +125,16 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "manifests": Benchmark(("reliability.manifests",), ADAPTER),
     "node": Benchmark(("reliability.node", "scheduling.podwatch", "harness.rights", "harness.processes"), SERVER),
     "parsers": Benchmark(("reliability.parsers", "reliability.patterns", "reliability.worstkinds"), PAGES),
+    "reclaim": Benchmark(
+        (
+            "reliability.reclaim",
+            "reliability.reclaiming",
+            "scheduling.podwatch",
+            "harness.rights",
+            "harness.processes",
+        ),
+        SERVER,
+    ),
     "storage": Benchmark(
         ("reliability.storage", "reliability.storageload", "reliability.storagerows", "harness.processes"), SERVER
     ),

@@ -14,7 +14,16 @@ from django.db import connection
 
 from controlplane import models
 from controlplane.benchmarks.harness import siteload
-from controlplane.benchmarks.reliability import authorization, fuzz, node, stopping, storageload, storms, webhook
+from controlplane.benchmarks.reliability import (
+    authorization,
+    fuzz,
+    node,
+    reclaiming,
+    stopping,
+    storageload,
+    storms,
+    webhook,
+)
 from controlplane.benchmarks.scheduling import largeworld, podless, roundload, turnaround
 from controlplane.benchmarks.serving import watched
 from controlplane.cluster.unmeasured import Unmeasured
@@ -158,6 +167,7 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "authorization": authorization.attempted,
     "fuzz-prepare": fuzz.prepare,
     "fencing-worker": stop_now_and_then,
+    "reclaim": reclaiming.measure,
     "round": roundload.measure,
     "storage": storageload.measure,
     "webhook-prepare": prepare_webhook,
