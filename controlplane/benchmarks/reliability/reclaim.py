@@ -3,8 +3,9 @@
 A service's sleeping replica lends its GPU to the third worker of an elastic gang that sums over the pod network and
 whose workers each hold 1 GiB. Then the law wants one replica more. Each time, from the commit of that decision:
 
-- Free: the borrower's pod is gone. A training that shrinks by a worker ends it at SIGTERM; one that saves first writes
-  1 GiB to the node's disk, and has it there (fsync).
+- Ended: the borrower's process has, and what it had on the GPU went with it.
+- Free: its pod is gone too, which the kubelet sees to with its looks once a second. A training that shrinks by a worker
+  ends it at SIGTERM; one that saves first writes 1 GiB to the node's disk, and has it there (fsync).
 - Awake: the GPU is free, and the woken replica has answered a request as an endpoint of its Service. The node has no
   kube-proxy: the request goes to the endpoint's address.
 - Loss: from the gang's last step with the borrower until the next one of those that remain.
@@ -54,6 +55,7 @@ def _figures(how: str, turns: Sequence[dict[str, Any]]) -> list[Figure]:
     awake = [max(turn["free"], turn["answered"]) for turn in turns]
     return [
         Figure(f"reclaim.p95_seconds{end}", _rank(95, [turn["free"] for turn in turns]), "s", GOALS[how]),
+        Figure(f"reclaim.ended_p95_seconds{end}", _rank(95, [turn["ended"] for turn in turns]), "s"),
         Figure(f"reclaim.awake_p95_seconds{end}", _rank(95, awake), "s"),
         Figure(f"reclaim.loss_p95_seconds{end}", _rank(95, [turn["loss"] for turn in turns]), "s"),
         Figure(f"reclaim.steps_redone{end}", sum(turn["redone"] for turn in turns), ""),
