@@ -32,7 +32,7 @@ GOALS = {"leave": 1.0, "save": 10.0}
 
 def run(options: Options, progress: Progress) -> Result:
     """Wake replicas, one after the other. Raises BenchmarkError or MissingError."""
-    programs.find_root()
+    programs.find_all()
     times = options.repeat or TIMES
     turns: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="weft-reclaim-") as name, postgres.prepared({}) as server:

@@ -215,7 +215,7 @@ class Gang:
         bench = self._bench
         bench.until(self._has_borrowed, "a worker that borrows")
         (lent,) = self._lent()
-        (asleep,) = Placement.objects.filter(workload=bench.service, asleep_at__isnull=False)
+        (asleep,) = Placement.objects.filter(workload_id=bench.service, asleep_at__isnull=False)
         pod = pod_name(self._workload, lent.attempt, lent.rank)
         bench.watch.courses.pop(pod, None)
         waits = [
@@ -255,8 +255,8 @@ class Gang:
 
     def _lent(self) -> list[Placement]:
         """Its workers on sleeping replicas' GPUs that were not told to leave."""
-        live = {"workload": self._workload, "state": PlacementState.BOUND}
-        return list(Placement.objects.filter(**live).exclude(lender=""))
+        live = Placement.objects.filter(workload_id=self._workload, state=PlacementState.BOUND)
+        return list(live.exclude(lender=""))
 
     def _process(self, rank: int) -> int:
         """The worker's, on this machine; the gang before has ended."""

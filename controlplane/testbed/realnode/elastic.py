@@ -23,7 +23,7 @@ STEP_SECONDS = 0.05
 TRIES, PAUSE = 600, 0.1  # the first worker's name is known only once it has started
 MIB = 2**20
 
-Peers = "dict[int, IO[str]]"  # by rank
+Peers = dict[int, IO[str]]  # by rank
 
 
 def main(folder: Path, mib: int, how: str) -> None:
@@ -40,7 +40,8 @@ def main(folder: Path, mib: int, how: str) -> None:
 
 def lead(folder: Path, port: int, size: int, told: list[float]) -> None:
     """Have all do one step after the other; it begins once so many workers are there."""
-    server, peers, step, total, is_over = socket.create_server(("", port)), {}, 0, 0, False
+    peers: Peers = {}
+    server, step, total, is_over = socket.create_server(("", port)), 0, 0, False
     server.setblocking(False)
     with (folder / "steps").open("a") as steps:
         while not is_over:
@@ -64,7 +65,7 @@ def lead(folder: Path, port: int, size: int, told: list[float]) -> None:
                     peers.pop(rank).close()
 
 
-def welcome(server: socket.socket, peers: "Peers", step: int, total: int) -> None:
+def welcome(server: socket.socket, peers: Peers, step: int, total: int) -> None:
     """Take in who has come, with what is summed so far."""
     while True:
         try:
@@ -82,7 +83,7 @@ def welcome(server: socket.socket, peers: "Peers", step: int, total: int) -> Non
         peers[rank] = peer
 
 
-def collect(peers: "Peers") -> "dict[int, tuple[int, bool]] | None":
+def collect(peers: Peers) -> dict[int, tuple[int, bool]] | None:
     """What each has computed, and whether it leaves; None: one ended without a word, and is left out."""
     values: dict[int, tuple[int, bool]] = {}
     lost = []
@@ -97,14 +98,14 @@ def collect(peers: "Peers") -> "dict[int, tuple[int, bool]] | None":
     return None if lost else values
 
 
-def tell(peers: "Peers", added: "int | None", is_over: bool) -> None:
+def tell(peers: Peers, added: int | None, is_over: bool) -> None:
     """The sum to all, or that the step is done again; who cannot be told is found by `collect`."""
     for peer in peers.values():
         with contextlib.suppress(OSError):
             print(json.dumps([added, is_over]), file=peer, flush=True)
 
 
-def follow(rank: int, first: "tuple[str, int]", told: list[float]) -> bool:
+def follow(rank: int, first: tuple[str, int], told: list[float]) -> bool:
     """Take part until all is over (false) or this one is to leave."""
     hub = reach(first)
     print(rank, file=hub, flush=True)
@@ -119,7 +120,7 @@ def follow(rank: int, first: "tuple[str, int]", told: list[float]) -> bool:
             return leaves
 
 
-def reach(first: "tuple[str, int]") -> "IO[str]":
+def reach(first: tuple[str, int]) -> IO[str]:
     """A connection to the first worker."""
     for _ in range(TRIES - 1):
         try:

@@ -92,11 +92,8 @@ def real_node(cluster: TestCluster, folder: Path, *, gpus: int = 2) -> Iterator[
 
     Yields when it is ready; nothing of it is left afterwards.
     """
-    programs.find_root()
+    programs.find_all()
     busybox, python, cni = programs.find("busybox"), programs.find_python(), programs.find_cni()
-    for name in programs.DEBIANS:
-        programs.find(name)
-    programs.find_kubelet()
     images.write(folder / "registry", busybox, python)
     registry = images.serve(folder / "registry")
     try:

@@ -59,6 +59,16 @@ def find_cni() -> Path:
     return CNI
 
 
+def find_all() -> None:
+    """Raise MissingError where a node cannot run for want of rights or of a program."""
+    find_root()
+    find_python()
+    find_cni()
+    for name in DEBIANS:
+        find(name)
+    find_kubelet()
+
+
 def build(say: golang.Say) -> None:
     """Build the kubelet into the cache. Raises MissingError."""
     golang.built(_programs(), say)
