@@ -78,19 +78,20 @@ def manage(*arguments: str) -> list[str]:
 
 def lines(home: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
     """Run a `manage.py` command that prints JSON objects; yield them as they come. Raises BenchmarkError."""
-    with subprocess.Popen(
-        manage(*arguments),
-        env=dict(env or environment(home)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None and process.stderr is not None  # noqa: S101  for the type checker
+    with (
+        tempfile.TemporaryFile("w+") as errors,  # a pipe that nobody reads would stop who says much
+        subprocess.Popen(
+            manage(*arguments), env=dict(env or environment(home)), stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process,
+    ):
+        assert process.stdout is not None  # noqa: S101  for the type checker
         for line in process.stdout:
             yield json.loads(line)
-        errors = process.stderr.read()
-    if process.returncode != 0:
-        raise BenchmarkError(errors.strip() or f"manage.py {' '.join(arguments)} ended with {process.returncode}.")
+        code = process.wait()
+        errors.seek(0)
+        said = errors.read().strip()
+    if code != 0:
+        raise BenchmarkError(said or f"manage.py {' '.join(arguments)} ended with {code}.")
 
 
 class Weft:
