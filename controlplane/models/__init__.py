@@ -36,7 +36,15 @@ from controlplane.models.team import (
     Token,
     User,
 )
-from controlplane.models.usage import ServiceState, ServiceWindow, TeamSample, TeamUse, Usage, WorkloadSample
+from controlplane.models.usage import (
+    ServiceDay,
+    ServiceState,
+    ServiceWindow,
+    TeamSample,
+    TeamUse,
+    Usage,
+    WorkloadSample,
+)
 from controlplane.models.workload import Dependency, Placement, PlacementState, Revision, Workload
 
 __all__ = [
@@ -80,6 +88,7 @@ __all__ = [
     "Role",
     "SavedView",
     "Scope",
+    "ServiceDay",
     "ServiceState",
     "ServiceWindow",
     "Session",

@@ -64,6 +64,36 @@ class ServiceWindow(models.Model):
         return f"{self.workload} {self.start}"
 
 
+class ServiceDay(models.Model):
+    """How one service kept its objective on one day of the cluster's clock (UTC): what reports of months are made of.
+
+    Windows are pruned before a month can be reported, so that this is noted from them each hour.
+    """
+
+    workload = models.UUIDField()
+    day = models.PositiveBigIntegerField(help_text="Start of the day, cluster clock")
+    until = models.FloatField(help_text="Noted up to here, cluster clock")
+    availability = models.FloatField(help_text="The part of the requests that was promised, at the end")
+    p95_seconds = models.FloatField(null=True, help_text="The latency that was promised, at the end")
+    requests = models.PositiveBigIntegerField(default=0)
+    over = models.PositiveBigIntegerField(default=0)
+    met = models.PositiveSmallIntegerField(default=0, help_text="Minutes that it stood so")
+    at_risk = models.PositiveSmallIntegerField(default=0)
+    violated = models.PositiveSmallIntegerField(default=0)
+    unknown = models.PositiveSmallIntegerField(default=0)
+    budget_left = models.FloatField(null=True, help_text="Part of the error budget left at the end; null = not known")
+    worst_start = models.FloatField(null=True, help_text="The minute with the most late requests; null = none was late")
+    worst_requests = models.PositiveBigIntegerField(default=0)
+    worst_over = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workload", "day"], name="one_service_day")]
+        indexes = [models.Index(fields=["day"], name="service_day_day")]
+
+    def __str__(self) -> str:
+        return f"{self.workload} {self.day}"
+
+
 class ServiceState(models.Model):
     """What the autoscaler remembers of one service from look to look: what it learned of a request, and the trend."""
 

@@ -7,12 +7,15 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
+from controlplane.domain import csvfile
+from controlplane.domain.periods import month_at
 from controlplane.jobspec.spec import SpecError
 from controlplane.queries.accounts import access
-from controlplane.queries.reports import sla
+from controlplane.queries.reports import months, sla
+from controlplane.queries.tenancy.platform import TooMany
 from controlplane.queries.workloads import serving
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
@@ -23,7 +26,9 @@ from frontend.answers import answer, clock, hand, number, seen_teams, teams_for
 from scheduler.model.workload import Kind
 
 DECISIONS = 20
+TOO_MANY = "That is too much for one report. Choose a team."
 TABLE_ROWS = 60
+REPORTED = 200  # services on the page of a report; its file has all
 
 
 @login_required
@@ -108,6 +113,46 @@ def load_chart(request: HttpRequest, uid: UUID) -> HttpResponse:
     return JsonResponse(charts.replicas_over_time(serving.windows(clock(request).now, w.pk)))
 
 
+@login_required
+@require_GET
+def report(request: HttpRequest) -> HttpResponse:
+    """A month of the viewer's services, by team and by service."""
+    names, now = seen_teams(request), clock(request).now
+    chosen, at = _month(request, names, now)
+    found, fault = None, ""
+    try:
+        found = months.report(at, chosen)
+    except TooMany:
+        fault = TOO_MANY
+    context = {
+        "report": found,
+        "fault": fault,
+        "lines": found.worst(REPORTED) if found else (),
+        "left_out": found is not None and len(found.lines) > REPORTED,
+        "team": request.GET.get("team", "") if chosen != names else "",
+        "team_names": months.teams(names),
+        "months": months.known(now, names),
+        "query": request.GET.urlencode(),
+    }
+    return render(request, "frontend/sla_report.html", context)
+
+
+@login_required
+@require_GET
+def report_export(request: HttpRequest) -> HttpResponse:
+    """The same rows as a file, formulas escaped."""
+    chosen, at = _month(request, seen_teams(request), clock(request).now)
+    try:
+        found = months.report(at, chosen)
+    except TooMany:
+        return HttpResponse(TOO_MANY, status=400, content_type="text/plain; charset=utf-8")
+    rows = (months.row(line) for line in found.lines)
+    text = csvfile.table(months.COLUMNS, ([row[column] for column in months.COLUMNS] for row in rows))
+    response = HttpResponse(text, content_type=csvfile.CONTENT_TYPE)
+    response["Content-Disposition"] = f'attachment; filename="weft-sla-{found.month}.csv"'
+    return response
+
+
 def _service(request: HttpRequest, uid: UUID) -> Any:
     w = queries.get(request.user, uid)
     if w is None or w.kind != Kind.INFERENCE.value:
@@ -142,3 +187,14 @@ def _decided(event: Any) -> str:
         return str(event.message)
     why = event.message.removeprefix(f"{before} to {after} replicas: ")  # the autoscaler's own words begin with it
     return ": ".join(text for text in (f"{before} → {words.plural(int(after), 'replica')}", why) if text)
+
+
+def _month(request: HttpRequest, names: list[str] | None, now: float) -> tuple[list[str] | None, float]:
+    """The teams (None: all) and a moment of the month that the URL names; what cannot be is left out."""
+    team = request.GET.get("team", "")
+    chosen = [team] if team and (names is None or team in names) else names
+    try:
+        at = min(month_at(request.GET.get("month", "")), now)
+    except ValueError:
+        at = now
+    return chosen, max(0.0, at)
