@@ -60,6 +60,7 @@ DECLARED = {
     "controlplane_workload": f"{FOR_EVER}: what was asked and how it ended",
     "controlplane_usage": f"{FOR_EVER}: what is billed; a row for each hour and pool in which a workload held GPUs",
     "controlplane_placement": f"{FOR_EVER}: what the bill follows from; a row for each worker and attempt",
+    "controlplane_servicealarm": f"{FOR_EVER}: one row a service that was ever at risk",
     "controlplane_servicestate": f"{FOR_EVER}: one row a service, what was learned of its requests",
     "controlplane_revision": f"{FOR_EVER}: one row for each image and environment that a service was given",
     "controlplane_dependency": f"{FOR_EVER}: a part of what was asked",

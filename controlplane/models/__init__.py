@@ -37,6 +37,7 @@ from controlplane.models.team import (
     User,
 )
 from controlplane.models.usage import (
+    ServiceAlarm,
     ServiceDay,
     ServiceState,
     ServiceWindow,
@@ -88,6 +89,7 @@ __all__ = [
     "Role",
     "SavedView",
     "Scope",
+    "ServiceAlarm",
     "ServiceDay",
     "ServiceState",
     "ServiceWindow",

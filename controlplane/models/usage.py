@@ -105,6 +105,19 @@ class ServiceState(models.Model):
         return f"{self.workload} {self.at}"
 
 
+class ServiceAlarm(models.Model):
+    """How one service stands as people were told (autoscaler/alarms.py); no row: it was never at risk."""
+
+    workload = models.UUIDField(primary_key=True)
+    standing = models.CharField(max_length=10)
+    since = models.FloatField(help_text="Cluster clock; another one exactly when there is something to tell")
+    better = models.CharField(max_length=10, blank=True, help_text="The worst that it was since it stands better")
+    better_since = models.FloatField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.workload} {self.standing}"
+
+
 class TeamSample(models.Model):
     """One team's GPUs at one moment, in milli-GPU, for the history chart."""
 
