@@ -5,8 +5,10 @@ from typing import Any
 
 from django.urls import reverse
 
-from controlplane.jobspec.jobfile import OBJECTIVE
+from controlplane.jobspec.jobfile import OBJECTIVE, P95_LATENCY
+from controlplane.jobspec.shapes import Faults
 from controlplane.queries.workloads import revisions
+from controlplane.queries.workloads.objectiveprice import Costs
 from frontend import forms, words
 from frontend.forms import FormField
 from frontend.layout import EXAMPLES, LABELS, WIDTH
@@ -19,6 +21,7 @@ EFFECT = (
 IMAGE, ENV = "image", "env"
 PROMISED = tuple(f"objective.{field.name}" for field in OBJECTIVE.fields)
 FIELDS = (IMAGE, ENV, *PROMISED)
+LATENCY = "objective.p95_latency"
 
 
 def texts(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -63,7 +66,34 @@ def question(w: Any, values: Mapping[str, str], faults: Mapping[str, str]) -> di
             for path in FIELDS
         ],
         "action_url": reverse("frontend:change_service", args=[w.pk]),
+        "price_url": reverse("frontend:service_price", args=[w.pk]),
+        "price_of": f"#f-{FormField(LATENCY, '', '', '').id}",
     }
+
+
+def latency(text: str) -> float | None:
+    """The seconds that a person has typed; None where that is no latency."""
+    faults = Faults()
+    seconds = P95_LATENCY.read(text.strip(), LATENCY, faults)
+    return None if faults.errors else seconds
+
+
+def costs(now: Costs | None, asked: Costs | None, most: int) -> str:
+    """What an objective costs, in a sentence or two; most: replicas that the service may have."""
+    one = asked or now
+    if one is None:
+        return ""
+    if one.price is None or one.gpu_hours is None:
+        return "What it costs is known once requests of this service were measured."
+    hours = f"{one.gpu_hours:,.1f} GPU-hours a day"
+    told = f"At the load of the last day {words.latency(one.p95_seconds)} takes about {hours}"
+    told += f": {one.price.mean:.1f} replicas on average, {one.price.most} at most"
+    if asked is not None and now is not None and now.gpu_hours is not None and asked.p95_seconds != now.p95_seconds:
+        told += f"; {words.latency(now.p95_seconds)}, as it is now, {now.gpu_hours:,.1f}"
+    if one.price.short:
+        part = words.percent(one.price.short, 1)
+        told += f". {part} of the time that needs more replicas than its max, {most}"
+    return f"{told}."
 
 
 def undo(w: Any, number: int) -> dict[str, Any]:

@@ -94,6 +94,7 @@ for command in (
     act.resize,
     act.priority,
     revise.change,
+    revise.price,
     revise.revisions,
     revise.rollback,
     act.suggestion,

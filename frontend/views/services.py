@@ -10,22 +10,24 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
+from autoscaler.standings import MINUTE, Moment
 from controlplane.domain import csvfile
 from controlplane.domain.periods import month_at
 from controlplane.jobspec.spec import SpecError
 from controlplane.queries.accounts import access
-from controlplane.queries.reports import months, sla
+from controlplane.queries.reports import months, sla, standings
 from controlplane.queries.tenancy.platform import TooMany
-from controlplane.queries.workloads import serving
+from controlplane.queries.workloads import objectiveprice, serving
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
 from controlplane.services.workloads import workloads as services
-from frontend import charts, revising, words
+from frontend import revising, servicechart, words
 from frontend.answers import answer, clock, hand, number, seen_teams, teams_for
 from scheduler.model.workload import Kind
 
 DECISIONS = 20
+MARKS = 300  # decisions of the last hours in the chart, at most
 TOO_MANY = "That is too much for one report. Choose a team."
 TABLE_ROWS = 60
 REPORTED = 200  # services on the page of a report; its file has all
@@ -56,7 +58,8 @@ def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
         "address": queries.address(w),
         "running": stand.replicas if stand else None,
         "view": request.GET.get("view", ""),
-        "windows": tuple(reversed(serving.windows(now, uid)))[:TABLE_ROWS],
+        "rows": _rows(w, now) if request.GET.get("view") == "table" else (),
+        "has_windows": serving.has_windows(now, uid),
         "decisions": [{"event": event, "sentence": _decided(event)} for event in serving.scaled(uid, DECISIONS)],
         "taken": serving.taken(uid, DECISIONS, seen_teams(request)),
         "may_change": _may_change(request, w) and not ownership.refusal(w, "change", hand(request)),
@@ -107,10 +110,32 @@ def rollback(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 @login_required
 @require_GET
-def load_chart(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """The figure of replicas against load."""
+def price(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """What the latency that stands in the form would cost, beside what the present one does."""
     w = _service(request, uid)
-    return JsonResponse(charts.replicas_over_time(serving.windows(clock(request).now, w.pk)))
+    asked = revising.latency(request.GET.get(revising.LATENCY, ""))
+    now, other = objectiveprice.costs(w, clock(request).now, asked)
+    return render(request, "frontend/parts/price.html", {"sentence": revising.costs(now, other, w.workers_max)})
+
+
+@login_required
+@require_GET
+def history_chart(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """The figure of the last hours: latency, budget, replicas and load, and what was decided."""
+    w, now = _service(request, uid), clock(request).now
+    windows = serving.windows(now, uid)
+    decided = [
+        servicechart.Mark(one.cluster_at, _decided(one), after, after >= (one.data.get("before") or 0))
+        for one in serving.scaled(uid, MARKS)
+        if (after := one.data.get("after")) is not None and one.cluster_at >= now - serving.SIX_HOURS
+    ]
+    taken = [
+        servicechart.Mark(one.at, f"took GPUs of {f'{one.team}/{one.name}' if one.name else f'team {one.team}'}")
+        for one in serving.taken(uid, MARKS, seen_teams(request))
+        if one.at >= now - serving.SIX_HOURS
+    ]
+    target = sla.objective(w.spec).get("p95_seconds")
+    return JsonResponse(servicechart.drawn(windows, _stood(w, now), target, decided, taken))
 
 
 @login_required
@@ -169,6 +194,19 @@ def _changeable(request: HttpRequest, uid: UUID) -> Any:
     if not _may_change(request, w):
         raise PermissionDenied
     return w
+
+
+def _rows(w: Any, now: float) -> list[dict[str, Any]]:
+    """The newest minutes with what was left of the budget after each."""
+    left = {one.at // MINUTE: one.budget_left for one in _stood(w, now)}
+    newest = tuple(reversed(serving.windows(now, w.pk)))[:TABLE_ROWS]
+    return [{"m": m, "left": left.get((m.start + MINUTE) // MINUTE)} for m in newest]
+
+
+def _stood(w: Any, now: float) -> tuple[Moment, ...]:
+    """How it stood in each minute of the chart's hours, from its first window on."""
+    until = now // MINUTE * MINUTE
+    return standings.history(w, until - serving.SIX_HOURS, until)
 
 
 def _listed(one: serving.Listed) -> dict[str, Any]:

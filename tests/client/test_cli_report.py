@@ -3,7 +3,7 @@
 import json
 
 from tests.client.conftest import Weft
-from tests.client.scripted import Answer, Scripted
+from tests.client.scripted import Answer, Scripted, page, workload
 
 ROW = {
     "team": "nlp", "service": "chat", "workload": "00000000-0000-4000-8000-000000000001", "availability_target": 0.999,
@@ -57,3 +57,35 @@ def test_a_server_that_answers_otherwise_is_told_as_that(signed_in: Scripted, we
     ran = weft("report", "sla", "--csv")
     assert ran.code == 1
     assert "where a table was expected" in ran.err
+
+
+# --- what an objective costs --------------------------------------------------------------------
+
+CHAT = workload("chat", "Running", type="inference")
+PRICE = {"p95_seconds": 0.2, "gpu_hours_a_day": 48.25, "replicas_mean": 2.01, "replicas_most": 4, "short_part": 0.0}
+TIGHT = {**PRICE, "p95_seconds": 0.09, "gpu_hours_a_day": 96.0, "replicas_mean": 4.0, "short_part": 0.125}
+UNKNOWN = {**dict.fromkeys(PRICE), "p95_seconds": 0.2}
+
+
+def priced(server: Scripted, now: object, asked: object = None) -> None:
+    server.on("GET", "/workloads", page(CHAT))
+    server.on("GET", f"/inferences/{CHAT['uid']}/slo/price", {"uid": CHAT["uid"], "now": now, "asked": asked})
+
+
+def test_what_another_latency_would_cost_is_told_beside_the_present_one(signed_in: Scripted, weft: Weft) -> None:
+    priced(signed_in, PRICE, TIGHT)
+    assert weft("price", "nlp/chat", "--latency", "90ms").out.splitlines() == [
+        "90 ms: about 96.0 GPU-hours a day, 4.0 replicas on average, 4 at most; 12.5% of the time it needs more than "
+        "its max",
+        "200 ms: about 48.2 GPU-hours a day, 2.0 replicas on average, 4 at most",
+    ]
+    assert signed_in.sent("GET", f"/inferences/{CHAT['uid']}/slo/price")[0].query == {"p95_latency": "90ms"}
+
+
+def test_a_price_that_is_not_known_or_of_nothing_is_told_as_that(signed_in: Scripted, weft: Weft) -> None:
+    priced(signed_in, UNKNOWN)
+    assert weft("price", "nlp/chat").out == "200 ms: not known before requests were measured\n"
+    assert json.loads(weft("price", "nlp/chat", "-o", "json").out)["now"] == UNKNOWN
+    priced(signed_in, None)
+    ran = weft("price", "nlp/chat")
+    assert (ran.code, ran.out, ran.err) == (0, "", "nlp/chat has no objective. Name a latency: --latency 200ms.\n")

@@ -1,7 +1,8 @@
 """How services stood in the past: each minute of a stretch, and the stretches that no row of a day has yet."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Max, Min, Q, Sum
@@ -27,7 +28,7 @@ def due(at: float, most: int, *, kept_days: int) -> tuple[Stretch, ...]:
     oldest = at - kept_days * DAY
     rows = Workload.objects.filter(kind=Kind.INFERENCE.value)
     rows = rows.filter(~Q(phase__in=_ENDED) | Q(ended_at__gte=oldest)).order_by("seq")
-    found = [row for row in rows.values_list(*_COLUMNS) if sla.objective(row[2]).get("availability")]
+    found = [row for row in rows.values_list(*_COLUMNS) if _promise(row[2], row[3])]
     uids = [row[0] for row in found]
     days = ServiceDay.objects.filter(workload__among=uids).order_by().values_list("workload")
     noted: dict[UUID, float] = dict(days.annotate(until=Max("until")))
@@ -39,11 +40,19 @@ def due(at: float, most: int, *, kept_days: int) -> tuple[Stretch, ...]:
         if begun is not None:
             since = max(begun, oldest) // MINUTE * MINUTE
             until = _until(since, at, ended_at)
-            promised = sla.objective(spec)
-            promise = Promise(promised["availability"], float(promised["window_seconds"]), objective_since)
-            if until is not None:
-                stretches.append(Stretch(uid, promise, promised.get("p95_seconds"), phase, since, until))
+            promise = _promise(spec, objective_since)
+            if until is not None and promise is not None:
+                p95 = sla.objective(spec).get("p95_seconds")
+                stretches.append(Stretch(uid, promise, p95, phase, since, until))
     return tuple(sorted(stretches, key=lambda one: one.since)[:most])
+
+
+def _promise(spec: Mapping[str, Any], since: float | None) -> Promise | None:
+    """What a stored job file promises; None: nothing."""
+    promised = sla.objective(spec)
+    if not promised.get("availability"):
+        return None
+    return Promise(promised["availability"], float(promised["window_seconds"]), since)
 
 
 def _until(since: float, at: float, ended_at: float | None) -> float | None:
@@ -54,6 +63,12 @@ def _until(since: float, at: float, ended_at: float | None) -> float | None:
         last = math.ceil(ended_at / MINUTE) * MINUTE
         return min(last, day_ends) if last > since else None
     return min(whole, day_ends) if whole >= day_ends or whole - since >= HOUR else None
+
+
+def history(w: Workload, since: float, until: float) -> tuple[Moment, ...]:
+    """How a service stood at the end of each minute of (since, until]; nothing where it has no objective."""
+    promise = _promise(w.spec, w.objective_since)
+    return past(w.pk, promise, since, until, w.phase)[0] if promise else ()
 
 
 def past(

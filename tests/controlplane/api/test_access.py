@@ -111,6 +111,7 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
         ("GET", path): (None, NOT_OF_THIS_TYPE)
         for path in (
             "inferences/UID/slo",
+            "inferences/UID/slo/price",
             "inferences/UID/autoscaling",
             "inferences/UID/revisions",
             "notebooks/UID/connect",
