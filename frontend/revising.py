@@ -5,7 +5,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from controlplane.jobspec.jobfile import OBJECTIVE, P95_LATENCY
+from controlplane.jobspec.jobfile import GATEWAY, OBJECTIVE, P95_LATENCY
 from controlplane.jobspec.shapes import Faults
 from controlplane.queries.workloads import revisions
 from controlplane.queries.workloads.objectiveprice import Costs
@@ -15,27 +15,31 @@ from frontend.layout import EXAMPLES, LABELS, WIDTH
 from scheduler.model.workload import Kind
 
 EFFECT = (
-    "The objective counts from now on. Another image or environment replaces the replicas one by one: each goes once a "
-    "new one is ready. If new ones do not become ready, or the error budget burns, the revision before is brought back."
+    "The objective counts from now on, the queue in front from the next replica that starts. Another image or "
+    "environment replaces the replicas one by one: each goes once a new one is ready. If new ones do not become ready, "
+    "or the error budget burns, the revision before is brought back."
 )
 IMAGE, ENV = "image", "env"
 PROMISED = tuple(f"objective.{field.name}" for field in OBJECTIVE.fields)
-FIELDS = (IMAGE, ENV, *PROMISED)
+QUEUED = tuple(f"gateway.{field.name}" for field in GATEWAY.fields)
+FIELDS = (IMAGE, ENV, *PROMISED, *QUEUED)
 LATENCY = "objective.p95_latency"
 
 
 def texts(spec: Mapping[str, Any]) -> dict[str, str]:
     """The fields of a stored job file as the form shows them."""
-    promised = spec.get("objective") or {}
-    found = {path: str(promised.get(path.partition(".")[2], "")) for path in PROMISED}
+    found = {}
+    for path in (*PROMISED, *QUEUED):
+        record, _, name = path.partition(".")
+        found[path] = str((spec.get(record) or {}).get(name, ""))
     env = "\n".join(f"{name}={value}" for name, value in (spec.get(ENV) or {}).items())
     return {IMAGE: str(spec["image"]), ENV: env, **found}
 
 
 def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
-    """What the form's texts change; an objective of which nothing is left is taken away."""
+    """What the form's texts change; an objective or queue of which nothing is left is taken away."""
     made = forms.document(Kind.INFERENCE, {path: given.get(path, "") for path in FIELDS})
-    before = {name: spec.get(name) for name in (IMAGE, ENV, "objective")}
+    before = {name: spec.get(name) for name in (IMAGE, ENV, "objective", "gateway")}
     after = {name: made.get(name) for name in before}
     after[IMAGE] = after[IMAGE] or ""
     return {name: value for name, value in after.items() if (value or None) != (before[name] or None)}
