@@ -66,8 +66,8 @@ async def _take_over(api: Api, body: Json) -> None:
         )
     without: Json = dict.fromkeys((names.GATEWAY, *services.OWN_SLICES))  # null: what the one before had goes
     if labels[names.WORKLOAD] == body["metadata"]["labels"][names.WORKLOAD]:
-        if (change := _another_queue(found, body, without)) is not None:
-            await api.request("PATCH", _path(body), change, kind=STRATEGIC)
+        if (queue := _another_queue(found, body, without)) is not None:
+            await api.request("PATCH", _path(body), queue, kind=STRATEGIC)
         return
     anew: Json = {"$patch": "replace"}
     notes: Json = {names.QUEUE: None, **body["metadata"].get("annotations", {})}
