@@ -78,6 +78,8 @@ class Growth:
         self._full: set[Key] = set()
         self._seen: set[Key] = set()
         self._open: dict[Key, Bools] = {}
+        # Claimants that could start, each with a flavor for which its team has the quota.
+        self._able: list[tuple[Workload, Flavor]] = []
 
     def in_order(self) -> list[Workload]:
         """The gangs that could use more workers, first one first."""
@@ -160,10 +162,24 @@ class Growth:
             within = spot.near & ~self._usable_by_others
             goal, free = Goal(1, room), self._free_for(wants)
             if places := find_places(self._plan.inventory, wants, goal, free, spot.flavor, within):
-                return places
+                kept = self._beside_claimants(wants, places)
+                return kept or "The quota for more workers is kept for workloads that wait."
             self._full.add(key)
         what = "that no workload could use which waits" if self._refused else "close enough to its other workers"
         return f"No room of its kind is free {what}."
+
+    def _beside_claimants(self, gang: Workload, places: Places) -> Places:
+        """As many of the places as leave each claimant that could start the quota for it, wherever its nodes are."""
+        session, plan = self._session, self._plan
+        while places and gang.ask.milli:
+            mark = plan.mark()
+            plan.place(gang, places)
+            is_left = all(quota_room(session, one, flavor, FUTURE_IDLE) >= least(one) for one, flavor in self._able)
+            plan.rollback(mark)
+            if is_left:
+                break
+            places = places[:-1]
+        return places
 
     def _free_for(self, gang: Workload) -> Free:
         """What is free beside all planned starts, as far as it is open to the gang."""
@@ -171,7 +187,7 @@ class Growth:
 
     @cached_property
     def _usable_by_others(self) -> Bools:
-        """Nodes with room for a worker of a claimant that waits and that could start now. Shape [N].
+        """Nodes with room for a worker of a claimant that waits and could start, now or once others left. Shape [N].
 
         It may wait for its turn, or for nothing but a planned start of another one, which it would delay. What does
         not fit, be it for quota, model, shape or nearness, keeps no gang from growing.
@@ -189,12 +205,15 @@ class Growth:
         return found
 
     def _usable_by(self, workload: Workload) -> Bools:
-        """Nodes where members of it have room, none if it could not start."""
+        """Nodes where members of it have room once all that leaves has left, none if it could not start then.
+
+        What is free now is a part of that: who takes it may leave too little for a member beside what still leaves.
+        """
         session, plan, few = self._session, self._plan, least(workload)
         later, asks = plan.free[FUTURE_IDLE], {workload.ask, *(role.ask for role in workload.roles)}
         found = np.zeros(len(plan.inventory.nodes), dtype=np.bool_)
         known = session.flavors.of(workload)
-        if not any(self._open_now(ask, flavor).any() for ask in asks for flavor in known):
+        if not any(self._open_to(ask, flavor).any() for ask in asks for flavor in known):
             return found
         options = [f for f in known if quota_room(session, workload, f, FUTURE_IDLE) >= few]
         masks = (allowed_nodes(plan.inventory, workload.ask, flavor) for flavor in options)
@@ -202,19 +221,20 @@ class Growth:
             return found
         if not any(fits(session, workload, when) for when in (IDLE, FUTURE_IDLE)):
             return found
+        self._able += [(workload, flavor) for flavor in options if flavor is not None]
         for ask in asks:
             for flavor in options:
-                found |= self._open_now(ask, flavor)
+                found |= self._open_to(ask, flavor)
         return found
 
-    def _open_now(self, ask: ResourceRequest, flavor: Flavor | None) -> Bools:
-        """Nodes where one member of this size has room now, of the flavor if it needs GPUs. Shape [N]."""
+    def _open_to(self, ask: ResourceRequest, flavor: Flavor | None) -> Bools:
+        """Nodes where one member of this size has room then, of the flavor if it needs GPUs. Shape [N]."""
         flavor = flavor if ask.milli else None
         key = ask, flavor and (flavor.pool, flavor.model)
         if key not in self._open:
             inventory = self._plan.inventory
             mask = allowed_nodes(inventory, ask, flavor)
-            self._open[key] = per_node(inventory, ask, self._plan.free[IDLE], mask) > 0
+            self._open[key] = per_node(inventory, ask, self._plan.free[FUTURE_IDLE], mask) > 0
         return self._open[key]
 
 

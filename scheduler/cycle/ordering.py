@@ -66,7 +66,8 @@ def in_order(session: Session, queues: "Mapping[str, Queue] | None" = None) -> I
             queue.advance()
             yield workload, equivalence
             if len(log) != decided:
-                turns = [*_with_less(plan, shares, turns, decided), (borrows, claim_of(plan, shares, team), team)]
+                # Its next claimant may ask less and stay within what it owns, also after one that borrowed.
+                turns = [*_with_less(plan, shares, turns, decided), (False, claim_of(plan, shares, team), team)]
                 heapq.heapify(turns)
                 decided = len(log)
                 break

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from scheduler.cycle.schedule import schedule
@@ -14,9 +14,24 @@ from scheduler.model.workload import Kind, Phase, Workload, most, surplus
 from scheduler.quota.tree import Tree, Usage
 from scheduler.state.session import Session
 from tests.strategies import worlds
+from tests.worlds import moves, parse, place
 
 # Planned starts are made early, so that some wait for one of another workload only.
 RULES = Settings(surplus_after_seconds=120.0, reservation_after_seconds=10.0, reservation_after_waits=0.0)
+# Late fits on a once `gone` has left; it waits only because it would delay head, which needs one GPU of a and one of b.
+ONE_IDLE_ONE_LEAVING = """
+    node a,b,c 2 gpus cpu 64   team red nominal 8
+    gone red training 1 leaving a
+    x red training 1 x 2 firm running b b started 90000
+    y red training 1 firm running c
+    gang red training 1 x 1..1..2 running c started 90000
+    head red training 1 cpu 40 x 2 pending since 90000
+    late red training 2 pending since 99000
+"""
+# The same, where gang has room on d as well, which is too small for late; but there is quota for only one of them.
+QUOTA_FOR_ONE = ONE_IDLE_ONE_LEAVING.replace("nominal 8", "nominal 6 borrowing 0   node d 2 gpus cpu 4").replace(
+    "training 2 pending", "training 2 cpu 40 pending"
+)
 many = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -44,8 +59,23 @@ def could_start(world: Snapshot) -> set[str]:
     return {w.id for w in waiting if any(fits(session, w, when) for when in (IDLE, FUTURE_IDLE))}
 
 
+def test_one_idle_gpu_stays_for_a_claimant_that_needs_it_beside_one_that_leaves() -> None:
+    world = parse(ONE_IDLE_ONE_LEAVING)
+    assert moves(schedule(world, RULES)) == []
+    alone = world.replace(gone=["late"])
+    assert moves(schedule(alone, RULES)) == [place("gang", "a")]
+
+
+def test_the_quota_of_a_claimant_that_could_start_stays_free_wherever_a_gang_would_grow() -> None:
+    assert moves(schedule(parse(QUOTA_FOR_ONE), RULES)) == []
+    enough = parse(QUOTA_FOR_ONE.replace("nominal 6", "nominal 7"))
+    assert moves(schedule(enough, RULES)) == [place("gang", "d")]
+
+
 @many
 @given(elastic())
+@example(parse(ONE_IDLE_ONE_LEAVING))
+@example(parse(QUOTA_FOR_ONE))
 def test_no_gang_grows_into_what_a_waiting_claimant_could_start_on(world: Snapshot) -> None:
     decisions = schedule(world, RULES)
     grown = growth(world, decisions)

@@ -1,6 +1,6 @@
 """Whose turn it is."""
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 from scheduler.cycle.ordering import Claim, Next, claim_of, in_order, within_team
 from scheduler.cycle.round import Round
@@ -19,6 +19,15 @@ FIVE_FOR_FOUR = """
     team red nominal 2   team blue nominal 2
     r1 red training 1 pending   r2 red training 1 pending   r3 red training 1 pending
     b1 blue training 1 pending   b2 blue training 1 pending
+"""
+
+# Once b3 has borrowed, the next of blue needs no GPU: it goes before r3, that would borrow.
+NEXT_BORROWS_NOT = """
+    node a 8 gpus
+    team blue nominal 2   team red nominal 2
+    b1 blue training 1 pending   b2 blue training 1 pending   b3 blue training 1 pending
+    b4 blue training 0 cpu 1 pending
+    r1 red training 1 pending   r2 red training 1 pending   r3 red training 1 pending
 """
 
 
@@ -142,8 +151,14 @@ def test_what_one_team_gets_counts_for_each_team_beside_it() -> None:
     assert [fact[1] for fact in moves(schedule(world, Settings()))] == ["n1", "n2"]
 
 
+def test_a_team_that_borrowed_goes_on_at_once_with_what_stays_within_its_quota() -> None:
+    world = parse(NEXT_BORROWS_NOT)
+    assert [fact[1] for fact in moves(schedule(world, Settings()))] == ["b1", "r1", "b2", "r2", "b3", "b4", "r3"]
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(worlds())
+@example(parse(NEXT_BORROWS_NOT))
 def test_each_turn_is_of_the_team_that_is_furthest_below_at_that_moment(world: Snapshot) -> None:
     session = Session(world, Settings(), None)
     plan, turns = session.plan, Round(session, EACH_TURN)

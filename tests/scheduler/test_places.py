@@ -1,6 +1,6 @@
 """Places in the queue are counted over what a round looks at; what waits for something else has none."""
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from scheduler.explain import places
 from scheduler.explain.explanation import explain
@@ -40,21 +40,22 @@ def test_the_order_check_and_the_place_agree() -> None:
     assert explain(world, "third", Settings()).position is None
 
 
+@settings(deadline=None)
 @given(worlds())
 def test_places_are_the_numbers_from_one_to_the_length_of_the_queue(world: Snapshot) -> None:
-    settings = Settings(max_changes=10_000)
-    session = Session(world, settings)
+    rules = Settings(max_changes=10_000)
+    session = Session(world, rules)
     plan = session.plan
     waited = set(plan.ledger.waiting)
     told = list(places.numbered(outcomes(session)))
     leaving = {d.workload for d in plan.decisions if isinstance(d, Evict)}
     without_turn = (waited & leaving) - {workload.id for _, workload, _ in told}
-    turns = places.length(Session(world, settings)) - len(without_turn)
+    turns = places.length(Session(world, rules)) - len(without_turn)
     assert [place for place, _, _ in told if place is not None] == list(range(1, turns + 1))
     for place, workload, _ in told:
         if workload.phase is Phase.QUEUED:
-            found = explain(world, workload.id, settings)
-            assert (found.position, found.in_queue) == (place, places.length(Session(world, settings)))
+            found = explain(world, workload.id, rules)
+            assert (found.position, found.in_queue) == (place, places.length(Session(world, rules)))
             order = [
                 check.message for check in found.checks if check.name == "Order" and "ahead of it" in check.message
             ]
