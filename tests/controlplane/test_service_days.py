@@ -4,9 +4,11 @@ import pytest
 from django.db.models import Sum
 
 from autoscaler.sla import Standing
+from autoscaler.standings import tally
 from controlplane.loops import account
 from controlplane.models import Event, Lease, ServiceDay, ServiceWindow, Workload
-from controlplane.queries.reports import sla
+from controlplane.queries.reports import sla, standings
+from controlplane.services.tenancy import servicedays
 from tests.controlplane.state import START, World
 
 pytestmark = pytest.mark.django_db
@@ -94,6 +96,20 @@ def test_nothing_is_counted_twice_however_often_the_loop_turns(world: World) -> 
         noted(world, START + hour * HOUR)
     summed = ServiceWindow.objects.filter(start__lt=ServiceDay.objects.get().until).aggregate(r=Sum("requests"))
     assert ServiceDay.objects.get().requests == summed["r"]
+
+
+def test_what_was_noted_already_is_not_added_again(world: World) -> None:
+    """A worker that read what is due, and another one noted it meanwhile."""
+    service = serve(world)
+    measured(service, START + 60, 120)
+    world.cluster.at = START + 2 * HOUR
+    (stretch,) = standings.due(world.cluster.at, 10, kept_days=30)
+    moments, windows = standings.past(service.pk, stretch.promise, stretch.since, stretch.until, stretch.phase)
+    found = tally(moments, windows, stretch.since, stretch.until)
+    lease = world.lease("account")
+    assert servicedays.note(stretch=stretch, found=found, lease=lease)
+    assert not servicedays.note(stretch=stretch, found=found, lease=lease)
+    assert ServiceDay.objects.get().requests == found.requests > 0
 
 
 def test_a_service_that_is_down_keeps_its_word_and_one_that_nothing_measures_is_not_known(world: World) -> None:
