@@ -221,9 +221,8 @@ def _slots(state: State, now: Scrape, fleet: Fleet, terms: Terms) -> _Need | Non
         rate = max(rate, trend.at(now.at))
     future = rate + rise * ((0.0 if k.takes_all else terms.start) + k.horizon)
     room = k.part * wait_seconds(learned, terms.objective)
-    need = _Need(
-        future * s + k.tail * s / room, f"{future:.1f} requests/s of {s:.2g} s expected:", future, terms.objective
-    )
+    slots = steady(learned, s, future, terms)
+    need = _Need(slots, f"{future:.1f} requests/s of {s:.2g} s expected:", future, terms.objective)
     if now.waiting:
         backlog = now.waiting * s
         left = backlog + s * (rate + future) / 2 * 30.0 - 30.0 * learned.slots * fleet.on
@@ -233,6 +232,12 @@ def _slots(state: State, now: Scrape, fleet: Fleet, terms: Terms) -> _Need | Non
         if for_queue > need.slots:
             need = replace(need, slots=for_queue, why=f"{now.waiting} requests wait:")
     return need
+
+
+def steady(learned: Learned, seconds: float, rate: float, terms: Terms) -> float:
+    """Slots for a rate of requests of so many seconds: f*S to keep up, and the tail for the longest waits."""
+    room = terms.constants.part * wait_seconds(learned, terms.objective)
+    return rate * seconds + terms.constants.tail * seconds / room
 
 
 def _rate(points: tuple[tuple[float, float], ...]) -> float:

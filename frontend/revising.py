@@ -5,34 +5,41 @@ from typing import Any
 
 from django.urls import reverse
 
-from controlplane.jobspec.jobfile import OBJECTIVE
+from controlplane.jobspec.jobfile import GATEWAY, OBJECTIVE, P95_LATENCY
+from controlplane.jobspec.shapes import Faults
 from controlplane.queries.workloads import revisions
+from controlplane.queries.workloads.objectiveprice import Costs
 from frontend import forms, words
 from frontend.forms import FormField
 from frontend.layout import EXAMPLES, LABELS, WIDTH
 from scheduler.model.workload import Kind
 
 EFFECT = (
-    "The objective counts from now on. Another image or environment replaces the replicas one by one: each goes once a "
-    "new one is ready. If new ones do not become ready, or the error budget burns, the revision before is brought back."
+    "The objective counts from now on, the queue in front from the next replica that starts. Another image or "
+    "environment replaces the replicas one by one: each goes once a new one is ready. If new ones do not become ready, "
+    "or the error budget burns, the revision before is brought back."
 )
 IMAGE, ENV = "image", "env"
 PROMISED = tuple(f"objective.{field.name}" for field in OBJECTIVE.fields)
-FIELDS = (IMAGE, ENV, *PROMISED)
+QUEUED = tuple(f"gateway.{field.name}" for field in GATEWAY.fields)
+FIELDS = (IMAGE, ENV, *PROMISED, *QUEUED)
+LATENCY = "objective.p95_latency"
 
 
 def texts(spec: Mapping[str, Any]) -> dict[str, str]:
     """The fields of a stored job file as the form shows them."""
-    promised = spec.get("objective") or {}
-    found = {path: str(promised.get(path.partition(".")[2], "")) for path in PROMISED}
+    found = {}
+    for path in (*PROMISED, *QUEUED):
+        record, _, name = path.partition(".")
+        found[path] = str((spec.get(record) or {}).get(name, ""))
     env = "\n".join(f"{name}={value}" for name, value in (spec.get(ENV) or {}).items())
     return {IMAGE: str(spec["image"]), ENV: env, **found}
 
 
 def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
-    """What the form's texts change; an objective of which nothing is left is taken away."""
+    """What the form's texts change; an objective or queue of which nothing is left is taken away."""
     made = forms.document(Kind.INFERENCE, {path: given.get(path, "") for path in FIELDS})
-    before = {name: spec.get(name) for name in (IMAGE, ENV, "objective")}
+    before = {name: spec.get(name) for name in (IMAGE, ENV, "objective", "gateway")}
     after = {name: made.get(name) for name in before}
     after[IMAGE] = after[IMAGE] or ""
     return {name: value for name, value in after.items() if (value or None) != (before[name] or None)}
@@ -63,7 +70,34 @@ def question(w: Any, values: Mapping[str, str], faults: Mapping[str, str]) -> di
             for path in FIELDS
         ],
         "action_url": reverse("frontend:change_service", args=[w.pk]),
+        "price_url": reverse("frontend:service_price", args=[w.pk]),
+        "price_of": f"#f-{FormField(LATENCY, '', '', '').id}",
     }
+
+
+def latency(text: str) -> float | None:
+    """The seconds that a person has typed; None where that is no latency."""
+    faults = Faults()
+    seconds = P95_LATENCY.read(text.strip(), LATENCY, faults)
+    return None if faults.errors else seconds
+
+
+def costs(now: Costs | None, asked: Costs | None, most: int) -> str:
+    """What an objective costs, in a sentence or two; most: replicas that the service may have."""
+    one = asked or now
+    if one is None:
+        return ""
+    if one.price is None or one.gpu_hours is None:
+        return "What it costs is known once requests of this service were measured."
+    hours = f"{one.gpu_hours:,.1f} GPU-hours a day"
+    told = f"At the load of the last day {words.latency(one.p95_seconds)} takes about {hours}"
+    told += f": {one.price.mean:.1f} replicas on average, {one.price.most} at most"
+    if asked is not None and now is not None and now.gpu_hours is not None and asked.p95_seconds != now.p95_seconds:
+        told += f"; {words.latency(now.p95_seconds)}, as it is now, {now.gpu_hours:,.1f}"
+    if one.price.short:
+        part = words.percent(one.price.short, 1)
+        told += f". {part} of the time that needs more replicas than its max, {most}"
+    return f"{told}."
 
 
 def undo(w: Any, number: int) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def test_the_form_changes_only_what_is_other(crowd: People, chat: Workload) -> N
     fields = {f.path: f.value for f in client.get(url).context["fields"]}
     assert fields == {
         "image": OLD, "env": "KEEP=1", "objective.p95_latency": "200ms", "objective.availability": "99.9",
-        "objective.window": "28d",
+        "objective.window": "28d", "gateway.slots": "", "gateway.late_after": "", "gateway.waiting": "",
     }  # fmt: skip
     client.post(url, fields)
     assert fresh(chat).version == chat.version or fresh(chat).revision == 1
@@ -122,3 +122,34 @@ def test_the_page_rolls_back_for_those_who_may(crowd: People, chat: Workload) ->
     assert "back to revision 1?" in signed_in(crowd.admin).get(url).content.decode()
     signed_in(crowd.admin).post(url)
     assert fresh(chat).revision == 1
+
+
+def test_the_queue_in_front_of_a_service_is_changed_where_its_objective_is(crowd: People, chat: Workload) -> None:
+    at = f"/inferences/{chat.pk}"
+    queue = {"slots": 8, "late_after": "2s", "waiting": 70}
+    told = body_of(crowd.admin.send("PATCH", at, {"gateway": queue}))
+    assert told["spec"]["gateway"] == queue
+    assert fresh(chat).spec["normalised"]["gateway"] == {"slots": 8, "late_after": 2.0, "waiting": 70}
+    assert (fresh(chat).revision, fresh(chat).rollout, fresh(chat).objective_since) == (1, None, None)
+    assert fields_of(crowd.admin.send("PATCH", at, {"gateway": {"slots": 0}})) == ["gateway.slots"]
+    assert fields_of(crowd.admin.send("PATCH", at, {"gateway": {"waiting": 5}})) == ["gateway.slots"]
+    job = crowd.world.submit("train")
+    assert fields_of(crowd.admin.send("PATCH", f"/workloads/{job.pk}", {"gateway": queue})) == ["gateway"]
+
+    client = signed_in(crowd.admin)
+    form = client.get(f"/services/{chat.pk}/change").content.decode()
+    assert 'name="gateway.slots" value="8"' in form
+    typed = {
+        "image": OLD, "env": "KEEP=1", "objective.p95_latency": "200ms", "objective.availability": "99.9",
+        "objective.window": "28d", "gateway.slots": "9", "gateway.late_after": "2s", "gateway.waiting": "70",
+    }  # fmt: skip
+    assert client.post(f"/services/{chat.pk}/change", typed).status_code == 302
+    assert fresh(chat).spec["gateway"] == {**queue, "slots": 9}
+    assert fresh(chat).objective_since is None
+    refused = client.post(f"/services/{chat.pk}/change", {**typed, "gateway.slots": "0"})
+    assert refused.status_code == 422
+    assert 'name="gateway.slots" value="0" ' in refused.content.decode()
+    gone = {name: "" if name.startswith("gateway") else value for name, value in typed.items()}
+    assert client.post(f"/services/{chat.pk}/change", gone).status_code == 302
+    assert fresh(chat).spec.get("gateway") is None
+    assert "gateway" not in fresh(chat).spec["normalised"]

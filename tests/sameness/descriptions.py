@@ -218,4 +218,5 @@ DESCRIPTIONS: Sequence[Word] = (
         r"What a team owns in a pool, milli-GPU; null = no limit\.",
         "A team's quota in a pool, milli-GPU; null = no limit.",
     ),
+    Word(r"worth and fgd need 50 submissions first\.", "worth and fgd need 10 submissions with GPUs first."),
 )

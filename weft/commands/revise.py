@@ -1,4 +1,4 @@
-"""change, revisions, rollback: another image, environment or objective for a service that runs, and the way back."""
+"""change, price, revisions, rollback: another image, environment or objective for a service, its cost, the way back."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,6 +90,27 @@ def rollback(
     _say(now.path, found)
 
 
+def price(
+    ctx: typer.Context,
+    name: Name,
+    latency: Annotated[str, typer.Option("--latency", help="Another p95 latency, such as 200ms.")] = "",
+    team: Team = "",
+    form: Form = Format.TABLE,
+) -> None:
+    """Show what a service's objective costs at the load of its last day, and what another latency would."""
+    session: Session = ctx.obj
+    now = session.client.find(name, team=team)
+    found = session.client.objective_price(now.uid, p95_latency=latency)
+    if not form.is_text:
+        output.dump(found, form if form != Format.NAME else Format.JSON)
+        return
+    known = [one for one in (found["asked"], found["now"]) if one]
+    for one in known:
+        output.say(_price(one))
+    if not known:
+        output.note(f"{now.path} has no objective. Name a latency: --latency 200ms.")
+
+
 def progress(found: "Json") -> str:
     """`revision 3 replaces revision 2: 1 of 4 replicas`; empty when nothing is being replaced."""
     rollout = found.get("rollout")
@@ -117,3 +138,13 @@ def _environment(before: "Json", given: list[str]) -> dict[str, str]:
         else:
             raise typer.BadParameter(f"--env {one} is neither NAME=value nor NAME-.")
     return after
+
+
+def _price(one: "Json") -> str:
+    """`200 ms: 12.4 GPU-hours a day, 2.1 replicas on average, 4 at most`."""
+    what = f"{one['p95_seconds'] * 1000:g} ms"
+    if one["gpu_hours_a_day"] is None:
+        return f"{what}: not known before requests were measured"
+    short = f"; {one['short_part']:.1%} of the time it needs more than its max" if one["short_part"] else ""
+    replicas = f"{one['replicas_mean']:.1f} replicas on average, {one['replicas_most']} at most"
+    return f"{what}: about {one['gpu_hours_a_day']:.1f} GPU-hours a day, {replicas}{short}"

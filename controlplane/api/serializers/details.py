@@ -170,6 +170,24 @@ class Objective(Answer):
     requests_per_second = s.FloatField(allow_null=True)
 
 
+class LatencyPrice(Answer):
+    """What keeping a latency takes at the load of the last day; null: nothing is known of the requests yet."""
+
+    p95_seconds = s.FloatField()
+    gpu_hours_a_day = s.FloatField(allow_null=True)
+    replicas_mean = s.FloatField(allow_null=True)
+    replicas_most = s.IntegerField(allow_null=True)
+    short_part = s.FloatField(allow_null=True, help_text="Part of the time, 0..1, that needs more replicas than max.")
+
+
+class ObjectivePrice(Answer):
+    """What a service's objective costs, and what another latency would."""
+
+    uid = s.UUIDField()
+    now = LatencyPrice(allow_null=True, help_text="Null: it has no objective.")
+    asked = LatencyPrice(allow_null=True, help_text="Null: no p95_latency was asked about.")
+
+
 class RevisionRow(Answer):
     """An image and environment that a service has, had or was to have."""
 

@@ -5,6 +5,7 @@ the end of a workload. The name of a notebook or service may be a later workload
 A service's PodDisruptionBudget and ServiceMonitor are owned in the same way.
 """
 
+import json
 import time
 from collections.abc import Sequence
 
@@ -63,10 +64,12 @@ async def _take_over(api: Api, body: Json) -> None:
         raise RefusedError(
             409, "Foreign", f"A Service named {name} exists in {namespace} and is not Weft's. Rename it."
         )
+    without: Json = dict.fromkeys((names.GATEWAY, *services.OWN_SLICES))  # null: what the one before had goes
     if labels[names.WORKLOAD] == body["metadata"]["labels"][names.WORKLOAD]:
+        if (queue := _another_queue(found, body, without)) is not None:
+            await api.request("PATCH", _path(body), queue, kind=STRATEGIC)
         return
     anew: Json = {"$patch": "replace"}
-    without: Json = dict.fromkeys((names.GATEWAY, *services.OWN_SLICES))  # null: what the one before had goes
     notes: Json = {names.QUEUE: None, **body["metadata"].get("annotations", {})}
     change: Json = {
         "metadata": {
@@ -77,6 +80,17 @@ async def _take_over(api: Api, body: Json) -> None:
         "spec": {"selector": body["spec"]["selector"], "ports": [*body["spec"]["ports"], anew]},
     }
     await api.request("PATCH", _path(body), change, kind=STRATEGIC)
+
+
+def _another_queue(found: Json, body: Json, without: Json) -> Json | None:
+    """What changes where the job file has another queue by now than the Service; None: nothing."""
+    was = (found["metadata"].get("annotations") or {}).get(names.QUEUE)
+    now = body["metadata"].get("annotations", {}).get(names.QUEUE)
+    if was == now or (was and now and json.loads(was) == json.loads(now)):
+        return None
+    meta: Json = {"labels": {**without, **body["metadata"]["labels"]}, "annotations": {names.QUEUE: now}}
+    # Without a queue nobody lists the replicas any more but Kubernetes, which needs the selector.
+    return {"metadata": meta, **({} if now else {"spec": {"selector": body["spec"]["selector"]}})}
 
 
 def _owner(worker: Worker) -> Json:

@@ -28,7 +28,7 @@ def metrics(
 ) -> Metrics:
     """What was measured just now of these services, each with what is remembered of it."""
     uids = [UUID(uid) for uid in services]
-    states, ready, starts = remembered(uids), _ready(uids), _starts(uids)
+    states, ready, began = remembered(uids), _ready(uids), starts(uids)
     return Metrics(
         {
             uid: ServiceMetrics(
@@ -37,7 +37,7 @@ def metrics(
                 scrape=scrapes.get(uid),
                 state=states.get(uid),
                 ready=ready.get(uid, 0),
-                start_seconds=starts.get(uid),
+                start_seconds=began.get(uid),
                 signal=signals.get(uid),
             )
             for uid, promise in services.items()
@@ -62,7 +62,7 @@ def _ready(uids: Sequence[UUID]) -> dict[str, int]:
     return {str(uid): count for uid, count in bulk.count(Placement, ("workload_id",), where)}
 
 
-def _starts(uids: Sequence[UUID]) -> dict[str, float]:
+def starts(uids: Sequence[UUID]) -> dict[str, float]:
     """Seconds from a place to a running replica, as the first one of each service took, its image's pull included."""
     began: dict[UUID, float] = {}
     for uid, bound in bulk.select(Placement, ("workload_id", "bound_at"), {"workload_id__among": uids, "attempt": 1}):

@@ -80,6 +80,7 @@
         navigator.clipboard ? navigator.clipboard.writeText(text).then(done) : done();
       },
       wrap: () => $(at.dataset.of).classList.toggle("nowrap", !at.checked),
+      print: () => window.print(),
     };
     does[at.dataset.do]();
   });
