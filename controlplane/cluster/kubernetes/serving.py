@@ -5,15 +5,16 @@ the end of a workload. The name of a notebook or service may be a later workload
 A service's PodDisruptionBudget and ServiceMonitor are owned in the same way.
 """
 
+import json
 import time
 from collections.abc import Sequence
 
 import structlog
 
-from controlplane.cluster.kubernetes import names, services
+from controlplane.cluster.kubernetes import istio, names, services
 from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError
 from controlplane.cluster.kubernetes.podstatus import Worker
-from controlplane.cluster.port import ClusterUnreachable, PodSpec
+from controlplane.cluster.port import ClusterUnreachable, PodSpec, Split
 
 MERGE = "application/merge-patch+json"  # custom resources have no strategic one
 ASK_SECONDS = 300.0  # between two looks whether a kind is there
@@ -66,8 +67,10 @@ async def _take_over(api: Api, body: Json) -> None:
     if labels[names.WORKLOAD] == body["metadata"]["labels"][names.WORKLOAD]:
         return
     anew: Json = {"$patch": "replace"}
+    if names.SPLIT in (found["metadata"].get("annotations") or {}):
+        await istio.drop(api, labels[names.WORKLOAD], namespace)
     without: Json = dict.fromkeys((names.GATEWAY, *services.OWN_SLICES))  # null: what the one before had goes
-    notes: Json = {names.QUEUE: None, **body["metadata"].get("annotations", {})}
+    notes: Json = {names.QUEUE: None, names.SPLIT: None, **body["metadata"].get("annotations", {})}
     change: Json = {
         "metadata": {
             "labels": {**without, **body["metadata"]["labels"]},
@@ -77,6 +80,29 @@ async def _take_over(api: Api, body: Json) -> None:
         "spec": {"selector": body["spec"]["selector"], "ports": [*body["spec"]["ports"], anew]},
     }
     await api.request("PATCH", _path(body), change, kind=STRATEGIC)
+
+
+async def split(api: Api, wanted: Split, namespace: str) -> None:
+    """Have a service's requests split by our queue in front of it, else by Istio. Raises RefusedError without both."""
+    note: Json = {"revision": wanted.revision, "percent": wanted.percent, "within": wanted.within}
+    text = None if wanted.percent is None else json.dumps({k: v for k, v in note.items() if v is not None})
+    path = f"{_collection(namespace)}/{names.address_service(wanted.workload, wanted.name)}"
+    change: Json = {"metadata": {"annotations": {names.SPLIT: text}}}
+    by_istio = not wanted.has_queue and await istio.is_there(api)
+    if text is not None and not (wanted.has_queue or by_istio):
+        raise RefusedError(
+            409, "NotSplit", f"Nothing splits the requests of {wanted.name}: it has no gateway, and Istio is not here."
+        )
+    try:
+        service = await api.request("PATCH", path, change, kind=STRATEGIC)
+    except RefusedError as error:
+        if error.status == istio.NOT_FOUND and text is None:
+            return  # it went with its last pod, and what it owned with it
+        raise
+    if by_istio and text is not None:
+        await istio.put(api, wanted, service)
+    elif by_istio:
+        await istio.drop(api, wanted.workload, namespace)
 
 
 def _owner(worker: Worker) -> Json:

@@ -7,7 +7,7 @@ from controlplane.kubeobjects.names import TEAMS, WORKLOADS
 from controlplane.manifests import policy, system, webhook
 from controlplane.manifests.site import Site
 
-SITE = Site(has_monitors=True)
+SITE = Site(has_monitors=True, has_istio=True)
 ACCOUNTS = ("weft-scheduler", "weft-reader", "weft-provisioner", "weft-admission", "weft-web")
 OF_WEFT = (WORKLOADS, TEAMS)
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
