@@ -82,6 +82,7 @@ for command in (
     act.priority,
     revise.change,
     revise.revisions,
+    revise.promote,
     revise.rollback,
     act.suggestion,
     read.queue,
