@@ -136,6 +136,7 @@ STARTING = {
 UNITS = {
     "resources.cpu": "cores",
     "objective.availability": "%",
+    "rollout.weight": "%",
     "resources.gpus": "each",
     "env": "NAME=value, one per line",
 }

@@ -1,4 +1,4 @@
-"""Another image, environment or objective for a service, and the way back: what the pages ask and show."""
+"""Another image, environment or objective for a service, its canary, and the way back: what the pages ask and show."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,19 +11,22 @@ from controlplane.queries.workloads import revisions
 from controlplane.queries.workloads.objectiveprice import Costs
 from frontend import forms, words
 from frontend.forms import FormField
-from frontend.layout import EXAMPLES, LABELS, WIDTH
+from frontend.layout import EXAMPLES, LABELS, UNITS, WIDTH
 from scheduler.model.workload import Kind
 
 EFFECT = (
     "The objective counts from now on, the queue in front from the next replica that starts. Another image or "
     "environment replaces the replicas one by one: each goes once a new one is ready. If new ones do not become ready, "
-    "or the error budget burns, the revision before is brought back."
+    "or the error budget burns, the revision before is brought back. With a share of requests below 100 it gets only "
+    "that part of them, until you promote it or roll it back."
 )
 IMAGE, ENV = "image", "env"
 PROMISED = tuple(f"objective.{field.name}" for field in OBJECTIVE.fields)
 QUEUED = tuple(f"gateway.{field.name}" for field in GATEWAY.fields)
-FIELDS = (IMAGE, ENV, *PROMISED, *QUEUED)
+WEIGHT = "rollout.weight"
+FIELDS = (IMAGE, ENV, WEIGHT, *PROMISED, *QUEUED)
 LATENCY = "objective.p95_latency"
+WHOLE = 100  # percent: no canary
 
 
 def texts(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -33,7 +36,7 @@ def texts(spec: Mapping[str, Any]) -> dict[str, str]:
         record, _, name = path.partition(".")
         found[path] = str((spec.get(record) or {}).get(name, ""))
     env = "\n".join(f"{name}={value}" for name, value in (spec.get(ENV) or {}).items())
-    return {IMAGE: str(spec["image"]), ENV: env, **found}
+    return {IMAGE: str(spec["image"]), ENV: env, WEIGHT: str(_weight(spec)), **found}
 
 
 def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
@@ -42,6 +45,10 @@ def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]
     before = {name: spec.get(name) for name in (IMAGE, ENV, "objective", "gateway")}
     after = {name: made.get(name) for name in before}
     after[IMAGE] = after[IMAGE] or ""
+    weight = (made.get("rollout") or {}).get("weight", WHOLE)
+    if weight != _weight(spec):
+        before["rollout"] = spec.get("rollout")
+        after["rollout"] = {**(spec.get("rollout") or {}), "weight": weight}
     return {name: value for name, value in after.items() if (value or None) != (before[name] or None)}
 
 
@@ -56,6 +63,7 @@ def question(w: Any, values: Mapping[str, str], faults: Mapping[str, str]) -> di
         "label": "Change",
         "question": f"Change {w.name}?",
         "effect": " ".join([*others, EFFECT]),
+        "focus": next((path for path in FIELDS if path in mine), IMAGE),
         "fields": [
             FormField(
                 path,
@@ -65,7 +73,8 @@ def question(w: Any, values: Mapping[str, str], faults: Mapping[str, str]) -> di
                 mine.get(path, ""),
                 placeholder=EXAMPLES.get(path, ""),
                 is_long=path == ENV,
-                width="wide" if path in (IMAGE, ENV) else WIDTH.get(len(PROMISED), ""),
+                unit=UNITS.get(path, ""),
+                width="wide" if path in (IMAGE, ENV, WEIGHT) else WIDTH.get(len(PROMISED), ""),
             )
             for path in FIELDS
         ],
@@ -115,17 +124,59 @@ def undo(w: Any, number: int) -> dict[str, Any]:
 def shown(w: Any) -> dict[str, Any]:
     """The revisions as the page lists them, and how far the wanted one is."""
     found = revisions.revisions(w)
+    if found["rollout"] and found["rollout"]["percent"] is not None:
+        found["rollout"]["rest"] = WHOLE - found["rollout"]["percent"]
     return {"revisions": found["revisions"], "rollout": found["rollout"], "rolling": sentence(found["rollout"])}
+
+
+def promotion(w: Any, rollout: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked before a canary is promoted."""
+    return {
+        "w": w,
+        "verb": "promote",
+        "label": "Promote",
+        "question": f"Promote revision {rollout['to']} of {w.name}?",
+        "effect": f"It replaces revision {rollout['before']}, replica by replica, and each then gets as many requests.",
+        "action_url": reverse("frontend:promote", args=[w.pk]),
+    }
+
+
+def weighed(spec: Mapping[str, Any], weight: Any) -> dict[str, Any]:
+    """The change that gives the new revision this part of the requests."""
+    return {"rollout": {**(spec.get("rollout") or {}), "weight": weight}}
+
+
+def judged(rollout: Mapping[str, Any]) -> str:
+    """What a canary is judged by, in a sentence."""
+    if rollout["judged_by"] == "requests":
+        own = _of(rollout["own_over"], rollout["own_requests"])
+        before = _of(rollout["before_over"], rollout["before_requests"])
+        return f"Late or failed: {own} of revision {rollout['to']}, {before} of revision {rollout['before']}."
+    if rollout["judged_by"] == "service":
+        return "Its own requests are not measured: it is judged by how the whole service stands."
+    return "Nothing of its requests is measured yet, so nothing takes it back by itself but replicas that fail."
+
+
+def _of(over: int, requests: int) -> str:
+    return f"{over:,} of {words.plural(requests, 'request')}"
 
 
 def sentence(rollout: Mapping[str, Any] | None) -> str:
     """`Revision 3 replaces revision 2: 1 of 4 replicas`; empty when nothing is being replaced."""
     if rollout is None:
         return ""
+    if rollout["is_canary"]:
+        gets = "is to get" if rollout["percent"] is None else "gets"
+        ready = f"{rollout['ready']} of {words.plural(rollout['of'], 'replica')} ready"
+        return f"Revision {rollout['to']} {gets} {rollout['weight']} % of the requests: {ready}. {judged(rollout)}"
     again = " again" if rollout["is_back"] else ""
     done = f"{rollout['ready']} of {words.plural(rollout['of'], 'replica')} ready"
     why = f" {rollout['message']}" if rollout["message"] else ""
     return f"Revision {rollout['to']} replaces revision {rollout['before']}{again}: {done}.{why}"
+
+
+def _weight(spec: Mapping[str, Any]) -> int:
+    return int((spec.get("rollout") or {}).get("weight", WHOLE))
 
 
 def _shown_at(field: str) -> str:

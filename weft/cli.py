@@ -96,6 +96,7 @@ for command in (
     revise.change,
     revise.price,
     revise.revisions,
+    revise.promote,
     revise.rollback,
     act.suggestion,
     read.queue,

@@ -20,6 +20,7 @@ from scheduler.model.workload import Kind
 
 END_SECONDS = 2.0  # from the signal to the end of a process that has nothing to save
 BROKEN = ":broken"  # the tag of an image that starts and never answers
+SLOW, SLOWNESS = ":slow", 20.0  # the tag of one whose requests take so many times as long
 PEER_EXIT, LOST_EXIT, KILLED_EXIT = 1, 1, 137
 
 
@@ -101,6 +102,7 @@ class Lifecycle:
         if spec.name in world.pods:
             return
         pod = Pod.create(spec, world.now)
+        pod.slowness = SLOWNESS if str(spec.spec.get("image", "")).endswith(SLOW) else 1.0
         attempt, work = self._attempt_of(spec)
         attempt.pods[pod.rank] = world.pods[pod.name] = pod
         world.keep(attempt)
@@ -142,6 +144,13 @@ class Lifecycle:
         for pod in leaving:
             self._retime_neighbours(pod)
         self._note_capacity(group)
+
+    def split(self, workload: str, revision: int, percent: int | None) -> None:
+        """Have a service's requests split between a revision and the others, or no longer."""
+        service = self.world.services.get(workload)
+        if service is not None:
+            service.split = None if percent is None else [revision, percent]
+            self._note_capacity(self.world.attempts[workload, service.attempt])
 
     def resize(self, pod: Pod, cpu_milli: int, memory: int) -> None:
         """Change a worker's CPU and memory in place, or keep what it is to have until its node has room."""
@@ -374,7 +383,9 @@ class Lifecycle:
         lost = {name for name in gone if name not in world.pods or world.pods[name].stopped_at is None}
         same = [c for c in service.history if c.at == now.at]
         lost.update(name for c in same for name in c.lost)
-        service.history = [*(c for c in service.history if c.at < now.at), replace(now, lost=tuple(sorted(lost)))]
+        parts = (service.split[0], service.split[1]) if service.split else None
+        now = replace(now, lost=tuple(sorted(lost)), split=parts)
+        service.history = [*(c for c in service.history if c.at < now.at), now]
         world.keep(service)
 
 

@@ -24,8 +24,10 @@ from controlplane.cluster.port import (
     PodSeen,
     PodSpec,
     PodUse,
+    RevisionUse,
     Saved,
     ServiceUse,
+    Split,
     TrainingUse,
     pod_name,
 )
@@ -171,6 +173,11 @@ class SimulatedCluster:
             if pod is not None and not pod.is_over:
                 self._life.resize(pod, cpu_milli, memory)
 
+    def split(self, split: Split) -> None:
+        """Draw each request of a service for one of two revisions, or for any replica again."""
+        with self._writing():
+            self._life.split(split.workload, split.revision, split.percent)
+
     def cordon(self, node: str, on: bool) -> None:
         """Take a node out of (or back into) use for new work; pods that run there go on."""
         with self._writing() as world:
@@ -224,12 +231,21 @@ class SimulatedCluster:
         """What the running pods of these workloads use."""
         return telemetry.pods(self._read(), workloads)
 
+    def revisions(self, promises: Mapping[str, tuple[float, float]]) -> tuple[RevisionUse, ...]:
+        """What revisions of these services have answered since their requests are split."""
+        return telemetry.revisions(self._read(), promises)
+
     # --- what only a simulated cluster can do ------------------------------------------------
 
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         """A worker's CPU (milli) and memory (MiB) as they are now. Raises KeyError if there never was one."""
         pod = self._read().pods[pod_name(workload, attempt, rank)]
         return pod.cpu_milli, pod.memory
+
+    def split_of(self, workload: str) -> tuple[int, int] | None:
+        """Which revision of a service gets how many percent of its requests; None: they are not split."""
+        service = self._read().services.get(workload)
+        return None if service is None or service.split is None else (service.split[0], service.split[1])
 
     def answered(self, workloads: Iterable[str]) -> dict[str, Totals]:
         """What became of all requests of these services since each began."""

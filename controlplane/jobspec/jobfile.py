@@ -244,7 +244,7 @@ ROLLOUT = Record(
         Field(
             "weight",
             Whole(1, 100),
-            "Percent of the requests that a new revision is to get; less than 100 where something splits them.",
+            "Percent of the requests that a new revision gets until it is promoted; 100: it replaces the one before.",
             100,
         ),
     )

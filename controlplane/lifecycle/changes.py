@@ -153,12 +153,20 @@ class Changes:
 
     # --- places -------------------------------------------------------------------------------
 
-    def place(self, row: State, workers: Sequence[tuple[int, str, Sequence[int]]], *, reserve: bool) -> None:
-        """Give a workload's attempt new places: (rank, node, gpus) each."""
+    def place(
+        self,
+        row: State,
+        workers: Sequence[tuple[int, str, Sequence[int]]],
+        *,
+        reserve: bool,
+        revisions: Sequence[int] = (),
+    ) -> None:
+        """Give a workload's attempt new places: (rank, node, gpus) each; revisions: of each, if not the wanted one."""
         bound_at = None if reserve else self.at
+        of = revisions or [row.revision] * len(workers)
         self.places += [
-            Place(row, row.attempt, rank, node, gpus, row.milli_of(rank), bound_at, row.revision)
-            for rank, node, gpus in workers
+            Place(row, row.attempt, rank, node, gpus, row.milli_of(rank), bound_at, revision)
+            for (rank, node, gpus), revision in zip(workers, of, strict=True)
         ]
         self.touched[row.id] = row
 

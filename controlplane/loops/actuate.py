@@ -94,6 +94,9 @@ def _call(cluster: Cluster, command: Command) -> None:
         case "resize":
             for rank in command.ranks:
                 cluster.resize(command.workload, command.attempt, rank, command.cpu_milli, command.memory)
+        case "split":
+            if command.split is not None:
+                cluster.split(command.split)
         case "cordon":
             cluster.cordon(command.node, command.on)
         case verb:

@@ -8,6 +8,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
 from autoscaler.standings import MINUTE, Moment
@@ -23,7 +24,7 @@ from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
 from controlplane.services.workloads import workloads as services
 from frontend import revising, servicechart, words
-from frontend.answers import answer, clock, hand, number, seen_teams, teams_for
+from frontend.answers import answer, clock, hand, is_part, number, seen_teams, teams_for
 from scheduler.model.workload import Kind
 
 DECISIONS = 20
@@ -106,6 +107,63 @@ def rollback(request: HttpRequest, uid: UUID) -> HttpResponse:
     else:
         messages.info(request, f"Rolling {w.name} back.")
     return redirect("frontend:service", uid)
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def traffic(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """The part of the requests that a canary gets; on POST give it another."""
+    if request.method == "GET":
+        return render(request, "frontend/parts/service_traffic.html", _traffic(request, _service(request, uid)))
+    w = _changeable(request, uid)
+    if (weight := number(request.POST.get("weight"), 0)) == revising.WHOLE:
+        return _promoted(request, w)
+    fault = _weigh(request, w, weight)
+    w.refresh_from_db()
+    response = render(request, "frontend/parts/service_traffic.html", {**_traffic(request, w), "fault": fault})
+    response.status_code = 422 if fault else 200
+    return response
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def promote(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Ask before a canary replaces the revision before; on POST do it."""
+    w = _changeable(request, uid)
+    rollout = revising.shown(w)["rollout"]
+    if rollout is None or not rollout["is_canary"]:
+        messages.info(request, f"{w.name} has no revision to promote.")
+        return redirect("frontend:service", uid)
+    if request.method == "GET":
+        return answer(request, "confirm", "confirm", revising.promotion(w, rollout))
+    return _promoted(request, w)
+
+
+def _promoted(request: HttpRequest, w: Any) -> HttpResponse:
+    fault = _weigh(request, w, revising.WHOLE)
+    (messages.error if fault else messages.info)(request, fault or f"Promoting revision {w.revision} of {w.name}.")
+    if is_part(request):
+        response = HttpResponse()
+        response["HX-Redirect"] = reverse("frontend:service", args=[w.pk])
+        return response
+    return redirect("frontend:service", w.pk)
+
+
+def _weigh(request: HttpRequest, w: Any, weight: int) -> str:
+    """Give a canary another part of the requests; why not, or empty."""
+    try:
+        changes = revising.weighed(w.spec, weight)
+        services.patch(workload=w, changes=changes, version=None, actor=request.user.get_username(), hand=hand(request))
+    except Refused as refused:
+        return refused.message
+    except SpecError as refused:
+        return " ".join(error.message for error in refused.errors)
+    return ""
+
+
+def _traffic(request: HttpRequest, w: Any) -> dict[str, Any]:
+    may_change = _may_change(request, w) and not ownership.refusal(w, "change", hand(request))
+    return {"w": w, "may_change": may_change, **revising.shown(w)}
 
 
 @login_required

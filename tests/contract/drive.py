@@ -47,6 +47,9 @@ class Drive(Protocol):
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         """The CPU (milli) and memory (MiB) that the cluster gives a worker."""
 
+    def split(self, workload: str, name: str) -> tuple[int, int] | None:
+        """Which revision of a service gets how many percent of its requests; None: they are not split."""
+
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         """Have a worker's node answer its resizes with this reason of the port; empty: do them."""
 
@@ -105,6 +108,9 @@ class SimulatedDrive:
 
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         return self.cluster.size(workload, attempt, rank)
+
+    def split(self, workload: str, name: str) -> tuple[int, int] | None:
+        return self.cluster.split_of(workload)
 
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         name = pod_name(workload, attempt, rank)

@@ -1,5 +1,6 @@
 """The contract's drive over a real API server, whose nodes KWOK plays. Time there is real, so its seconds are short."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -114,6 +115,12 @@ class KubernetesDrive:
         (container,) = self._pod(workload, attempt, rank)["status"]["containerStatuses"]
         amounts = container["resources"]["limits"]
         return quantities.milli(amounts["cpu"]), quantities.mebibytes(amounts["memory"])
+
+    def split(self, workload: str, name: str) -> tuple[int, int] | None:
+        """As the activators read it."""
+        path = f"/api/v1/namespaces/{names.namespace(TEAM)}/services/{names.address_service(workload, name)}"
+        note = self.server.request("GET", path)["metadata"].get("annotations", {}).get(names.SPLIT)
+        return None if note is None else (json.loads(note)["revision"], json.loads(note)["percent"])
 
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         path = f"/api/v1/namespaces/{names.namespace(TEAM)}/pods/{pod_name(workload, attempt, rank)}"

@@ -59,6 +59,19 @@ def test_rest_tells_how_far_a_revision_is_and_undoes_it(crowd: People, chat: Wor
     assert body_of(crowd.admin.post(f"{at}/rollback"))["revision"] == 2
 
 
+def test_rest_begins_weighs_and_promotes_a_canary(crowd: People, chat: Workload) -> None:
+    at = f"/inferences/{chat.pk}"
+    body_of(crowd.admin.send("PATCH", at, {"image": NEW, "rollout": {"weight": 10}}))
+    told = body_of(crowd.viewer.get(f"{at}/revisions"))["rollout"]
+    names = ("is_canary", "weight", "percent", "of", "judged_by", "own_requests")
+    assert [told[name] for name in names] == [True, 10, None, 1, "nothing", None]
+    assert fields_of(crowd.admin.send("PATCH", at, {"rollout": {"weight": 0}})) == ["rollout.weight"]
+    assert fields_of(crowd.admin.send("PATCH", at, {"rollout": {"weight": 101}})) == ["rollout.weight"]
+    body_of(crowd.admin.send("PATCH", at, {"rollout": {"weight": 100}}))
+    told = body_of(crowd.viewer.get(f"{at}/revisions"))
+    assert (told["rollout"]["is_canary"], told["revisions"][0]["weight"]) == (False, 100)
+
+
 def test_rest_refuses_what_there_is_not_and_whom_it_must(crowd: People, chat: Workload) -> None:
     at = f"/inferences/{chat.pk}"
     assert fields_of(crowd.admin.post(f"{at}/rollback"), 409) == ["to"]
@@ -93,8 +106,9 @@ def test_the_form_changes_only_what_is_other(crowd: People, chat: Workload) -> N
     client, url = signed_in(crowd.admin), f"/services/{chat.pk}/change"
     fields = {f.path: f.value for f in client.get(url).context["fields"]}
     assert fields == {
-        "image": OLD, "env": "KEEP=1", "objective.p95_latency": "200ms", "objective.availability": "99.9",
-        "objective.window": "28d", "gateway.slots": "", "gateway.late_after": "", "gateway.waiting": "",
+        "image": OLD, "env": "KEEP=1", "rollout.weight": "100", "objective.p95_latency": "200ms",
+        "objective.availability": "99.9", "objective.window": "28d", "gateway.slots": "", "gateway.late_after": "",
+        "gateway.waiting": "",
     }  # fmt: skip
     client.post(url, fields)
     assert fresh(chat).version == chat.version or fresh(chat).revision == 1
@@ -105,6 +119,42 @@ def test_the_form_changes_only_what_is_other(crowd: People, chat: Workload) -> N
     changed = fresh(chat)
     assert (changed.revision, changed.spec["objective"]["availability"]) == (2, 99)
     assert changed.objective_since is not None
+
+
+def test_the_form_begins_a_canary_which_the_slider_weighs_and_a_hundred_promotes(crowd: People, chat: Workload) -> None:
+    client, at = signed_in(crowd.admin), f"/services/{chat.pk}"
+    fields = {f.path: f.value for f in client.get(f"{at}/change").context["fields"]}
+    client.post(f"{at}/change", fields | {"image": NEW, "rollout.weight": "20"})
+    assert (fresh(chat).revision, fresh(chat).spec["rollout"]["weight"]) == (2, 20)
+    crowd.world.place(chat, "b")
+    crowd.world.actuate()
+    crowd.world.pods(chat, PodPhase.RUNNING, 2)
+    page = client.get(f"{at}/").content.decode()
+    assert 'type="range"' in page
+    assert "Revision 2 gets 20 % of the requests: 1 of 1 replica ready." in page
+    seen = signed_in(crowd.viewer).get(f"{at}/traffic").content.decode()
+    assert "80 %" in seen
+    assert 'type="range"' not in seen
+    assert signed_in(crowd.viewer).post(f"{at}/traffic", {"weight": "50"}).status_code == 403
+    for wrong in ("0", "101", "much", ""):
+        answer = client.post(f"{at}/traffic", {"weight": wrong})
+        assert (answer.status_code, fresh(chat).spec["rollout"]["weight"]) == (422, 20)
+        assert "rollout.weight" in answer.content.decode()
+    assert client.post(f"{at}/traffic", {"weight": "40"}).status_code == 200
+    assert fresh(chat).rollout["weight"] == 40
+    assert "Promote revision 2 of chat?" in client.get(f"{at}/promote").content.decode()
+    answer = client.post(f"{at}/traffic", {"weight": "100"}, headers={"HX-Request": "true"})
+    assert answer["HX-Redirect"] == f"{at}/"
+    assert fresh(chat).rollout["weight"] == 100
+    assert client.get(f"{at}/promote").status_code == 302, "there is nothing to promote any more"
+
+
+def test_the_page_promotes_for_those_who_may(crowd: People, chat: Workload) -> None:
+    at = f"/services/{chat.pk}"
+    body_of(crowd.admin.send("PATCH", f"/inferences/{chat.pk}", {"image": NEW, "rollout": {"weight": 20}}))
+    assert signed_in(crowd.member).post(f"{at}/promote").status_code == 403
+    signed_in(crowd.admin).post(f"{at}/promote")
+    assert fresh(chat).rollout["weight"] == 100
 
 
 def test_the_form_says_what_is_wrong_at_the_field(crowd: People, chat: Workload) -> None:

@@ -1,4 +1,4 @@
-"""change, price, revisions, rollback: another image, environment or objective for a service, its cost, the way back."""
+"""change, price, revisions, promote, rollback: another image, environment or objective, its cost, the way back."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -6,7 +6,7 @@ import typer
 
 from weft import output
 from weft.commands.read import Form
-from weft.errors import Conflict
+from weft.errors import Conflict, WeftError
 from weft.output import Column, Format
 from weft.session import Session
 
@@ -37,13 +37,18 @@ def change(
         float | None, typer.Option("--availability", help="Percent of requests within it, such as 99.9.")
     ] = None,
     window: Annotated[str, typer.Option("--window", help="Over how long that is counted, such as 28d.")] = "",
+    weight: Annotated[
+        int | None, typer.Option("--weight", min=1, max=100, help="Percent of the requests for the new revision.")
+    ] = None,
     team: Team = "",
 ) -> None:
-    """Change a service that runs: another image or environment replaces its replicas one by one."""
+    """Change a service that runs: another image or environment replaces its replicas one by one, or gets a part of the
+    requests (`--weight 10`) until `weft promote` or `weft rollback`.
+    """
     promised = {"p95_latency": latency, "availability": availability, "window": window}
     given = {field: value for field, value in promised.items() if value not in ("", None)}
-    if not (image or env or given):
-        raise typer.BadParameter("Give --image, --env, --latency, --availability or --window.")
+    if not (image or env or given or weight):
+        raise typer.BadParameter("Give --image, --env, --weight, --latency, --availability or --window.")
     session: Session = ctx.obj
     for left in reversed(range(TRIES)):
         now = session.client.read(session.client.find(name, team=team).uid)
@@ -51,8 +56,8 @@ def change(
         changes: dict[str, Any] = {"image": image} if image else {}
         if env:
             changes["env"] = _environment(spec.get("env") or {}, env) or None
-        if given:
-            changes["objective"] = {**(spec.get("objective") or {}), **given}
+        parts: dict[str, dict[str, Any]] = {"rollout": {"weight": weight} if weight else {}, "objective": given}
+        changes |= {name: {**(spec.get(name) or {}), **part} for name, part in parts.items() if part}
         try:
             session.client.patch(now.uid, changes, version=now.version)
             break
@@ -60,7 +65,7 @@ def change(
             if not left:
                 raise
     output.say(f"{now.path}: {', '.join(changes)} changed.")
-    if changes.keys() & {"image", "env"}:
+    if changes.keys() & {"image", "env", "rollout"}:
         _say(now.path, session.client.revisions(now.uid))
 
 
@@ -74,6 +79,25 @@ def revisions(ctx: typer.Context, name: Name, team: Team = "", form: Form = Form
         return
     output.say(output.table(found["revisions"], COLUMNS, form))
     _say(now.path, found)
+
+
+def promote(ctx: typer.Context, name: Name, team: Team = "") -> None:
+    """Let a new revision that gets a part of the requests replace the one before."""
+    session: Session = ctx.obj
+    for left in reversed(range(TRIES)):
+        now = session.client.read(session.client.find(name, team=team).uid)
+        found = session.client.revisions(now.uid)
+        if not (found["rollout"] or {}).get("is_canary"):
+            raise WeftError(f"{now.path} has no revision to promote: none gets a part of its requests only.")
+        rollout = {**(now.document["spec"].get("rollout") or {}), "weight": 100}
+        try:
+            session.client.patch(now.uid, {"rollout": rollout}, version=now.version)
+            break
+        except Conflict:
+            if not left:
+                raise
+    output.say(f"{now.path}: revision {found['revision']} is promoted.")
+    _say(now.path, session.client.revisions(now.uid))
 
 
 def rollback(
@@ -118,8 +142,21 @@ def progress(found: "Json") -> str:
         return ""
     again = " again" if rollout["is_back"] else ""
     why = f" ({output.clean(rollout['message'])})" if rollout["message"] else ""
+    if rollout.get("is_canary"):
+        gets = "is to get" if rollout["percent"] is None else "gets"
+        return (
+            f"revision {rollout['to']} {gets} {rollout['weight']} % of the requests, beside revision "
+            f"{rollout['before']}: {rollout['ready']} of {output.plural(rollout['of'], 'replica')}{_judged(rollout)}"
+        )
     replaced = f"{rollout['ready']} of {output.plural(rollout['of'], 'replica')}"
     return f"revision {rollout['to']} replaces revision {rollout['before']}{again}: {replaced}{why}"
+
+
+def _judged(rollout: "Json") -> str:
+    """What a canary is judged by."""
+    if rollout["judged_by"] == "requests":
+        return f"; {rollout['own_over']} of its {output.plural(rollout['own_requests'], 'request')} late or failed"
+    return "; judged by the whole service" if rollout["judged_by"] == "service" else "; not judged: nothing is measured"
 
 
 def _say(path: str, found: "Json") -> None:

@@ -146,6 +146,11 @@
   document.addEventListener("submit", (event) => {
     if (event.target.matches("form[data-auto]")) for (const input of event.target.elements) if (!input.value) input.disabled = true;
   });
+  // --- a slider says where it stands
+  document.addEventListener("input", (event) => {
+    const output = event.target.matches('input[type="range"][id]') && event.target.form?.querySelector(`output[for="${CSS.escape(event.target.id)}"]`);
+    if (output) output.textContent = `${event.target.value} %`;
+  });
   // --- toasts go by themselves, but not while one is in use; one with an undo stays longer
   for (const toast of document.querySelectorAll(".toast:not(.error)")) {
     const leave = () => (toast.matches(":hover, :focus-within") ? setTimeout(leave, 2000) : toast.remove());
