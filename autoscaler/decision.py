@@ -13,3 +13,5 @@ class Scale:
     message: str
     terms: tuple[tuple[str, float], ...] = ()
     leaving: tuple[int, ...] = ()  # ranks of the replicas that leave, ascending; made by `scale.resized`
+    awake: int | None = None  # of a service with standby: how many of them are to serve; None: all
+    asleep: tuple[int, ...] = ()  # ranks on standby from now on, ascending: loaded, but no request comes to them

@@ -18,6 +18,7 @@ SHORTEST, LONGEST = 30.0, 120.0  # s over which a rate is taken
 POINTS = 10  # moments that a trend is fitted to, at least
 HOUR = 3600.0
 SOON, PATIENCE = 2.0, 4.0  # windows after a fall in which a rise takes it back; times that the window is then longer
+SMALL = 0.1  # of the replicas: a rise by no more, or by one, may be noise
 MOST = 1_000_000  # more slots than any service has: a rate that cannot be true asks for no more
 
 
@@ -122,7 +123,9 @@ def _regretted(state: State, count: int, at: float, fleet: Fleet, terms: Terms) 
     if state.fell_at is None or terms.constants.takes_all:
         return state
     window, since = _window(terms), at - state.fell_at
-    if count > fleet.on and since <= SOON * state.calm * window:
+    is_small = count - fleet.on <= max(1, SMALL * fleet.on)  # a larger rise is a load that has grown, not noise
+    soon = max(HOUR if is_small else 0.0, SOON * state.calm * window)
+    if count > fleet.on and since <= soon:
         return replace(state, calm=min(PATIENCE * state.calm, max(1.0, HOUR / window)), fell_at=None)
     if since > HOUR:
         return replace(state, calm=max(1.0, state.calm / PATIENCE), fell_at=None)

@@ -51,6 +51,7 @@ class ServiceMetrics:
     ready: int = 0
     start_seconds: float | None = None
     signal: Signal | None = None
+    loaded: tuple[int, ...] = ()  # of a service with standby: ranks whose pods run, those that are asleep included
 
 
 @dataclass(frozen=True, slots=True)

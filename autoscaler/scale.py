@@ -8,6 +8,8 @@ from autoscaler.decision import Scale
 from autoscaler.law import Fleet, State, Terms, Wanted, alarmed, look
 from autoscaler.metrics import Metrics, ServiceMetrics
 from autoscaler.settings import Settings
+from autoscaler.standby import borrowed, rearranged, taken_back
+from scheduler.model.decision import Shrink
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import ACTIVE, Kind, Workload, staying
 
@@ -16,7 +18,7 @@ from scheduler.model.workload import ACTIVE, Kind, Workload, staying
 class Scaling:
     """What a round decides, and what is to be remembered of each service that was looked at, by workload id."""
 
-    decisions: tuple[Scale, ...] = ()
+    decisions: tuple[Scale | Shrink, ...] = ()
     states: Mapping[str, State] = field(default_factory=dict)
 
 
@@ -24,32 +26,49 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
     """Decide the number of workers of every service that runs.
 
     A service keeps its number unless there is a reason for another one; the least and the most of its gang hold
-    always. Time is the snapshot's. The order is that of workload ids.
+    always. Where a service wakes replicas, the workers of gangs that have their GPUs leave (autoscaler/standby.py).
+    Time is the snapshot's. The order is that of workload ids.
     """
-    decisions, states = [], {}
+    decisions: list[Scale] = []
+    states: dict[str, State] = {}
+    lent = borrowed(snapshot.workloads.values())
     for uid in sorted(snapshot.workloads):
         workload = snapshot.workloads[uid]
         if workload.kind != Kind.INFERENCE or workload.phase not in ACTIVE:
             continue
         service = metrics.services.get(uid)
         bounds, current = Bounds(workload.gang.min, workload.gang.max), workload.gang.count
-        state, wanted = judged(current, snapshot.at, service, settings)
+        state, wanted = judged(
+            current if workload.awake is None else workload.awake,
+            snapshot.at,
+            service,
+            settings,
+            has_standby=workload.standby > 0,
+        )
         if state is not None and (service is None or state is not service.state):
             states[uid] = state
+        if workload.standby or workload.awake is not None:
+            loaded = () if service is None else service.loaded
+            if (change := rearranged(workload, wanted, loaded, lent.get(uid, ()))) is not None:
+                decisions.append(change)
+            continue
         count = bounds.clamp(wanted.replicas)
         if count != current:
             decisions.append(_decision(workload, count, wanted))
-    return Scaling(tuple(decisions), states)
+    return Scaling((*decisions, *taken_back(decisions, snapshot.workloads)), states)
 
 
-def judged(current: int, at: float, service: ServiceMetrics | None, settings: Settings) -> tuple[State | None, Wanted]:
-    """What the law says of a service with `current` replicas; without an objective, and with nothing told just now: no
-    change.
+def judged(
+    current: int, at: float, service: ServiceMetrics | None, settings: Settings, *, has_standby: bool = False
+) -> tuple[State | None, Wanted]:
+    """What the law says of a service of which `current` replicas serve or are to; without an objective, and with
+    nothing told just now: no change.
     """
     if service is None or service.objective is None:
         return None if service is None else service.state, Wanted(current)
     start = settings.start_seconds if service.start_seconds is None else service.start_seconds
-    terms = Terms(service.objective.p95_seconds, start, settings.constants())
+    constants = settings.constants(has_standby=has_standby)
+    terms = Terms(service.objective.p95_seconds, start, constants)
     state, wanted, fleet = service.state, Wanted(current), Fleet(current, service.ready)
     if service.scrape is not None and 0 <= at - service.scrape.at <= settings.stale_seconds:
         state, wanted = look(state or State(), service.scrape, fleet, terms)

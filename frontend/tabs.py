@@ -11,7 +11,7 @@ from controlplane.cluster.port import ClusterUnreachable
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import sla
 from controlplane.queries.scheduling import cluster
-from controlplane.queries.workloads import measured
+from controlplane.queries.workloads import measured, standby
 from controlplane.queries.workloads import workloads as queries
 from controlplane.queries.workloads.workloadrows import starts_after
 from controlplane.services.workloads.samples import PERIOD as SAMPLE_SECONDS
@@ -216,7 +216,12 @@ def _placement(request: HttpRequest, w: Any, seen: Collection[str] | None) -> di
         models = set(w.gpu_models)
         nodes = tuple(n for r in cluster.racks(seen) for n in r.nodes if not models or n.gpu_model in models)
     there = {t.team: t.colour for n in nodes for g in n.gpus for t in g.tenants}
-    return {"workers": workers, "nodes": nodes, "teams": sorted(there.items())}
+    return {
+        "workers": workers,
+        "nodes": nodes,
+        "teams": sorted(there.items()),
+        "borrowed": standby.borrowed(w, answers.clock(request).now) if w.kind == Kind.TRAINING.value else None,
+    }
 
 
 def _logs(request: HttpRequest, w: Any, seen: Collection[str] | None) -> dict[str, Any]:

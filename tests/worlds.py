@@ -39,6 +39,8 @@ after the fixed ones; numbers of GPUs may be fractions in quotas (0.5 = 500 mill
       saves 600                                  seconds between its checkpoints
       attained 4   failures 2                    GPU hours it held in earlier attempts; failures of its own
       deadline 105000   scaled 99990             when it expires; when an elastic gang last changed
+      standby 2   awake 1   asleep 1,2           a service with standby; ranks that are on standby, since 1,000 s ago
+      lent s1 2,3                                ranks on devices of s1's sleeping replicas; places say the device
       moving   finishing                         was consolidated: a place is kept for it; one of its workers is done
 
 Places without device numbers take the lowest devices that are not held, whole ones unless it is a share.
@@ -203,16 +205,25 @@ def _options(words: list[str]) -> dict[str, Any]:
                 out["places"].append(rest.pop(0))
         elif word in FLAGS:
             out[word] = True
-        elif word == "preempted":
-            out[word].append((float(rest.pop(0)), rest[1]))
-            rest = rest[2:]
-        elif word == "role":
-            out[word].append(_role(rest.pop(0)))
         elif word in _WORDS:
-            out[word] = rest.pop(0)
+            _take(out, word, rest)
         else:
             raise ValueError(f"{word!r} is no word of a world, in {' '.join(words)!r}")
     return out
+
+
+def _take(out: dict[str, Any], word: str, rest: list[str]) -> None:
+    """Note what a word says, and take that off the rest."""
+    match word:
+        case "preempted":
+            out[word].append((float(rest.pop(0)), rest[1]))
+            del rest[:2]
+        case "role":
+            out[word].append(_role(rest.pop(0)))
+        case "lent":
+            out[word] = rest.pop(0), _ranks(rest.pop(0))
+        case _:
+            out[word] = rest.pop(0)
 
 
 _WORDS = {
@@ -222,6 +233,7 @@ _WORDS = {
     *("x", "share", "limit", "smem", "models", "gpumem", "require", "prefer", "priority", "firm"),
     *("after", "leaves", "since", "started", "checkpointed", "unmet", "notbefore", "preempted"),
     *("role", "saves", "attained", "failures", "deadline", "scaled", "moving", "finishing"),
+    *("standby", "awake", "asleep", "lent"),
 }
 
 
@@ -328,17 +340,30 @@ def _workload(world: _World, words: list[str]) -> Workload:
         preempted_at=tuple(at for at, _ in o["preempted"]),
         preempted_by=tuple(by for _, by in o["preempted"]),
         roles=tuple(o["role"]),
+        awake=int(o["awake"]) if "awake" in o else None,
+        standby=int(o.get("standby", 0)),
     )
     if not o.get("places"):
         return workload
     started = float(o["started"]) if "started" in o else queued
     is_started = phase not in (Phase.RESERVED, Phase.ADMITTED, Phase.STARTING)
-    leaves = {int(rank) for rank in o["leaves"].split(",")} if "leaves" in o else set()
-    placement = _placement(world, workload, o["places"], leaves)
+    lender, lent = o.get("lent", ("", frozenset()))
+    placement = _placement(world, workload, o["places"], _ranks(o.get("leaves", "")), lent)
+    asleep = _ranks(o.get("asleep", ""))
+    placement = tuple(
+        replace(a, asleep_at=world.at - 1000 if a.rank in asleep else None, lender=lender if a.rank in lent else "")
+        for a in placement
+    )
     return replace(workload, placement=placement, attempt=1, started_at=started if is_started else None)
 
 
-def _placement(world: _World, workload: Workload, places: list[str], leaves: set[int]) -> tuple[Assignment, ...]:
+def _ranks(text: str) -> frozenset[int]:
+    return frozenset(int(rank) for rank in text.split(",") if rank)
+
+
+def _placement(
+    world: _World, workload: Workload, places: list[str], leaves: frozenset[int], lent: frozenset[int]
+) -> tuple[Assignment, ...]:
     if len(places) == 1:
         places = places * (
             1 if workload.kind is Kind.INFERENCE and ":" in places[0] else workload.gang.count + workload.role_members
@@ -350,7 +375,7 @@ def _placement(world: _World, workload: Workload, places: list[str], leaves: set
         ask = workload.ask_of(rank)
         gpus = tuple(int(i) for i in given.split(",")) if given else _lowest(world, workload.id, ask, node)
         milli = ask.share.guarantee if ask.share else WHOLE
-        for index in gpus if not is_reserved else ():
+        for index in gpus if not is_reserved and rank not in lent else ():
             world.held[node, index] = world.held.get((node, index), 0) + milli
         out.append(Assignment(rank, node, gpus, leaving=is_leaving or rank in leaves, reserved=is_reserved))
     return tuple(out)

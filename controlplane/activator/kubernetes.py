@@ -136,12 +136,14 @@ class Copy:
                 self._hosts.add(each["ip"])
             else:
                 self._pod_at[each["ip"]] = _key(one)
-        workload = (one["metadata"].get("labels") or {}).get(names.WORKLOAD)
+        labels = one["metadata"].get("labels") or {}
+        workload = labels.get(names.WORKLOAD)
         if workload:
-            address = one.get("status", {}).get("podIP") or ""
-            revision = (one["metadata"].get("labels") or {}).get(names.REVISION, "")
+            address, is_asleep = one.get("status", {}).get("podIP") or "", labels.get(names.SERVING) == "false"
+            revision = labels.get(names.REVISION, "")
             number = int(revision) if revision.isascii() and revision.isdigit() else 0
-            self._pods[_key(one)] = (workload, address, bool(address) and _is_ready(one), number)
+            is_open = bool(address) and _is_ready(one) and not is_asleep
+            self._pods[_key(one)] = (workload, address, is_open, number)
             self._versions["pods"][_key(one)] = int(one["metadata"]["resourceVersion"])
 
     def _drop_pod(self, one: Json, at: float) -> None:

@@ -150,7 +150,7 @@ class Switch:
     async def _send_direct(self, service: Found, ours: list[Json]) -> None:
         patience = 0.0  # a step that waits holds up all services, so only the one that turns this one does
         if not service.has_selector:
-            selector = {"spec": {"selector": {names.WORKLOAD: service.workload}}}
+            selector = {"spec": {"selector": names.replicas(service.workload)}}
             await self._api.request("PATCH", _path(service), selector, kind=MERGE)
             log.info("direct", service=service.name, namespace=service.namespace)
             patience = TURN_SECONDS

@@ -88,6 +88,8 @@ class Pod(Row):
     refused: tuple[str, str] = ("", "")  # the reason and the node's words for that
     made_of: int = 0  # the revision of its service; 0: not known
     slowness: float = 1.0  # how many times as long its image takes for a request
+    is_asleep: bool = False  # a replica on standby: no request comes to it
+    is_lent: bool = False  # a worker on the device of one
 
     def __post_init__(self) -> None:
         self.gpus, self.phase, self.refused = tuple(self.gpus), PodPhase(self.phase), (self.refused[0], self.refused[1])
@@ -99,6 +101,7 @@ class Pod(Row):
         return Pod(
             spec.workload, spec.attempt, spec.rank, spec.node, spec.gpus, spec.milli, spec.gpu_memory,
             spec.cpu_milli, spec.memory, spec.name, PodPhase.PENDING, at, made_of=spec.revision,
+            is_asleep=spec.is_asleep, is_lent=spec.is_lent,
         )  # fmt: skip
 
     @property

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from controlplane.cluster import draws, physics, requests, speed
+from controlplane.cluster import draws, images, physics, requests, speed
 from controlplane.cluster.entities import Attempt, Machine, Pod, Service, Volume
 from controlplane.cluster.port import PodPhase, PodSpec, pod_name
 from controlplane.cluster.work import Work
@@ -19,14 +19,7 @@ from gpushare.gpu import WHOLE
 from scheduler.model.workload import Kind
 
 END_SECONDS = 2.0  # from the signal to the end of a process that has nothing to save
-BROKEN = ":broken"  # the tag of an image that starts and never answers
-SLOW, SLOWNESS = ":slow", 20.0  # the tag of one whose requests take so many times as long
 PEER_EXIT, LOST_EXIT, KILLED_EXIT = 1, 1, 137
-
-
-def is_broken(spec: Mapping[str, object]) -> bool:
-    """Whether pods of this job file never become ready: the simulated cluster has one tag of images for that."""
-    return str(spec.get("image", "")).endswith(BROKEN)
 
 
 class Lifecycle:
@@ -102,7 +95,7 @@ class Lifecycle:
         if spec.name in world.pods:
             return
         pod = Pod.create(spec, world.now)
-        pod.slowness = SLOWNESS if str(spec.spec.get("image", "")).endswith(SLOW) else 1.0
+        pod.slowness = images.slowness(spec.spec)
         attempt, work = self._attempt_of(spec)
         attempt.pods[pod.rank] = world.pods[pod.name] = pod
         world.keep(attempt)
@@ -113,7 +106,7 @@ class Lifecycle:
             world.overcommits += 1
             self._refuse(pod, PodPhase.FAILED, LOST_EXIT, lack)
         else:
-            if not is_broken(spec.spec):
+            if not images.is_broken(spec.spec):
                 pod.due = world.now + physics.start_seconds(work.kind, world.conditions.seed, pod.name)
             world.occupy(pod)
             world.schedule(pod)
@@ -151,6 +144,14 @@ class Lifecycle:
         if service is not None:
             service.split = None if percent is None else [revision, percent]
             self._note_capacity(self.world.attempts[workload, service.attempt])
+
+    def rotate(self, pod: Pod, *, on: bool) -> None:
+        """Have requests come to a replica, or to others only; what it has begun it ends."""
+        if pod.is_asleep == on:
+            pod.is_asleep = not on
+            self.world.keep(pod)
+            self._note_capacity(self.world.attempts[pod.group])
+            self._retime_others(pod)
 
     def resize(self, pod: Pod, cpu_milli: int, memory: int) -> None:
         """Change a worker's CPU and memory in place, or keep what it is to have until its node has room."""
@@ -347,8 +348,10 @@ class Lifecycle:
 
     def _retime_neighbours(self, pod: Pod) -> None:
         """Pods that share a device with this one run faster or slower from now on."""
-        if pod.milli >= WHOLE:
-            return
+        if pod.milli < WHOLE:
+            self._retime_others(pod)
+
+    def _retime_others(self, pod: Pod) -> None:
         groups = {p.group for i in pod.gpus for p in self.world.running_on(pod.node, i) if p is not pod}
         for group in sorted(groups):
             self._retime(self.world.attempts[group])
@@ -380,7 +383,8 @@ class Lifecycle:
         gone = {name for name, _ in service.history[-1].each} if service.history else set()
         gone -= {name for name, _ in now.each}
         # Of those that stopped serving, a pod that was not told to end has broken down with what it had begun.
-        lost = {name for name in gone if name not in world.pods or world.pods[name].stopped_at is None}
+        known = world.pods
+        lost = {n for n in gone if n not in known or (known[n].stopped_at is None and not known[n].is_asleep)}
         same = [c for c in service.history if c.at == now.at]
         lost.update(name for c in same for name in c.lost)
         parts = (service.split[0], service.split[1]) if service.split else None

@@ -45,6 +45,8 @@ class PodSpec:
     namespace: str  # the team's
     spec: dict[str, object]
     revision: int = 0  # of its service; 0: it is none
+    is_asleep: bool = False  # a replica on standby: no request comes to it
+    is_lent: bool = False  # a worker on the device of one: milli is 0, gpu_memory what it may take beside the model
 
     @property
     def name(self) -> str:
@@ -183,6 +185,9 @@ class Cluster(Protocol):
 
     def split(self, split: Split) -> None:
         """Have a service's requests split between two of its revisions from now on, or no longer."""
+
+    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        """Have requests come to these replicas of a service (on), or to others only; those that are gone are done."""
 
     def cordon(self, node: str, on: bool) -> None:
         """Take a node out of (or back into) use for new work."""

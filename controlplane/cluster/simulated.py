@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autoscaler.observed import Scrape
-from controlplane.cluster import podlogs, requests, telemetry
+from controlplane.cluster import podlogs, requests, speed, telemetry
 from controlplane.cluster.entities import Entity, Machine, Pod, Volume
 from controlplane.cluster.lifecycle import Lifecycle
 from controlplane.cluster.port import (
@@ -178,6 +178,14 @@ class SimulatedCluster:
         with self._writing():
             self._life.split(split.workload, split.revision, split.percent)
 
+    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        """Have requests come to these replicas of a service (on), or to others only; those that are gone are done."""
+        with self._writing() as world:
+            for rank in ranks:
+                pod = world.pods.get(pod_name(workload, attempt, rank))
+                if pod is not None and not pod.is_over:
+                    self._life.rotate(pod, on=on)
+
     def cordon(self, node: str, on: bool) -> None:
         """Take a node out of (or back into) use for new work; pods that run there go on."""
         with self._writing() as world:
@@ -246,6 +254,11 @@ class SimulatedCluster:
         """Which revision of a service gets how many percent of its requests; None: they are not split."""
         service = self._read().services.get(workload)
         return None if service is None or service.split is None else (service.split[0], service.split[1])
+
+    def rotation(self, workload: str) -> set[int]:
+        """The ranks of a service to which requests are sent."""
+        pods = [p for p in self._read().pods.values() if p.workload == workload and p.phase == PodPhase.RUNNING]
+        return {pod.rank for pod in pods if speed.is_serving(self._world, pod)}
 
     def answered(self, workloads: Iterable[str]) -> dict[str, Totals]:
         """What became of all requests of these services since each began."""

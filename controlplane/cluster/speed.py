@@ -23,7 +23,7 @@ def layout(world: World, attempt: Attempt, work: Work) -> Layout:
     nodes = [world.machines[pod.node].node for pod in pods]
     per_pod = max(1, len(pods[0].gpus))
     parts = [granted_ratio(world, pod, work) for pod in pods]
-    crowd = max((len(world.running_on(p.node, i)) for p in pods for i in p.gpus if p.milli < WHOLE), default=1)
+    crowd = max((len(_awake_on(world, p.node, i)) for p in pods for i in p.gpus if p.milli < WHOLE), default=1)
     return Layout(
         devices=len(pods) * per_pod,
         model=min((node.model for node in nodes), key=lambda m: (-work.training.compute_seconds(m), m)),
@@ -37,7 +37,7 @@ def layout(world: World, attempt: Attempt, work: Work) -> Layout:
 def reference(world: World, attempt: Attempt, work: Work) -> Layout:
     """The placement on which the work's seconds hold: as asked, as close together as such nodes allow, undisturbed."""
     first = role_members(attempt.spec)
-    pod = next(pod for rank, pod in attempt.pods.items() if rank >= first)
+    pod = next(pod for rank, pod in sorted(attempt.pods.items()) if rank >= first and not pod.is_lent)
     node = world.machines[pod.node].node
     devices = work.workers * max(1, len(pod.gpus))
     fits = devices <= node.gpus
@@ -65,19 +65,25 @@ def ratio_per_second(world: World, attempt: Attempt, work: Work) -> float:
 def granted_ratio(world: World, pod: Pod, work: Work) -> float:
     """What a pod gets of each of its devices' compute (the least of them), 0..1."""
     most = _demand(work)
-    if not pod.gpus or pod.milli >= WHOLE:
+    if not pod.gpus or pod.milli >= WHOLE or pod.is_lent:
         return most
     return min(_granted(world, pod, index) for index in pod.gpus)
 
 
 def capacity(world: World, pods: Iterable[Pod], work: Work) -> Capacity:
     """What a service's running replicas can serve from now on."""
-    serving = sorted((p for p in pods if p.phase == PodPhase.RUNNING and p.stopped_at is None), key=lambda p: p.name)
+    running = (p for p in pods if p.phase == PodPhase.RUNNING and p.stopped_at is None)
+    serving = sorted((p for p in running if is_serving(world, p)), key=lambda p: p.name)
     profile = work.service
     each = tuple((pod.name, _request_seconds(world, pod, work)) for pod in serving)
     mean = sum(seconds for _, seconds in each) / len(each) if each else profile.service_seconds
     of = tuple(pod.made_of for pod in serving)
     return Capacity(world.now, len(serving), len(serving) * profile.parallel, mean, each, revisions=of)
+
+
+def is_serving(world: World, pod: Pod) -> bool:
+    """Whether requests come to a replica that runs: it is not on standby, and what borrowed its device has left."""
+    return not pod.is_asleep and not any(p.is_lent for i in pod.gpus for p in world.occupants.get((pod.node, i), ()))
 
 
 def level_of(nodes: list[Node], devices: int) -> Level:
@@ -110,7 +116,7 @@ def _serving_ratio(world: World, pod: Pod, work: Work) -> float:
 
 
 def _granted(world: World, pod: Pod, index: int) -> float:
-    tenants = world.running_on(pod.node, index)
+    tenants = _awake_on(world, pod.node, index)
     if pod not in tenants:
         tenants = [*tenants, pod]
     demands = [_demand_of(world, p) for p in tenants]
@@ -120,7 +126,11 @@ def _granted(world: World, pod: Pod, index: int) -> float:
 
 
 def _others(world: World, pod: Pod) -> list[Pod]:
-    return [p for index in pod.gpus for p in world.running_on(pod.node, index) if p is not pod]
+    return [p for index in pod.gpus for p in _awake_on(world, pod.node, index) if p is not pod]
+
+
+def _awake_on(world: World, node: str, index: int) -> list[Pod]:
+    return [p for p in world.running_on(node, index) if not p.is_asleep]
 
 
 def _demand_of(world: World, pod: Pod) -> float:

@@ -196,6 +196,8 @@ def _duty(world: World, pod: Pod, loads: dict[str, float], computing: dict[tuple
         return min(part / max(1e-9, work.notebook.mean_duty), 1.0) * notebook_duty(
             work, world.conditions.seed, pod.name, pod.started_at or world.now, world.now
         )
+    if work.kind == Kind.INFERENCE and not speed.is_serving(world, pod):
+        return 0.0
     if work.kind == Kind.INFERENCE:
         return loads.get(pod.workload, 0.0) * (pod.milli / WHOLE)
     if attempt.speed <= 0:

@@ -37,10 +37,14 @@ def workload_text(w: Workload) -> str:
         ask_values(w.ask),
         (w.gang.count, w.gang.min, w.gang.max),
         (w.topology.require, w.topology.prefer),
-        tuple((a.rank, a.node, a.gpus, a.leaving, a.reserved) for a in w.placement),
+        tuple((a.rank, a.node, a.gpus, a.leaving, a.reserved, *_standby(a)) for a in w.placement),
         *([roles_values(w.roles)] if w.roles else ()),
     )  # fmt: skip
     return _encode((tuple(getattr(w, name) for name in _SIMPLE), nested))
+
+
+def _standby(a: Assignment) -> tuple[float | str | None, ...]:
+    return (a.asleep_at, a.lender) if a.lender or a.asleep_at is not None else ()
 
 
 def workload_of(text: str) -> Workload:
@@ -263,6 +267,7 @@ def unpack_scaling(packed: bytes) -> tuple[Snapshot, Metrics]:
             ready=values["ready"],
             start_seconds=values["start_seconds"],
             signal=Signal(*values["signal"]) if values.get("signal") else None,
+            loaded=tuple(values.get("loaded", ())),
         )
     return Snapshot.build(at, (), (), (), map(workload_of, texts)), Metrics(services)
 
@@ -276,4 +281,5 @@ def _measured(service: ServiceMetrics) -> dict[str, Any]:
         "ready": service.ready,
         "start_seconds": service.start_seconds,
         "signal": None if service.signal is None else [service.signal.waiting, service.signal.rate],
+        **({"loaded": service.loaded} if service.loaded else {}),
     }

@@ -137,6 +137,12 @@ _KNOWN: Mapping[str, tuple[str, float, float, str]] = {
         DAY,
         "An elastic gang that started or was resized grows beyond its count only after this time.",
     ),
+    "lend_after_seconds": (
+        "s",
+        0,
+        DAY,
+        "The GPU of a replica on standby is lent to an elastic gang only after this time.",
+    ),
     "max_moves": ("workloads", 0, 1000, "Most workloads that one round moves to consolidate free GPUs."),
     "max_move_scenarios": ("scenarios", 0, 10_000, "Most sets of moves that one round tries."),
     "max_victims": ("scenarios", 1, 10_000, "Most sets of victims that are tried for one workload."),

@@ -115,7 +115,7 @@ def _not_borrowed(world: Snapshot, by: Workload, victim: Workload, settings: Set
     takes = Counter[str]()
     for worker in victim.placement:
         if worker.node in pool_of:
-            takes[pool_of[worker.node]] += victim.ask_of(worker.rank).milli
+            takes[pool_of[worker.node]] += victim.milli_of(worker)
     for pool, milli in takes.items():
         if not theirs or any(held[team, pool] - milli < nominal.get((team, pool), 0) for team in theirs):
             return f"team {victim.team} owns what it holds in {pool}"

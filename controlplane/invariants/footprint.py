@@ -68,7 +68,8 @@ class Footprints:
                 continue
             known = self.pods.get(uid)
             if known is None or known[0] is not seen:
-                held = [(Assignment(p.rank, p.node, p.gpus), IDLE) for p in seen]
+                lender = {a.rank: a.lender for a in workload.placement if a.lender}
+                held = [(Assignment(p.rank, p.node, p.gpus, lender=lender.get(p.rank, "")), IDLE) for p in seen]
                 known = self.pods[uid] = (seen, _rows(inventory, _asks(workload), held))
             out.append(known[1])
         return out
@@ -95,8 +96,10 @@ def _rows(inventory: Inventory, asks: Sequence[ResourceRequest], held: Sequence[
             continue
         ask = asks[min(worker.rank, len(asks) - 1)]
         milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
+        if worker.lender:  # the device is another's in all accounts, but for memory
+            milli, memory = 0, ask.gpu_memory
         node.append((when, at, ask.cpu_milli, ask.memory))
-        pools[inventory.nodes[at].pool, when] += ask.milli
+        pools[inventory.nodes[at].pool, when] += 0 if worker.lender else ask.milli
         first, count = int(inventory.offset[at]), inventory.nodes[at].gpus
         gpu += [(when, first + index, milli, memory) for index in worker.gpus if 0 <= index < count]
     return Rows(_array(gpu), _array(node), tuple((pool, when, amount) for (pool, when), amount in pools.items()))

@@ -202,9 +202,13 @@ def _placed_unfit(made: Round) -> Iterator[Violation]:
 def _not_taken(inventory: Inventory, ask: ResourceRequest, worker: Assignment) -> str:
     """Why the node's GPUs are not for this, or nothing."""
     node = inventory.nodes[inventory.index[worker.node]]
-    if ask.share and not node.takes_shares:
+    if (ask.share or worker.lender) and not node.takes_shares:
         return "its GPUs are not shared"
-    return "its GPUs are for shares only" if worker.gpus and not ask.share and not node.takes_whole else ""
+    return (
+        "its GPUs are for shares only"
+        if worker.gpus and not (ask.share or worker.lender) and not node.takes_whole
+        else ""
+    )
 
 
 def _badly_beside(made: Round) -> Iterator[Violation]:

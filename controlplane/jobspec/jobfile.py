@@ -21,6 +21,7 @@ from controlplane.jobspec.shapes import (
     Shape,
     Text,
     Whole,
+    WholeOrWord,
     shown,
 )  # fmt: skip
 from scheduler.model.dependency import When
@@ -48,6 +49,7 @@ ABOVE_RESERVED = tuple(sorted({str(above) for path in RESERVED_PATHS for above i
 GPU_DOMAINS = ("nvidia.com", "amd.com", "gpu.intel.com", "habana.ai")
 NOTEBOOK_IMAGE = "quay.io/jupyter/base-notebook"
 MAX_WORKERS = 4096
+AUTO = "auto"  # of standby: as many as replicas.max allows
 MAX_ROLES = 8
 MAX_GPUS = 1024  # on one node; far above any machine
 YEAR = 366 * 86_400.0
@@ -327,6 +329,12 @@ OWN = {
         Field("port", PORT, "Port it serves on.", 8000),
         Field("replicas", REPLICAS, "Between how many replicas it is scaled.", {"min": 1}),
         Field("objective", OBJECTIVE, "Latency and availability it is held to."),
+        Field(
+            "standby",
+            WholeOrWord(Whole(0, MAX_WORKERS), AUTO),
+            "Further replicas that are kept loaded and get no requests until they are needed: a number, or auto for "
+            "all up to replicas.max. Elastic trainings borrow their GPUs meanwhile.",
+        ),
         Field("health", HEALTH, "HTTP path that answers once a replica is ready; if absent, that its port does."),
         Field("rollout", ROLLOUT, "How a new image or environment replaces the one before."),
         Field("gateway", GATEWAY, "A queue in front of its replicas, such as {slots: 8}; none if absent."),

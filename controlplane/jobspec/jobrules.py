@@ -12,7 +12,7 @@ MAX_TENSORFLOW = 1000
 
 def check(values: Mapping[str, Any], faults: Faults) -> None:
     """Note what is wrong between the fields of a file that has been read; parts that could not be read are BAD."""
-    for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework):
+    for rule in (_resources, _gang, _roles, _topology, _times, _names, _volumes, _framework, _standby):
         rule(values, faults)
 
 
@@ -162,6 +162,20 @@ def _framework(values: Mapping[str, Any], faults: Faults) -> None:
     if values.get("framework") == "tensorflow" and most is not BAD and most > MAX_TENSORFLOW:
         fix = f"Set it to at most {MAX_TENSORFLOW}, or remove framework."
         faults.add("workers.max", f"workers.max is {most}, but TF_CONFIG has no room for so many. {fix}")
+
+
+def _standby(values: Mapping[str, Any], faults: Faults) -> None:
+    """Replicas sleep and wake by the objective, and their GPUs are lent by what their model leaves of the memory."""
+    given, asked = values.get("standby"), values["resources"]
+    if given in (None, BAD, 0) or asked is BAD or values["objective"] is BAD:
+        return
+    if values["objective"] is None:
+        faults.add("standby", f"standby is {given}, but there is no objective to wake replicas by. Add objective.")
+    share = asked["gpu_share"]
+    if share is not BAD and (share is None or share["guarantee"] not in (WHOLE, BAD)):
+        what = f"standby is {given}, but it is not known how much of a GPU its model takes."
+        fix = "Ask for resources: {gpu_share: {guarantee: 1, memory: 20Gi}}, a whole GPU with the memory of the model."
+        faults.add("standby", f"{what} {fix}")
 
 
 def _unique(pairs: Iterable[tuple[str, Any]], problem: str, faults: Faults) -> None:

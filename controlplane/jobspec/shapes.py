@@ -192,6 +192,24 @@ class Whole(_AsGiven):
 
 
 @dataclass(frozen=True, slots=True)
+class WholeOrWord(_AsGiven):
+    """A whole number in a range, or one word in its place."""
+
+    number: Whole
+    word: str
+
+    def read(self, value: Any, at: str, faults: Faults) -> Any:
+        """Return the integer, or the word."""
+        if value == self.word or type(value) is int:
+            return value if value == self.word else self.number.read(value, at, faults)
+        return faults.add(at, f"{at} is {shown(value)}. Write a whole number, or {self.word}.")
+
+    def schema(self) -> Schema:
+        """Return either schema."""
+        return {"anyOf": [self.number.schema(), {"type": "string", "enum": [self.word]}]}
+
+
+@dataclass(frozen=True, slots=True)
 class Quantity(_AsGiven):
     """Text with a unit (or also a plain number) that `parse` turns into a number in [least, most] of `unit`."""
 

@@ -21,7 +21,7 @@ __all__ = [
 AMENDABLE = (
     "priority_class", "workers", "replicas", "resources", "topology", "expected_duration", "max_duration", "labels",
 )  # fmt: skip
-OF_SERVICES = ("image", "env", "objective", "gateway", "rollout")  # amendable of a service only
+OF_SERVICES = ("image", "env", "objective", "gateway", "rollout", "standby")  # amendable of a service only
 BESIDE = ("normalised", "kubernetes")  # of a stored document: what is no field of the job file
 LISTS = ("command", "args", "secrets", "volumes", "pull_secrets")
 REMOVABLE = (
@@ -34,6 +34,7 @@ REMOVABLE = (
     "objective",
     "gateway",
     "rollout",
+    "standby",
 )  # null in a change takes them away
 
 
@@ -132,9 +133,15 @@ class Spec:
     health: str = ""  # path of a service that answers once it is ready
     rollout: Rollout = Rollout()
     gateway: Gateway | None = None
+    standby: int = 0  # replicas of a service that are kept loaded beyond those that serve, as far as its most allow
     labels: Mapping[str, str] = field(default_factory=dict)
     simulated: Mapping[str, Any] | None = None  # what only the simulated cluster knows
     text: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def first(self) -> int:
+        """How many workers it is to have at first; a service loads its standby at once."""
+        return min(self.workers.count + self.standby, self.workers.max)
 
     @property
     def port(self) -> int | None:
@@ -171,6 +178,7 @@ class Spec:
                 "window_seconds": self.objective.window,
             },
             **({"gateway": asdict(self.gateway)} if self.gateway else {}),
+            **({"standby": self.standby} if self.standby else {}),
         }
 
 
@@ -344,6 +352,7 @@ def _spec(values: Mapping[str, Any], text: Mapping[str, Any], simulated: Mapping
         gateway=Gateway(gateway["slots"], gateway["late_after"], gateway["waiting"])
         if (gateway := values.get("gateway"))
         else None,
+        standby=_standby(kind, values),
         labels=values["labels"] or {},
         simulated=simulated,
         text=text,
@@ -359,6 +368,11 @@ def _workers(kind: Kind, values: Mapping[str, Any]) -> Gang:
         return Gang()
     count = values["workers"]["count"]
     return Gang(count, values["workers"]["min"] or count, values["workers"]["max"] or count)
+
+
+def _standby(kind: Kind, values: Mapping[str, Any]) -> int:
+    given = values.get("standby") or 0
+    return _workers(kind, values).max if given == jobfile.AUTO else int(given)
 
 
 def _ask(asked: Mapping[str, Any]) -> ResourceRequest:

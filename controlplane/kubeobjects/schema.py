@@ -23,6 +23,7 @@ from controlplane.jobspec.shapes import (
     Shape,
     Text,
     Whole,
+    WholeOrWord,
 )
 from controlplane.kubeobjects import rules
 from controlplane.kubeobjects.names import camel
@@ -99,6 +100,7 @@ _MAKE: Mapping[type, Callable[[Any], Json]] = {
     Choice: _choice,
     Flag: lambda shape: {"type": "boolean"},
     Whole: _whole,
+    WholeOrWord: lambda shape: {"x-kubernetes-int-or-string": True},
     MilliGpus: _whole,
     Quantity: _quantity,
     Items: _items,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from controlplane.lifecycle.state import BOUND, LEAVING, RELEASED, RESERVED, Seat, State
-from scheduler.model.workload import ACTIVE, ENDED, Phase, may_move
+from scheduler.model.workload import ACTIVE, ENDED, Assignment, Phase, may_move
 from scheduler.model.workload import LEAVING as LEAVING_PHASES
 
 HOLDING = ACTIVE | LEAVING_PHASES  # phases in which pods may hold a place
@@ -52,6 +52,8 @@ class Place(NamedTuple):
     milli: int
     bound_at: float | None
     revision: int = 1
+    asleep_at: float | None = None
+    lender: str = ""
 
     @property
     def state(self) -> str:
@@ -153,21 +155,14 @@ class Changes:
 
     # --- places -------------------------------------------------------------------------------
 
-    def place(
-        self,
-        row: State,
-        workers: Sequence[tuple[int, str, Sequence[int]]],
-        *,
-        reserve: bool,
-        revisions: Sequence[int] = (),
-    ) -> None:
-        """Give a workload's attempt new places: (rank, node, gpus) each; revisions: of each, if not the wanted one."""
+    def place(self, row: State, workers: Sequence[Assignment], *, reserve: bool, revisions: Sequence[int] = ()) -> None:
+        """Give a workload's attempt new places; revisions: of each, if not the wanted one."""
         bound_at = None if reserve else self.at
         of = revisions or [row.revision] * len(workers)
-        self.places += [
-            Place(row, row.attempt, rank, node, gpus, row.milli_of(rank), bound_at, revision)
-            for (rank, node, gpus), revision in zip(workers, of, strict=True)
-        ]
+        for w, revision in zip(workers, of, strict=True):
+            milli = 0 if w.lender else row.milli_of(w.rank)
+            place = Place(row, row.attempt, w.rank, w.node, w.gpus, milli, bound_at, revision, w.asleep_at, w.lender)
+            self.places.append(place)
         self.touched[row.id] = row
 
     def bind(self, seat: Seat) -> None:

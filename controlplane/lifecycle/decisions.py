@@ -50,18 +50,22 @@ def _become(changes: Changes, row: State, decision: Place | Evict | Shrink) -> P
 
 def _place(changes: Changes, row: State, decision: Place) -> None:
     ranks = [worker.rank for worker in decision.workers]
-    workers = [(w.rank, w.node, w.gpus) for w in decision.workers]
     to = _become(changes, row, decision)
-    seats = [[rank, node, list(gpus)] for rank, node, gpus in workers]
-    data = as_data(workers=seats, after=list(decision.after), attempt=row.attempt, terms=dict(decision.terms))
+    seats = [[w.rank, w.node, list(w.gpus)] for w in decision.workers]
+    lenders = sorted({w.lender for w in decision.workers if w.lender})
+    asleep = [w.rank for w in decision.workers if w.asleep_at is not None]
+    data = as_data(
+        workers=seats, after=list(decision.after), attempt=row.attempt, terms=dict(decision.terms), lenders=lenders,
+        asleep=asleep,
+    )  # fmt: skip
     if to != row.phase:
         changes.move(row, to, data=data)
     else:
         changes.bump(row)
         changes.note(row, "Placed", data=data)
     there = [seat for seat in changes.live(row) if seat.state != LEAVING]
-    revisions = canaries.next_revisions(row, there, len(workers))
-    changes.place(row, workers, reserve=bool(decision.after), revisions=revisions)
+    revisions = canaries.next_revisions(row, there, len(decision.workers))
+    changes.place(row, decision.workers, reserve=bool(decision.after), revisions=revisions)
     if not decision.after:
         changes.act("start", row, ranks)
 
@@ -100,9 +104,12 @@ def _shrink(changes: Changes, row: State, decision: Shrink) -> None:
 
 def _scale(changes: Changes, row: State, decision: Scale) -> None:
     """Another number of replicas: more are left to the scheduler, of less the decision names those that leave."""
-    data = {"before": row.workers, "after": decision.workers}
+    data: dict[str, Any] = {"before": row.workers, "after": decision.workers}
     staying = [seat for seat in changes.live(row) if seat.state != LEAVING]
     changes.change(row, workers=decision.workers)
+    if decision.awake is not None:
+        data |= {"awake_before": row.awake, "awake": decision.awake}
+        changes.change(row, awake=decision.awake)
     told: dict[str, Any] = {"kind": "Scaled", "message": decision.message, "data": data}
     if decision.workers > len(staying) and row.phase != Phase.SCALING and may_move(row.phase, Phase.SCALING):
         changes.move(row, Phase.SCALING, **told)
@@ -116,6 +123,20 @@ def _scale(changes: Changes, row: State, decision: Scale) -> None:
             order = canaries.surplus(row, order)
         leavers = order[: max(0, len(staying) - decision.workers - row.surge)]
     vacate(changes, row, sorted(leavers, key=lambda seat: seat.rank))
+    if decision.awake is not None:
+        _rotate(changes, row, [seat for seat in staying if seat not in leavers], decision.asleep)
+
+
+def _rotate(changes: Changes, row: State, seats: Sequence[Seat], asleep: Sequence[int]) -> None:
+    """Have these replicas be on standby from now on and all others serve; traffic is told only of those that change."""
+    for verb, at, turned in (
+        ("wake", None, [s for s in seats if s.asleep_at is not None and s.rank not in asleep]),
+        ("sleep", changes.at, [s for s in seats if s.asleep_at is None and s.rank in asleep]),
+    ):
+        for seat in turned:
+            seat.asleep_at, seat.is_changed = at, True
+        if ranks := [seat.rank for seat in turned if seat.state == BOUND]:
+            changes.act(verb, row, ranks)
 
 
 def as_data(**values: Any) -> dict[str, Any]:

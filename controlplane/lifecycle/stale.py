@@ -42,7 +42,7 @@ def stale(decisions: Sequence[Made], known: Known) -> set[int]:
     """Positions of the decisions that must not be applied."""
     found = {i for i, d in enumerate(decisions) if not _holds(d, known)}
     leaving = {d.workload: i for i, d in enumerate(decisions) if isinstance(d, Evict | Shrink)}
-    placed = {d.workload: i for i, d in enumerate(decisions) if isinstance(d, Place)}
+    placed = {d.workload: i for i, d in enumerate(decisions) if isinstance(d, Place | Scale)}
     while True:
         more = {i for i, d in enumerate(decisions) if i not in found and _falls_with(d, found, leaving, placed)}
         if not more:

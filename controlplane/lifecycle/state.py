@@ -63,6 +63,8 @@ class State:
     revision: int  # of a service: the number of the image and environment that it is to have
     surge: int  # replicas wanted beyond `workers`, while a revision replaces the one before
     rollout: dict[str, Any] | None  # how far that is (rollouts.py); None: nothing is being replaced
+    awake: int | None  # of a service with standby: how many replicas are to serve; None: all
+    standby: int  # replicas that it keeps loaded beyond those
     seen: int = field(default=0, kw_only=True)  # the version when it was read
     changed: set[str] = field(default_factory=set, kw_only=True)
 
@@ -115,6 +117,8 @@ class Seat:
     pod_phase: str
     bound_at: float | None
     revision: int = 1  # of its service, that its pod is made of
+    asleep_at: float | None = None  # since when the replica is on standby; None: it serves
+    lender: str = ""  # the service on whose sleeping replica's device it runs
     released_at: float | None = None
     is_changed: bool = False
 

@@ -1,6 +1,7 @@
 """Read, decide, commit: how many replicas each service should have."""
 
 import time
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,7 @@ from controlplane.queries.scheduling import scaling, snapshot
 from controlplane.services.scheduling import decisions, learned, policy
 from controlplane.services.scheduling.cycles import CycleInput
 from controlplane.services.scheduling.leases import HeldLease
+from scheduler.model.decision import Shrink
 
 LOOK_SECONDS = 14.5  # between two looks, where the loop turns each second
 LOOKED = "scale looked at"  # in the wiring's `kept`: when this process last did
@@ -39,7 +41,8 @@ def _scale(wiring: Wiring, lease: HeldLease) -> int:
     scrapes = wiring.metrics.scrapes(list(services)) if is_look else {}
     at = wiring.cluster.now()  # after the metrics: what was measured by now is not of the future
     metrics = scaling.metrics(services, scrapes, signals)
-    seen = snapshot.some(map(UUID, services), at)
+    uids = [UUID(uid) for uid in services]
+    seen = snapshot.some([*uids, *scaling.borrowers(uids)], at)
     found = scale(seen, metrics, settings.scaling)
     learned.keep(found.states, at=at, lease=lease)
     decided = found.decisions
@@ -53,7 +56,7 @@ def _scale(wiring: Wiring, lease: HeldLease) -> int:
         is_base=True,
         input=pack_scaling(seen, metrics),
         decisions=[record(decision) for decision in decided],
-        counts={"Scale": len(decided)},
+        counts=dict(Counter(type(one).__name__ for one in decided)),
     )
     return len(decisions.commit(decided, lease=lease, cycle=cycle).applied)
 
@@ -73,8 +76,11 @@ def _is_time(wiring: Wiring, now: float) -> bool:
     return True
 
 
-def record(decision: Scale) -> dict[str, Any]:
+def record(decision: Scale | Shrink) -> dict[str, Any]:
     """A decision as the Cycle row keeps it; which ranks leave is told by the command that stops them."""
     kept = asdict(decision)
-    del kept["leaving"]
-    return {"kind": "Scale", **kept}
+    if isinstance(decision, Scale):
+        del kept["leaving"]
+        if decision.awake is None:
+            del kept["awake"], kept["asleep"]
+    return {"kind": type(decision).__name__, **kept}

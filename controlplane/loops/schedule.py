@@ -22,6 +22,7 @@ from scheduler.policies import WEFT, decide_round
 
 _FIELDS = {kind: tuple(f.name for f in fields(kind)) for kind in (Place, Evict, Shrink, Wait)}
 _WORKER = tuple(f.name for f in fields(Assignment))
+_STANDBY = ("asleep_at", "lender")  # of a worker; kept only where they are set
 BASE_EVERY = 50  # stored rounds between two whole inputs, as long as the loop finds time for one
 
 
@@ -194,7 +195,10 @@ def record(decision: Decision) -> dict[str, Any]:
 
 
 def _recorded(workers: tuple[Assignment, ...]) -> list[dict[str, Any]]:
-    return [{name: getattr(worker, name) for name in _WORKER} for worker in workers]
+    return [
+        {name: value for name in _WORKER if (value := getattr(worker, name)) or name not in _STANDBY}
+        for worker in workers
+    ]
 
 
 def count(decided: tuple[Decision, ...]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from scheduler.model.workload import Kind
 LABELS = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND, names.ATTEMPT, names.RANK)
 LABELS_OF_ROLES = (names.ROLE, names.ROLE_INDEX)  # of a gang with roles
 LABELS_OF_REVISION = (names.REVISION, pods.CANONICAL)  # of a service
-ALL_LABELS = (*LABELS, *LABELS_OF_ROLES, *LABELS_OF_REVISION)
+ALL_LABELS = (*LABELS, *LABELS_OF_ROLES, *LABELS_OF_REVISION, names.SERVING)
 ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.LIMIT, names.DIGEST)
 OF_SHARE = (names.MILLI, names.LIMIT, names.GPU_MEMORY)
 # Labels of its node that the API server gives a pod when it is bound (admission plugin PodTopologyLabels).
@@ -118,6 +118,12 @@ def _whose() -> list[Rule]:
             f" variables.labels && variables.labels[k] == variables.labels[{text(names.REVISION)}]"
             " && variables.labels[k].matches('^[0-9]{1,9}$')))",
             f"{names.REVISION} and {pods.CANONICAL} must be the number of a service's revision",
+        ),
+        Rule(
+            f"!({text(names.SERVING)} in variables.labels)"
+            f" || (variables.labels[{text(names.KIND)}] == {text(Kind.INFERENCE.value)}"
+            f" && variables.labels[{text(names.SERVING)}] in ['true', 'false'])",
+            f"{names.SERVING} is true or false, on replicas of a service only",
         ),
         Rule(
             f"variables.labels[{text(names.TEAM)}] == namespaceObject.metadata.labels[{text(names.TEAM)}]",

@@ -88,10 +88,12 @@ def _is_switch(site: Site) -> str:
 
 
 def _switched(site: Site) -> Rule:
-    uid, user = text(names.WORKLOAD), text(site.user(ACTIVATOR_SWITCH))
+    uid, serving, user = text(names.WORKLOAD), text(names.SERVING), text(site.user(ACTIVATOR_SWITCH))
+    selector = "object.spec.selector"
     return Rule(
-        f"request.userInfo.username != {user} || !has(object.spec.selector)"
-        f" || object.spec.selector == {{{uid}: object.metadata.labels[{uid}]}}",
+        f"request.userInfo.username != {user} || !has({selector}) || (size({selector}) == 2"
+        f" && {uid} in {selector} && {selector}[{uid}] == object.metadata.labels[{uid}]"
+        f" && {serving} in {selector} && {selector}[{serving}] == 'true')",
         "the activators' switch sends a Service to the pods of its own workload, or to none",
     )
 

@@ -91,7 +91,7 @@ def _scheduler_in_cluster(site: Site) -> list[Json]:
 
 def _scheduler_in_team(site: Site) -> list[Json]:
     """With the admission server it takes the gates off pods that controllers make, and suspends what makes them."""
-    pods = ["get", "create", "delete", *(["patch"] if site.has_admission else [])]
+    pods = ["get", "create", "patch", "delete"]  # patch: which replicas get requests
     suspended = [(kind.group, kind.plural) for kind in KINDS if kind.suspend]
     return [
         _rule("", ["pods"], pods),

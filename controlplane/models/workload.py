@@ -93,6 +93,12 @@ class Workload(models.Model):
     rollout = models.JSONField(
         null=True, help_text="How far a revision has replaced the one before (lifecycle/rollouts.py); null: it has."
     )
+    awake = models.PositiveIntegerField(
+        null=True, help_text="A service with standby: how many of its replicas are to serve; null: all."
+    )
+    standby = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Replicas that a service keeps loaded beyond those that serve."
+    )
     objective_since = models.FloatField(
         null=True, help_text="When the objective was changed: requests of before do not count; null: never."
     )
@@ -145,6 +151,14 @@ class Placement(models.Model):
     accounted_to = models.FloatField(null=True, help_text="Usage rows cover it up to here")
     is_settled = models.BooleanField(default=False, help_text="Released, and usage rows cover all of it")
     revision = models.PositiveIntegerField(default=1, db_default=1, help_text="Of the service, that its pod is made of")
+    asleep_at = models.FloatField(null=True, help_text="A replica: on standby since then; null: it serves")
+    lender = models.CharField(
+        max_length=36,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The service on whose sleeping replica's GPU it is",
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workload", "attempt", "rank"], name="one_placement_per_worker")]
@@ -152,6 +166,7 @@ class Placement(models.Model):
             models.Index(fields=["state"], condition=~Q(state="Released"), name="placement_live"),
             models.Index(fields=["id"], condition=Q(is_settled=False), name="placement_unsettled"),
             models.Index(fields=["released_at"], name="placement_released"),
+            models.Index(fields=["lender"], condition=~Q(lender=""), name="placement_lender"),
         ]
 
     def __str__(self) -> str:

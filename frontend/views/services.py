@@ -18,7 +18,7 @@ from controlplane.jobspec.spec import SpecError
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import months, sla, standings
 from controlplane.queries.tenancy.platform import TooMany
-from controlplane.queries.workloads import objectiveprice, serving
+from controlplane.queries.workloads import objectiveprice, serving, standby
 from controlplane.queries.workloads import workloads as queries
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
@@ -58,6 +58,7 @@ def detail(request: HttpRequest, uid: UUID) -> HttpResponse:
         "s": stand,
         "address": queries.address(w),
         "running": stand.replicas if stand else None,
+        "standby": standby.of_service(w, now),
         "view": request.GET.get("view", ""),
         "rows": _rows(w, now) if request.GET.get("view") == "table" else (),
         "has_windows": serving.has_windows(now, uid),
@@ -279,6 +280,8 @@ def _listed(one: serving.Listed) -> dict[str, Any]:
 def _decided(event: Any) -> str:
     """ "2 → 3 replicas: the p95 was 240 ms over 3 min"."""
     before, after = event.data.get("before"), event.data.get("after")
+    if "awake" in event.data:  # with standby its own words say how many serve
+        return str(event.message)
     if before is None or after is None:
         return str(event.message)
     why = event.message.removeprefix(f"{before} to {after} replicas: ")  # the autoscaler's own words begin with it

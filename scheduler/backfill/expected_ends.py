@@ -52,7 +52,7 @@ class Ends:
                 node = inventory.index.get(worker.node)
                 if node is not None and FUTURE_IDLE in states_counted(workload, worker):
                     ask, until = workload.ask_of(worker.rank), self.plan.snapshot.at if worker.rank in ranks else end
-                    milli, memory = ask.on_device
+                    milli, memory = workload.on_device(worker)
                     hosts.append((until, node, ask.cpu_milli, ask.memory))
                     first, after = int(offset[node]), int(offset[node + 1])
                     devices += [(until, first + i, milli, memory) for i in worker.gpus if first + i < after]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.actions.grow import grow
+from scheduler.actions.lend import lend
 from scheduler.cycle.round import Round, Turn
 from scheduler.explain.reasons import awaiting
 from scheduler.explain.refresh import is_news
@@ -11,6 +12,8 @@ from scheduler.model.partial_cycle import Starts
 from scheduler.model.settings import Settings
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import Phase
+from scheduler.preemption.borrowed import take_back
+from scheduler.preemption.growth import Growth
 from scheduler.shortcuts import ALL, EACH_TURN, Shortcuts
 from scheduler.state.memo import Memo
 from scheduler.state.session import Session
@@ -32,6 +35,8 @@ def decide(
     session = Session(snapshot, settings, memo)
     plan = session.plan
     reserved = sorted((w for w in plan.reserved.values() if w.phase is Phase.RESERVED), key=lambda w: w.seq)
+    # 0. What was borrowed of a replica that has left is given back.
+    take_back(session)
     # 1. Each claimant has its turn: it gets places on the plan, or a reason (round.py).
     turns = Round(session, shortcuts)
     refused = [(workload, refusal) for workload, refusal in turns.run() if refusal is not None]
@@ -43,7 +48,9 @@ def decide(
     told += [(workload, refusal) for workload, refusal in having if is_news(workload, refusal, snapshot.at, settings)]
     # 3. Room that nothing waits for lets elastic gangs grow again.
     if not session.is_full and snapshot.scope is None:
-        grow(session, refused)
+        growth = Growth(session, refused)
+        grow(session, growth)
+        lend(session, growth)  # what is left of their wishes: on the GPUs of replicas on standby
     # A service may be refused more replicas and then have to leave: that says enough.
     moved = {decision.workload for decision in plan.decisions}
     starts = tuple((kept.workload.id, kept.start) for kept in session.constraints.reservations)

@@ -1,8 +1,8 @@
 """With how many workers an elastic gang runs, and why it gets no more: on demand, on a copy, never inside a round."""
 
-from scheduler.actions.grow import Growth, Refused
 from scheduler.model.workload import Kind, Phase, Workload, can_grow, most, staying
 from scheduler.policies import WEFT
+from scheduler.preemption.growth import Growth, Refused
 from scheduler.state.session import Session
 
 

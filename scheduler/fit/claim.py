@@ -145,7 +145,7 @@ def _quota_leavers(plan: Plan, workload: Workload, places: Places, already: set[
     need: dict[str, int] = {}
     for place in places:
         pool = plan.usage.pool_of[place.node]
-        need[pool] = need.get(pool, 0) + workload.ask_of(place.rank).milli
+        need[pool] = need.get(pool, 0) + workload.milli_of(place)
     out: set[str] = set()
     for pool, amount in ((pool, amount) for pool, amount in need.items() if amount):
         leavers = [w for w in plan.leaving.values() if _leaving_milli(plan, w, pool)]
@@ -222,10 +222,10 @@ def _while_still(leaving: list[tuple[Workload, int]], waiting: list[tuple[Worklo
 
 def _leaving_milli(plan: Plan, workload: Workload, pool: str) -> int:
     where = plan.usage.pool_of
-    return sum(workload.ask_of(a.rank).milli for a in workload.placement if a.leaving and where.get(a.node) == pool)
+    return sum(workload.milli_of(a) for a in workload.placement if a.leaving and where.get(a.node) == pool)
 
 
 def _reserved_milli(plan: Plan, workload: Workload, pool: str) -> int:
     where, is_all = plan.usage.pool_of, workload.phase is Phase.RESERVED
     there = (a for a in workload.placement if (is_all or a.reserved) and where.get(a.node) == pool)
-    return sum(workload.ask_of(a.rank).milli for a in there)
+    return sum(workload.milli_of(a) for a in there)

@@ -73,7 +73,7 @@ class Evict:
 class Shrink:
     """Stop these ranks and keep the rest: a service scaled in, or an elastic gang that makes room.
 
-    `by` is the workload that gets the room, empty for a service.
+    `by` is the workload that gets the room, empty for a service and for workers whose lender has left.
     """
 
     workload: str

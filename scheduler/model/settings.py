@@ -43,6 +43,9 @@ class Settings:
     outage_seconds: float = 86_400.0  # what a service loses, which has no work to save: so much of its GPUs' time
     settle_seconds: float = 60.0  # an elastic gang that started or changed is left alone so long before it grows
     surplus_after_seconds: float = 300.0  # and so long before it grows beyond its count: what it gave back stays given
+    lend_after_seconds: float = (
+        30.0  # a replica on standby is lent to a gang no sooner: until then it may be woken again
+    )
     max_moves: int = 4  # workloads moved to other places in one round, to make room that is in one piece
     max_move_scenarios: int = 12  # sets of moves tried in one round, a quarter of them for one claimant
     max_victims: int = 64  # sets of victims tried for one claimant: bounds the time of a round

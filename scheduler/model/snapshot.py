@@ -201,7 +201,7 @@ class Columns:
         self.node[when, COMPUTE, at] += sign * ask.cpu_milli
         self.node[when, MEMORY, at] += sign * ask.memory
         first, after = int(inventory.offset[at]), int(inventory.offset[at + 1])
-        milli, memory = ask.on_device
+        milli, memory = workload.on_device(worker)
         if worker.gpus == inventory.whole_node[at]:  # most of large gangs: one sum instead of one a device
             self.gpu[when, COMPUTE, first:after] += sign * milli
             self.gpu[when, MEMORY, first:after] += sign * memory

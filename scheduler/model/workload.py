@@ -1,6 +1,6 @@
 """Workloads as the scheduler sees them, and the one table of their life cycle."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
 from gpushare.gpu import WHOLE, Share
@@ -148,7 +148,9 @@ class Topology:
 class Assignment:
     """One worker's place: its node and the device indices there.
 
-    leaving = its pod is being stopped; reserved = the place is fixed but not free yet (`Place.after`).
+    leaving = its pod is being stopped; reserved = the place is fixed but not free yet (`Place.after`). asleep_at = when
+    a replica went on standby: it is loaded, but no request comes to it (None: it serves). lender = the service whose
+    sleeping replica has the device that a gang's worker runs on: in all accounts it is the lender's, but for memory.
     """
 
     rank: int
@@ -156,6 +158,8 @@ class Assignment:
     gpus: tuple[int, ...] = ()
     leaving: bool = False
     reserved: bool = False
+    asleep_at: float | None = None
+    lender: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +207,8 @@ class Workload:
     finishing: bool = False  # one of its workers is done: it does not grow any more
     moving: bool = False  # was consolidated: a place is kept for it until it starts again
     roles: tuple[Role, ...] = ()  # further pod sets
+    awake: int | None = None  # of a service with standby: how many of its replicas are to serve; None: all
+    standby: int = 0  # replicas that it keeps loaded beyond those, as far as its most allow
 
     @property
     def is_waiting(self) -> bool:
@@ -220,9 +226,7 @@ class Workload:
     @property
     def held_milli(self) -> int:
         """Milli-GPU held or reserved, leaving workers included."""
-        if not self.roles:
-            return self.ask.milli * len(self.placement)
-        return sum(self.ask_of(a.rank).milli for a in self.placement)
+        return sum(self.milli_of(a) for a in self.placement)
 
     @property
     def role_members(self) -> int:
@@ -236,6 +240,17 @@ class Workload:
                 return role.ask
             rank -= role.count
         return self.ask
+
+    def milli_of(self, worker: Assignment) -> int:
+        """Milli-GPU that this worker holds, as quota counts it: none on a device that a service lends."""
+        if worker.lender:
+            return 0
+        return self.ask.milli if not self.roles else self.ask_of(worker.rank).milli
+
+    def on_device(self, worker: Assignment) -> tuple[int, int]:
+        """Milli-GPU and MiB that this worker takes of each device it holds."""
+        ask = self.ask if not self.roles else self.ask_of(worker.rank)
+        return (0, ask.gpu_memory) if worker.lender else ask.on_device
 
     def role_of(self, rank: int) -> tuple[str, int]:
         """The role of the member with this rank, and its number within the role, from 0."""
@@ -287,17 +302,35 @@ def most(workload: Workload) -> int:
     return max(workload.gang.count, workload.gang.max)
 
 
+def owned(workload: Workload) -> list[int]:
+    """Ranks of those workers that stay and hold GPUs of their own, not the devices of sleeping replicas."""
+    first = workload.role_members
+    return sorted(a.rank for a in workload.placement if not a.leaving and not a.lender and a.rank >= first)
+
+
+def with_standby(workload: Workload, workers: tuple[Assignment, ...], at: float) -> tuple[Assignment, ...]:
+    """These new workers; of a service with standby, those beyond the replicas that are to serve are asleep at once."""
+    if workload.awake is None:
+        return workers
+    serving = sum(not a.leaving and a.asleep_at is None for a in workload.placement)
+    few = max(0, workload.awake - serving)
+    return (*workers[:few], *(replace(worker, asleep_at=at) for worker in workers[few:]))
+
+
 def surplus(workload: Workload) -> int:
-    """Workers of a gang beyond its count: lent, until any workload can use their room. Those that still start count."""
+    """Workers of a gang beyond its count: lent, until any workload can use their room. Those that still start count.
+
+    Those on the devices of sleeping replicas are none of them: only their own lender has a use for that room.
+    """
     if workload.kind is not Kind.TRAINING or workload.phase not in (Phase.RUNNING, Phase.SCALING):
         return 0
-    return max(0, _staying(workload) - workload.gang.count)
+    return max(0, _owned(workload) - workload.gang.count)
 
 
 def lent(workload: Workload) -> list[int]:
     """The ranks of those workers: the highest, as they came last."""
     more = surplus(workload)
-    return staying(workload)[-more:] if more else []
+    return owned(workload)[-more:] if more else []
 
 
 def can_shrink(workload: Workload) -> bool:
@@ -305,7 +338,7 @@ def can_shrink(workload: Workload) -> bool:
     if workload.kind is not Kind.TRAINING or workload.phase not in (Phase.RUNNING, Phase.SCALING):
         return False
     gang = workload.gang
-    return _staying(workload) > max(1, gang.min if workload.phase is Phase.RUNNING else gang.count)
+    return _owned(workload) > max(1, gang.min if workload.phase is Phase.RUNNING else gang.count)
 
 
 def can_grow(workload: Workload) -> bool:
@@ -319,3 +352,7 @@ def can_grow(workload: Workload) -> bool:
 
 def _staying(workload: Workload) -> int:
     return sum(not a.leaving for a in workload.placement) - workload.role_members
+
+
+def _owned(workload: Workload) -> int:
+    return sum(not a.leaving and not a.lender for a in workload.placement) - workload.role_members

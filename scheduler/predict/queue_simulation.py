@@ -262,7 +262,7 @@ class Play:
 
     def _on_nodes(self, w: Workload, workers: Iterable[Assignment]) -> Nodes:
         index = self.plan.inventory.index
-        return [(index[a.node], w.ask_of(a.rank).milli) for a in workers if a.node in index and not a.leaving]
+        return [(index[a.node], w.milli_of(a)) for a in workers if a.node in index and not a.leaving]
 
 
 def _size(w: Workload) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import Shrink
 from scheduler.model.mention import mention
 from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Ints, applied
-from scheduler.model.workload import Workload, can_shrink, least, staying, surplus
+from scheduler.model.workload import Workload, can_shrink, least, owned, staying, surplus
 from scheduler.state.session import Session
 
 Ranks = dict[str, set[int]]  # ranks that leave, by workload
@@ -148,7 +148,7 @@ class Lent:
         """Workers there that may leave: gangs of the lowest priority and the latest first, highest ranks first."""
         for gang in sorted(self.gangs.values(), key=lambda g: (g.priority, -g.seq)):
             here = {a.rank for a in gang.placement if a.node == node and not a.leaving}
-            for rank in reversed(staying(gang)[1:]):
+            for rank in reversed(owned(gang)[1:]):
                 if rank in here:
                     yield gang.id, rank
 

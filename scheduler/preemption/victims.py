@@ -15,6 +15,7 @@ from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import EvictReason
 from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Ints
 from scheduler.model.workload import Workload, least
+from scheduler.preemption.borrowed import take_back
 from scheduler.preemption.elastic import Lent
 from scheduler.preemption.evictable import Evictable, recent_preemptors
 from scheduler.state.free import Free
@@ -146,6 +147,7 @@ def _decide(task: Search, start: int, lent: Lent | None, victims: list[Workload]
         after += lent.decide(but=after)
     for victim in victims:
         plan.evict(victim, conditions.reason, claimant.id, conditions.message(victim))
+    take_back(task.session)
     if not claim(task.session, claimant, FUTURE_IDLE, after, conditions.is_owed):
         raise RuntimeError(f"{claimant.id} fitted and does not fit any more")
     return conditions.settle(victims)

@@ -327,14 +327,13 @@ class RoomMemo:
 
 def held(workload: Workload, pool_of: dict[str, str]) -> dict[tuple[str, int], int]:
     """Milli-GPU a workload holds by (pool, state). A worker on a node that is gone holds nothing."""
-    milli, all_reserved = workload.ask.milli, workload.phase is Phase.RESERVED
+    all_reserved = workload.phase is Phase.RESERVED
     out: dict[tuple[str, int], int] = {}
     for worker in workload.placement:
         pool = pool_of.get(worker.node)
         if pool is None:
             continue
-        if workload.roles:
-            milli = workload.ask_of(worker.rank).milli
+        milli = workload.milli_of(worker)
         if not (all_reserved or worker.reserved):
             out[pool, IDLE] = out.get((pool, IDLE), 0) + milli
         if not worker.leaving or all_reserved or worker.reserved:

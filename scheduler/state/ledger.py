@@ -28,7 +28,7 @@ MAY_LEAVE, MOVABLE, SERVICE, HOLDS, RUNS = range(
 )  # columns of `flags`; MAY_LEAVE: but for what time and the past forbid
 _DICTS = (
     "waiting", "wants", "gated", "again", "holding", "unsettled", "moving", "elastic", "lending", "growable",
-    "preempted", "team_number",
+    "preempted", "team_number", "borrowing", "sleeping",
 )  # fmt: skip
 MAX_PAIRS = 4000  # changes after which counting anew is as fast
 
@@ -77,6 +77,8 @@ class Ledger(Slotted):
         self.elastic: dict[str, Workload] = {}  # have workers beyond their minimum
         self.lending: dict[str, Workload] = {}  # those of them with workers beyond their count
         self.growable: dict[str, Workload] = {}  # elastic gangs that run with fewer workers than they can use
+        self.borrowing: dict[str, Workload] = {}  # have workers on the devices of sleeping replicas
+        self.sleeping: dict[str, Workload] = {}  # services with replicas asleep
         self.preempted: dict[str, Workload] = {}  # hold something, and had to leave before
         self.team_number: dict[str, int] = {}
         size = max(64, len(snapshot.workloads))
@@ -141,7 +143,7 @@ class Ledger(Slotted):
         if uid in self.waiting and uid not in self.gated:
             self._want(workload, -1)
         others = self.holding, self.unsettled, self.moving, self.elastic, self.lending, self.growable, self.preempted
-        for kept in (self.waiting, self.gated, self.again, *others):
+        for kept in (self.waiting, self.gated, self.again, *others, self.borrowing, self.sleeping):
             kept.pop(uid, None)
         slot = self._give_back(uid)
         if slot is None:
@@ -161,6 +163,8 @@ class Ledger(Slotted):
         if workload.phase is Phase.RESERVED or any(a.leaving or a.reserved for a in workload.placement):
             self.unsettled[uid] = workload
         self._note_elastic(workload)
+        if workload.awake is not None and any(a.asleep_at is not None for a in workload.placement):
+            self.sleeping[uid] = workload
         if workload.preempted_by:
             self.preempted[uid] = workload
         slot = self._take_slot(workload)
@@ -172,6 +176,8 @@ class Ledger(Slotted):
             self.elastic[workload.id] = workload
         if surplus(workload):
             self.lending[workload.id] = workload
+        if workload.kind is Kind.TRAINING and any(a.lender for a in workload.placement):
+            self.borrowing[workload.id] = workload
         if can_grow(workload):
             self.growable[workload.id] = workload
 
@@ -210,15 +216,14 @@ class Ledger(Slotted):
             if self.slots[slot] is not w:
                 continue  # was changed once more
             ask = w.ask
-            milli, memory = ask.on_device
             for worker in w.placement:
                 node = inventory.index.get(worker.node)
                 if node is None or worker.leaving:
                     continue
                 if w.roles:
                     ask = w.ask_of(worker.rank)
-                    milli, memory = ask.on_device
-                hosts.append((slot, node, ask.cpu_milli, ask.memory, max(1, ask.milli), worker.rank))
+                milli, memory = w.on_device(worker)
+                hosts.append((slot, node, ask.cpu_milli, ask.memory, max(1, w.milli_of(worker)), worker.rank))
                 first, after = int(offset[node]), int(offset[node + 1])  # a node may come back with fewer devices
                 found = (first + index for index in worker.gpus if first + index < after)
                 devices += [(slot, device, milli, memory, worker.rank) for device in found]

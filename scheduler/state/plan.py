@@ -15,7 +15,7 @@ from gpushare.gpu import WHOLE
 from scheduler.model.decision import Evict, EvictReason, Place, Shrink
 from scheduler.model.snapshot import COMPUTE, FUTURE_IDLE, IDLE, MEMORY, Columns, Ints, Snapshot, applied
 from scheduler.model.terms import of_evict, of_place
-from scheduler.model.workload import Assignment, Phase, Workload
+from scheduler.model.workload import Assignment, Phase, Workload, with_standby
 from scheduler.state.free import Free, free_of, is_idle
 from scheduler.state.ledger import Ledger
 from scheduler.state.tenants import Tenants, has_share
@@ -105,6 +105,7 @@ class Plan:
 
     def place(self, workload: Workload, workers: tuple[Assignment, ...], after: Iterable[str] = ()) -> None:
         """Give workers their places, at once or after others have left."""
+        workers = with_standby(workload, workers, self.snapshot.at)
         place = Place(workload.id, workload.version, workers, tuple(sorted(after)))
         self._apply(place)
         terms = of_place(self.inventory, workers, self.free[FUTURE_IDLE].idle)
@@ -186,6 +187,9 @@ class Plan:
             inventory, inventory.gpu_capacity - used[FUTURE_IDLE], inventory.node_capacity - hosts[FUTURE_IDLE]
         )
         self.free = (now, later)
+        if self.ledger.borrowing:
+            self._close(now, 0, len(inventory.node_of))
+            now.idle[:] = np.bincount(inventory.node_of, is_idle(now.gpu), len(inventory.nodes))
         for node in self._contested():
             self._refresh(node)
         return self.free
@@ -201,7 +205,17 @@ class Plan:
             free = self.free[when]
             free.gpu[:, first:end] = inventory.gpu_capacity[:, first:end] - used[when]
             free.node[:, node] = inventory.node_capacity[:, node] - host_used[when]
+            if when == IDLE and self.ledger.borrowing:
+                self._close(free, first, end)
             free.idle[node] = np.count_nonzero(is_idle(free.gpu[:, first:end]))
+
+    def _close(self, free: Free, first: int, end: int) -> None:
+        """Nothing of a device is free now while a worker is left there that a service lent it to: it takes memory only.
+
+        It leaves when its lender does, so later it is in no way. first, end: the devices that are looked at.
+        """
+        compute, memory = free.gpu[COMPUTE, first:end], free.gpu[MEMORY, first:end]
+        compute[(compute == WHOLE) & (memory < self.inventory.gpu_capacity[MEMORY, first:end])] = 0
 
     def _contested(self) -> list[int]:
         """Nodes where some wait for a place and others leave."""
@@ -228,6 +242,7 @@ class Plan:
                     ask = leaver.ask_of(worker.rank)
                     host += (ask.cpu_milli, ask.memory)
                     at = [index for index in worker.gpus if index < gpu.shape[1]]
-                    gpu[COMPUTE, at] += ask.share.guarantee if ask.share else WHOLE
-                    gpu[MEMORY, at] += ask.share.memory if ask.share else 0
+                    milli, memory = leaver.on_device(worker)
+                    gpu[COMPUTE, at] += milli
+                    gpu[MEMORY, at] += memory
         return gpu, host

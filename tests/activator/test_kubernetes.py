@@ -241,7 +241,7 @@ def test_two_services_get_two_ports_and_what_has_no_queue_is_left_alone(world: W
     world.wait(lambda: world.known() is not None and len(world.directory.services()) == 2, "both are known")
     assert {one.port for one in world.directory.services()} == {FIRST, FIRST + 1}
     untouched = world.server.request("GET", "/api/v1/namespaces/weft-nlp/services/plain")
-    assert untouched["spec"]["selector"] == {"weft.dev/workload": UID[:-1] + "c"}
+    assert untouched["spec"]["selector"] == {"weft.dev/workload": UID[:-1] + "c", "weft.dev/serving": "true"}
     assert "annotations" not in untouched["metadata"]
 
 
@@ -321,7 +321,7 @@ def test_a_service_that_loses_its_queue_loses_our_slice(world: World) -> None:
     later = replace(pod_of(job(type="inference", name="chat"), uid=UID[:-1] + "d"), node="a", gpus=(1,))
     world.cluster.start([later])  # takes the name over
     service = world.server.request("GET", SERVICE)
-    assert service["spec"]["selector"] == {"weft.dev/workload": later.workload}
+    assert service["spec"]["selector"] == {"weft.dev/workload": later.workload, "weft.dev/serving": "true"}
     assert "weft.dev/gateway" not in service["metadata"]["labels"]
     switch.step()
     assert MANAGER not in world.addresses()

@@ -19,7 +19,17 @@ from tests.thoroughness import at_least
 MOST_SEEDS = 8
 SEEDS = tuple(range(101, 101 + at_least(MOST_SEEDS, 2)))
 EVENTS = 12_500  # of each seed: 10^5 in all, where all seeds run
-KINDS = ("Place", "Place after", "Evict Preempted", "Evict Reclaimed", "Shrink", "Wait", "Scale")
+KINDS = (
+    "Place",
+    "Place after",
+    "Evict Preempted",
+    "Evict Reclaimed",
+    "Shrink",
+    "Wait",
+    "Scale",
+    "Wake",
+    "Sleep",
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +65,8 @@ def test_every_kind_of_decision_and_fault_happened_a_hundred_times(counts: dict[
     total = sum((happened(seed, counts) for seed in SEEDS), Counter[str]())
     times = len(SEEDS) / MOST_SEEDS
     assert {kind: total[kind] for kind in KINDS if total[kind] < 100 * times} == {}
+    assert total["Lend"] >= 20 * times
+    assert total["taken back"] >= 15 * times
     assert total["node_is_lost"] >= 50 * times
     assert total["gpu_is_lost"] >= 50 * times
     assert total["leader_changes"] >= 100 * times

@@ -50,6 +50,9 @@ class Drive(Protocol):
     def split(self, workload: str, name: str) -> tuple[int, int] | None:
         """Which revision of a service gets how many percent of its requests; None: they are not split."""
 
+    def rotation(self, workload: str) -> set[int]:
+        """The ranks of a service to which requests are sent."""
+
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         """Have a worker's node answer its resizes with this reason of the port; empty: do them."""
 
@@ -111,6 +114,9 @@ class SimulatedDrive:
 
     def split(self, workload: str, name: str) -> tuple[int, int] | None:
         return self.cluster.split_of(workload)
+
+    def rotation(self, workload: str) -> set[int]:
+        return self.cluster.rotation(workload)
 
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         name = pod_name(workload, attempt, rank)

@@ -81,6 +81,15 @@ def _replicas(scene: Scene, name: str, number: str, revision: str) -> bool:
     return sum(seat.revision == int(revision) for seat in scene.seats(name)) == int(number)
 
 
+def _asleep(scene: Scene, name: str, number: str) -> bool:
+    return sum(seat.asleep_at is not None for seat in scene.seats(name)) == int(number)
+
+
+def _borrows(scene: Scene, name: str, number: str, lender: str) -> bool:
+    seats = [seat for seat in scene.seats(name) if seat.lender == scene.uid(lender)]
+    return sum(len(seat.gpus) for seat in seats) == int(number)
+
+
 FACTS: dict[str, Callable[..., bool]] = {
     r"(\S+) holds (\d+) GPUs?": _gpus,
     r"(\S+) has (\d+) workers?": _workers,
@@ -94,5 +103,7 @@ FACTS: dict[str, Callable[..., bool]] = {
     r"(\S+) has (\d+) replicas? of revision (\d+)": _replicas,
     r"(\S+) sends (\d+) % of requests to revision (\d+)": _split,
     r"(\S+) splits no requests": _is_whole,
+    r"(\S+) has (\d+) replicas? on standby": _asleep,
+    r"(\S+) borrows (\d+) GPUs? of (\S+)": _borrows,
     r"(\S+) is cordoned": _cordoned,
 }

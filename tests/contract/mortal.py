@@ -78,6 +78,10 @@ class Mortal:
         """As the cluster's."""
         self._real.split(split)
 
+    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        """As the cluster's."""
+        self._real.rotate(workload, attempt, ranks, on=on)
+
     def cordon(self, node: str, on: bool) -> None:
         """As the cluster's."""
         self._real.cordon(node, on)

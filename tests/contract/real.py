@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.benchmarks.harness import rights
+from controlplane.cluster.images import is_broken
 from controlplane.cluster.kubernetes import names, quantities
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.kubernetes.nodes import LOST_GPUS
-from controlplane.cluster.lifecycle import LOST_EXIT, is_broken
+from controlplane.cluster.lifecycle import LOST_EXIT
 from controlplane.cluster.port import Cluster, Observation, PodSpec, pod_name
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import wait_until
@@ -121,6 +122,13 @@ class KubernetesDrive:
         path = f"/api/v1/namespaces/{names.namespace(TEAM)}/services/{names.address_service(workload, name)}"
         note = self.server.request("GET", path)["metadata"].get("annotations", {}).get(names.SPLIT)
         return None if note is None else (json.loads(note)["revision"], json.loads(note)["percent"])
+
+    def rotation(self, workload: str) -> set[int]:
+        """The pods that its Service lists as ready."""
+        service = f"kubernetes.io/service-name={names.address_service(workload, 'work')}"
+        where = f"/apis/discovery.k8s.io/v1/namespaces/{names.namespace(TEAM)}/endpointslices?labelSelector={service}"
+        ends = [end for one in self.server.request("GET", where)["items"] for end in one["endpoints"] or ()]
+        return {int(end["targetRef"]["name"].rpartition("-")[2]) for end in ends if end["conditions"].get("ready")}
 
     def refuse_resizes(self, workload: str, attempt: int, rank: int, reason: str) -> None:
         path = f"/api/v1/namespaces/{names.namespace(TEAM)}/pods/{pod_name(workload, attempt, rank)}"

@@ -27,7 +27,7 @@ def do(scene: Scene, step: Step) -> None:
 def _submit(scene: Scene, name: str, team: str, kind: str, values: dict[str, Any]) -> None:
     asked = dict(values)
     runs, code, is_slow = asked.pop("runs", None), asked.pop("exit_code", 0), asked.pop("slow", False)
-    resources = {"gpus": asked.pop("gpus", 0), "cpu": 1, "memory": "1Gi"}
+    resources = {"cpu": 1, "memory": "1Gi", **asked.pop("resources", {"gpus": asked.pop("gpus", 0)})}
     spec = job(name, team, kind, resources=resources, **asked)
     file = scene.drive.job_file(Kind(kind), None if runs is None else seconds(runs), code)
     file = scene.drive.slow(file) if is_slow else file

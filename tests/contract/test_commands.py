@@ -44,6 +44,24 @@ def test_a_services_requests_are_split_as_was_said_last_and_then_no_longer(drive
     drive.cluster.split(replace(wanted, workload="nobody", name="nobody", percent=None))
 
 
+def test_a_replica_that_is_out_of_rotation_goes_on_and_may_be_told_twice(drive: Drive) -> None:
+    served = drive.job_file(Kind.INFERENCE)
+    run(drive, [pod(drive, rank=rank, spec=served) for rank in (0, 1)])
+    cursor = drive.cluster.observe(None).cursor
+    for on in (False, False, True):
+        drive.cluster.rotate("w", 1, [1], on=on)
+        drive.until(lambda on=on: drive.rotation("w") == ({0, 1} if on else {0}))
+    drive.cluster.rotate("w", 1, [7], on=True)
+    drive.cluster.rotate("stranger", 1, [0], on=False)
+    assert [p.phase for p in drive.cluster.observe(cursor).pods if p.phase != PodPhase.RUNNING] == []
+
+
+def test_a_replica_may_start_out_of_rotation(drive: Drive) -> None:
+    served = drive.job_file(Kind.INFERENCE)
+    run(drive, [pod(drive, spec=served), pod(drive, rank=1, spec=served, is_asleep=True)])
+    assert drive.rotation("w") == {0}
+
+
 def test_a_resized_worker_goes_on(drive: Drive) -> None:
     run(drive, [pod(drive)])
     before = seen(drive.cluster.observe(None))["w-1-0"]

@@ -56,6 +56,7 @@ class PodCluster:
     answer: str = ""  # of its nodes to resizes: empty (done at once), INFEASIBLE, DEFERRED, or SILENT
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # CPU and memory that each pod has
     splits: list[Split] = field(default_factory=list)
+    started: list[PodSpec] = field(default_factory=list)
     images: dict[str, str] = field(default_factory=dict)  # that each pod was made of
     calls: list[tuple[str, str]] = field(default_factory=list)
     serial: int = 0
@@ -91,6 +92,7 @@ class PodCluster:
             raise RuntimeError("admission denied")
         for pod in pods:
             if pod.name not in self.pods:
+                self.started.append(pod)
                 seen = PodSeen(pod.workload, pod.attempt, pod.rank, pod.node, pod.gpus, PodPhase.PENDING)
                 self.sizes[pod.name] = pod.cpu_milli, pod.memory
                 self.images[pod.name] = str(pod.spec.get("image", ""))
@@ -131,6 +133,9 @@ class PodCluster:
     def split(self, split: Split) -> None:
         self._answer()
         self.splits.append(split)
+
+    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        self.calls.append(("rotate", f"{workload}-{attempt}", tuple(ranks), on))
 
     def cordon(self, node: str, on: bool) -> None:
         self.calls.append(("cordon", node))

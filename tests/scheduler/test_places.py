@@ -42,6 +42,7 @@ def test_the_order_check_and_the_place_agree() -> None:
 
 @settings(deadline=None)
 @given(worlds())
+@settings(deadline=None)
 def test_places_are_the_numbers_from_one_to_the_length_of_the_queue(world: Snapshot) -> None:
     rules = Settings(max_changes=10_000)
     session = Session(world, rules)

@@ -247,6 +247,15 @@ class Scaled(Answer):
     message = s.CharField(allow_blank=True)
 
 
+class Standby(Answer):
+    """What a service keeps loaded beyond the replicas that are to serve, and lends of it."""
+
+    serving = s.IntegerField(help_text="Replicas that are to serve.")
+    asleep = s.IntegerField(help_text="Replicas on standby now.")
+    lent = s.IntegerField(help_text="GPUs of these that elastic trainings use now.")
+    lent_gpu_hours = s.FloatField(help_text="All that it ever lent.")
+
+
 class Autoscaling(Answer):
     """How many replicas a service may have, should have and has; the newest changes first."""
 
@@ -254,6 +263,7 @@ class Autoscaling(Answer):
     max = s.IntegerField()
     wanted = s.IntegerField()
     running = s.IntegerField()
+    standby = Standby(allow_null=True, help_text="Null for a service without.")
     changes = Scaled(many=True)
 
 

@@ -349,6 +349,7 @@ class Preview(Answer):
     expected_start = ExpectedStart(allow_null=True)
     suggestions = Suggestion(many=True)
     no_suggestions = s.CharField(allow_blank=True, help_text=NO_SUGGESTIONS)
+    standby = s.CharField(allow_blank=True, help_text="What the standby of a service costs at most; empty: nothing.")
     workload = s.DictField(help_text="The job file with defaults, and normalised.")
 
 
@@ -366,6 +367,8 @@ class Worker(Answer):
     pod_phase = s.CharField(allow_blank=True)
     bound_at = s.DateTimeField(allow_null=True)
     released_at = s.DateTimeField(allow_null=True)
+    asleep_at = s.DateTimeField(allow_null=True, help_text="Since when a replica is on standby; null: it serves.")
+    is_lent = s.BooleanField(help_text="Whether it runs on the GPU of a service's replica on standby; milli is 0 then.")
 
 
 class Placement(Answer):

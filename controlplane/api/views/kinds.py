@@ -172,7 +172,7 @@ class Autoscaling(OfKind):
     @endpoint(answer=details.Autoscaling, tag="inferences", operation="read_inference_autoscaling")
     def get(self, request: Request, uid: UUID) -> Response:
         """Tell how many replicas a service may have, should have and has, and the newest changes with their reasons."""
-        return Response(queries.autoscaling(self.one(uid)))
+        return Response(queries.autoscaling(self.one(uid), clock.now()))
 
 
 class Revisions(OfKind):

@@ -130,6 +130,9 @@ class Podless:
         """Nothing is shared."""
         return frozenset()
 
+    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        """Nothing to do."""
+
     def cordon(self, node: str, on: bool) -> None:
         """Nothing to do."""
 

@@ -215,5 +215,8 @@ class WatchedCluster(KubernetesCluster):
         """Nothing is shared."""
         return frozenset()
 
+    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        """Nothing to do."""
+
     def cordon(self, node: str, on: bool) -> None:
         """Nothing to do."""

@@ -222,17 +222,22 @@ class KubernetesCluster:
             self._calls.call(self._stop(workload, attempt, ranks, grace_seconds))
 
     async def _stop(self, workload: str, attempt: int, ranks: Sequence[int], grace: float) -> None:
-        found = [self._binder.find(pod_name(workload, attempt, rank)) for rank in ranks]
-        workers = [worker for worker in found if worker]
-        if len(workers) < len(ranks):  # the informer may be a moment behind another process that made them
-            listed = await self._list(workload)
-            workers = [w for w in listed if w.seen.attempt == attempt and w.seen.rank in ranks]
+        workers = await self._workers(workload, attempt, ranks)
         if queued := [worker for worker in workers if worker.owner]:
             await self._queued.stop(queued, self._binder.delete, grace)
             return
         for worker in workers:
             if not worker.is_over:
                 await self._binder.delete(worker, grace)
+
+    async def _workers(self, workload: str, attempt: int, ranks: Sequence[int]) -> list[Worker]:
+        """Those of these ranks that there are."""
+        found = [self._binder.find(pod_name(workload, attempt, rank)) for rank in ranks]
+        workers = [worker for worker in found if worker]
+        if len(workers) < len(ranks):  # the informer may be a moment behind another process that made them
+            listed = await self._list(workload)
+            workers = [w for w in listed if w.seen.attempt == attempt and w.seen.rank in ranks]
+        return workers
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         """Patch the pod's CPU and memory in place (`pods/resize`)."""
@@ -244,6 +249,17 @@ class KubernetesCluster:
     def split(self, split: Split) -> None:
         """Write it on the service's Service, where the activator reads it, or into Istio's objects."""
         self._calls.call(serving.split(self._calls, split, names.namespace(split.namespace, self._prefix)))
+
+    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        """Label these replicas as those that the Service sends requests to, or not."""
+        if ranks:
+            self._watching()
+            self._calls.call(self._rotate(workload, attempt, ranks, on=on))
+
+    async def _rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        for worker in await self._workers(workload, attempt, ranks):
+            if not worker.is_over:
+                await self._binder.rotate(worker, on=on)
 
     def cordon(self, node: str, on: bool) -> None:
         """Set the node unschedulable or not."""

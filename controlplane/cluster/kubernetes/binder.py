@@ -253,6 +253,16 @@ class Binder:
             if error.status != 404:
                 raise
 
+    async def rotate(self, worker: Worker, *, on: bool) -> None:
+        """Have the Service send requests to this very pod, or not; one that is gone is done."""
+        path = f"/api/v1/namespaces/{worker.namespace}/pods/{worker.pod}"
+        body = {"metadata": {"uid": worker.uid, "labels": {names.SERVING: "true" if on else "false"}}}
+        try:
+            await self._api.request("PATCH", path, body, kind=STRATEGIC)
+        except RefusedError as error:
+            if error.status not in (404, 409):
+                raise
+
     def _manifest(self, pod: PodSpec) -> Json:
         try:
             return pods.build(pod, namespace=names.namespace(pod.namespace, self._prefix))

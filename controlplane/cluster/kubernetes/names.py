@@ -25,6 +25,7 @@ KIND = "weft.dev/kind"  # training, notebook, inference
 ROLE = "weft.dev/role"  # in a gang with roles: ps, worker, ...
 ROLE_INDEX = "weft.dev/role-index"  # its number within the role, from 0
 REVISION = "weft.dev/revision"  # of a service's pod: the number of the image and environment that it is made of
+SERVING = "weft.dev/serving"  # "true" on replicas that get requests, "false" on those on standby
 GATEWAY = "weft.dev/gateway"  # "true" on the Service of a service with our queue in front (docs/activator.md)
 ATTEMPT = "internal.weft.dev/attempt"
 RANK = "internal.weft.dev/rank"
@@ -51,6 +52,11 @@ TOLERATED_TAINTS = (GPU_RESOURCE,)  # taint keys that pods of ours with a GPU to
 def gang_service(workload: str) -> str:
     """The headless Service through which the workers of a gang find each other."""
     return f"w-{workload}"
+
+
+def replicas(workload: str) -> dict[str, str]:
+    """Labels of the pods to which the Service of an inference workload sends requests."""
+    return {WORKLOAD: workload, SERVING: "true"}
 
 
 def around(workload: str) -> str:

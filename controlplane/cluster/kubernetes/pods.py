@@ -14,6 +14,7 @@ from controlplane.cluster.port import PodSpec
 from controlplane.domain.addresses import ports
 from controlplane.jobspec import members
 from controlplane.jobspec.jobfile import RESERVED_ENV
+from gpushare.gpu import WHOLE
 from scheduler.model.workload import Kind
 
 Json = dict[str, Any]
@@ -74,6 +75,8 @@ def _annotations(pod: PodSpec) -> dict[str, str]:
 
 def _limit(pod: PodSpec) -> int:
     """Milli-GPU that a share may use while the others on its device leave them idle."""
+    if pod.is_lent:
+        return WHOLE
     share = _normalised(pod)["gpu_share"]
     limit = share.get("limit") if isinstance(share, Mapping) else None
     return max(pod.milli, int(limit or 0))
@@ -85,8 +88,8 @@ def has_gpu(pod: PodSpec) -> bool:
 
 
 def has_share(pod: PodSpec) -> bool:
-    """Whether it asks for a part of one GPU."""
-    return bool(_normalised(pod).get("gpu_share"))
+    """Whether it asks for a part of one GPU, or runs on one that a service lends: neither is Kubernetes' to give."""
+    return bool(_normalised(pod).get("gpu_share")) or pod.is_lent
 
 
 def whole_gpus(pod: PodSpec) -> int:
@@ -121,6 +124,7 @@ def _labels(pod: PodSpec) -> dict[str, str]:
         names.RANK: str(pod.rank),
         # Istio tells requests apart by the second one.
         **({names.REVISION: str(pod.revision), CANONICAL: str(pod.revision)} if pod.revision else {}),
+        **({names.SERVING: "false" if pod.is_asleep else "true"} if pod.spec.get("type") == Kind.INFERENCE else {}),
         **({names.ROLE: role, names.ROLE_INDEX: str(number)} if members.roles(pod.spec) else {}),
     }
 

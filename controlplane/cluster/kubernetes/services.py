@@ -33,6 +33,8 @@ def build(pod: PodSpec, *, namespace: str) -> Json | None:
     if kind in (Kind.NOTEBOOK, Kind.INFERENCE):
         name = names.address_service(pod.workload, str(pod.spec.get("name", "")))
         made = _service(pod, namespace, name, {"type": "ClusterIP", "ports": _ports(ports(pod.spec))})
+        if has_replicas(pod):
+            made["spec"]["selector"] = names.replicas(pod.workload)
         if queue := gateway(pod):
             made["metadata"]["labels"] |= {names.GATEWAY: "true", **OWN_SLICES}
             made["metadata"]["annotations"] = {names.QUEUE: json.dumps(queue)}

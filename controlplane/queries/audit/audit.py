@@ -89,7 +89,7 @@ def state(
         transitions=tuple(_transitions(before, after_event)),
         writes=tuple(_writes()),
         accounts=_accounts(now.at),
-        rate=sum(w.ask_of(a.rank).milli for w in now.workloads.values() for a in w.placement if not a.reserved),
+        rate=sum(w.milli_of(a) for w in now.workloads.values() for a in w.placement if not a.reserved),
         claims=tuple(_claims(now)),
         round=made,
         settings=_settings(PolicyVersion.objects.order_by("-pk").values_list("pk", flat=True).first()),

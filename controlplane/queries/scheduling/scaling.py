@@ -1,6 +1,6 @@
 """What is measured of services, as the autoscaler reads it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -28,7 +28,8 @@ def metrics(
 ) -> Metrics:
     """What was measured just now of these services, each with what is remembered of it."""
     uids = [UUID(uid) for uid in services]
-    states, ready, began = remembered(uids), _ready(uids), starts(uids)
+    states, began = remembered(uids), starts(uids)
+    ready, loaded = _running(uids)
     return Metrics(
         {
             uid: ServiceMetrics(
@@ -39,6 +40,7 @@ def metrics(
                 ready=ready.get(uid, 0),
                 start_seconds=began.get(uid),
                 signal=signals.get(uid),
+                loaded=loaded.get(uid, ()),
             )
             for uid, promise in services.items()
         }
@@ -51,15 +53,29 @@ def remembered(uids: Sequence[UUID]) -> dict[str, State]:
     return {str(uid): lawstate.state_of(state) for uid, state in rows}
 
 
-def _ready(uids: Sequence[UUID]) -> dict[str, int]:
-    """Replicas that run, as last observed."""
+def borrowers(uids: Iterable[UUID]) -> list[UUID]:
+    """The workloads with workers on the GPUs of these services' sleeping replicas."""
+    live = {"lender__among": sorted(map(str, uids)), "state__not": PlacementState.RELEASED}
+    return sorted({uid for (uid,) in bulk.select(Placement, ("workload_id",), live)})
+
+
+def _running(uids: Sequence[UUID]) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Replicas that run and serve, as last observed; and, of services with standby, the ranks of all that run."""
     where = {
         "workload_id__among": uids,
         "is_settled": False,
         "pod_phase": "Running",
         "state__not": PlacementState.RELEASED,
     }
-    return {str(uid): count for uid, count in bulk.count(Placement, ("workload_id",), where)}
+    ready: dict[str, int] = {}
+    ranks: dict[str, list[int]] = {}
+    have_standby: set[str] = set()
+    for uid, rank, asleep_at in bulk.select(Placement, ("workload_id", "rank", "asleep_at"), where, order=("rank",)):
+        name = str(uid)
+        ready[name] = ready.get(name, 0) + (asleep_at is None)
+        ranks.setdefault(name, []).append(rank)
+        have_standby |= {name} if asleep_at is not None else set()
+    return ready, {name: tuple(ranks[name]) for name in have_standby}
 
 
 def starts(uids: Sequence[UUID]) -> dict[str, float]:

@@ -83,7 +83,7 @@ _COLUMNS = (
     "preemptible", "phase", "version", "seq", "attempt", "next_rank", "submitted_at", "queued_at", "started_at",
     "attained", "expected_seconds", "checkpoint_interval", "checkpointed_at", "grace_seconds", "not_before", "unmet",
     "reserved_after", "preempted_at", "preempted_by", "reason", "message", "reason_at", "failures", "deadline",
-    "scaled_at", "finishing", "moving", "roles", "surge",
+    "scaled_at", "finishing", "moving", "roles", "surge", "awake", "standby",
 )  # fmt: skip
 
 
@@ -111,10 +111,11 @@ def workloads_of(uids: Iterable[UUID] | None, *, with_surge: bool = True) -> lis
 
 def _placements(of: Where) -> dict[UUID, list[Assignment]]:
     seats: dict[UUID, list[Assignment]] = {}
-    columns = ("workload_id", "rank", "node", "gpus", "state", "bound_at")
+    columns = ("workload_id", "rank", "node", "gpus", "state", "bound_at", "asleep_at", "lender")
     live = bulk.select(Placement, columns, {**of, "state__not": PlacementState.RELEASED})
-    for uid, rank, node, gpus, state, bound_at in live:
-        seats.setdefault(uid, []).append(Assignment(rank, node, tuple(gpus), state == _LEAVING, bound_at is None))
+    for uid, rank, node, gpus, state, bound_at, *standby in live:
+        one = Assignment(rank, node, tuple(gpus), state == _LEAVING, bound_at is None, *standby)
+        seats.setdefault(uid, []).append(one)
     for placed in seats.values():
         placed.sort(key=lambda a: a.rank)
     return seats
@@ -128,7 +129,7 @@ def _workload(
      preemptible, phase, version, seq, attempt, next_rank, submitted_at, queued_at, started_at,
      attained, expected, interval, checkpointed_at, grace, not_before, unmet,
      after, preempted_at, preempted_by, reason, message, reason_at, failures, deadline,
-     scaled_at, finishing, moving, roles, surge) = values  # fmt: skip
+     scaled_at, finishing, moving, roles, surge, awake, standby) = values  # fmt: skip
     share = Share(guarantee, limit, gpu_memory) if guarantee else None
     return Workload(
         id=str(uid),
@@ -168,6 +169,8 @@ def _workload(
         finishing=bool(finishing),
         moving=bool(moving),
         roles=roles_of(roles) if roles else (),
+        awake=awake if awake is None or not with_surge else awake + surge,
+        standby=standby,
     )
 
 

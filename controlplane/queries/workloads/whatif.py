@@ -14,6 +14,7 @@ from controlplane.models import PriorityClass, Workload
 from controlplane.queries.accounts import access
 from controlplane.queries.scheduling import forecasts, policies, snapshot
 from controlplane.queries.tenancy.shares import Share, of_teams
+from controlplane.queries.workloads import standby
 from controlplane.queries.workloads.suggestions import told
 from scheduler.explain import explanation as core
 from scheduler.explain.growth import is_elastic
@@ -109,6 +110,7 @@ def preview(user: access.Person, spec: "Spec", unmet: Sequence[str] = ()) -> dic
         **_told(user, world, found, memo),
         "phase": _phase(place).value,
         "placement": [_seat(world.workloads[NEW], a) for a in (place.workers if place else ())],
+        "standby": standby.price(spec.workers.max, spec.workers.min, spec.standby),
         "workload": spec.document(),
     }
 
@@ -196,6 +198,9 @@ def _imagined(spec: "Spec", world: Snapshot, unmet: Sequence[str]) -> words.Work
     priority = named.first()
     return replace(
         words.Workload(NEW, spec.name, spec.team, spec.type, spec.resources, spec.workers, spec.topology),
+        gang=replace(spec.workers, count=spec.first),
+        awake=spec.workers.count if spec.standby else None,
+        standby=spec.standby,
         deadline=spec.deadline,
         priority=priority.value if priority else 0,
         preemptible=priority.preemptible if priority else True,

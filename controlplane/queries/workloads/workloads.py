@@ -139,11 +139,14 @@ def event_row(event: Event) -> dict[str, Any]:
 def placement(workload: Workload) -> dict[str, Any]:
     """Where its workers of the present attempt are, by rank."""
     seats = Placement.objects.filter(workload=workload, attempt=workload.attempt).order_by("rank")
-    names = ("rank", "node", "pool", "gpus", "milli", "state", "pod_phase", "bound_at", "released_at")
+    names = (
+        "rank", "node", "pool", "gpus", "milli", "state", "pod_phase", "bound_at", "released_at", "asleep_at", "lender",
+    )  # fmt: skip
     workers = [dict(zip(names, values, strict=True)) for values in seats.values_list(*names)]
     for worker in workers:
         worker["role"], worker["index"] = role_of(workload.roles, worker["rank"])
-        for at in ("bound_at", "released_at"):
+        worker["is_lent"] = bool(worker.pop("lender"))
+        for at in ("bound_at", "released_at", "asleep_at"):
             worker[at] = None if worker[at] is None else iso(worker[at])
     return {"attempt": workload.attempt, "workers": workers}
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Count, F, Q, Sum
+from django.db.models.functions import Coalesce
 
 from controlplane.cluster.port import GpuUse, ServiceUse
 from controlplane.lifecycle.state import RELEASED
@@ -167,16 +168,17 @@ _WINDOW = ("workload", "start", "requests", "over", "p95_seconds", "requests_per
 
 
 def _windows(services: Sequence[ServiceUse]) -> None:
-    """One row for each service's window; a window is written once."""
+    """One row for each service's window; a window is written once. Replicas are those that serve, and are to."""
     if not services:
         return
     uids = [UUID(use.workload) for use in services]
-    running = Count("placements", filter=Q(placements__pod_phase="Running") & ~Q(placements__state=RELEASED))
+    up = Q(placements__pod_phase="Running") & ~Q(placements__state=RELEASED) & Q(placements__asleep_at=None)
+    running = Count("placements", filter=up)
     counts = {
         str(uid): (n, wanted)
         for uid, n, wanted in Workload.objects.filter(pk__among=uids)
         .annotate(n=running)
-        .values_list("pk", "n", F("workers"))
+        .values_list("pk", "n", Coalesce(F("awake"), F("workers")))
     }
     rows = [
         (

@@ -21,7 +21,7 @@ from scheduler.model.workload import ACTIVE, Kind
 
 ACTOR = "loop:actuate"
 MAX_TRIES = 5  # of a start that the cluster answers with a refusal; one it does not answer is tried for ever
-_PLACE = ("workload_id", "attempt", "rank", "node", "gpus", "revision")
+_PLACE = ("workload_id", "attempt", "rank", "node", "gpus", "revision", "asleep_at", "lender")
 KEEP_DONE = 20_000  # performed actions that are kept for inspection
 
 
@@ -128,7 +128,7 @@ def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
     )  # fmt: skip
     asks = {row[0]: row[1:] for row in bulk.select(Workload, columns, {"uid__among": uids})}
     bound = {"workload_id__among": uids, "state": PlacementState.BOUND}
-    for uid, attempt, rank, node, gpus, revision in bulk.select(Placement, _PLACE, bound):
+    for uid, attempt, rank, node, gpus, revision, asleep_at, lender in bulk.select(Placement, _PLACE, bound):
         phase, current, guarantee, gpu_memory, cpu_milli, memory, resize, roles, spec, team, wanted = asks[uid]
         if current != attempt or phase not in ACTIVE:
             continue
@@ -147,13 +147,15 @@ def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
             size=1,
             node=node,
             gpus=tuple(gpus),
-            milli=guarantee or WHOLE,
-            gpu_memory=gpu_memory if guarantee else 0,
+            milli=0 if lender else guarantee or WHOLE,
+            gpu_memory=gpu_memory if guarantee or lender else 0,
             cpu_milli=cpu_milli,
             memory=memory,
             namespace=team,
             spec=spec,
             revision=revision if spec.get("type") == Kind.INFERENCE else 0,
+            is_asleep=asleep_at is not None,
+            is_lent=bool(lender),
         )
 
 

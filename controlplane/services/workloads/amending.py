@@ -71,6 +71,7 @@ def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str,
     gang = spec.workers
     count = min(max(row.workers, gang.min), gang.max) if row.is_service else gang.count
     batch.bump(row, workers=count, workers_min=gang.min, workers_max=gang.max)
+    _keep_awake(batch, row, spec, count)
     kind, message = event
     batch.note(row, kind, message=message, data={"changes": _told(changes)})
     if in_place:
@@ -78,6 +79,13 @@ def _amend(batch: Batch, row: Row, changes: Mapping[str, Any], event: tuple[str,
     if row.is_service:
         revising.begin(batch, row, stored.spec, spec.document(), hand)
     batch.write()
+
+
+def _keep_awake(batch: Batch, row: Row, spec: Spec, count: int) -> None:
+    """As many replicas of a service with standby serve as before, within its bounds; at first all."""
+    if row.is_service and (spec.standby or row.awake is not None):
+        serving = count if row.awake is None else row.awake
+        batch.change(row, standby=spec.standby, awake=min(max(serving, spec.workers.min), spec.workers.max))
 
 
 def _told(changes: Mapping[str, Any]) -> dict[str, Any]:

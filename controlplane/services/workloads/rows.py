@@ -45,7 +45,10 @@ class Told(NamedTuple):
 
 
 _TOLD = (*Told._fields[:-1], "team__name")
-_SEAT = ("id", "workload_id", "attempt", "rank", "node", "milli", "state", "pod_phase", "bound_at", "revision")
+_SEAT = (
+    "id", "workload_id", "attempt", "rank", "node", "milli", "state", "pod_phase", "bound_at", "revision", "asleep_at",
+    "lender",
+)  # fmt: skip
 
 
 def lock(uids: Iterable[UUID]) -> dict[str, Row]:

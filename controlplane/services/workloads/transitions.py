@@ -25,9 +25,9 @@ from controlplane.services.workloads.rows import Row, keep, lock, seats
 _ACTION = ("verb", "workload", "attempt", "payload", "created_at", "tries", "not_before", "error")
 _PLACEMENT = (
     "workload_id", "attempt", "rank", "node", "pool", "gpus", "milli", "state", "pod_phase", "bound_at", "is_settled",
-    "revision",
+    "revision", "asleep_at", "lender",
 )  # fmt: skip
-_SEAT_CHANGES = ("state", "pod_phase", "bound_at", "released_at", "is_settled")
+_SEAT_CHANGES = ("state", "pod_phase", "bound_at", "released_at", "is_settled", "asleep_at")
 
 
 class LostUpdateError(Exception):
@@ -89,7 +89,7 @@ class Batch(Changes):
         self._clear()
 
     def _placement(self, one: Place) -> tuple[Any, ...]:
-        columns = (one.state, "", one.bound_at, False, one.revision)
+        columns = (one.state, "", one.bound_at, False, one.revision, one.asleep_at, one.lender)
         return (one.of.uid, one.attempt, one.rank, one.node, self.pools[one.node], list(one.gpus), one.milli, *columns)
 
     def _action(self, one: Command) -> tuple[Any, ...]:
@@ -133,7 +133,15 @@ class Batch(Changes):
         moved = [seat for found in self.seats.values() for seat in found if seat.is_changed]
         rows = [
             # What never was bound has nothing to account for.
-            (s.state, s.pod_phase, s.bound_at, s.released_at, s.state == RELEASED and s.bound_at is None, s.pk)
+            (
+                s.state,
+                s.pod_phase,
+                s.bound_at,
+                s.released_at,
+                s.state == RELEASED and s.bound_at is None,
+                s.asleep_at,
+                s.pk,
+            )  # fmt: skip
             for s in moved
         ]
         bulk.update(Placement, _SEAT_CHANGES, ("id",), rows, in_order=True)

@@ -53,6 +53,12 @@ class BadLine:
         self._cluster.stop(workload, attempt, ranks, grace_seconds)
         self._maybe_unreachable(self._odds.lost_answer)
 
+    def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
+        """Have requests come to these replicas, or not. Raises ClusterUnreachable at times."""
+        self._maybe_unreachable(self._odds.unreachable)
+        self._cluster.rotate(workload, attempt, ranks, on=on)
+        self._maybe_unreachable(self._odds.lost_answer)
+
     def _maybe_unreachable(self, odds: float) -> None:
         if self._generator.random() < odds:
             raise ClusterUnreachable("the line is bad")

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autoscaler.decision import Scale
+from autoscaler.law import Wanted
 from autoscaler.scale import resized
+from autoscaler.standby import borrowed, rearranged, taken_back
 from controlplane.cluster.port import ALIVE, ClusterUnreachable, Observation, PodSeen, PodSpec
 from controlplane.cluster.simulated import START, Conditions, SimulatedCluster
 from controlplane.invariants.check import ALWAYS, check_these
@@ -66,12 +68,14 @@ def pod_of(workload: Workload, worker: Assignment, record: Record) -> PodSpec:
         size=len(workload.placement),
         node=worker.node,
         gpus=worker.gpus,
-        milli=ask.share.guarantee if ask.share else WHOLE,
-        gpu_memory=ask.share.memory if ask.share else 0,
+        milli=0 if worker.lender else ask.share.guarantee if ask.share else WHOLE,
+        gpu_memory=ask.share.memory if ask.share else ask.gpu_memory if worker.lender else 0,
         cpu_milli=ask.cpu_milli,
         memory=ask.memory,
         namespace=workload.team,
         spec=record.spec,
+        is_asleep=worker.asleep_at is not None,
+        is_lent=bool(worker.lender),
     )
 
 
@@ -325,6 +329,9 @@ class Runner:
         workload = self.store.get(action.workload)
         if workload is None or workload.attempt != action.attempt:
             return
+        if action.verb in ("wake", "sleep"):
+            self.line.rotate(action.workload, action.attempt, action.ranks, on=action.verb == "wake")
+            return
         seats = [a for a in workload.placement if a.rank in action.ranks and not a.leaving and not a.reserved]
         record = self.store.records[workload.id]
         self.line.start([self.parts.pod(workload, a, record) for a in seats])
@@ -337,6 +344,8 @@ class Runner:
             return None
         w = services[int(self.rng.integers(len(services)))]
         wanted = int(self.rng.integers(1, w.gang.max + 1))
+        if w.awake is not None:
+            return self._rearrange(w, wanted)
         decision: Scale | Shrink = resized(w, wanted, "")
         staying = [a.rank for a in w.placement if not a.leaving]
         if wanted < len(staying) <= w.gang.count and self.rng.random() < 0.5:
@@ -350,6 +359,20 @@ class Runner:
             self.parts.commit(self.store, [decision], self.store.epoch, "scale")
         self.counts[kind_of(decision)] += 1
         return f"{kind_of(decision)} {w.id} {w.gang.count} -> {wanted}"
+
+    def _rearrange(self, w: Workload, wanted: int) -> str | None:
+        """So many replicas of a service with standby are to serve; what borrows the others' GPUs leaves."""
+        workloads = self.store.snapshot.workloads
+        lent = borrowed(workloads.values()).get(w.id, set())
+        loaded = [a.rank for a in w.placement if self.rng.random() < 0.9]
+        change = rearranged(w, Wanted(wanted), loaded, lent)
+        if change is None:
+            return None
+        back = taken_back([change], workloads)
+        self.parts.commit(self.store, [change, *back], self.store.epoch, "scale")
+        self.counts["Wake" if (change.awake or 0) > (w.awake or 0) else "Sleep"] += 1
+        self.counts["taken back"] += len(back)
+        return f"{w.id} {w.awake} -> {change.awake} of {change.workers} serve, {len(back)} give back"
 
     def _bill(self) -> str | None:
         held = [w.id for w in self.store.snapshot.workloads.values() if w.placement]
@@ -367,6 +390,8 @@ class Runner:
 def kind_of(decision: Made) -> str:
     """A decision's kind as it is counted."""
     if isinstance(decision, Place):
+        if any(worker.lender for worker in decision.workers):
+            return "Lend"
         return "Place after" if decision.after else "Place"
     if isinstance(decision, Evict):
         return f"Evict {decision.reason}"

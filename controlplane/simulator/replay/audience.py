@@ -29,17 +29,19 @@ class Judges:
         judge = self._of.get(workload.id)
         if judge is None:
             return
-        names = [f"{workload.attempt}-{a.rank}" for a in workload.placement if not (a.leaving or a.reserved)]
+        there = [a for a in workload.placement if not (a.leaving or a.reserved)]
+        names = {f"{workload.attempt}-{a.rank}": a.asleep_at is not None for a in there}
         runs_already = at <= self.start and workload.phase in (Phase.RUNNING, Phase.SCALING)
         judge.place(at, names, 0.0 if runs_already else START_MEDIAN[Kind.INFERENCE])
 
     def minute(self, at: float, workload: Workload) -> int:
-        """A minute is over: its requests are counted. How many replicas the autoscaler wants from now on."""
+        """A minute is over: its requests are counted. How many replicas the autoscaler has serve from now on."""
         judge, gang = self._of[workload.id], workload.gang
         judge.to(at)
+        serving = gang.count if workload.awake is None else workload.awake
         if workload.phase not in ACTIVE:
-            return gang.count
-        return judge.wanted(at, gang.count, Bounds(gang.min, gang.max), self.settings)
+            return serving
+        return judge.wanted(at, serving, Bounds(gang.min, gang.max), self.settings, has_standby=workload.standby > 0)
 
     def leave(self, at: float, uid: str) -> None:
         """It has ended: nothing comes any more."""

@@ -52,7 +52,7 @@ def held(workload: Workload) -> int:
     """Milli-GPU held, leaving workers included, reserved ones not."""
     if workload.phase is Phase.RESERVED:
         return 0
-    return sum(workload.ask_of(a.rank).milli for a in workload.placement if not a.reserved)
+    return sum(workload.milli_of(a) for a in workload.placement if not a.reserved)
 
 
 def could_grow(workload: Workload) -> bool:

@@ -11,14 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from autoscaler.decision import Scale
+from autoscaler.law import Wanted
 from autoscaler.scale import resized
+from autoscaler.standby import borrowed, rearranged, taken_back
 from controlplane.cluster.port import PodPhase, PodSeen
 from controlplane.lifecycle import requests
 from controlplane.lifecycle.pods import see, settle
 from controlplane.lifecycle.state import LEAVING, Seat, State
 from controlplane.simulator.replay.memory import Memory, Record
 from controlplane.simulator.replay.turn import Turn, admit_all, carry_out
-from scheduler.model.decision import Decision
+from scheduler.model.decision import Decision, Shrink
 from scheduler.model.snapshot import Snapshot
 from scheduler.model.workload import ACTIVE, Workload
 from scheduler.model.workload import LEAVING as PHASES_LEAVING
@@ -140,10 +143,20 @@ class Replay:
         """Another number of replicas is wanted; of a service that waits, just the number becomes another."""
         workload = self.memory.get(uid)
         if workload is not None and workload.phase in ACTIVE:
-            carry_out(self.memory, [resized(workload, workers, "")], ACTOR)
+            carry_out(self.memory, self._resized(workload, workers), ACTOR)
             self._perform()
         elif workload is not None and workload.phase not in PHASES_LEAVING:
             self._ask(uid, lambda turn, row: turn.bump(row, workers=workers))
+
+    def _resized(self, workload: Workload, workers: int) -> list[Scale | Shrink]:
+        """The decisions by which so many replicas serve; all of those on standby are loaded."""
+        if workload.awake is None:
+            return [resized(workload, workers, "")]
+        self.memory.flush()
+        workloads = self.memory.snapshot.workloads
+        lent = borrowed(workloads.values()).get(workload.id, set())
+        change = rearranged(workload, Wanted(workers), [a.rank for a in workload.placement], lent)
+        return [] if change is None else [change, *taken_back([change], workloads)]
 
     # --- the life cycle -----------------------------------------------------------------------
 

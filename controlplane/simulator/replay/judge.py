@@ -13,7 +13,7 @@ Each look begins WARM_SECONDS earlier, so that a queue stands as it would. A min
 the last one that was, by the requests expected in it; one in which no replica serves has all of them refused.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -94,14 +94,19 @@ class Judge:
         self._last: _Look | None = None
         self._scrape: Scrape | None = None
         self._remembered: Remembered | None = None
+        self._asleep: set[str] = set()
 
     # --- replicas -----------------------------------------------------------------------------
 
-    def place(self, at: float, names: Iterable[str], start_seconds: float) -> None:
-        """From `at` on these are its replicas. New ones serve so much later; what is gone takes nothing more."""
+    def place(self, at: float, names: Mapping[str, bool], start_seconds: float) -> None:
+        """From `at` on these are its replicas, and whether each is on standby: then no request comes to it.
+
+        New ones serve so much later; what is gone takes nothing more.
+        """
         self._tell(at)
         before = self._starts
         self._starts = {name: before.get(name, at + start_seconds) for name in names}
+        self._asleep = {name for name, is_asleep in names.items() if is_asleep}
         self._note(at)
 
     def _tell(self, at: float) -> None:
@@ -110,12 +115,13 @@ class Judge:
         self._known = at
 
     def _note(self, at: float) -> None:
-        serving = tuple(sorted(name for name, start in self._starts.items() if start <= at))
+        up = (name for name, start in self._starts.items() if start <= at and name not in self._asleep)
+        serving = tuple(sorted(up))
         if serving != self._serving:
             self._serving = serving
             self._changes.append((at, serving))
 
-    def wanted(self, at: float, count: int, bounds: Bounds, settings: Settings) -> int:
+    def wanted(self, at: float, count: int, bounds: Bounds, settings: Settings, *, has_standby: bool = False) -> int:
         """How many replicas the autoscaler wants now, by what it was shown of the minutes so far."""
         if not self.service.is_scaled or bounds.least == bounds.most:
             return count
@@ -124,7 +130,7 @@ class Judge:
         seen = ServiceMetrics(key, objective, self._scrape, self._remembered, ready, START_MEDIAN[Kind.INFERENCE])
         # A replay looks once a minute, so four looks are four minutes.
         minutes = replace(settings, stale_seconds=max(settings.stale_seconds, 4 * MINUTE))
-        self._remembered, wanted = judged(count, at, seen, minutes)
+        self._remembered, wanted = judged(count, at, seen, minutes, has_standby=has_standby)
         return bounds.clamp(wanted.replicas)
 
     # --- requests -----------------------------------------------------------------------------

@@ -163,8 +163,9 @@ def _seats(w: Workload, at: float) -> list[Seat]:
         is_promised = worker.reserved or w.phase is Phase.RESERVED
         state = LEAVING if worker.leaving else RESERVED if is_promised else BOUND
         pod = PodPhase.RUNNING.value if is_up and not is_promised else ""
-        milli, bound_at = w.ask_of(worker.rank).milli, None if is_promised else at
-        seats.append(Seat(0, w.id, w.attempt, worker.rank, worker.node, milli, state, pod, bound_at))
+        milli, bound_at = w.milli_of(worker), None if is_promised else at
+        standby = worker.asleep_at, worker.lender
+        seats.append(Seat(0, w.id, w.attempt, worker.rank, worker.node, milli, state, pod, bound_at, 1, *standby))
     return seats
 
 
@@ -179,14 +180,16 @@ def _state(w: Workload, record: Record) -> State:
         preempted_at=list(w.preempted_at), preempted_by=list(w.preempted_by), scaled_at=w.scaled_at,
         finishing=w.finishing, moving=w.moving, reserved_after=list(w.after), unmet=list(w.unmet), intent="",
         reason=w.reason, message=w.message, reason_at=w.reason_at, cpu_milli=w.ask.cpu_milli, memory=w.ask.memory,
-        managed_by="", resize=None, revision=1, surge=0, rollout=None, seen=w.version,
+        managed_by="", resize=None, revision=1, surge=0, rollout=None, awake=w.awake, standby=w.standby, seen=w.version,
     )  # fmt: skip
 
 
 def _workload(old: Workload, row: State, record: Record) -> Workload:
     """A workload as the scheduler sees it."""
     placement = tuple(
-        Assignment(s.rank, s.node, record.gpus.get(s.rank, ()), s.state == LEAVING, s.bound_at is None)
+        Assignment(
+            s.rank, s.node, record.gpus.get(s.rank, ()), s.state == LEAVING, s.bound_at is None, s.asleep_at, s.lender
+        )
         for s in sorted((seat for seat in record.seats if seat.is_live), key=lambda seat: seat.rank)
     )
     return replace(
@@ -197,5 +200,5 @@ def _workload(old: Workload, row: State, record: Record) -> Workload:
         not_before=row.not_before, unmet=tuple(row.unmet), placement=placement, after=tuple(row.reserved_after),
         preempted_at=tuple(row.preempted_at), preempted_by=tuple(row.preempted_by), reason=row.reason,
         message=row.message, reason_at=row.reason_at, failures=row.failures, scaled_at=row.scaled_at,
-        finishing=row.finishing, moving=row.moving,
+        finishing=row.finishing, moving=row.moving, awake=row.awake, standby=row.standby,
     )  # fmt: skip

@@ -157,7 +157,7 @@ class _Run:
         held: Counter[tuple[str, str]] = Counter()
         for workload in self.snapshot.workloads.values():
             for worker in workload.placement if workload.phase is not Phase.RESERVED else ():
-                held[workload.team, self._pool_of[worker.node]] += workload.ask_of(worker.rank).milli
+                held[workload.team, self._pool_of[worker.node]] += workload.milli_of(worker)
         half_life = self.settings.use_half_life_seconds
         part = 1 - 2 ** -((self.at - self._used_at) / half_life) if half_life else 1.0
         self._used_at = self.at
@@ -271,7 +271,7 @@ class _Run:
         if workload is None:
             return
         count = self._judges.minute(self.at, workload)
-        if count != workload.gang.count:
+        if count != (workload.gang.count if workload.awake is None else workload.awake):
             self._replay.resize(uid, count)
         self._replay.plan(self.at + MINUTE, partial(self._minute, uid))
 

@@ -87,7 +87,8 @@ class Turn(Changes):
             record = self.memory.records[one.of.id]
             if record.seats and record.seats[0].attempt != one.attempt:
                 record.seats, record.gpus, record.performed = [], {}, {}
-            seat = Seat(0, one.of.id, one.attempt, one.rank, one.node, one.milli, one.state, "", one.bound_at)
+            what = one.milli, one.state, "", one.bound_at, one.revision, one.asleep_at, one.lender
+            seat = Seat(0, one.of.id, one.attempt, one.rank, one.node, *what)
             record.seats.append(seat)
             record.gpus[one.rank] = tuple(one.gpus)
             if seat.bound_at is None:

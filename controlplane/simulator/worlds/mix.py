@@ -108,6 +108,8 @@ class Mix:
             spec["simulated"] |= {"fail_at": float(self._rng.random()), "fail_attempts": int(self._rng.integers(1, 3))}
         most = count if least == count or self._count % 2 else 2 * count  # every other elastic gang can use more
         spec["workers"]["max"] = most
+        if gpus == 1 and ask.gpus and most > count:  # and says what it needs, so that it may borrow
+            ask = replace(ask, gpu_memory=GPU_MEMORY // 4)
         workload = replace(
             base,
             ask=ask,
@@ -130,7 +132,11 @@ class Mix:
             0 if share else int(self._rng.integers(1, 3)), share, 0, *self._host(1), models=self._models()
         )
         count = int(self._rng.integers(1, 4))
-        return Job(replace(base, ask=ask, gang=Gang(count, 1, 6)), self._spec(base, ask, None), 0)
+        if not self._count % 2:
+            return Job(replace(base, ask=ask, gang=Gang(count, 1, 6)), self._spec(base, ask, None), 0)
+        ask = replace(ask, gpus=0, share=Share(WHOLE, WHOLE, GPU_MEMORY // 2))  # every other one has standby
+        standby = replace(base, ask=ask, gang=Gang(count + 2, 1, 6), awake=count, standby=2)
+        return Job(standby, self._spec(base, ask, None), 0)
 
     def _spec(self, base: Workload, ask: ResourceRequest, seconds: float | None) -> dict[str, Any]:
         limit = {"gpu_share": {"limit": ask.share.limit}} if ask.share else {}

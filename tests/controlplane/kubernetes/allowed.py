@@ -136,6 +136,7 @@ RULES: list[tuple[str, Callable[[Any], bool]]] = [
         r">metadata>labels>(weft\.dev/(workload|team|name|kind|role|role-index|revision)|service\.istio\.io/canonical-revision|internal\.weft\.dev/(attempt|rank)|[^/]+)",
         _matches(LABEL),
     ),
+    (r">metadata>labels>weft\.dev/serving", _one_of("true", "false")),
     (r">metadata>annotations>internal\.weft\.dev/(milli|limit|gpu-memory)", _matches(re.compile("[0-9]+"))),
     (">metadata>annotations", _empty),
     (">spec>schedulerName", _one_of("weft")),

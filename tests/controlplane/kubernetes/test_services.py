@@ -86,7 +86,7 @@ def test_a_later_workload_of_the_same_name_takes_the_service_over(
     cluster.start([worker(0, type="inference", name="chat", port=8000)])
     cluster.start([worker(1, uid=LATER, type="notebook", name="chat", ports=[9000, 9001])])
     service = kubernetes.request("GET", f"{SERVICES}/chat")
-    assert service["spec"]["selector"] == {"weft.dev/workload": LATER}
+    assert service["spec"]["selector"] == {"weft.dev/workload": LATER, "weft.dev/serving": "true"}
     assert [port["port"] for port in service["spec"]["ports"]] == [9000, 9001]
     assert service["metadata"]["labels"]["weft.dev/workload"] == LATER
     assert owners(kubernetes, "chat") == {f"{LATER}-1-1"}

@@ -1,0 +1,153 @@
+"""Elastic gangs on the GPUs of sleeping replicas: what they get, what they take of the account, and when they leave."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+
+from scheduler.cycle.schedule import schedule
+from scheduler.model.decision import Place, Shrink
+from scheduler.model.settings import Settings
+from scheduler.model.snapshot import COMPUTE, IDLE, MEMORY, Snapshot
+from scheduler.model.workload import Kind, Phase, Workload, can_shrink, owned, staying, surplus
+from scheduler.state.ledger import Ledger
+from scheduler.state.plan import Plan
+from tests.strategies import worlds
+from tests.worlds import facts, moves, parse, place, shrink
+
+RULES = Settings()
+# One node of 4 GPUs: a service with one replica that serves and two on standby, a gang that could use three workers.
+LENDING = """
+    node a 4 gpus memory 40000
+    team red nominal 4   team blue nominal 4
+    s1 red inference share 1 smem 20000 x 1..3..3 standby 2 awake 1 asleep 1,2 running a:0 a:1 a:2
+"""
+GANG = "g1 red training 1 gpumem 16000 x 1..1..3 running a:3"
+
+
+def test_a_gang_gets_workers_on_sleeping_replicas_and_then_nothing_changes() -> None:
+    world = parse(LENDING + GANG)
+    (grown,) = schedule(world, RULES)
+    assert isinstance(grown, Place)
+    lent = [(w.rank, w.node, w.gpus, w.lender) for w in grown.workers]
+    assert lent == [(1, "a", (1,), "s1"), (2, "a", (2,), "s1")]
+    world = world.after([grown])
+    gang = replace(world.workloads["g1"], phase=Phase.RUNNING, scaled_at=None)
+    assert schedule(world.replace(changed=[gang]), RULES) == ()
+
+
+def test_it_gets_no_more_than_it_can_use() -> None:
+    (grown,) = schedule(parse(LENDING + GANG.replace("x 1..1..3", "x 1..1..2")), RULES)
+    assert isinstance(grown, Place)
+    assert [w.gpus for w in grown.workers] == [(1,)]
+
+
+def test_two_workers_share_what_the_node_has_of_cpu() -> None:
+    world = LENDING.replace("memory 40000", "memory 40000 cpu 9") + GANG.replace("gpumem", "cpu 4 gpumem")
+    (grown,) = schedule(parse(world), RULES)
+    assert isinstance(grown, Place)
+    assert [w.gpus for w in grown.workers] == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("gpumem 16000", "gpumem 24000", "its memory does not fit beside the model"),
+        ("gpumem 16000", "", "it does not say how much memory it needs"),
+        ("training 1 gpumem", "training 2 gpumem", "its workers need two GPUs"),
+        ("x 1..1..3", "x 1..1..1", "it can use no more workers"),
+        ("g1 red", "g1 blue", ""),
+    ],
+)
+def test_who_may_borrow(before: str, after: str, why: str) -> None:
+    places = "running a:3" if "training 2" not in after else "pending"
+    world = parse(LENDING + GANG.replace(before, after).replace("running a:3", places))
+    assert bool([d for d in schedule(world, RULES) if isinstance(d, Place)]) == (not why)
+
+
+def test_teams_that_share_with_no_other_neither_lend_nor_borrow() -> None:
+    world = parse(LENDING.replace("team blue nominal 4", "team blue nominal 4 alone") + GANG.replace("red", "blue"))
+    assert schedule(world, RULES) == ()
+
+
+def test_a_replica_that_fell_asleep_just_now_is_not_lent() -> None:
+    world = parse(LENDING + GANG)
+    service = world.workloads["s1"]
+    fresh = tuple(replace(a, asleep_at=world.at - 5) if a.asleep_at else a for a in service.placement)
+    assert schedule(world.replace(changed=[replace(service, placement=fresh)]), RULES) == ()
+
+
+def test_while_replicas_load_none_is_lent() -> None:
+    assert schedule(parse(LENDING.replace("running a:0", "scaling a:0") + GANG), RULES) == ()
+
+
+def test_what_is_lent_costs_no_quota_and_no_gpu() -> None:
+    world = parse(LENDING.replace("nominal 4", "nominal 3") + GANG)
+    grown = world.after(schedule(world, RULES))
+    assert grown.workloads["g1"].held_milli == world.workloads["g1"].held_milli == 1000
+    assert (grown.columns.gpu[IDLE, COMPUTE] == world.columns.gpu[IDLE, COMPUTE]).all()
+    assert (grown.columns.gpu - world.columns.gpu)[IDLE, MEMORY].tolist() == [0, 16000, 16000, 0]
+    assert (Ledger(grown).usage.total[IDLE]["red", "gpu"]) == 4000
+
+
+LENT = LENDING + "g1 red training 1 gpumem 16000 x 1..1..3 lent s1 1,2 running a:3 a:1 a:2\n"
+
+
+def test_no_claimant_takes_what_only_its_lender_has_a_use_for() -> None:
+    gang = parse(LENT).workloads["g1"]
+    assert (surplus(gang), owned(gang), staying(gang), can_shrink(gang)) == (0, [0], [0, 1, 2], False)
+    assert moves(schedule(parse(LENT + "n1 red training 1 pending"), RULES)) == []
+
+
+def test_when_the_replica_is_gone_the_worker_leaves_and_nothing_takes_its_place_before() -> None:
+    world = parse(LENT)
+    service = world.workloads["s1"]
+    gone = replace(service, placement=service.placement[:2], gang=replace(service.gang, count=2))
+    world = world.replace(changed=[gone])
+    assert Plan(world).free[IDLE].idle.tolist() == [0]
+    assert facts(schedule(world, RULES))[0] == shrink("g1", 2)
+    left = world.after(schedule(world, RULES)).replace(changed=[replace(world.workloads["g1"], placement=())])
+    assert Plan(left).free[IDLE].idle.tolist() == [2]
+
+
+def test_when_the_replica_serves_again_the_worker_leaves() -> None:
+    world = parse(LENT.replace("awake 1 asleep 1,2", "awake 2 asleep 2"))
+    assert moves(schedule(world, RULES)) == [shrink("g1", 1)]
+
+
+def test_new_replicas_beyond_those_that_are_to_serve_are_asleep_at_once() -> None:
+    world = parse("""
+        node a 4 gpus memory 40000
+        team red nominal 4
+        s1 red inference share 1 smem 20000 x 1..3..3 standby 2 awake 2 scaling a:0
+    """)
+    found = schedule(world, RULES)
+    assert facts(found) == [place("s1", "a", "a")]
+    placed = world.after(found).workloads["s1"].placement
+    assert [a.asleep_at for a in placed] == [None, None, world.at]
+
+
+@given(worlds())
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+def test_lending_changes_no_other_decision_and_no_account(world: Snapshot) -> None:
+    asleep = world.replace(changed=[_asleep(w) for w in world.workloads.values() if w.kind is Kind.INFERENCE])
+    elastic = [w for w in asleep.workloads.values() if w.kind is Kind.TRAINING and w.phase is Phase.RUNNING]
+    asleep = asleep.replace(
+        changed=[
+            replace(w, gang=replace(w.gang, max=w.gang.max + 2), ask=replace(w.ask, gpu_memory=1)) for w in elastic
+        ]
+    )
+    decisions = schedule(asleep, Settings(lend_after_seconds=1e9))
+    with_lending = schedule(asleep, Settings(lend_after_seconds=0.0))
+    lent = [d for d in with_lending if isinstance(d, Place) and any(w.lender for w in d.workers)]
+    event(f"lent: {min(2, len(lent))}")
+    assert [d for d in with_lending if d not in lent] == list(decisions)
+    after = asleep.after(with_lending)
+    assert (after.columns.gpu[:, COMPUTE] == asleep.after(decisions).columns.gpu[:, COMPUTE]).all()
+    assert (after.columns.gpu[IDLE, MEMORY] <= asleep.inventory.gpu_capacity[MEMORY]).all()
+    assert not [d for d in schedule(after, RULES) if isinstance(d, Shrink) and not d.by]
+
+
+def _asleep(w: Workload) -> Workload:
+    placement = tuple(replace(a, asleep_at=0.0) if a.rank else a for a in w.placement)
+    return replace(w, awake=1, standby=w.gang.max, placement=placement)
