@@ -81,7 +81,7 @@ def test_what_it_may_have_at_most_follows_from_the_work_of_full_batches() -> Non
 
 
 def test_what_was_tried_and_taken_back_has_not_ended() -> None:
-    service = BatchingService(load((0.0, 0.0, 4.0), (1.0, 0.0, 9.0), slots=2), 0.0)
+    service = BatchingService(load((0.0, 0.0, 4.0), (1.0, 0.0, 9.0), (3.0, 0.0, 1.0), slots=2), 0.0)
     service.resize(1, 0.0)
     service.serve(2.0)
     saved = service.saved()

@@ -24,7 +24,7 @@ def up_at(moment: float, number: int) -> Policy:
     return Policy(lambda seen: number if seen.at >= moment else 1)
 
 
-SHOWN = {"one": (lambda trace, start: up_at(1e9, 1), 30.0), "two": (lambda trace, start: up_at(90.0, 2), 30.0)}
+SHOWN = {"one": (lambda trace, start: up_at(1e9, 1), 30.0), "two": (lambda trace, start: up_at(75.0, 2), 30.0)}
 
 
 def test_each_point_has_its_load_the_most_that_were_wanted_the_fewest_that_were_ready_and_what_was_late() -> None:
@@ -43,6 +43,12 @@ def test_a_long_trace_has_several_minutes_in_a_point() -> None:
     assert (cell.minutes, len(cell.load)) == (3, 500)
     assert cell.load[0] == pytest.approx(62 / 180)
     assert cell.curves[1].late[0] == pytest.approx(100 * 57 / 62)
+
+
+def test_what_was_wanted_for_a_moment_only_is_drawn() -> None:
+    wants = iter((1, 1, 1, 1, 5, 2, 2, 2))
+    cell = curves.cell(made(minutes=2), {"one": (lambda trace, start: Policy(lambda _: next(wants)), 30.0)})
+    assert cell.curves[0].wanted.tolist() == [1.0, min(5, made().max_replicas)]
 
 
 class Page(HTMLParser):
