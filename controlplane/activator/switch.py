@@ -1,8 +1,11 @@
 """What sends the traffic of a service through an activator, or direct: it writes EndpointSlices, and sees no request.
 
 Through: a slice of ours lists the activator under the service's name, the Service has no selector, and the slices that
-Kubernetes made from the selector are deleted. Direct: the selector is back, Kubernetes lists the pods, and our slice is
-deleted once it does. What is new is always there before what is old goes, so there is no moment without an address.
+Kubernetes made from the selector are emptied. Direct: the selector is back, Kubernetes lists the pods, and our slice is
+deleted once it does, however late. What is new is always there before what is old goes, so there is no moment without
+an address. Kubernetes' controller may list pods once more after we took the selector away: it had not heard of it yet.
+The next step empties that too. Its slices are never deleted: when it hears of the end of a slice before the answer to
+its own request that made it, it waits for that slice ever after ("informer cache is out of date"), and lists no pod.
 """
 
 import asyncio
@@ -129,43 +132,58 @@ class Switch:
         ours = [one for one in mine if _is_ours(one)]
         theirs = [one for one in mine if one["metadata"]["labels"].get(MANAGED_BY) == KUBERNETES]
         if through := self.routes.through.get(service.workload):
-            if not ours or _addresses(ours[0]) != [through] or ours[0]["ports"][0]["port"] != service.port:
-                await self._api.request(
-                    "PATCH", _slice_path(service), _slice(service, through), query=_OURS, kind=APPLY
-                )
-            if service.has_selector:
-                await self._api.request("PATCH", _path(service), {"spec": {"selector": None}}, kind=MERGE)
-                log.info("through an activator", service=service.name, namespace=service.namespace)
-            for one in theirs:
-                await self._delete(one)
-            return
+            await self._send_through(service, through, ours, theirs)
+        else:
+            await self._send_direct(service, ours)
+
+    async def _send_through(self, service: Found, through: str, ours: list[Json], theirs: list[Json]) -> None:
+        if not ours or _addresses(ours[0]) != [through] or ours[0]["ports"][0]["port"] != service.port:
+            body = _slice(service, through)
+            await self._api.request("PATCH", _slice_path(service), body, query=_OURS, kind=APPLY)
+        if service.has_selector:
+            await self._api.request("PATCH", _path(service), {"spec": {"selector": None}}, kind=MERGE)
+            log.info("through an activator", service=service.name, namespace=service.namespace)
+        for one in theirs:
+            if one["endpoints"]:
+                await self._empty(one)
+
+    async def _send_direct(self, service: Found, ours: list[Json]) -> None:
+        patience = 0.0  # a step that waits holds up all services, so only the one that turns this one does
         if not service.has_selector:
             selector = {"spec": {"selector": {names.WORKLOAD: service.workload}}}
             await self._api.request("PATCH", _path(service), selector, kind=MERGE)
             log.info("direct", service=service.name, namespace=service.namespace)
-        if ours:
-            await self._listed(service)
+            patience = TURN_SECONDS
+        if ours and await self._is_listed(service, patience):
             for one in ours:
                 await self._delete(one)
 
-    async def _listed(self, service: Found) -> None:
-        """Wait until Kubernetes lists a ready pod of the service, for a moment: without one nothing is lost either."""
+    async def _is_listed(self, service: Found, patience: float) -> bool:
+        """Whether Kubernetes lists a ready pod of the service, once so many seconds are over at the latest."""
         path = f"/apis/discovery.k8s.io/v1/namespaces/{service.namespace}/endpointslices"
         query = {"labelSelector": f"{OF_SERVICE}={service.name},{MANAGED_BY}={KUBERNETES}"}
-        until = time.monotonic() + TURN_SECONDS
-        while time.monotonic() < until:
+        until = time.monotonic() + patience
+        while True:
             answer = await self._api.request("GET", path, query=query)
             if any(end["conditions"].get("ready") for one in answer["items"] for end in one["endpoints"] or ()):
-                return
+                return True
+            if time.monotonic() >= until:
+                return False
             await asyncio.sleep(LOOK_SECONDS)
 
+    async def _empty(self, one: Json) -> None:
+        await _unless_gone(self._api.request("PATCH", _its_path(one), {"endpoints": []}, kind=MERGE))
+
     async def _delete(self, one: Json) -> None:
-        meta = one["metadata"]
-        try:
-            await self._api.request("DELETE", _one_slice(meta["namespace"], meta["name"]))
-        except RefusedError as error:
-            if error.status != NOT_FOUND:
-                raise
+        await _unless_gone(self._api.request("DELETE", _its_path(one)))
+
+
+async def _unless_gone(request: Awaitable[object]) -> None:
+    try:
+        await request
+    except RefusedError as error:
+        if error.status != NOT_FOUND:
+            raise
 
 
 async def ask_all(addresses: Iterable[str], port: int) -> list[Said]:
@@ -266,6 +284,10 @@ def _path(service: Found) -> str:
 
 def _slice_path(service: Found) -> str:
     return _one_slice(service.namespace, f"{service.name}-{MANAGER}")
+
+
+def _its_path(one: Json) -> str:
+    return _one_slice(one["metadata"]["namespace"], one["metadata"]["name"])
 
 
 def _one_slice(namespace: str, name: str) -> str:

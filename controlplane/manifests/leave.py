@@ -10,6 +10,7 @@ from typing import Any
 
 from kubernetes.dynamic.exceptions import DynamicApiError, NotFoundError
 
+from controlplane.adopted import native
 from controlplane.adopted.kinds import CRON_JOB, CRON_JOBS, KINDS, QUEUE, at
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.queued import suspension
@@ -19,6 +20,7 @@ from controlplane.manifests.site import Site
 OURS = ("weft.dev/", "internal.weft.dev/")
 LEVELS = "pod-security.kubernetes.io/"
 PART_OF = "app.kubernetes.io/part-of=weft"
+AUTOSCALERS = f"{native.WORKLOAD},app.kubernetes.io/managed-by=weft"
 MERGE = "application/merge-patch+json"
 LOOK_SECONDS = 0.2
 FENCES_SECONDS = 20.0  # until the API server has seen that the namespace is no team's any more
@@ -28,20 +30,26 @@ def leave(cluster: Any, site: Site, team: str, *, is_dry_run: bool) -> Iterator[
     """Take what is Weft's out of a team's namespace, and tell each step. Raises ApplyError."""
     namespace = names.namespace(team, site.prefix)
     try:
-        yield from _objects(cluster, namespace, ("rbac.authorization.k8s.io/v1", "RoleBinding"), is_dry_run)
+        roles = ("rbac.authorization.k8s.io/v1", "RoleBinding")
+        yield from _objects(cluster, namespace, roles, PART_OF, is_dry_run)
         yield _namespace(cluster, namespace, is_dry_run)
         yield from _cron_jobs(cluster, namespace, is_dry_run)
         yield from _owners(cluster, namespace, is_dry_run)
+        # They ask for a measurement that is over, so they would say so for ever, and scale nothing.
+        yield from _objects(cluster, namespace, (native.API_VERSION, native.KIND), AUTOSCALERS, is_dry_run)
         yield from _pods(cluster, namespace, is_dry_run)
         for kind in (("v1", "ResourceQuota"), ("networking.k8s.io/v1", "NetworkPolicy")):
-            yield from _objects(cluster, namespace, kind, is_dry_run)
+            yield from _objects(cluster, namespace, kind, PART_OF, is_dry_run)
     except DynamicApiError as error:
         raise ApplyError(f"The cluster refused it in {namespace}: {message_of(error)}") from error
 
 
-def _objects(cluster: Any, namespace: str, kind: tuple[str, str], is_dry_run: bool) -> Iterator[Change]:
+def _objects(
+    cluster: Any, namespace: str, kind: tuple[str, str], selector: str, is_dry_run: bool
+) -> Iterator[Change]:  # fmt: skip
+    """Objects of our own."""
     resource = cluster.resources.get(api_version=kind[0], kind=kind[1])
-    for one in resource.get(namespace=namespace, label_selector=PART_OF).items:
+    for one in resource.get(namespace=namespace, label_selector=selector).items:
         if not is_dry_run:
             _delete(resource, one.metadata.name, namespace)
         yield Change(kind[1], one.metadata.name, namespace, "deleted")

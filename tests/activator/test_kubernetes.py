@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -100,6 +99,8 @@ def world(kubernetes: TestCluster) -> Iterator[World]:
         yield World(kubernetes, cluster, directory, api)
 
 
+# Kubernetes' controller lists pods once more if it has not heard yet that a Service has lost its selector, and lists
+# them late when the machine is busy. So what the switch itself writes is looked at after one step, the rest awaited.
 def through(world: World, switch: Switch, address: str) -> bool:
     switch.step()
     return world.addresses() == {MANAGER: {address}}
@@ -116,23 +117,55 @@ def test_a_service_goes_through_one_activator_then_another_and_direct_when_none_
     world.said = {"10.9.0.1": Said("10.9.0.1", 0.1), "10.9.0.2": Said("10.9.0.2", 0.1)}
     switch = world.switch()
     world.wait(lambda: through(world, switch, "10.9.0.1"), "an activator is listed alone")
-    (one,) = world.server.request("GET", SLICES)["items"]
-    assert one["ports"] == [{"name": "p8000", "port": FIRST, "protocol": "TCP"}]
+    slices = world.server.request("GET", SLICES)["items"]
+    (ports,) = [one["ports"] for one in slices if one["metadata"]["labels"][MANAGED_BY] == MANAGER]
+    assert ports == [{"name": "p8000", "port": FIRST, "protocol": "TCP"}]
     world.wait(lambda: (known := world.known()) is not None and not known.is_direct, "the directory's news")
     service = world.known()
     assert service is not None and set(service.replicas) == {f"{ip}:8000" for ip in world.pods()}
     assert replace(service, replicas=()) == Service(UID, FIRST, BOUNDS, namespace="weft-nlp")
 
     world.said["10.9.0.1"] = None
-    began = time.monotonic()
     switch = world.switch()  # another one goes on from what the cluster says
     switch.step()
-    assert world.addresses() == {MANAGER: {"10.9.0.2"}} and time.monotonic() - began < 2
+    assert world.addresses()[MANAGER] == {"10.9.0.2"}
+    world.wait(lambda: through(world, switch, "10.9.0.2"), "the other activator is listed alone")
     world.said["10.9.0.2"] = None
-    began = time.monotonic()
-    switch.step()  # one look: and there was no moment without an address
-    assert world.addresses() == {KUBERNETES: world.pods()} and time.monotonic() - began < 3
+    world.wait(lambda: direct(world, switch), "the pods are listed alone")
     world.wait(lambda: (known := world.known()) is not None and known.is_direct, "the directory's news")
+
+
+def test_an_activator_stays_listed_until_kubernetes_lists_the_pods_however_late(world: World) -> None:
+    world.start(0)
+    world.wait(lambda: world.addresses().get(KUBERNETES), "the pod is listed")
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
+    switch = world.switch()
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
+    world.server.pause("kcm")
+    world.said = {}
+    for _ in range(2):  # the one that turns it waits, the next one looks again
+        switch.step()
+        assert world.server.request("GET", SERVICE)["spec"]["selector"] and MANAGER in world.addresses()
+    world.server.resume("kcm")
+    world.wait(lambda: direct(world, switch), "direct")
+
+
+def test_pods_that_kubernetes_lists_once_more_go_with_the_next_step(world: World) -> None:
+    world.start(0)
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
+    switch = world.switch()
+    world.wait(lambda: world.pods() and through(world, switch, "10.9.0.1"), "through")
+    world.server.pause("kcm")
+    slice_ = {
+        "metadata": {"name": "chat-late", "labels": {"kubernetes.io/service-name": "chat", MANAGED_BY: KUBERNETES}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": sorted(world.pods()), "conditions": {"ready": True}}],
+    }
+    world.server.request("POST", SLICES.partition("?")[0], slice_)
+    assert world.addresses().keys() == {MANAGER, KUBERNETES}
+    switch.step()
+    assert world.addresses() == {MANAGER: {"10.9.0.1"}}
+    world.server.resume("kcm")
 
 
 def test_there_is_an_address_at_every_moment_of_a_switch(world: World) -> None:
@@ -148,13 +181,19 @@ def test_there_is_an_address_at_every_moment_of_a_switch(world: World) -> None:
     world.wait(lambda: direct(world, switch), "direct")
     world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
     world.wait(lambda: through(world, switch, "10.9.0.1"), "through again")
+    end = {"metadata": {"name": "end", "labels": {"kubernetes.io/service-name": "chat"}}, "addressType": "IPv4"}
+    world.server.request("POST", SLICES.partition("?")[0], {**end, "endpoints": []})
     seen = 0
-    for event in world.server.watch(f"{SLICES}&watch=1&resourceVersion={since}&timeoutSeconds=1"):
+    for event in world.server.watch(f"{SLICES}&watch=1&resourceVersion={since}&timeoutSeconds=60"):
         one, seen = event["object"], seen + 1
+        if one["metadata"]["name"] == "end":
+            break
+        # Its own slices Kubernetes wants to delete itself (switch.py).
+        assert event["type"] != "DELETED" or one["metadata"]["labels"][MANAGED_BY] == MANAGER
         ready = any(end["conditions"].get("ready") for end in one["endpoints"] or ())
         listed[one["metadata"]["name"]] = ready and event["type"] != "DELETED"
         assert any(listed.values()), f"after {seen} events nothing is listed"
-    assert seen >= 5
+    assert seen > 5
 
 
 def test_a_full_activator_is_relieved_of_its_busiest_service(world: World) -> None:
@@ -183,8 +222,10 @@ def test_while_a_service_sleeps_its_requests_go_to_an_activator(world: World) ->
     conditions = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
     world.server.patch(f"{path}/status", conditions)
     world.wait(lambda: (known := world.known()) is not None and not known.replicas, "no replica is ready")
-    switch.step()
-    assert world.addresses() == {MANAGER: {"10.9.0.1"}}
+    for _ in range(3):
+        switch.step()
+        assert world.addresses()[MANAGER] == {"10.9.0.1"}
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "still through")
 
 
 def test_two_services_get_two_ports_and_what_has_no_queue_is_left_alone(world: World) -> None:
@@ -195,7 +236,7 @@ def test_two_services_get_two_ports_and_what_has_no_queue_is_left_alone(world: W
     world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
     switch = world.switch()
     world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
-    world.wait(lambda: len(world.directory.services()) == 2, "both are known")
+    world.wait(lambda: world.known() is not None and len(world.directory.services()) == 2, "both are known")
     assert {one.port for one in world.directory.services()} == {FIRST, FIRST + 1}
     untouched = world.server.request("GET", "/api/v1/namespaces/weft-nlp/services/plain")
     assert untouched["spec"]["selector"] == {"weft.dev/workload": UID[:-1] + "c"}
@@ -207,8 +248,10 @@ def test_only_pods_of_its_team_and_of_no_team_may_ask_a_service(world: World) ->
     world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
     switch = world.switch()
     world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
+    world.wait(world.pods, "the pod has an address")
     (own,) = world.pods()
-    for namespace in ("weft-ops", "gateways"):
+    address = {}
+    for namespace in ("weft-ops", "gateways"):  # one after the other: who knows the second knows the first
         world.server.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
         container = {"name": "main", "image": "example/gateway:1"}
         pod = {"metadata": {"name": "one"}, "spec": {"nodeName": "b", "containers": [container]}}
@@ -216,9 +259,7 @@ def test_only_pods_of_its_team_and_of_no_team_may_ask_a_service(world: World) ->
         account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
         world.wait(lambda path=account: world.server.exists(path), "the namespace's account")
         world.server.request("POST", pods, pod)
-    address = {}
-    for namespace in ("weft-ops", "gateways"):
-        path = f"/api/v1/namespaces/{namespace}/pods/one"
+        path = f"{pods}/one"
         world.wait(lambda path=path: world.server.request("GET", path)["status"].get("podIP"), "an address")
         address[namespace] = world.server.request("GET", path)["status"]["podIP"]
     world.wait(lambda: world.known() is not None, "the service")
@@ -256,21 +297,17 @@ def test_both_accounts_use_all_their_rights_and_need_no_others(world: World) -> 
     world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
     world.said = {}
     world.wait(lambda: direct(world, switch), "direct")
-    with closing(KubernetesDirectory(find(str(world.server.kubeconfig(f"weft/{ACTIVATOR_SWITCH}"))))) as own:
-        world.wait(lambda: told_of(own), "the switch's own directory")
-        entries = world.server.audit()[before:]
     reads = {(verb, kind) for verb in ("list", "watch") for kind in ("pods", "services")}
-    assert denied(entries, (ACTIVATOR, ACTIVATOR_SWITCH)) == []
     slices = {(verb, "endpointslices") for verb in ("list", "create", "patch", "delete")}
+    with closing(KubernetesDirectory(find(str(world.server.kubeconfig(f"weft/{ACTIVATOR_SWITCH}"))))):
+        for account in (ACTIVATOR, ACTIVATOR_SWITCH):  # a watch is asked for after its list
+            world.wait(
+                lambda name=account: reads <= used(world.server.audit()[before:], name), f"{account}'s directory"
+            )
+    entries = world.server.audit()[before:]
+    assert denied(entries, (ACTIVATOR, ACTIVATOR_SWITCH)) == []
     assert used(entries, ACTIVATOR_SWITCH) == reads | slices | {("patch", "services")}
-    assert used(entries, ACTIVATOR) <= reads
-
-
-def told_of(directory: KubernetesDirectory) -> bool:
-    try:
-        return bool(directory.services())
-    except DirectoryError:
-        return False
+    assert used(entries, ACTIVATOR) == reads
 
 
 def test_a_service_that_loses_its_queue_loses_our_slice(world: World) -> None:
@@ -297,7 +334,9 @@ def test_both_programs_run_as_documented(world: World, tmp_path: Path) -> None:
         servers.wait_until(lambda: servers.answers(f"http://127.0.0.1:{admin}/readyz"), "the activator", 60)
         signal = f"http://127.0.0.1:{admin}/signal"
         servers.wait_until(lambda: told(signal)["leaving"] == {UID: 0.0}, "the service, with a port by the switch", 30)
-        assert world.addresses() == {KUBERNETES: world.pods()}  # no activator that it knows answers it
+        # no activator that it knows answers it
+        world.wait(lambda: world.pods() and world.addresses() == {KUBERNETES: world.pods()}, "the pods are listed")
+        assert process.poll() is None
         process.terminate()
         assert process.wait(20) == 0
 

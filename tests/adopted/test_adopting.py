@@ -20,10 +20,12 @@ from tests.controlplane.state import job as own
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.django_db(transaction=True)]
 
-SITE = Site(prefix="")  # then a team is called as its namespace is
+SITE = Site(prefix="", has_external_metrics=True)  # without a prefix a team is called as its namespace is
 SPACE = "/api/v1/namespaces/nlp"
 CRON_JOBS = "/apis/batch/v1/namespaces/nlp/cronjobs"
 BEFORE = "/apis/apps/v1/namespaces/nlp/deployments"
+SCALERS = "/apis/autoscaling/v2/namespaces/nlp/horizontalpodautoscalers"
+NATIVE = {"weft.dev/scaling": "native", "weft.dev/max-replicas": "2", "weft.dev/requests-per-replica": "10"}
 
 
 @pytest.fixture
@@ -38,6 +40,12 @@ def lived_in(tmp_path: Path) -> Iterator[TestCluster]:
         old["metadata"]["labels"] = {"app": "old"}
         old["spec"]["template"]["spec"]["nodeName"] = "a"
         cluster.request("POST", BEFORE, old)
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "old"}
+        own_scaler = {
+            "metadata": {"name": "old"},
+            "spec": {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 2},
+        }
+        cluster.request("POST", SCALERS, own_scaler)
         cluster.wait_for(lambda: [p["status"]["phase"] for p in pods(cluster)] == ["Running"] * 2, "its pods")
         yield cluster
 
@@ -56,6 +64,10 @@ def pods(cluster: TestCluster, selector: str = "") -> list[dict[str, Any]]:
     return found
 
 
+def scalers(cluster: TestCluster) -> list[str]:
+    return sorted(one["metadata"]["name"] for one in cluster.request("GET", SCALERS)["items"])
+
+
 def identity(cluster: TestCluster, selector: str) -> set[tuple[str, str]]:
     return {(pod["metadata"]["uid"], pod["spec"]["nodeName"]) for pod in pods(cluster, selector)}
 
@@ -72,7 +84,9 @@ def test_a_namespace_is_adopted_beside_what_runs_there_and_left_again(
     cluster = adopted.server
     old = identity(cluster, "app=old")
     # Beside: what runs there is counted as used, and shown by team.
-    chat = adopted.create("deployments", deployment("chat", replicas=2, gpus=4))
+    native = deployment("chat", replicas=2, gpus=4)
+    native["metadata"]["annotations"] = NATIVE
+    chat = adopted.create("deployments", native)
     train = adopted.create("jobs", job("train", pods=2, gpus=2))
     adopted.until_phase(chat, "Running")
     adopted.until_phase(train, "Running")
@@ -90,12 +104,14 @@ def test_a_namespace_is_adopted_beside_what_runs_there_and_left_again(
     assert adopted.phase(high) in ("", "Queued")  # 20 GPUs are not 24: nothing is taken from what is not ours
     assert identity(cluster, "app=old") == old
     assert denied(cluster) == []
+    assert scalers(cluster) == ["chat", "old"]
     # Leaving: nothing that runs is ended; what waits is let go.
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig()))
     running = identity(cluster, "weft.dev/workload")
     assert len(running) == 6
     assert "Nothing is changed yet: add --apply." in leave()
     assert cluster.request("GET", SPACE)["metadata"]["labels"]["weft.dev/team"] == "nlp"
+    assert scalers(cluster) == ["chat", "old"]
     with without_rights(cluster):
         it_is_left(adopted, running, old, waits)
 
@@ -107,6 +123,8 @@ def it_is_left(adopted: Rig, running: set[tuple[str, str]], old: set[tuple[str, 
     assert "changed Job nlp/waits" in told
     assert "changed Deployment nlp/chat" in told
     assert "changed CronJob nlp/yearly" in told
+    assert "deleted HorizontalPodAutoscaler nlp/chat" in told
+    assert scalers(cluster) == ["old"]
     assert "labels" not in cluster.request("GET", f"{CRON_JOBS}/yearly")["spec"]["jobTemplate"]["metadata"]
     assert {(p["metadata"]["uid"], p["spec"].get("nodeName")) for p in pods(cluster)} >= running | old
     assert cluster.request("GET", SPACE)["metadata"]["labels"] == {"cost": "42", "kubernetes.io/metadata.name": "nlp"}

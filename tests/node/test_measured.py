@@ -20,7 +20,7 @@ from controlplane.models import Gpu, Placement, ServiceWindow, TeamSample, Usage
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.prometheus import prometheus
 from controlplane.testbed.realnode import serving
-from controlplane.testbed.realnode.node import RealNode
+from controlplane.testbed.realnode.node import MODEL, RealNode
 from controlplane.testbed.realnode.settings import NAME
 from tests.node.product import OTHER_TEAM, TEAM, Product
 
@@ -95,6 +95,34 @@ def test_utilisation_parking_and_objectives_work_from_what_is_measured(
     window = ServiceWindow.objects.filter(workload=chat.pk).latest("requests")
     assert window.over / window.requests == pytest.approx(0.2, abs=0.07)
     assert 0.25 <= window.p95_seconds <= 0.5  # of the buckets that the slow ones are in
+
+
+def test_a_share_is_measured_on_the_device_that_its_placeholder_was_given(
+    product: Product, node: RealNode, targets: Path
+) -> None:
+    share = {"guarantee": 0.5, "limit": 1.0, "memory": "4Gi"}
+    resources = {"gpu_share": share, "gpu_model": [MODEL], "cpu": "50m", "memory": "32Mi"}
+    work = product.submit("shared", "echo $NVIDIA_VISIBLE_DEVICES; exec sleep 600", resources=resources)
+    product.until_phase(work, "Running")
+    product.until(lambda: product.log(work) != [], "its device")
+    given = int(product.log(work)[0].rpartition("-")[2])
+    (index,) = Placement.objects.get(workload=work.pk).gpus
+    assert index != given  # of our books, and of the device plugin's
+    node.use(given, 70, 4000)
+    product.until_measured(lambda: duty(index) == pytest.approx(0.7), "the share's device")
+    assert duty(given) == 0.0  # that number is the idle device's
+    # Half of the device is its own, of which it keeps 70 % busy.
+    product.until_measured(lambda: computing() == {TEAM: 350, OTHER_TEAM: 0}, "its team's utilisation")
+    product.until_measured(lambda: Usage.objects.get(workload=work.pk).computed > 0, "its usage")
+
+    whole = product.submit("whole", USES.format(20), team=OTHER_TEAM)  # it gets the device with the share's number
+    product.until_measured(lambda: computing() == {TEAM: 350, OTHER_TEAM: 200}, "what each keeps busy")
+    product.until_phase(whole, "Running")
+    product.until(lambda: product.log(whole) == [f"GPU-{NAME}-{index}"], "its device")
+
+
+def duty(index: int) -> float | None:
+    return Gpu.objects.filter(node__name=NAME, index=index).values_list("duty", flat=True).first()
 
 
 def hurry(notebook: Workload) -> None:

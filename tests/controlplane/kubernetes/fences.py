@@ -1,14 +1,19 @@
 """Waiting for the fences: the API server reads a new policy a moment after it was made."""
 
+import itertools
 from collections.abc import Callable
+from typing import Any
 
 from controlplane.cluster.kubernetes import pods as builder
+from controlplane.manifests.policy import ADMISSION
 from controlplane.manifests.site import Site, TeamSpace
 from controlplane.testbed.api import ApiError
 from controlplane.testbed.kubernetes import TestCluster
 from tests.controlplane.kubernetes.jobs import job, pod_of
 
 DRY = "?dryRun=All"
+PLURALS = ("validatingadmissionpolicybindings", "validatingadmissionpolicies")
+_numbers = itertools.count(1)
 
 
 def in_force(cluster: TestCluster, space: TeamSpace, site: Site) -> None:
@@ -27,11 +32,32 @@ def in_force(cluster: TestCluster, space: TeamSpace, site: Site) -> None:
 
 
 def out_of_force(cluster: TestCluster) -> None:
-    """Take the policies away and wait until they refuse nothing: all are read anew together."""
+    """Take the policies away and wait until none of them refuses anything any more.
+
+    The API server hears of bindings in their order, and then reads all policies anew at once. So when it goes by a
+    policy whose binding was made after the others had been deleted, it goes by none of these.
+    """
     cluster.empty()
-    forged = builder.build(pod_of(job()), namespace="default")
-    where = f"/api/v1/namespaces/default/pods{DRY}"
-    cluster.wait_for(lambda: not refusal(lambda: cluster.request("POST", where, forged)), "the end of the policies")
+    made = _last_one(f"weft-last-{next(_numbers)}")
+    cluster.apply(made)
+    name = made[0]["metadata"]["name"]
+    body, where = {"metadata": {"name": name}}, f"/api/v1/namespaces/default/configmaps{DRY}"
+    cluster.wait_for(
+        lambda: "denied" in refusal(lambda: cluster.request("POST", where, body)), "the end of the policies"
+    )
+    cluster.delete(*(f"/apis/{ADMISSION}/{plural}/{name}" for plural in PLURALS))
+
+
+def _last_one(name: str) -> list[dict[str, Any]]:
+    """A policy that refuses a ConfigMap of a new name, for which no older policy answers, and its binding."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": f"object.metadata.name != '{name}'"}],
+    }
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    kinds = (("ValidatingAdmissionPolicy", spec), ("ValidatingAdmissionPolicyBinding", bound))
+    return [{"apiVersion": ADMISSION, "kind": kind, "metadata": {"name": name}, "spec": spec} for kind, spec in kinds]
 
 
 def refusal(request: Callable[[], object]) -> str:

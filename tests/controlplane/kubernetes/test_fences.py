@@ -10,13 +10,15 @@ import yaml
 from django.core.management import CommandError, call_command
 
 from controlplane.benchmarks.reliability import manifests as benchmark
+from controlplane.cluster.kubernetes import pods as builder
 from controlplane.manifests import policy, system, teams
 from controlplane.manifests.site import Site, TeamSpace
 from controlplane.models import NodePool, PodSecurity, Quota, Team
 from controlplane.services.tenancy import teams as team_service
 from controlplane.testbed.kubernetes import TestCluster
 from tests.audited import without_rights
-from tests.controlplane.kubernetes.fences import DRY, in_force, out_of_force, refusal
+from tests.controlplane.kubernetes.fences import DRY, PLURALS, in_force, out_of_force, refusal
+from tests.controlplane.kubernetes.jobs import job, pod_of
 
 SITE = Site()
 
@@ -130,6 +132,19 @@ def test_no_field_of_a_node_is_left_out_of_what_a_scheduler_may_not_change(kuber
         "managedFields", "name", "namespace", "resourceVersion", "selfLink", "uid",
     }  # fmt: skip
     assert fenced_off - {f"metadata.{name}" for name in of_the_server} == {*policy.NODE_FIELDS, "spec.unschedulable"}
+
+
+def test_when_fences_are_lifted_all_are(kubernetes: TestCluster) -> None:
+    fenced(kubernetes, TeamSpace("nlp"))
+    kubernetes.delete(*(f"/apis/{policy.ADMISSION}/{kind}/weft-labels" for kind in PLURALS))
+    forged = builder.build(pod_of(job()), namespace="default")
+    pods = f"/api/v1/namespaces/default/pods{DRY}"
+    kubernetes.wait_for(lambda: not refusal(lambda: kubernetes.request("POST", pods, forged)), "the end of one policy")
+    services = f"/api/v1/namespaces/weft-nlp/services{DRY}"
+    opens = {"metadata": {"name": "out"}, "spec": {"type": "ExternalName", "externalName": "a.test"}}
+    assert "denied" in refusal(lambda: kubernetes.request("POST", services, opens))
+    out_of_force(kubernetes)
+    assert refusal(lambda: kubernetes.request("POST", services, opens)) == ""
 
 
 def printed(*args: str) -> str:
