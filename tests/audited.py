@@ -4,9 +4,10 @@ A cluster that is noted keeps an audit log. What tests themselves ask for under 
 of Weft's doing: it is known by the agent that the testbed names. Nor is what follows where a test takes rights away.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -17,11 +18,14 @@ from tests.controlplane.kubernetes.auditing import ACCOUNTS, SITE, Entry, Right,
 
 # Files whose tests, all together, use every right that we have.
 WHOLE = (
-    "adopted/test_deployments.py", "adopted/test_job_sets.py", "adopted/test_jobs.py", "adopted/test_kubeflow.py",
-    "adopted/test_cron_jobs.py", "contract/test_stories.py", "controlplane/kubernetes/test_fences.py",
-    "controlplane/kubernetes/test_rights.py",
+    "activator/test_kubernetes.py", "adopted/test_deployments.py", "adopted/test_job_sets.py", "adopted/test_jobs.py",
+    "adopted/test_kubeflow.py", "adopted/test_cron_jobs.py", "adopted/test_native.py", "contract/test_stories.py",
+    "controlplane/kubernetes/test_fences.py", "controlplane/kubernetes/test_rights.py",
 )  # fmt: skip
-ADMITTING = replace(SITE, has_admission=True)
+# Files that are not judged, and why.
+AFTER_A_KILL = "its API server is killed, and then denies everything until it has read the roles again"
+UNJUDGED: Mapping[str, str] = {"contract/test_errors.py": AFTER_A_KILL, "faults/test_kubernetes.py": AFTER_A_KILL}
+EVERYTHING = replace(SITE, has_admission=True, has_external_metrics=True, activator_image="registry.example/weft:1")
 # To bind is no request of its own: it is asked about when a RoleBinding is written.
 NO_REQUEST: frozenset[Right] = frozenset({("bind", "clusterroles")})
 
@@ -39,12 +43,17 @@ class Heard:
 CLUSTERS: dict[TestCluster, Heard] = {}
 
 
-def is_judged(file: str) -> bool:
-    """Whether what the tests of a file make our accounts do is judged. file: from the root of the tree."""
+def uses_rights(file: str) -> bool:
+    """Whether it is one of those that together use every right. file: from the root of the tree."""
     return file.removeprefix("tests/") in WHOLE
 
 
-MISSING = pytest.StashKey[bool]()  # whether a test was skipped, as this machine lacks a program
+def is_judged(file: str) -> bool:
+    """Whether what the tests of a file make our accounts do is judged. file: from the root of the tree."""
+    return file.removeprefix("tests/") not in UNJUDGED
+
+
+MISSING = pytest.StashKey[bool]()  # whether a test of WHOLE was skipped, as this machine lacks a program
 
 
 @contextmanager
@@ -55,9 +64,10 @@ def noted(cluster: TestCluster, also: Collection[str] = ()) -> Iterator[TestClus
     hear(cluster, also)
 
 
-def hear(cluster: TestCluster, also: Collection[str] = ()) -> None:
-    """Take over what a cluster has noted up to now."""
-    heard, size = CLUSTERS[cluster], cluster.layout.audit.stat().st_size
+def hear(cluster: TestCluster, also: Collection[str] = (), heard: Heard | None = None) -> None:
+    """Take over what a cluster has noted up to now; heard: not for the judgement of the run."""
+    heard = CLUSTERS[cluster] if heard is None else heard
+    size = cluster.layout.audit.stat().st_size
     for begins, ends in [*heard.unjudged, (size, size)]:
         heard.entries += [one for one in cluster.audit(heard.read, begins) if _is_ours(one)]
         heard.read = ends
@@ -78,15 +88,18 @@ def without_rights(cluster: TestCluster) -> Iterator[None]:
     CLUSTERS[cluster].unjudged.append((begins, cluster.layout.audit.stat().st_size))
 
 
-def faults(clusters: Iterable[Heard], *, is_whole: bool) -> list[str]:
-    """All that is wrong by these logs. is_whole: every test that uses a right has run, so none may be unused."""
+def faults(clusters: Iterable[Heard], *, is_whole: bool, also: Iterable[Any] = ()) -> list[str]:
+    """All that is wrong by these logs. is_whole: every test that uses a right has run, so none may be unused.
+
+    also: ClusterRoles that our accounts have beside those of the manifests.
+    """
     found, entries = [], []
     for heard in clusters:
         entries += heard.entries
         found += [f"denied: {one}" for one in denied(heard.entries)]
-        found += [f"strange: {one}" for one in strange_writes(heard.entries, heard.labelled, ADMITTING)]
+        found += [f"strange: {one}" for one in strange_writes(heard.entries, heard.labelled, EVERYTHING)]
     for account in ACCOUNTS if is_whole else ():
-        unused = granted(account, site=ADMITTING) - used(entries, account) - NO_REQUEST
+        unused = granted(account, site=EVERYTHING, also=also) - used(entries, account) - NO_REQUEST
         found += [f"unused: {account} {verb} {resource}" for verb, resource in sorted(unused)]
     return found
 

@@ -82,7 +82,8 @@ def pytest_runtest_makereport(
     lacking = servers.lacking(call.excinfo.value) if call.excinfo else None
     if lacking is not None:
         report.user_properties.append(("missing", lacking.name))
-        item.config.stash[MISSING] = True
+        if audited.uses_rights(_file(item)):
+            item.config.stash[MISSING] = True
         report.outcome = "skipped"
         report.longrepr = (str(item.path), (item.location[1] or 0) + 1, f"Skipped: {lacking}")
     may_lack = isinstance(lacking, MissingTraceError) or hasattr(report, "wasxfail")
@@ -94,15 +95,16 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """What is noted of our accounts is judged of the tests that use them as production does (audited.WHOLE).
-
-    Others ask for what is refused, take rights away or break the server, all on purpose.
-    """
+    """What is noted of our accounts is judged, but for what some files do on purpose (audited.UNJUDGED)."""
     with contextlib.ExitStack() as stack:
-        if not audited.is_judged(item.path.relative_to(item.config.rootpath).as_posix()):
+        if not audited.is_judged(_file(item)):
             for cluster in audited.CLUSTERS:
                 stack.enter_context(audited.without_rights(cluster))
         return (yield)
+
+
+def _file(item: pytest.Item) -> str:
+    return item.path.relative_to(item.config.rootpath).as_posix()
 
 
 @pytest.fixture(autouse=True)

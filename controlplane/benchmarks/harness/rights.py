@@ -17,6 +17,7 @@ SITE = Site()
 ACCOUNT = f"{SITE.namespace}/{SCHEDULER}"
 FENCES = ("ResourceQuota", "NetworkPolicy")  # of a team's namespace; the others are its rights
 FORBIDDEN = 403
+SCALERS = "/apis/autoscaling/v2/{}horizontalpodautoscalers"
 
 
 def scheduler(
@@ -31,7 +32,10 @@ def scheduler(
     made += [one for space in spaces for one in teams.team(site, space) if is_fenced or one["kind"] not in FENCES]
     cluster.apply(made)
     token = cluster.token(ACCOUNT)
-    paths = ["/api/v1/nodes?limit=1", *(f"{_in(space, site)}/pods/none" for space in spaces)]
+    paths = ["/api/v1/nodes?limit=1", *(f"/api/v1/{_in(space, site)}/pods/none" for space in spaces)]
+    paths += ["/apis/batch/v1/jobs?limit=1"] if site.has_admission else []
+    if site.has_admission and site.has_external_metrics:
+        paths += [f"{SCALERS}?limit=1".format(""), *(SCALERS.format(f"{_in(one, site)}/") + "/none" for one in spaces)]
     cluster.wait_for(lambda: all(_may_read(cluster, path, token) for path in paths), "the rights")
     for quota in (one for one in made if one["kind"] == "ResourceQuota"):
         # Until the controller manager has counted, no pod may be made.
@@ -40,7 +44,7 @@ def scheduler(
 
 
 def _in(space: TeamSpace, site: Site) -> str:
-    return f"/api/v1/namespaces/{names.namespace(space.name, site.prefix)}"
+    return f"namespaces/{names.namespace(space.name, site.prefix)}"
 
 
 def _may_read(cluster: TestCluster, path: str, token: str) -> bool:

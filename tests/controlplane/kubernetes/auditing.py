@@ -5,10 +5,12 @@ from typing import Any
 
 from controlplane.kubeobjects.names import TEAMS, WORKLOADS
 from controlplane.manifests import policy, system, webhook
-from controlplane.manifests.site import Site
+from controlplane.manifests.site import ACTIVATOR, ACTIVATOR_SWITCH, Site
 
 SITE = Site(has_monitors=True)
-ACCOUNTS = ("weft-scheduler", "weft-reader", "weft-provisioner", "weft-admission", "weft-web")
+ACCOUNTS = (
+    "weft-scheduler", "weft-reader", "weft-provisioner", "weft-admission", "weft-web", ACTIVATOR, ACTIVATOR_SWITCH,
+)  # fmt: skip
 OF_WEFT = (WORKLOADS, TEAMS)
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 DECISION = "authorization.k8s.io/decision"  # of an entry: what its sender's rights say of it
@@ -35,10 +37,15 @@ def denied(entries: Iterable[Entry], accounts: Iterable[str] = ACCOUNTS) -> list
     ]
 
 
-def granted(account: str, groups: Collection[str] | None = None, site: Site = SITE) -> set[Right]:
-    """What the manifests allow it, of all objects or of those of some API groups ("": pods, nodes and the like)."""
-    roles: list[Any] = [one for one in system.system(site) if one["kind"] == "ClusterRole"]
-    mine = [role for role in roles if role["metadata"]["name"].startswith(account)]
+def granted(
+    account: str, groups: Collection[str] | None = None, site: Site = SITE, also: Iterable[Any] = ()
+) -> set[Right]:  # fmt: skip
+    """What the manifests allow it, of all objects or of those of some API groups ("": pods, nodes and the like).
+
+    also: ClusterRoles beside those of the manifests.
+    """
+    roles: list[Any] = [one for one in (*system.system(site), *also) if one["kind"] == "ClusterRole"]
+    mine = [role for role in roles if _is_of(role["metadata"]["name"], account)]
     rules = [rule for role in mine for rule in role["rules"]]
     return {
         (verb, resource)
@@ -47,6 +54,11 @@ def granted(account: str, groups: Collection[str] | None = None, site: Site = SI
         for verb in rule["verbs"]
         for resource in rule["resources"]
     }
+
+
+def _is_of(role: str, account: str) -> bool:
+    """A role is called as its account, and what it is for; one account's name may begin with another's."""
+    return max((one for one in ACCOUNTS if role.startswith(one)), key=len, default="") == account
 
 
 def strange_writes(entries: Iterable[Entry], labelled: Collection[str], site: Site = SITE) -> list[str]:

@@ -1,10 +1,14 @@
 """What counts as a strange write in an audit log, shown entries as the API server writes them."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from tests.audited import Heard, faults
+from scripts import alltests
+from tests import servers
+from tests.audited import UNJUDGED, WHOLE, Heard, faults
 from tests.controlplane.kubernetes.auditing import SITE, denied, strange_writes, used
 
 TEAMS = {"weft-nlp"}
@@ -80,3 +84,15 @@ def test_each_fault_of_a_run_is_found() -> None:
         "denied: system:serviceaccount:weft:weft-scheduler list /secrets",
         "strange: delete /clusterroles",
     ]
+
+
+def test_the_part_that_ends_with_the_judgement_runs_every_file_that_it_judges_by() -> None:
+    """Else no run of CI would ever look for unused rights."""
+    _, *options = alltests.KUBERNETES.arguments  # all but the folder
+    files = [f"tests/{name}" for name in WHOLE]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *options, *files]
+    done = subprocess.run(command, cwd=servers.ROOT, capture_output=True, text=True, check=False, timeout=120)
+    found = {line.partition("::")[0].removeprefix("tests/") for line in done.stdout.splitlines() if "::" in line}
+    assert found == set(WHOLE), done.stderr
+    assert not set(WHOLE) & set(UNJUDGED)
+    assert all((servers.ROOT / "tests" / name).exists() for name in UNJUDGED)

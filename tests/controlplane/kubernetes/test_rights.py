@@ -24,6 +24,8 @@ from tests.controlplane.kubernetes.auditing import SITE, denied, granted, used
 from tests.controlplane.kubernetes.fences import in_force
 from tests.controlplane.kubernetes.jobs import job, pod_of
 
+pytestmark = pytest.mark.kubernetes
+
 OTHER, THIRD, FOURTH = (f"0a1b2c3d-0000-4000-8000-00000000000{letter}" for letter in "bcd")
 MONITORED = "/apis/monitoring.coreos.com/v1/namespaces/weft-nlp/servicemonitors"
 MONITORS: dict[str, Any] = {  # as the Prometheus operator has it, but for its schema
