@@ -24,7 +24,8 @@ IMAGE, ENV = "image", "env"
 PROMISED = tuple(f"objective.{field.name}" for field in OBJECTIVE.fields)
 QUEUED = tuple(f"gateway.{field.name}" for field in GATEWAY.fields)
 WEIGHT = "rollout.weight"
-FIELDS = (IMAGE, ENV, WEIGHT, *PROMISED, *QUEUED)
+STANDBY = "standby"
+FIELDS = (IMAGE, ENV, WEIGHT, *PROMISED, *QUEUED, STANDBY)
 LATENCY = "objective.p95_latency"
 WHOLE = 100  # percent: no canary
 
@@ -36,13 +37,14 @@ def texts(spec: Mapping[str, Any]) -> dict[str, str]:
         record, _, name = path.partition(".")
         found[path] = str((spec.get(record) or {}).get(name, ""))
     env = "\n".join(f"{name}={value}" for name, value in (spec.get(ENV) or {}).items())
-    return {IMAGE: str(spec["image"]), ENV: env, WEIGHT: str(_weight(spec)), **found}
+    standby = str(spec.get(STANDBY) or "")
+    return {IMAGE: str(spec["image"]), ENV: env, WEIGHT: str(_weight(spec)), STANDBY: standby, **found}
 
 
 def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
     """What the form's texts change; an objective or queue of which nothing is left is taken away."""
     made = forms.document(Kind.INFERENCE, {path: given.get(path, "") for path in FIELDS})
-    before = {name: spec.get(name) for name in (IMAGE, ENV, "objective", "gateway")}
+    before = {name: spec.get(name) for name in (IMAGE, ENV, "objective", "gateway", STANDBY)}
     after = {name: made.get(name) for name in before}
     after[IMAGE] = after[IMAGE] or ""
     weight = (made.get("rollout") or {}).get("weight", WHOLE)

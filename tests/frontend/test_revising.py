@@ -108,7 +108,7 @@ def test_the_form_changes_only_what_is_other(crowd: People, chat: Workload) -> N
     assert fields == {
         "image": OLD, "env": "KEEP=1", "rollout.weight": "100", "objective.p95_latency": "200ms",
         "objective.availability": "99.9", "objective.window": "28d", "gateway.slots": "", "gateway.late_after": "",
-        "gateway.waiting": "",
+        "gateway.waiting": "", "standby": "",
     }  # fmt: skip
     client.post(url, fields)
     assert fresh(chat).version == chat.version or fresh(chat).revision == 1

@@ -40,6 +40,7 @@ def change(
     weight: Annotated[
         int | None, typer.Option("--weight", min=1, max=100, help="Percent of the requests for the new revision.")
     ] = None,
+    standby: Annotated[str, typer.Option("--standby", help="Replicas kept loaded: a number, auto, or 0.")] = "",
     team: Team = "",
 ) -> None:
     """Change a service that runs: another image or environment replaces its replicas one by one, or gets a part of the
@@ -47,8 +48,9 @@ def change(
     """
     promised = {"p95_latency": latency, "availability": availability, "window": window}
     given = {field: value for field, value in promised.items() if value not in ("", None)}
-    if not (image or env or given or weight):
-        raise typer.BadParameter("Give --image, --env, --weight, --latency, --availability or --window.")
+    if not (image or env or given or weight or standby):
+        names = "--image, --env, --weight, --latency, --availability, --window or --standby"
+        raise typer.BadParameter(f"Give {names}.")
     session: Session = ctx.obj
     for left in reversed(range(TRIES)):
         now = session.client.read(session.client.find(name, team=team).uid)
@@ -57,6 +59,8 @@ def change(
         if env:
             changes["env"] = _environment(spec.get("env") or {}, env) or None
         parts: dict[str, dict[str, Any]] = {"rollout": {"weight": weight} if weight else {}, "objective": given}
+        if standby:
+            changes["standby"] = int(standby) if standby.isdigit() else standby
         changes |= {name: {**(spec.get(name) or {}), **part} for name, part in parts.items() if part}
         try:
             session.client.patch(now.uid, changes, version=now.version)
