@@ -1,7 +1,8 @@
 """The queue in front of a service: slots per replica, first come first served, bounded, with a lane for what is late.
 
 What has waited longer than `late_after` is late: it is served only while nothing on time waits, so that a burst makes
-its own requests late and not all that come after it. While no replica is ready, requests are held. Time is an argument.
+its own requests late and not all that come after it. While no replica is ready, requests are held. Some replicas may be
+chosen for a part of the requests of their own. Time is an argument.
 """
 
 from collections import OrderedDict
@@ -9,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+WHOLE = 100  # percent
 REST_SECONDS = 1.0  # a replica that did not take a connection gets no request for so long
 
 Key = TypeVar("Key")
@@ -42,6 +44,10 @@ class Lanes(Generic[Key]):
         self._on_time: OrderedDict[Key, float] = OrderedDict()  # by arrival, the oldest first
         self._late: OrderedDict[Key, float] = OrderedDict()
         self._ready: tuple[str, ...] = ()
+        self._chosen: tuple[str, ...] = ()  # of the ready ones, those that get `_percent` of the requests
+        self._others: tuple[str, ...] = ()
+        self._percent: int | None = None  # None: a request goes to any replica
+        self._credit = 0  # hundredths of a request that those chosen are behind
         self._running: dict[str, int] = {}  # of replicas that have left as well, until their last answer
         self._rests: dict[str, float] = {}  # until when
 
@@ -65,10 +71,19 @@ class Lanes(Generic[Key]):
         """Replicas that may be given requests."""
         return self._ready
 
-    def use(self, replicas: Iterable[str]) -> None:
-        """From now on these are ready. What the others serve is served to its end."""
+    def use(self, replicas: Iterable[str], chosen: Iterable[str] = (), percent: int | None = None) -> None:
+        """From now on these are ready. What the others serve is served to its end.
+
+        percent: of the requests, that the chosen replicas get; where those or the others are not ready, the rest gets
+        all.
+        """
         self._ready = tuple(dict.fromkeys(replicas))
         known = set(self._ready)
+        self._chosen = tuple(name for name in dict.fromkeys(chosen) if name in known)
+        self._others = tuple(name for name in self._ready if name not in self._chosen)
+        percent = percent if self._chosen and self._others else None
+        if percent != self._percent:
+            self._percent, self._credit = percent, 0
         self._rests = {name: until for name, until in self._rests.items() if name in known}
 
     def arrive(self, key: Key, at: float) -> bool:
@@ -82,7 +97,7 @@ class Lanes(Generic[Key]):
         """The request whose turn it is, and its replica: the one with the fewest; None without either."""
         self._age(at)
         lane = self._on_time or self._late
-        if not lane or (replica := self._free(at)) is None:
+        if not lane or (replica := self._next(at)) is None:
             return None
         key, arrived = lane.popitem(last=False)
         self._running[replica] = self._running.get(replica, 0) + 1
@@ -130,9 +145,25 @@ class Lanes(Generic[Key]):
             key, arrived = self._on_time.popitem(last=False)
             self._late[key] = arrived
 
-    def _free(self, at: float) -> str | None:
+    def _next(self, at: float) -> str | None:
+        """The replica for the next request. By the count of requests, not by chance, those chosen get their part.
+
+        They never get more: while the others are busy, requests wait. While they are busy the others take their turns,
+        and are given them back later, a slot's worth of each at most.
+        """
+        if self._percent is None:
+            return self._free(at)
+        credit = self._credit + self._percent
+        if credit >= WHOLE and (replica := self._free(at, self._chosen)) is not None:
+            self._credit = credit - WHOLE
+            return replica
+        if (replica := self._free(at, self._others)) is not None:
+            self._credit = min(credit, WHOLE * self.bounds.slots * len(self._chosen))
+        return replica
+
+    def _free(self, at: float, among: tuple[str, ...] | None = None) -> str | None:
         best, fewest = None, self.bounds.slots
-        for replica in self._ready:
+        for replica in self._ready if among is None else among:
             running = self._running.get(replica, 0)
             if running < fewest and self._rests.get(replica, at) <= at:
                 best, fewest = replica, running

@@ -18,6 +18,7 @@ SHORTEST, LONGEST = 30.0, 120.0  # s over which a rate is taken
 POINTS = 10  # moments that a trend is fitted to, at least
 HOUR = 3600.0
 SOON, PATIENCE = 2.0, 4.0  # windows after a fall in which a rise takes it back; times that the window is then longer
+SMALL = 0.1  # of the replicas: a rise by no more, or by one, may be noise
 MOST = 1_000_000  # more slots than any service has: a rate that cannot be true asks for no more
 
 
@@ -122,7 +123,9 @@ def _regretted(state: State, count: int, at: float, fleet: Fleet, terms: Terms) 
     if state.fell_at is None or terms.constants.takes_all:
         return state
     window, since = _window(terms), at - state.fell_at
-    if count > fleet.on and since <= SOON * state.calm * window:
+    is_small = count - fleet.on <= max(1, SMALL * fleet.on)  # a larger rise is a load that has grown, not noise
+    soon = max(HOUR if is_small else 0.0, SOON * state.calm * window)
+    if count > fleet.on and since <= soon:
         return replace(state, calm=min(PATIENCE * state.calm, max(1.0, HOUR / window)), fell_at=None)
     if since > HOUR:
         return replace(state, calm=max(1.0, state.calm / PATIENCE), fell_at=None)
@@ -221,9 +224,8 @@ def _slots(state: State, now: Scrape, fleet: Fleet, terms: Terms) -> _Need | Non
         rate = max(rate, trend.at(now.at))
     future = rate + rise * ((0.0 if k.takes_all else terms.start) + k.horizon)
     room = k.part * wait_seconds(learned, terms.objective)
-    need = _Need(
-        future * s + k.tail * s / room, f"{future:.1f} requests/s of {s:.2g} s expected:", future, terms.objective
-    )
+    slots = steady(learned, s, future, terms)
+    need = _Need(slots, f"{future:.1f} requests/s of {s:.2g} s expected:", future, terms.objective)
     if now.waiting:
         backlog = now.waiting * s
         left = backlog + s * (rate + future) / 2 * 30.0 - 30.0 * learned.slots * fleet.on
@@ -233,6 +235,12 @@ def _slots(state: State, now: Scrape, fleet: Fleet, terms: Terms) -> _Need | Non
         if for_queue > need.slots:
             need = replace(need, slots=for_queue, why=f"{now.waiting} requests wait:")
     return need
+
+
+def steady(learned: Learned, seconds: float, rate: float, terms: Terms) -> float:
+    """Slots for a rate of requests of so many seconds: f*S to keep up, and the tail for the longest waits."""
+    room = terms.constants.part * wait_seconds(learned, terms.objective)
+    return rate * seconds + terms.constants.tail * seconds / room
 
 
 def _rate(points: tuple[tuple[float, float], ...]) -> float:

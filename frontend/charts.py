@@ -10,7 +10,6 @@ from controlplane.queries.reports.dashboard import Moment
 from controlplane.queries.reports.reports import Line
 from controlplane.queries.workloads.measured import Sample
 from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR
-from controlplane.queries.workloads.serving import Window
 from frontend import words
 
 MILLI = 1000
@@ -23,7 +22,7 @@ FONT = {"family": "Inter, system-ui, sans-serif", "size": 11, "color": "var(--di
 
 def gpus_over_time(moments: Sequence[Moment], colours: Mapping[str, int], capacity: int) -> dict[str, Any]:
     """Held GPUs stacked by team, what computes as a line over them."""
-    go = _plotly()
+    go = plotly()
     at = [words.iso(m.at) for m in moments]
     figure = go.Figure()
     shown, others = largest_held(moments)
@@ -42,7 +41,7 @@ def gpus_over_time(moments: Sequence[Moment], colours: Mapping[str, int], capaci
         line={"width": 2, "color": "var(--text)"}, hovertemplate="%{y}",
     )  # fmt: skip
     most = max([capacity, *(sum(m.held.values()) for m in moments)], default=0) / MILLI
-    figure.update_layout(_layout(most))
+    figure.update_layout(layout(most))
     answer: dict[str, Any] = figure.to_plotly_json()
     answer["layout"]["template"] = None  # plotly's default one is 7 kB of colours that we do not use
     return answer
@@ -61,7 +60,7 @@ def largest_held(moments: Sequence[Moment], most: int = MAX_TEAMS) -> tuple[list
 
 def objective_over_time(points: Sequence[tuple[float, float | None]], target: float) -> dict[str, Any]:
     """A service's p95 latency against its objective, milliseconds."""
-    go = _plotly()
+    go = plotly()
     at = [words.iso(moment) for moment, _ in points]
     figure = go.Figure()
     known = [None if p95 is None else round(p95 * 1000, 1) for _, p95 in points]
@@ -70,7 +69,7 @@ def objective_over_time(points: Sequence[tuple[float, float | None]], target: fl
         x=at, y=[target * 1000] * len(at), name="objective", mode="lines",
         line={"width": 1, "dash": "dash", "color": "var(--bad)"},
     )  # fmt: skip
-    figure.update_layout(_layout(max([target * 1000, *(p for p in known if p is not None)])))
+    figure.update_layout(layout(max([target * 1000, *(p for p in known if p is not None)])))
     figure.update_yaxes(ticksuffix=" ms")
     figure.update_layout(margin_l=60)
     answer: dict[str, Any] = figure.to_plotly_json()
@@ -97,7 +96,7 @@ MEASURES = {
 
 def measured_over_time(samples: Sequence[Sample], what: str) -> dict[str, Any]:
     """One of a workload's measures over time; a gap where it is not known."""
-    go = _plotly()
+    go = plotly()
     measure = MEASURES[what]
     values = [measure.value(sample) for sample in samples]
     figure = go.Figure()
@@ -105,36 +104,9 @@ def measured_over_time(samples: Sequence[Sample], what: str) -> dict[str, Any]:
         x=[words.iso(sample.at) for sample in samples], y=values, name=measure.name, mode="lines+markers",
         line={"width": 2, "color": "var(--accent)"}, marker={"size": 4}, hovertemplate="%{y}",
     )  # fmt: skip
-    figure.update_layout(_layout(max([measure.most, *(v for v in values if v is not None)])), showlegend=False)
+    figure.update_layout(layout(max([measure.most, *(v for v in values if v is not None)])), showlegend=False)
     figure.update_yaxes(ticksuffix=measure.suffix)
     figure.update_layout(margin_l=64)
-    answer: dict[str, Any] = figure.to_plotly_json()
-    answer["layout"]["template"] = None
-    return answer
-
-
-def replicas_over_time(windows: Sequence[Window]) -> dict[str, Any]:
-    """A service's replicas, wanted and running, and beside them its load on an axis of its own."""
-    go = _plotly()
-    at = [words.iso(m.start) for m in windows]
-    figure = go.Figure()
-    for name, values, colour, dash in (
-        ("running", [m.replicas for m in windows], "var(--accent)", "solid"),
-        ("wanted", [m.wanted for m in windows], "var(--dim)", "dot"),
-    ):
-        line = {"width": 2, "color": colour, "shape": "hv", "dash": dash}
-        figure.add_scatter(x=at, y=values, name=name, mode="lines", line=line)
-    rates = [None if m.rate is None else round(m.rate, 2) for m in windows]
-    figure.add_scatter(
-        x=at, y=rates, name="requests/s", yaxis="y2", mode="lines", line={"width": 1.5, "color": "var(--text)"},
-    )  # fmt: skip
-    replicas = max([1, *(max(m.replicas, m.wanted) for m in windows)])
-    layout = _layout(replicas)
-    layout["yaxis"]["dtick"] = -(-replicas // 5)  # no half replicas
-    most = max((rate for rate in rates if rate is not None), default=0.0)
-    layout["yaxis2"] = {**_layout(most)["yaxis"], "overlaying": "y", "side": "right", "showgrid": False,
-                        "tickmode": "auto"}  # fmt: skip
-    figure.update_layout(layout, margin_r=44)
     answer: dict[str, Any] = figure.to_plotly_json()
     answer["layout"]["template"] = None
     return answer
@@ -151,7 +123,7 @@ def usage_over_time(
 
     With since and until (cluster clock) the axis spans all of that, so that a single day is not a wall.
     """
-    go = _plotly()
+    go = plotly()
     held: dict[str, int] = {}
     for line in lines:
         held[line.keys[0]] = held.get(line.keys[0], 0) + line.spent.held
@@ -172,7 +144,7 @@ def usage_over_time(
             name=name or "no user", marker={"color": shade}, hovertemplate="%{y} GPU-h",
         )  # fmt: skip
     most = max((sum(of.get(at, 0.0) for of in hours.values()) for at in starts), default=0.0)
-    figure.update_layout(_layout(most), barmode="stack", margin_l=60)
+    figure.update_layout(layout(most), barmode="stack", margin_l=60)
     if since is not None and until is not None and starts:
         figure.update_xaxes(range=[words.iso(min(since, starts[0])), words.iso(until)])
     step = min((b - a for a, b in pairwise(starts)), default=DAY)
@@ -184,7 +156,7 @@ def usage_over_time(
 
 def waits_before_and_after(teams: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Each team's p95 wait in both replays of a what-if, as bars side by side. Minutes."""
-    go = _plotly()
+    go = plotly()
     names = ["All teams" if team["team"] == "all" else team["team"] for team in teams]
     figure, most = go.Figure(), 0.0
     for side, label, colour in (("before", "current", "var(--dim)"), ("after", "proposed", "var(--accent)")):
@@ -192,7 +164,7 @@ def waits_before_and_after(teams: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         minutes = [None if wait is None else round(wait / 60, 2) for wait in waits]
         most = max([most, *(wait for wait in minutes if wait is not None)])
         figure.add_bar(x=names, y=minutes, name=label, marker={"color": colour}, hovertemplate="%{y} min")
-    figure.update_layout(_layout(most), barmode="group", margin_l=60)
+    figure.update_layout(layout(most), barmode="group", margin_l=60)
     figure.update_xaxes(type="category", tickformatstops=None)
     figure.update_yaxes(ticksuffix=" min")
     answer: dict[str, Any] = figure.to_plotly_json()
@@ -200,7 +172,8 @@ def waits_before_and_after(teams: Sequence[Mapping[str, Any]]) -> dict[str, Any]
     return answer
 
 
-def _layout(most: float) -> dict[str, Any]:
+def layout(most: float) -> dict[str, Any]:
+    """What all figures share; the axis goes up to `most`."""
     axis = {
         "gridcolor": "var(--line)",
         "zeroline": False,
@@ -230,7 +203,8 @@ def _ticks() -> list[dict[str, Any]]:
 
 
 @cache
-def _plotly() -> Any:
+def plotly() -> Any:
+    """plotly's figures."""
     import plotly.graph_objects  # half a second, which only the first chart has to pay
 
     return plotly.graph_objects

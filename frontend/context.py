@@ -18,7 +18,8 @@ THEMES = ("light", "dark")
 BELONGS = {
     "members": "teams", "service_account": "teams",
     "workload": "workloads", "act": "workloads", "logs": "workloads", "node": "nodes", "node_act": "nodes",
-    "simulation": "lab", "service": "services", "rounds": "decisions", "round": "decisions", "audit": "decisions",
+    "simulation": "lab", "service": "services", "sla_report": "services",
+    "rounds": "decisions", "round": "decisions", "audit": "decisions",
     "templates": "submit", "queue_dry_run": "queue", "budgets": "teams", "quota": "teams",
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from controlplane.jobspec import jobfile
-from controlplane.jobspec.shapes import REQUIRED, Choice, Field, FieldError, Items, Pairs, Record, Whole
+from controlplane.jobspec.shapes import REQUIRED, Choice, Field, FieldError, Items, Pairs, Record, Whole, WholeOrWord
 from frontend.layout import EXAMPLES, HALF, LABELS, LAYOUT, THIRD, UNITS, WIDTH
 from scheduler.model.workload import Kind
 
@@ -172,7 +172,7 @@ def _read(field: Field, text: str) -> Any:
         return _names(text) if field.shape.is_unique else _arguments(text)
     if isinstance(field.shape, Pairs):
         return _pairs(text)
-    if isinstance(field.shape, Whole):
+    if isinstance(field.shape, Whole | WholeOrWord):
         return _whole(text)
     return _number(text) if getattr(field.shape, "takes_numbers", False) else text
 

@@ -39,7 +39,7 @@ LAYOUT: Mapping[Kind, Sequence[tuple[str, Sequence[str]]]] = {
     Kind.INFERENCE: (
         ("What runs", ("name", "team", "priority_class", "image", "command", "env")),
         ("What each replica needs", ("resources.gpus", *MACHINE)),
-        ("Serving", ("port", "replicas.min", "replicas.max")),
+        ("Serving", ("port", "replicas.min", "replicas.max", "standby")),
         ("Objective (SLO)", ("objective.p95_latency", "objective.availability", "objective.window")),
         ("Queue in front of it", ("gateway.slots", "gateway.late_after", "gateway.waiting")),
         ("More", (*COMMON_MORE, "health", "rollout.deadline", "rollout.weight", "args", *SHARE)),
@@ -84,6 +84,7 @@ LABELS = {
     "port": "Port",
     "replicas.min": "Minimum",
     "replicas.max": "Maximum",
+    "standby": "On standby",
     "objective.p95_latency": "p95 latency",
     "objective.availability": "Availability",
     "objective.window": "Window",
@@ -113,6 +114,7 @@ EXAMPLES = {
     "health": "/health",
     "rollout.deadline": "10m",
     "rollout.weight": "100",
+    "standby": "0",
     "gateway.slots": "8",
     "gateway.late_after": "1s",
     "gateway.waiting": "100",
@@ -136,6 +138,7 @@ STARTING = {
 UNITS = {
     "resources.cpu": "cores",
     "objective.availability": "%",
+    "rollout.weight": "%",
     "resources.gpus": "each",
     "env": "NAME=value, one per line",
 }

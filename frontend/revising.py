@@ -1,40 +1,56 @@
-"""Another image, environment or objective for a service, and the way back: what the pages ask and show."""
+"""Another image, environment or objective for a service, its canary, and the way back: what the pages ask and show."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from django.urls import reverse
 
-from controlplane.jobspec.jobfile import OBJECTIVE
+from controlplane.jobspec.jobfile import GATEWAY, OBJECTIVE, P95_LATENCY
+from controlplane.jobspec.shapes import Faults
 from controlplane.queries.workloads import revisions
+from controlplane.queries.workloads.objectiveprice import Costs
 from frontend import forms, words
 from frontend.forms import FormField
-from frontend.layout import EXAMPLES, LABELS, WIDTH
+from frontend.layout import EXAMPLES, LABELS, UNITS, WIDTH
 from scheduler.model.workload import Kind
 
 EFFECT = (
-    "The objective counts from now on. Another image or environment replaces the replicas one by one: each goes once a "
-    "new one is ready. If new ones do not become ready, or the error budget burns, the revision before is brought back."
+    "The objective counts from now on, the queue in front from the next replica that starts. Another image or "
+    "environment replaces the replicas one by one: each goes once a new one is ready. If new ones do not become ready, "
+    "or the error budget burns, the revision before is brought back. With a share of requests below 100 it gets only "
+    "that part of them, until you promote it or roll it back."
 )
 IMAGE, ENV = "image", "env"
 PROMISED = tuple(f"objective.{field.name}" for field in OBJECTIVE.fields)
-FIELDS = (IMAGE, ENV, *PROMISED)
+QUEUED = tuple(f"gateway.{field.name}" for field in GATEWAY.fields)
+WEIGHT = "rollout.weight"
+STANDBY = "standby"
+FIELDS = (IMAGE, ENV, WEIGHT, *PROMISED, *QUEUED, STANDBY)
+LATENCY = "objective.p95_latency"
+WHOLE = 100  # percent: no canary
 
 
 def texts(spec: Mapping[str, Any]) -> dict[str, str]:
     """The fields of a stored job file as the form shows them."""
-    promised = spec.get("objective") or {}
-    found = {path: str(promised.get(path.partition(".")[2], "")) for path in PROMISED}
+    found = {}
+    for path in (*PROMISED, *QUEUED):
+        record, _, name = path.partition(".")
+        found[path] = str((spec.get(record) or {}).get(name, ""))
     env = "\n".join(f"{name}={value}" for name, value in (spec.get(ENV) or {}).items())
-    return {IMAGE: str(spec["image"]), ENV: env, **found}
+    standby = str(spec.get(STANDBY) or "")
+    return {IMAGE: str(spec["image"]), ENV: env, WEIGHT: str(_weight(spec)), STANDBY: standby, **found}
 
 
 def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
-    """What the form's texts change; an objective of which nothing is left is taken away."""
+    """What the form's texts change; an objective or queue of which nothing is left is taken away."""
     made = forms.document(Kind.INFERENCE, {path: given.get(path, "") for path in FIELDS})
-    before = {name: spec.get(name) for name in (IMAGE, ENV, "objective")}
+    before = {name: spec.get(name) for name in (IMAGE, ENV, "objective", "gateway", STANDBY)}
     after = {name: made.get(name) for name in before}
     after[IMAGE] = after[IMAGE] or ""
+    weight = (made.get("rollout") or {}).get("weight", WHOLE)
+    if weight != _weight(spec):
+        before["rollout"] = spec.get("rollout")
+        after["rollout"] = {**(spec.get("rollout") or {}), "weight": weight}
     return {name: value for name, value in after.items() if (value or None) != (before[name] or None)}
 
 
@@ -49,6 +65,7 @@ def question(w: Any, values: Mapping[str, str], faults: Mapping[str, str]) -> di
         "label": "Change",
         "question": f"Change {w.name}?",
         "effect": " ".join([*others, EFFECT]),
+        "focus": next((path for path in FIELDS if path in mine), IMAGE),
         "fields": [
             FormField(
                 path,
@@ -58,12 +75,40 @@ def question(w: Any, values: Mapping[str, str], faults: Mapping[str, str]) -> di
                 mine.get(path, ""),
                 placeholder=EXAMPLES.get(path, ""),
                 is_long=path == ENV,
-                width="wide" if path in (IMAGE, ENV) else WIDTH.get(len(PROMISED), ""),
+                unit=UNITS.get(path, ""),
+                width="wide" if path in (IMAGE, ENV, WEIGHT) else WIDTH.get(len(PROMISED), ""),
             )
             for path in FIELDS
         ],
         "action_url": reverse("frontend:change_service", args=[w.pk]),
+        "price_url": reverse("frontend:service_price", args=[w.pk]),
+        "price_of": f"#f-{FormField(LATENCY, '', '', '').id}",
     }
+
+
+def latency(text: str) -> float | None:
+    """The seconds that a person has typed; None where that is no latency."""
+    faults = Faults()
+    seconds = P95_LATENCY.read(text.strip(), LATENCY, faults)
+    return None if faults.errors else seconds
+
+
+def costs(now: Costs | None, asked: Costs | None, most: int) -> str:
+    """What an objective costs, in a sentence or two; most: replicas that the service may have."""
+    one = asked or now
+    if one is None:
+        return ""
+    if one.price is None or one.gpu_hours is None:
+        return "What it costs is known once requests of this service were measured."
+    hours = f"{one.gpu_hours:,.1f} GPU-hours a day"
+    told = f"At the load of the last day {words.latency(one.p95_seconds)} takes about {hours}"
+    told += f": {one.price.mean:.1f} replicas on average, {one.price.most} at most"
+    if asked is not None and now is not None and now.gpu_hours is not None and asked.p95_seconds != now.p95_seconds:
+        told += f"; {words.latency(now.p95_seconds)}, as it is now, {now.gpu_hours:,.1f}"
+    if one.price.short:
+        part = words.percent(one.price.short, 1)
+        told += f". {part} of the time that needs more replicas than its max, {most}"
+    return f"{told}."
 
 
 def undo(w: Any, number: int) -> dict[str, Any]:
@@ -81,17 +126,59 @@ def undo(w: Any, number: int) -> dict[str, Any]:
 def shown(w: Any) -> dict[str, Any]:
     """The revisions as the page lists them, and how far the wanted one is."""
     found = revisions.revisions(w)
+    if found["rollout"] and found["rollout"]["percent"] is not None:
+        found["rollout"]["rest"] = WHOLE - found["rollout"]["percent"]
     return {"revisions": found["revisions"], "rollout": found["rollout"], "rolling": sentence(found["rollout"])}
+
+
+def promotion(w: Any, rollout: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked before a canary is promoted."""
+    return {
+        "w": w,
+        "verb": "promote",
+        "label": "Promote",
+        "question": f"Promote revision {rollout['to']} of {w.name}?",
+        "effect": f"It replaces revision {rollout['before']}, replica by replica, and each then gets as many requests.",
+        "action_url": reverse("frontend:promote", args=[w.pk]),
+    }
+
+
+def weighed(spec: Mapping[str, Any], weight: Any) -> dict[str, Any]:
+    """The change that gives the new revision this part of the requests."""
+    return {"rollout": {**(spec.get("rollout") or {}), "weight": weight}}
+
+
+def judged(rollout: Mapping[str, Any]) -> str:
+    """What a canary is judged by, in a sentence."""
+    if rollout["judged_by"] == "requests":
+        own = _of(rollout["own_over"], rollout["own_requests"])
+        before = _of(rollout["before_over"], rollout["before_requests"])
+        return f"Late or failed: {own} of revision {rollout['to']}, {before} of revision {rollout['before']}."
+    if rollout["judged_by"] == "service":
+        return "Its own requests are not measured: it is judged by how the whole service stands."
+    return "Nothing of its requests is measured yet, so nothing takes it back by itself but replicas that fail."
+
+
+def _of(over: int, requests: int) -> str:
+    return f"{over:,} of {words.plural(requests, 'request')}"
 
 
 def sentence(rollout: Mapping[str, Any] | None) -> str:
     """`Revision 3 replaces revision 2: 1 of 4 replicas`; empty when nothing is being replaced."""
     if rollout is None:
         return ""
+    if rollout["is_canary"]:
+        gets = "is to get" if rollout["percent"] is None else "gets"
+        ready = f"{rollout['ready']} of {words.plural(rollout['of'], 'replica')} ready"
+        return f"Revision {rollout['to']} {gets} {rollout['weight']} % of the requests: {ready}. {judged(rollout)}"
     again = " again" if rollout["is_back"] else ""
     done = f"{rollout['ready']} of {words.plural(rollout['of'], 'replica')} ready"
     why = f" {rollout['message']}" if rollout["message"] else ""
     return f"Revision {rollout['to']} replaces revision {rollout['before']}{again}: {done}.{why}"
+
+
+def _weight(spec: Mapping[str, Any]) -> int:
+    return int((spec.get("rollout") or {}).get("weight", WHOLE))
 
 
 def _shown_at(field: str) -> str:

@@ -167,6 +167,8 @@ _TONE_OF_KIND = {
     "Resized": ("ok", "resized"),
     "ResizeRefused": ("bad", "resize refused"),
     "RollingOut": ("accent", "rolling out"),
+    "Split": ("accent", "requests split"),
+    "Promoted": ("ok", "promoted"),
     "RolledOut": ("ok", "rolled out"),
     "RollingBack": ("bad", "rolling back"),
     "RolledBack": ("warn", "rolled back"),

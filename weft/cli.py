@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 from weft import output
-from weft.commands import account, act, contexts, files, inspect, read, revise, sharing, submit, totals, watching
+from weft.commands import (
+    account,
+    act,
+    contexts,
+    files,
+    inspect,
+    read,
+    report,
+    revise,
+    sharing,
+    submit,
+    totals,
+    watching,
+)
 from weft.errors import NotSignedIn, WaitTimeout, WeftError
 from weft.session import Session
 
@@ -81,7 +94,9 @@ for command in (
     act.resize,
     act.priority,
     revise.change,
+    revise.price,
     revise.revisions,
+    revise.promote,
     revise.rollback,
     act.suggestion,
     read.queue,
@@ -95,6 +110,7 @@ for command in (
     app.command()(command)
 app.command("open")(watching.open_)
 app.command("remedy", hidden=True)(act.remedy)
+app.add_typer(report.app, name="report")
 app.add_typer(contexts.app, name="config")
 
 

@@ -191,6 +191,11 @@ class Client(ClusterClient):
         """The revisions of a service: {revision, rollout, revisions}; `rollout` is None when nothing is replaced."""
         return the_object(self._transport.send("GET", f"/inferences/{part(uid)}/revisions"))
 
+    def objective_price(self, uid: str, *, p95_latency: str = "") -> Json:
+        """What a service's objective costs at the load of its last day, and what another latency would."""
+        params = {"p95_latency": p95_latency}
+        return the_object(self._transport.get(f"/inferences/{part(uid)}/slo/price", params))
+
     def rollback(self, uid: str, *, to: int | None = None) -> Json:
         """Have a service go back to the revision before, or to this one; the answer is as that of `revisions`."""
         body = {} if to is None else {"to": to}

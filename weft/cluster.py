@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from weft.answers import Budget, Json, Node, NodePool, PriorityClass, Quota, Team, TeamShare
-from weft.connection import Connection, part, the_object
+from weft.connection import Connection, part, the_object, the_text
 
 
 class ClusterClient(Connection):
@@ -68,6 +68,14 @@ class ClusterClient(Connection):
         """Return GPU hours held and computed, grouped by any of team, user, pool, workload."""
         params = {"group_by": group_by, "granularity": granularity, "from": start, "to": end}
         return the_object(self._transport.get("/usage", params))
+
+    def sla_report(self, *, team: str = "", month: str = "") -> Json:
+        """Return how services kept their objectives in a month such as `2026-11` (default: the running one)."""
+        return the_object(self._transport.get("/reports/sla", {"team": team, "month": month}))
+
+    def sla_report_csv(self, *, team: str = "", month: str = "") -> str:
+        """Return the same as CSV, a row for each service."""
+        return the_text(self._transport.get("/reports/sla", {"team": team, "month": month, "format": "csv"}))
 
     def cluster(self) -> Json:
         """Return the cluster's clock, and whether it is simulated."""

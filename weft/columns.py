@@ -1,11 +1,12 @@
 """The tables of the CLI, one for each kind of thing."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from weft.answers import Json, Node, Workload
-from weft.output import Column, clock, gpus, measured, since
+from weft.output import Column, clock, gpus, measured, since, span
 
 Table = tuple[Column, ...]
 
@@ -20,6 +21,18 @@ class UsageRow:
     def name(self) -> str:
         """What the row is about."""
         return str(self.document.get("team") or self.document.get("user") or "")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRow:
+    """One row of the SLA report."""
+
+    document: Json
+
+    @property
+    def name(self) -> str:
+        """What the row is about."""
+        return f"{self.document.get('team')}/{self.document.get('service')}"
 
 
 def workloads(now: str | None) -> Table:
@@ -141,6 +154,21 @@ USAGE: Table = (
     Column("FROM", lambda u: clock(u.document.get("start")), wide=True),
     *HOURS,
 )
+MONTH: Table = (
+    Column("SERVICE", lambda r: r.name),
+    Column("KEPT", lambda r: {None: "-", True: "yes", False: "no"}[r.document.get("is_kept")]),
+    Column("TARGET", lambda r: _ratio(r.document.get("availability_target"), 2), right=True),
+    Column("ATTAINMENT", lambda r: _ratio(r.document.get("attainment"), 3), right=True),
+    Column("BUDGET LEFT", lambda r: _ratio(r.document.get("budget_left"), 0), right=True),
+    Column("REQUESTS", lambda r: str(r.document.get("requests")), right=True),
+    Column("LATE", lambda r: str(r.document.get("over_objective")), right=True),
+    Column("MET", lambda r: _minutes(r.document, "met"), right=True, wide=True),
+    Column("AT RISK", lambda r: _minutes(r.document, "at_risk"), right=True),
+    Column("VIOLATED", lambda r: _minutes(r.document, "violated"), right=True),
+    Column("NOT KNOWN", lambda r: _minutes(r.document, "not_known"), right=True),
+    Column("GPU-HOURS", lambda r: f"{r.document.get('allocated_gpu_hours', 0):.1f}", right=True),
+    Column("WORST MINUTE", lambda r: clock(r.document.get("worst_minute")), wide=True),
+)
 PLACEMENT: Table = (
     Column("RANK", lambda w: str(w.get("rank")), right=True),
     Column("ROLE", lambda w: f"{w.get('role', 'worker')} {w.get('index', w.get('rank'))}"),
@@ -203,3 +231,16 @@ def _hours(row: Mapping[str, Any], what: str) -> str:
 def _part(row: Mapping[str, Any]) -> str:
     held = row.get("allocated_milli_seconds") or 0
     return f"{row.get('computed_milli_seconds', 0) / held:.0%}" if held else "-"
+
+
+def _ratio(part: float | None, digits: int) -> str:
+    """A part as percent, rounded down: 99.9996 % is not told as 100."""
+    if part is None:
+        return "-"
+    scale = 10**digits
+    return f"{math.floor(part * 100 * scale + 1e-9) / scale:.{digits}f} %"
+
+
+def _minutes(row: Mapping[str, Any], what: str) -> str:
+    minutes = row.get(f"{what}_minutes") or 0
+    return span(60.0 * minutes) if minutes else "-"

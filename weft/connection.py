@@ -75,6 +75,13 @@ def the_object(answer: Any) -> Json:
     return answer
 
 
+def the_text(answer: Any) -> str:
+    """Return an answer that has to be a text. Raises WeftError."""
+    if not isinstance(answer, str):
+        raise WeftError(f"The server answered with {type(answer).__name__} where a table was expected.")
+    return answer
+
+
 def the_results(answer: Any, kind: type[A]) -> tuple[A, ...]:
     """Return the entries of an answer that has to be a list. Raises WeftError."""
     results = the_object(answer).get("results")

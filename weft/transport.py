@@ -168,6 +168,8 @@ def _limit(timeout: float | None) -> dict[str, Any]:
 def _decoded(answer: httpx.Response) -> Any:
     if not answer.content:
         return None
+    if answer.headers.get("content-type", "").startswith("text/csv"):
+        return answer.text
     try:
         return answer.json()
     except ValueError:

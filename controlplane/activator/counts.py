@@ -16,6 +16,7 @@ from autoscaler.observed import BUCKETS
 # Upper bounds, s: from 1 ms on each a fifth above the one before, the last one just over an hour. The law's own.
 BOUNDS = tuple(float(bound) for bound in BUCKETS[:84])
 RECENT_SECONDS = 5.0
+FAILED = 500  # from this code on
 CELLS = 50  # of a tenth of a second
 
 
@@ -73,6 +74,7 @@ class Counts:
     refused: int = 0
     late: int = 0
     codes: Counter[int] = field(default_factory=Counter)
+    revisions: Counter[tuple[int, str]] = field(default_factory=Counter)  # while requests are split: see `judge`
     service: Histogram = field(default_factory=Histogram)
     request: Histogram = field(default_factory=Histogram)
     recent: Recent = field(default_factory=Recent)
@@ -80,6 +82,12 @@ class Counts:
     _ended: float = 0.0
     _running: int = 0
     _begun: float = 0.0  # sum of when those that run were handed over
+
+    def judge(self, revision: int, code: int, is_whole: bool, seconds: float, within: float | None) -> None:
+        """Count a request that a replica of this revision has ended as good, late or failed."""
+        is_late = within is not None and seconds > within
+        word = "failed" if code >= FAILED or not is_whole else "late" if is_late else "good"
+        self.revisions[revision, word] += 1
 
     def begin(self, at: float) -> None:
         """A replica begins to work on a request."""
@@ -144,11 +152,25 @@ def _counters(every: tuple[Counted, ...]) -> Iterator[Metric]:
         for code, count in sorted(counts.codes.items()):
             requests.add_metric([workload, str(code)], count)
     yield requests
+    yield _revisions(every)
     for name, text, number in COUNTERS:
         counter = CounterMetricFamily(name, text, labels=["workload"])
         for workload, counts, _ in every:
             counter.add_metric([workload], number(counts))
         yield counter
+
+
+def _revisions(every: tuple[Counted, ...]) -> Metric:
+    """Of services whose requests are split only."""
+    family = CounterMetricFamily(
+        "weft_gateway_revision_requests",
+        "Requests that a revision has ended while they were split, by what became of them",
+        labels=["workload", "revision", "outcome"],
+    )
+    for workload, counts, _ in every:
+        for (revision, outcome), count in sorted(counts.revisions.items()):
+            family.add_metric([workload, str(revision), outcome], count)
+    return family
 
 
 def _text(bound: float) -> str:

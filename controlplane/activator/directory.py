@@ -8,6 +8,24 @@ from autoscaler.lanes import Bounds
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """The replicas of one revision get so many percent of the requests; the others get the rest.
+
+    revisions: of each ready replica, where it is known; within: seconds in which a request is to be answered.
+    """
+
+    revision: int
+    percent: int
+    revisions: tuple[tuple[str, int], ...] = ()
+    within: float | None = None
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The replicas of the revision."""
+        return tuple(replica for replica, revision in self.revisions if revision == self.revision)
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
     """One service: its workload's uid, our port for it, and its ready replicas as host:port.
 
@@ -20,6 +38,7 @@ class Service:
     replicas: tuple[str, ...] = ()
     is_direct: bool = False
     namespace: str = ""  # of the team it belongs to; empty where there are no namespaces
+    split: Split | None = None
 
 
 class Directory(Protocol):

@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 
 from autoscaler.lanes import Bounds
-from controlplane.activator.directory import DirectoryError, Service
+from controlplane.activator.directory import DirectoryError, Service, Split
 
-KNOWN = ("workload", "port", "slots", "late_after", "waiting", "patience", "replicas", "direct")
+KNOWN = ("workload", "port", "slots", "late_after", "waiting", "patience", "replicas", "direct", "split")
 WAITING, PATIENCE_SECONDS = 100, 60.0
 
 
@@ -82,7 +82,19 @@ def _service(row: Any, place: str) -> Service:
         patience=number(row, place, "patience", 0, 86_400, PATIENCE_SECONDS),
     )
     port = int(number(row, place, "port", 1, 65_535))
-    return Service(workload, port, bounds, tuple(replicas), is_direct=row.get("direct") is True)
+    split = _split(row.get("split"), tuple(replicas), place)
+    return Service(workload, port, bounds, tuple(replicas), is_direct=row.get("direct") is True, split=split)
+
+
+def _split(given: Any, replicas: tuple[str, ...], place: str) -> Split | None:
+    """Which of the replicas get a part of the requests of their own; a file has no revisions, so they are 1 and 2."""
+    if given is None:
+        return None
+    chosen = given.get("replicas") if isinstance(given, Mapping) else None
+    if not isinstance(chosen, list) or not set(map(str, chosen)) <= set(replicas):
+        raise DirectoryError(f"{place}.split is to have a percent, and replicas of the list above.")
+    percent = int(number(given, f"{place}.split", "percent", 0, 100))
+    return Split(2, percent, tuple((replica, 2 if replica in chosen else 1) for replica in replicas))
 
 
 def number(

@@ -29,19 +29,29 @@ class Gate:
         self._loop = asyncio.get_running_loop()
         self.service = service
         self.lanes: Lanes[Exchange] = Lanes(service.bounds)
-        self.lanes.use(service.replicas)
         self.counts = Counts()
+        self._revisions: dict[str, int] = {}  # of replicas, also of those that have left a moment ago
+        self._use(service)
         self._idle: dict[str, deque[Upstream]] = {}
         self._connecting: set[asyncio.Task[None]] = set()
 
     def use(self, service: Service) -> None:
         """Go on with what is known of the service now."""
         self.service, self.lanes.bounds = service, service.bounds
-        self.lanes.use(service.replicas)
+        self._use(service)
         for gone in self._idle.keys() - set(service.replicas):
             for upstream in self._idle.pop(gone):
                 upstream.abort()
         self.turn()
+
+    def _use(self, service: Service) -> None:
+        split = service.split
+        if split is None:
+            self.lanes.use(service.replicas)
+            self._revisions = {}
+            return
+        self.lanes.use(service.replicas, split.chosen, split.percent)
+        self._revisions |= dict(split.revisions)
 
     def close(self) -> None:
         """The service has ended: what waits is told so."""
@@ -94,9 +104,15 @@ class Gate:
             self.counts.service.observe(now - exchange.handed_at)
             self.counts.request.observe(now - exchange.arrived_at)
         taken, exchange.taken = exchange.taken, None
+        if taken is not None and (revision := self._revisions.get(taken.replica)) and code != GONE:
+            self.counts.judge(revision, code, is_whole, now - exchange.arrived_at, self._within)
         if taken is not None:
             self.lanes.done(taken.replica)
         self.turn()
+
+    @property
+    def _within(self) -> float | None:
+        return self.service.split.within if self.service.split else None
 
     def keep(self, upstream: Upstream) -> None:
         """A connection that may be used again."""

@@ -7,12 +7,13 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import structlog
 
 from autoscaler.lanes import Bounds
-from controlplane.activator.directory import DirectoryError, Service
+from controlplane.activator.directory import DirectoryError, Service, Split
 from controlplane.activator.filedirectory import PATIENCE_SECONDS, WAITING, number
 from controlplane.cluster.kubernetes import names
 from controlplane.cluster.kubernetes.api import Api, Json
@@ -26,12 +27,12 @@ log = structlog.get_logger(__name__)
 
 
 class Copy:
-    """Services with our queue, and of each pod of a workload: its uid, address and whether it is ready."""
+    """Services with our queue, and of each pod of a workload: its uid, address, whether it is ready, its revision."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._services: dict[Key, Json] = {}
-        self._pods: dict[Key, tuple[str, str, bool]] = {}
+        self._pods: dict[Key, tuple[str, str, bool, int]] = {}
         self._pod_at: dict[str, Key] = {}  # by address, of every pod that has one of its own
         self._hosts: set[str] = set()  # addresses of nodes, as their own pods have them
         self._versions: dict[str, dict[Key, int]] = {"services": {}, "pods": {}}
@@ -63,13 +64,15 @@ class Copy:
         with self._lock:
             services, pods = dict(self._services), tuple(self._pods.items())
         ready: dict[tuple[str, str], list[str]] = {}
-        for (namespace, _), (workload, address, is_ready) in sorted(pods):
+        revisions: dict[str, int] = {}
+        for (namespace, _), (workload, address, is_ready, revision) in sorted(pods):
             if is_ready:
                 ready.setdefault((namespace, workload), []).append(address)
+                revisions[address] = revision
         found: dict[int, Service] = {}
         for key, body in sorted(services.items()):
             try:
-                service = read(body, ready)
+                service = read(body, ready, revisions)
             except DirectoryError as error:
                 log.warning("service left out", service="/".join(key), error=str(error))
                 continue
@@ -137,7 +140,10 @@ class Copy:
         workload = labels.get(names.WORKLOAD)
         if workload:
             address, is_asleep = one.get("status", {}).get("podIP") or "", labels.get(names.SERVING) == "false"
-            self._pods[_key(one)] = (workload, address, bool(address) and _is_ready(one) and not is_asleep)
+            revision = labels.get(names.REVISION, "")
+            number = int(revision) if revision.isascii() and revision.isdigit() else 0
+            is_open = bool(address) and _is_ready(one) and not is_asleep
+            self._pods[_key(one)] = (workload, address, is_open, number)
             self._versions["pods"][_key(one)] = int(one["metadata"]["resourceVersion"])
 
     def _drop_pod(self, one: Json, at: float) -> None:
@@ -191,8 +197,13 @@ class KubernetesDirectory:
             tell()
 
 
-def read(body: Json, ready: Mapping[tuple[str, str], list[str]]) -> Service | None:
-    """A service out of its Service; None: the switch has given it no port yet. Raises DirectoryError."""
+def read(
+    body: Json, ready: Mapping[tuple[str, str], list[str]], revisions: Mapping[str, int] = MappingProxyType({})
+) -> Service | None:
+    """A service out of its Service; None: the switch has given it no port yet. Raises DirectoryError.
+
+    ready: addresses of its ready pods; revisions: theirs, by address.
+    """
     meta, spec = body["metadata"], body["spec"]
     notes = meta.get("annotations") or {}
     workload = meta["labels"].get(names.WORKLOAD, "")
@@ -206,9 +217,28 @@ def read(body: Json, ready: Mapping[tuple[str, str], list[str]]) -> Service | No
     if not isinstance(given, dict) or not workload:
         raise DirectoryError(f"annotation {names.QUEUE} is no object, or label {names.WORKLOAD} is missing")
     target = target_port(spec)
-    replicas = tuple(f"{_host(address)}:{target}" for address in ready.get((meta["namespace"], workload), ()))
+    pods = ready.get((meta["namespace"], workload), ())
+    replicas = tuple(f"{_host(address)}:{target}" for address in pods)
     is_direct = bool(spec.get("selector"))
-    return Service(workload, port, bounds(given), replicas, is_direct, meta["namespace"])
+    made_of = tuple(zip(replicas, (revisions.get(address, 0) for address in pods), strict=True))
+    split = _split(notes.get(names.SPLIT), made_of)
+    return Service(workload, port, bounds(given), replicas, is_direct, meta["namespace"], split)
+
+
+def _split(note: str | None, made_of: tuple[tuple[str, int], ...]) -> Split | None:
+    """How its requests are split as the annotation has it. Raises DirectoryError."""
+    if note is None:
+        return None
+    try:
+        given = json.loads(note)
+    except ValueError as error:
+        raise DirectoryError(f"annotation {names.SPLIT} cannot be read: {error}") from error
+    if not isinstance(given, dict):
+        raise DirectoryError(f"annotation {names.SPLIT} is no object")
+    revision = int(number(given, names.SPLIT, "revision", 1, 1_000_000_000))
+    percent = int(number(given, names.SPLIT, "percent", 0, 100))
+    within = None if given.get("within") is None else number(given, names.SPLIT, "within", 0, 86_400)
+    return Split(revision, percent, made_of, within)
 
 
 def bounds(given: Mapping[str, Any]) -> Bounds:

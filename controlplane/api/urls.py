@@ -97,6 +97,7 @@ v1: list[URLPattern] = [
     path("usage", platform.Usage.as_view()),
     path("reports/usage", reports.UsageReport.as_view()),
     path("reports/slo", reports.SloReport.as_view()),
+    path("reports/sla", reports.SlaReport.as_view()),
     path("policies", policies.Policies.as_view()),
     path("policies/<int:number>", policies.Policy.as_view()),
     path("policies/<int:number>/restore", policies.RestorePolicy.as_view()),

@@ -86,6 +86,8 @@ class Pod(Row):
     revision: int = 0
     wanted: tuple[int, int] | None = None  # CPU and memory that its node did not give it
     refused: tuple[str, str] = ("", "")  # the reason and the node's words for that
+    made_of: int = 0  # the revision of its service; 0: not known
+    slowness: float = 1.0  # how many times as long its image takes for a request
     is_asleep: bool = False  # a replica on standby: no request comes to it
     is_lent: bool = False  # a worker on the device of one
 
@@ -98,7 +100,7 @@ class Pod(Row):
         """A pod that has just been created."""
         return Pod(
             spec.workload, spec.attempt, spec.rank, spec.node, spec.gpus, spec.milli, spec.gpu_memory,
-            spec.cpu_milli, spec.memory, spec.name, PodPhase.PENDING, at,
+            spec.cpu_milli, spec.memory, spec.name, PodPhase.PENDING, at, made_of=spec.revision,
             is_asleep=spec.is_asleep, is_lent=spec.is_lent,
         )  # fmt: skip
 
@@ -212,6 +214,7 @@ class Service(Row):
     history: list[Capacity] = field(default_factory=list)
     point: list[Any] | None = None
     minutes: list[Any] = field(default_factory=list)
+    split: list[int] | None = None  # (revision, percent) of its requests
     work: Work | None = field(default=None, compare=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:

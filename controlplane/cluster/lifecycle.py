@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from controlplane.cluster import draws, physics, requests, speed
+from controlplane.cluster import draws, images, physics, requests, speed
 from controlplane.cluster.entities import Attempt, Machine, Pod, Service, Volume
 from controlplane.cluster.port import PodPhase, PodSpec, pod_name
 from controlplane.cluster.work import Work
@@ -19,13 +19,7 @@ from gpushare.gpu import WHOLE
 from scheduler.model.workload import Kind
 
 END_SECONDS = 2.0  # from the signal to the end of a process that has nothing to save
-BROKEN = ":broken"  # the tag of an image that starts and never answers
 PEER_EXIT, LOST_EXIT, KILLED_EXIT = 1, 1, 137
-
-
-def is_broken(spec: Mapping[str, object]) -> bool:
-    """Whether pods of this job file never become ready: the simulated cluster has one tag of images for that."""
-    return str(spec.get("image", "")).endswith(BROKEN)
 
 
 class Lifecycle:
@@ -101,6 +95,7 @@ class Lifecycle:
         if spec.name in world.pods:
             return
         pod = Pod.create(spec, world.now)
+        pod.slowness = images.slowness(spec.spec)
         attempt, work = self._attempt_of(spec)
         attempt.pods[pod.rank] = world.pods[pod.name] = pod
         world.keep(attempt)
@@ -111,7 +106,7 @@ class Lifecycle:
             world.overcommits += 1
             self._refuse(pod, PodPhase.FAILED, LOST_EXIT, lack)
         else:
-            if not is_broken(spec.spec):
+            if not images.is_broken(spec.spec):
                 pod.due = world.now + physics.start_seconds(work.kind, world.conditions.seed, pod.name)
             world.occupy(pod)
             world.schedule(pod)
@@ -142,6 +137,13 @@ class Lifecycle:
         for pod in leaving:
             self._retime_neighbours(pod)
         self._note_capacity(group)
+
+    def split(self, workload: str, revision: int, percent: int | None) -> None:
+        """Have a service's requests split between a revision and the others, or no longer."""
+        service = self.world.services.get(workload)
+        if service is not None:
+            service.split = None if percent is None else [revision, percent]
+            self._note_capacity(self.world.attempts[workload, service.attempt])
 
     def rotate(self, pod: Pod, *, on: bool) -> None:
         """Have requests come to a replica, or to others only; what it has begun it ends."""
@@ -385,7 +387,9 @@ class Lifecycle:
         lost = {n for n in gone if n not in known or (known[n].stopped_at is None and not known[n].is_asleep)}
         same = [c for c in service.history if c.at == now.at]
         lost.update(name for c in same for name in c.lost)
-        service.history = [*(c for c in service.history if c.at < now.at), replace(now, lost=tuple(sorted(lost)))]
+        parts = (service.split[0], service.split[1]) if service.split else None
+        now = replace(now, lost=tuple(sorted(lost)), split=parts)
+        service.history = [*(c for c in service.history if c.at < now.at), now]
         world.keep(service)
 
 

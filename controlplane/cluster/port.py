@@ -44,10 +44,9 @@ class PodSpec:
     memory: int
     namespace: str  # the team's
     spec: dict[str, object]
+    revision: int = 0  # of its service; 0: it is none
     is_asleep: bool = False  # a replica on standby: no request comes to it
-    is_lent: bool = (
-        False  # a worker on the device of one: milli is 0, and gpu_memory is what it may take beside the model
-    )
+    is_lent: bool = False  # a worker on the device of one: milli is 0, gpu_memory what it may take beside the model
 
     @property
     def name(self) -> str:
@@ -119,6 +118,23 @@ class Note:
     is_warning: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What part of a service's requests the replicas of one revision get, in percent; all others get the rest.
+
+    percent None: nothing is split, each replica gets as many as any other.
+    """
+
+    workload: str
+    name: str
+    namespace: str  # the team's
+    revision: int
+    before: int  # the revision that gets the rest
+    percent: int | None
+    within: float | None = None  # seconds in which a request is to be answered, if that is promised
+    has_queue: bool = False  # whether our queue stands in front of it (docs/activator.md)
+
+
 class ClusterUnreachable(Exception):  # noqa: N818 - named for what is so, as the cluster's users say it
     """The cluster did not answer; nothing is known to have happened."""
 
@@ -166,6 +182,9 @@ class Cluster(Protocol):
 
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         """Have a running worker's CPU and memory changed in place; observations show when that is done, or why not."""
+
+    def split(self, split: Split) -> None:
+        """Have a service's requests split between two of its revisions from now on, or no longer."""
 
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """Have requests come to these replicas of a service (on), or to others only; those that are gone are done."""
@@ -222,6 +241,16 @@ class ServiceUse:
 
 
 @dataclass(frozen=True, slots=True)
+class RevisionUse:
+    """What one revision of a service has answered while its requests were split; `over`: of them, late or failed."""
+
+    workload: str
+    revision: int
+    requests: int
+    over: int
+
+
+@dataclass(frozen=True, slots=True)
 class PodUse:
     """One pod over the last minutes. None = not known, as the duty is of a pod on a device that others share."""
 
@@ -264,6 +293,10 @@ class Metrics(Protocol):
 
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
         """What the pods of these workloads use."""
+
+    def revisions(self, promises: Mapping[str, tuple[float, float]]) -> tuple[RevisionUse, ...]:
+        """What revisions of these services have answered: for each since when (cluster clock), and the p95 in seconds
+        that it promises. A revision of which nothing is known is left out."""
 
 
 class Gateways(Protocol):

@@ -24,8 +24,10 @@ from controlplane.cluster.port import (
     PodSeen,
     PodSpec,
     PodUse,
+    RevisionUse,
     Saved,
     ServiceUse,
+    Split,
     TrainingUse,
     pod_name,
 )
@@ -171,6 +173,11 @@ class SimulatedCluster:
             if pod is not None and not pod.is_over:
                 self._life.resize(pod, cpu_milli, memory)
 
+    def split(self, split: Split) -> None:
+        """Draw each request of a service for one of two revisions, or for any replica again."""
+        with self._writing():
+            self._life.split(split.workload, split.revision, split.percent)
+
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """Have requests come to these replicas of a service (on), or to others only; those that are gone are done."""
         with self._writing() as world:
@@ -232,12 +239,21 @@ class SimulatedCluster:
         """What the running pods of these workloads use."""
         return telemetry.pods(self._read(), workloads)
 
+    def revisions(self, promises: Mapping[str, tuple[float, float]]) -> tuple[RevisionUse, ...]:
+        """What revisions of these services have answered since their requests are split."""
+        return telemetry.revisions(self._read(), promises)
+
     # --- what only a simulated cluster can do ------------------------------------------------
 
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         """A worker's CPU (milli) and memory (MiB) as they are now. Raises KeyError if there never was one."""
         pod = self._read().pods[pod_name(workload, attempt, rank)]
         return pod.cpu_milli, pod.memory
+
+    def split_of(self, workload: str) -> tuple[int, int] | None:
+        """Which revision of a service gets how many percent of its requests; None: they are not split."""
+        service = self._read().services.get(workload)
+        return None if service is None or service.split is None else (service.split[0], service.split[1])
 
     def rotation(self, workload: str) -> set[int]:
         """The ranks of a service to which requests are sent."""

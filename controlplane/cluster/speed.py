@@ -77,7 +77,8 @@ def capacity(world: World, pods: Iterable[Pod], work: Work) -> Capacity:
     profile = work.service
     each = tuple((pod.name, _request_seconds(world, pod, work)) for pod in serving)
     mean = sum(seconds for _, seconds in each) / len(each) if each else profile.service_seconds
-    return Capacity(world.now, len(serving), len(serving) * profile.parallel, mean, each)
+    of = tuple(pod.made_of for pod in serving)
+    return Capacity(world.now, len(serving), len(serving) * profile.parallel, mean, each, revisions=of)
 
 
 def is_serving(world: World, pod: Pod) -> bool:
@@ -103,7 +104,7 @@ def _request_seconds(world: World, pod: Pod, work: Work) -> float:
     model = world.machines[pod.node].node.model
     reference = work.reference_model or world.common_model or model
     asked = physics.gpu_ratio(pod.milli) if pod.gpus else 1.0
-    return work.service.seconds_on(model, reference, _serving_ratio(world, pod, work) / asked)
+    return pod.slowness * work.service.seconds_on(model, reference, _serving_ratio(world, pod, work) / asked)
 
 
 def _serving_ratio(world: World, pod: Pod, work: Work) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from autoscaler.observed import Scrape
 from controlplane.cluster import draws, physics, requests, speed
 from controlplane.cluster.entities import Attempt, Pod
-from controlplane.cluster.port import GpuUse, PodPhase, PodUse, ServiceUse, TrainingUse
+from controlplane.cluster.port import GpuUse, PodPhase, PodUse, RevisionUse, ServiceUse, TrainingUse
 from controlplane.cluster.serving.outcomes import Totals
 from controlplane.cluster.serving.scraped import scrape
 from controlplane.cluster.work import Work
@@ -89,6 +89,18 @@ def answered(world: World, workloads: Iterable[str]) -> dict[str, Totals]:
     known = {uid: world.services[uid] for uid in workloads if uid in world.services}
     runs = {uid: requests.follow(world, service) for uid, service in known.items()}
     return {uid: followed.run.state.totals for uid, followed in runs.items() if followed is not None}
+
+
+def revisions(world: World, workloads: Iterable[str]) -> tuple[RevisionUse, ...]:
+    """What each revision of these services has answered since their requests are split."""
+    known = {uid: world.services[uid] for uid in workloads if uid in world.services}
+    runs = {uid: requests.follow(world, service) for uid, service in known.items() if service.split}
+    return tuple(
+        RevisionUse(uid, revision, answered, over)
+        for uid, followed in runs.items()
+        if followed is not None
+        for revision, (answered, over) in sorted(followed.run.state.tallies.items())
+    )
 
 
 def pods(world: World, workloads: Sequence[str]) -> tuple[PodUse, ...]:

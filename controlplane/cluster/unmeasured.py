@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from autoscaler.observed import Scrape
-from controlplane.cluster.port import GpuUse, PodUse, Saved, ServiceUse, TrainingUse
+from controlplane.cluster.port import GpuUse, PodUse, RevisionUse, Saved, ServiceUse, TrainingUse
 
 
 class Unmeasured:
@@ -30,5 +30,9 @@ class Unmeasured:
         return {}
 
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
+        """Nothing."""
+        return ()
+
+    def revisions(self, promises: Mapping[str, tuple[float, float]]) -> tuple[RevisionUse, ...]:
         """Nothing."""
         return ()

@@ -189,7 +189,7 @@ _WORDS: Mapping[str, tuple[tuple[str, ...], frozenset[str], str]] = {
     "placement": (
         tuple(Placement),
         frozenset(),
-        "How the place of a single worker or replica is chosen; worth and fgd need 50 submissions first.",
+        "How the place of a single worker or replica is chosen; worth and fgd need 10 submissions with GPUs first.",
     ),
 }
 

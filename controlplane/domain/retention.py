@@ -23,8 +23,9 @@ EVENTS = Retention("WEFT_KEEP_EVENTS_DAYS", 30, MIN_EVENTS, "events: the history
 CYCLES = Retention("WEFT_KEEP_CYCLES_DAYS", 30, 1, "rounds of the loops, with their decisions")
 SAMPLES = Retention("WEFT_KEEP_SAMPLES_DAYS", 30, 7, "samples of teams and services: charts, service levels")
 WORKLOAD_SAMPLES = Retention("WEFT_KEEP_WORKLOAD_SAMPLES_DAYS", 1, 1, "samples of single workloads: charts")
+SERVICE_DAYS = Retention("WEFT_KEEP_SERVICE_DAYS", 400, 62, "days of services: how months kept their objectives")
 AUDIT_LOG = Retention("WEFT_KEEP_AUDIT_LOG_DAYS", 365, MIN_AUDIT_LOG, "rows of the audit log")
-ALL = (EVENTS, CYCLES, SAMPLES, WORKLOAD_SAMPLES, AUDIT_LOG)
+ALL = (EVENTS, CYCLES, SAMPLES, WORKLOAD_SAMPLES, SERVICE_DAYS, AUDIT_LOG)
 
 
 def from_environment(read: Callable[[str, str], str]) -> dict[str, int]:
@@ -53,11 +54,13 @@ DECLARED = {
     "controlplane_teamsample": f"{PRUNED}: WEFT_KEEP_SAMPLES_DAYS",
     "controlplane_servicewindow": f"{PRUNED}: WEFT_KEEP_SAMPLES_DAYS",
     "controlplane_workloadsample": f"{PRUNED}: WEFT_KEEP_WORKLOAD_SAMPLES_DAYS",
+    "controlplane_serviceday": f"{PRUNED}: WEFT_KEEP_SERVICE_DAYS",
     "controlplane_auditentry": f"{PRUNED}: WEFT_KEEP_AUDIT_LOG_DAYS",
     # What was used, by whom, and how it ended.
     "controlplane_workload": f"{FOR_EVER}: what was asked and how it ended",
     "controlplane_usage": f"{FOR_EVER}: what is billed; a row for each hour and pool in which a workload held GPUs",
     "controlplane_placement": f"{FOR_EVER}: what the bill follows from; a row for each worker and attempt",
+    "controlplane_servicealarm": f"{FOR_EVER}: one row a service that was ever at risk",
     "controlplane_servicestate": f"{FOR_EVER}: one row a service, what was learned of its requests",
     "controlplane_revision": f"{FOR_EVER}: one row for each image and environment that a service was given",
     "controlplane_dependency": f"{FOR_EVER}: a part of what was asked",

@@ -222,11 +222,10 @@ CHECKPOINT = Record(
     )
 )
 IDLE = Record((Field("park_after", _duration("30m", ("1m", 60.0)), "Idle for so long, it is parked."),))
+P95_LATENCY = _duration("200ms", ("1ms", 0.001), ("1h", 3600.0))
 OBJECTIVE = Record(
     (
-        Field(
-            "p95_latency", _duration("200ms", ("1ms", 0.001), ("1h", 3600.0)), "95 % of requests answer in.", REQUIRED
-        ),
+        Field("p95_latency", P95_LATENCY, "95 % of requests answer in.", REQUIRED),
         Field(
             "availability",
             Quantity(quantities.milli, 1, 99_999, "99.9", ("0.001", "99.999"), takes_numbers=True, takes_text=False),
@@ -247,7 +246,7 @@ ROLLOUT = Record(
         Field(
             "weight",
             Whole(1, 100),
-            "Percent of the requests that a new revision is to get; less than 100 where something splits them.",
+            "Percent of the requests that a new revision gets until it is promoted; 100: it replaces the one before.",
             100,
         ),
     )

@@ -21,7 +21,7 @@ __all__ = [
 AMENDABLE = (
     "priority_class", "workers", "replicas", "resources", "topology", "expected_duration", "max_duration", "labels",
 )  # fmt: skip
-OF_SERVICES = ("image", "env", "objective", "rollout", "standby")  # amendable of a service only
+OF_SERVICES = ("image", "env", "objective", "gateway", "rollout", "standby")  # amendable of a service only
 BESIDE = ("normalised", "kubernetes")  # of a stored document: what is no field of the job file
 LISTS = ("command", "args", "secrets", "volumes", "pull_secrets")
 REMOVABLE = (
@@ -32,6 +32,7 @@ REMOVABLE = (
     "labels",
     "env",
     "objective",
+    "gateway",
     "rollout",
     "standby",
 )  # null in a change takes them away

@@ -155,14 +155,13 @@ class Changes:
 
     # --- places -------------------------------------------------------------------------------
 
-    def place(self, row: State, workers: Sequence[Assignment], *, reserve: bool) -> None:
-        """Give a workload's attempt new places."""
+    def place(self, row: State, workers: Sequence[Assignment], *, reserve: bool, revisions: Sequence[int] = ()) -> None:
+        """Give a workload's attempt new places; revisions: of each, if not the wanted one."""
         bound_at = None if reserve else self.at
-        for w in workers:
+        of = revisions or [row.revision] * len(workers)
+        for w, revision in zip(workers, of, strict=True):
             milli = 0 if w.lender else row.milli_of(w.rank)
-            place = Place(
-                row, row.attempt, w.rank, w.node, w.gpus, milli, bound_at, row.revision, w.asleep_at, w.lender
-            )
+            place = Place(row, row.attempt, w.rank, w.node, w.gpus, milli, bound_at, revision, w.asleep_at, w.lender)
             self.places.append(place)
         self.touched[row.id] = row
 

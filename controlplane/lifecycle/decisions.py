@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 
 from autoscaler.decision import Scale
+from controlplane.lifecycle import canaries
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.stale import Made, Waiting
 from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
@@ -62,7 +63,9 @@ def _place(changes: Changes, row: State, decision: Place) -> None:
     else:
         changes.bump(row)
         changes.note(row, "Placed", data=data)
-    changes.place(row, decision.workers, reserve=bool(decision.after))
+    there = [seat for seat in changes.live(row) if seat.state != LEAVING]
+    revisions = canaries.next_revisions(row, there, len(decision.workers))
+    changes.place(row, decision.workers, reserve=bool(decision.after), revisions=revisions)
     if not decision.after:
         changes.act("start", row, ranks)
 
@@ -115,8 +118,10 @@ def _scale(changes: Changes, row: State, decision: Scale) -> None:
         changes.note(row, told["kind"], message=told["message"], data=data)
     leavers = [seat for seat in staying if seat.rank in decision.leaving]
     if row.rollout is not None:  # a replica more than usual is meant to be there, and what is replaced leaves first
-        old_first = sorted(staying, key=lambda seat: (seat.revision == row.revision, -seat.rank))
-        leavers = old_first[: max(0, len(staying) - decision.workers - row.surge)]
+        order = sorted(staying, key=lambda seat: (seat.revision == row.revision, -seat.rank))
+        if canaries.is_one(row.rollout):  # both keep what their part of the requests needs
+            order = canaries.surplus(row, order)
+        leavers = order[: max(0, len(staying) - decision.workers - row.surge)]
     vacate(changes, row, sorted(leavers, key=lambda seat: seat.rank))
     if decision.awake is not None:
         _rotate(changes, row, [seat for seat in staying if seat not in leavers], decision.asleep)

@@ -1,17 +1,22 @@
 """Add up what was used, and note how teams and services stand."""
 
+from autoscaler.standings import tally
+from controlplane.domain.retention import SAMPLES
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
+from controlplane.queries.reports import standings
 from controlplane.queries.tenancy import shares
 from controlplane.security import sessions
 from controlplane.services.accounts import logins
+from controlplane.services.audit import retention
 from controlplane.services.scheduling import clusters
 from controlplane.services.scheduling.leases import HeldLease
-from controlplane.services.tenancy import usage
+from controlplane.services.tenancy import servicedays, usage
 from controlplane.services.workloads import actions, checkpoints, idempotency, idle, samples
 
 PRUNE_SECONDS = 3600.0  # cluster clock; performed actions and old answers are dropped so often
+NOTE_SECONDS, STRETCHES = 600.0, 10  # days of services are noted so often, and so many parts of them in one round
 
 
 def run_once(wiring: Wiring) -> Report:
@@ -35,6 +40,8 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
         steps = wiring.metrics.training(samples.trainings(seats))
         samples.note(at=to, found=seats, uses=uses, steps=steps)
         wiring.kept["sampled_at"] = to
+    if to - wiring.kept.get("days_noted_at", -NOTE_SECONDS) >= NOTE_SECONDS and not _note_days(to, lease):
+        wiring.kept["days_noted_at"] = to
     if to - wiring.kept.get("pruned_at", 0.0) >= PRUNE_SECONDS:
         actions.prune()
         idempotency.prune()
@@ -42,3 +49,12 @@ def _account(wiring: Wiring, lease: HeldLease) -> int:
         sessions.prune()
         wiring.kept["pruned_at"] = to
     return count
+
+
+def _note_days(at: float, lease: HeldLease) -> bool:
+    """Note how services kept their objectives; tell whether there is more than one round should do."""
+    due = standings.due(at, STRETCHES, kept_days=retention.days(SAMPLES))
+    for one in due:
+        moments, windows = standings.past(one.workload, one.promise, one.since, one.until, one.phase)
+        servicedays.note(stretch=one, found=tally(moments, windows, one.since, one.until), lease=lease)
+    return len(due) == STRETCHES

@@ -94,9 +94,19 @@ def _call(cluster: Cluster, command: Command) -> None:
         case "resize":
             for rank in command.ranks:
                 cluster.resize(command.workload, command.attempt, rank, command.cpu_milli, command.memory)
-        case "wake" | "sleep":
-            cluster.rotate(command.workload, command.attempt, command.ranks, on=command.verb == "wake")
         case "cordon":
             cluster.cordon(command.node, command.on)
+        case _:
+            _send_requests(cluster, command)
+
+
+def _send_requests(cluster: Cluster, command: Command) -> None:
+    """Say to which replicas of a service requests come."""
+    match command.verb:
+        case "split":
+            if command.split is not None:
+                cluster.split(command.split)
+        case "wake" | "sleep":
+            cluster.rotate(command.workload, command.attempt, command.ranks, on=command.verb == "wake")
         case verb:
             raise ValueError(f"unknown verb {verb}")

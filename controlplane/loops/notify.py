@@ -4,7 +4,7 @@ It reads what other loops wrote, so that their commits pay nothing. Without rule
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from uuid import UUID
@@ -12,6 +12,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
+from autoscaler.alarms import Alarm
 from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.pace import Pace
@@ -79,9 +80,10 @@ def _tell(wiring: Wiring, lease: HeldLease, active: tuple[Rule, ...]) -> int:
     before = eventlog.place(READER)
     begin = before or Place(min(rule.after_event for rule in active))
     happened, place = event_types.happened(begin, now=clock.database_now().timestamp())
-    found = [*happened, *_standing(wiring, active)]
+    standing, alarms = _standing(wiring, active)
+    found = [*happened, *standing]
     addressed = subscriptions.addressed(found, active) if found else ()
-    if not addressed and place == before:
+    if not addressed and not alarms and place == before:
         return 0
     return notices.tell(
         users=[
@@ -95,17 +97,19 @@ def _tell(wiring: Wiring, lease: HeldLease, active: tuple[Rule, ...]) -> int:
             if one.rule.webhook is not None
         ],
         read=None if place == before else (place.event, place.gaps),
+        alarms=alarms,
         lease=lease,
     )
 
 
-def _standing(wiring: Wiring, active: tuple[Rule, ...]) -> list[Found]:
-    """States that a subscription is about; looked for only where there is one."""
+def _standing(wiring: Wiring, active: tuple[Rule, ...]) -> tuple[list[Found], Mapping[UUID, Alarm]]:
+    """States that a subscription is about, looked for only where there is one; and the alarms that changed."""
     wanted = {rule.matter for rule in active}
     pace: Pace = wiring.kept.setdefault("notify pace", Pace(STANDING_SECONDS, REST))
     if not pace.is_due:
-        return []
+        return [], {}
     found: list[Found] = []
+    alarms: Mapping[UUID, Alarm] = {}
     began, at = time.monotonic(), clock.now()
     try:
         if Matter.WAITS_LONG in wanted:
@@ -113,10 +117,11 @@ def _standing(wiring: Wiring, active: tuple[Rule, ...]) -> list[Found]:
         if Matter.BUDGET in wanted:
             found += event_types.budgets_used(at)
         if Matter.SLO in wanted:
-            found += event_types.burning(at)
+            burning, alarms = event_types.burning(at)
+            found += burning
     finally:
         pace.spend(time.monotonic() - began)
-    return found
+    return found, alarms
 
 
 # --- sending ----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from controlplane.loops import rounds
 from controlplane.loops.lease import Report
 from controlplane.loops.wiring import Wiring
 from controlplane.queries.reports import sla
+from controlplane.queries.workloads import canary
 from controlplane.services.scheduling import clusters, observations, policy, timeouts
 from controlplane.services.scheduling.leases import HeldLease
 
@@ -34,12 +35,14 @@ def _observe(wiring: Wiring, lease: HeldLease) -> int:
     else:
         rolling = timeouts.rolling() if is_due else ()
         standings = {str(uid): one.value for uid, one in sla.standings(now, rolling).items()} if rolling else {}
+        judged = canary.judged(canary.all_split(rolling), wiring.metrics) if rolling else {}
         observations.apply(
             observation,
             lease=lease,
             with_timeouts=is_due,
             gang_timeout_seconds=gang_timeout,
             standings=standings,
+            judged=judged,
         )
     if is_due:
         kept["timeouts_at"] = now

@@ -30,6 +30,7 @@ from controlplane.manifests.forbidden_shares import (
 )
 from controlplane.manifests.site import Json, Site, obj
 from gpushare.gpu import WHOLE
+from scheduler.model.workload import Kind
 
 TEAM, ROOMY = "nlp", "ops"  # a team at level restricted; one at baseline
 NODE = "a"
@@ -140,7 +141,8 @@ def _pod(site: Site, *, uid: str = UID, rank: int = 0, **changes: Any) -> dict[s
     milli, memory = (ask.share.guarantee, ask.share.memory) if ask.share else (WHOLE, 0)
     size = spec.workers.count + len(role_members)
     worker = PodSpec(
-        uid, 1, rank, size, "", (), milli, memory, ask.cpu_milli, ask.memory, spec.team, spec.document()
+        uid, 1, rank, size, "", (), milli, memory, ask.cpu_milli, ask.memory, spec.team, spec.document(),
+        1 if spec.type is Kind.INFERENCE else 0,
     )  # fmt: skip
     return pods.build(worker, namespace=names.namespace(spec.team, site.prefix))
 

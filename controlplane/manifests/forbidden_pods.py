@@ -3,6 +3,7 @@
 from typing import Any
 
 from controlplane.cluster.kubernetes import names
+from controlplane.cluster.kubernetes.pods import CANONICAL
 
 Change = tuple[str, Any]
 
@@ -226,6 +227,8 @@ LABELS_WRONG: tuple[tuple[str, str, str | None], ...] = (
     ("labels", names.TEAM, "ops"),
     ("labels", names.RANK, "7"),
     ("labels", names.ATTEMPT, "9"),
+    ("labels", names.REVISION, "2"),  # no service
+    ("labels", CANONICAL, "2"),
     *(
         ("labels", key, "x")
         for key in (

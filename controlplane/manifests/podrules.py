@@ -17,7 +17,9 @@ from controlplane.manifests.site import BASELINE, SCHEDULER, Site
 from scheduler.model.workload import Kind
 
 LABELS = (names.WORKLOAD, names.TEAM, names.NAME, names.KIND, names.ATTEMPT, names.RANK)
-LABELS_OF_SOME = (names.ROLE, names.ROLE_INDEX, names.SERVING)  # of a gang with roles; of a service with standby
+LABELS_OF_ROLES = (names.ROLE, names.ROLE_INDEX)  # of a gang with roles
+LABELS_OF_REVISION = (names.REVISION, pods.CANONICAL)  # of a service
+ALL_LABELS = (*LABELS, *LABELS_OF_ROLES, *LABELS_OF_REVISION, names.SERVING)
 ANNOTATIONS = (names.GPUS, names.MILLI, names.GPU_MEMORY, names.LIMIT, names.DIGEST)
 OF_SHARE = (names.MILLI, names.LIMIT, names.GPU_MEMORY)
 # Labels of its node that the API server gives a pod when it is bound (admission plugin PodTopologyLabels).
@@ -106,9 +108,16 @@ def _whose() -> list[Rule]:
         ),
         Rule(
             f"variables.isQueued || {texts(LABELS)}.all(k, k in variables.labels)"
-            f" && variables.labels.all(k, !k.contains('/') || k in {texts((*LABELS, *LABELS_OF_SOME))}"
+            f" && variables.labels.all(k, !k.contains('/') || k in {texts(ALL_LABELS)}"
             f" || (!variables.isNew && k in {texts(OF_NODE)}))",
             "labels with a prefix must be Weft's own, and all of them",
+        ),
+        Rule(
+            f"{texts(LABELS_OF_REVISION)}.all(k, !(k in variables.labels)"
+            f" || (variables.labels[{text(names.KIND)}] == {text(Kind.INFERENCE)} && {text(names.REVISION)} in"
+            f" variables.labels && variables.labels[k] == variables.labels[{text(names.REVISION)}]"
+            " && variables.labels[k].matches('^[0-9]{1,9}$')))",
+            f"{names.REVISION} and {pods.CANONICAL} must be the number of a service's revision",
         ),
         Rule(
             f"!({text(names.SERVING)} in variables.labels)"

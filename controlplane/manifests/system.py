@@ -106,6 +106,11 @@ def _scheduler_in_team(site: Site) -> list[Json]:
             if site.has_monitors
             else []
         ),
+        *(
+            [_rule("networking.istio.io", ["virtualservices", "destinationrules"], ["create", "patch", "delete"])]
+            if site.has_istio
+            else []
+        ),
         _rule("", ["events"], ["get", "create", "patch"]),
         *(_autoscalers() if site.has_admission and site.has_external_metrics else []),
     ]

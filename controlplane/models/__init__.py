@@ -36,7 +36,16 @@ from controlplane.models.team import (
     Token,
     User,
 )
-from controlplane.models.usage import ServiceState, ServiceWindow, TeamSample, TeamUse, Usage, WorkloadSample
+from controlplane.models.usage import (
+    ServiceAlarm,
+    ServiceDay,
+    ServiceState,
+    ServiceWindow,
+    TeamSample,
+    TeamUse,
+    Usage,
+    WorkloadSample,
+)
 from controlplane.models.workload import Dependency, Placement, PlacementState, Revision, Workload
 
 __all__ = [
@@ -80,6 +89,8 @@ __all__ = [
     "Role",
     "SavedView",
     "Scope",
+    "ServiceAlarm",
+    "ServiceDay",
     "ServiceState",
     "ServiceWindow",
     "Session",

@@ -13,7 +13,7 @@ class StartForecast(models.Model):
     high = models.FloatField(null=True, help_text="One start in ten is later")
     first_high = models.FloatField(null=True, help_text="Cluster clock: the end of the interval that was told first")
     told_at = models.FloatField(help_text="When what is told was worked out")
-    told_low = models.FloatField(null=True, help_text="Cluster clock; null: nobody can say")
+    told_low = models.FloatField(null=True, help_text="Cluster clock; null: not known")
     told_median = models.FloatField(null=True)
     told_high = models.FloatField(null=True)
     waited = models.FloatField(null=True, help_text="Seconds from asked_at to the start; null while it waits")

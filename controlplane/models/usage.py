@@ -64,6 +64,36 @@ class ServiceWindow(models.Model):
         return f"{self.workload} {self.start}"
 
 
+class ServiceDay(models.Model):
+    """How one service kept its objective on one day of the cluster's clock (UTC): what reports of months are made of.
+
+    Windows are pruned before a month can be reported, so that this is noted from them each hour.
+    """
+
+    workload = models.UUIDField()
+    day = models.PositiveBigIntegerField(help_text="Start of the day, cluster clock")
+    until = models.FloatField(help_text="Noted up to here, cluster clock")
+    availability = models.FloatField(help_text="The part of the requests that was promised, at the end")
+    p95_seconds = models.FloatField(null=True, help_text="The latency that was promised, at the end")
+    requests = models.PositiveBigIntegerField(default=0)
+    over = models.PositiveBigIntegerField(default=0)
+    met = models.PositiveSmallIntegerField(default=0, help_text="Minutes that it stood so")
+    at_risk = models.PositiveSmallIntegerField(default=0)
+    violated = models.PositiveSmallIntegerField(default=0)
+    unknown = models.PositiveSmallIntegerField(default=0)
+    budget_left = models.FloatField(null=True, help_text="Part of the error budget left at the end; null = not known")
+    worst_start = models.FloatField(null=True, help_text="The minute with the most late requests; null = none was late")
+    worst_requests = models.PositiveBigIntegerField(default=0)
+    worst_over = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workload", "day"], name="one_service_day")]
+        indexes = [models.Index(fields=["day"], name="service_day_day")]
+
+    def __str__(self) -> str:
+        return f"{self.workload} {self.day}"
+
+
 class ServiceState(models.Model):
     """What the autoscaler remembers of one service from look to look: what it learned of a request, and the trend."""
 
@@ -73,6 +103,19 @@ class ServiceState(models.Model):
 
     def __str__(self) -> str:
         return f"{self.workload} {self.at}"
+
+
+class ServiceAlarm(models.Model):
+    """How one service stands as people were told (autoscaler/alarms.py); no row: it was never at risk."""
+
+    workload = models.UUIDField(primary_key=True)
+    standing = models.CharField(max_length=10)
+    since = models.FloatField(help_text="Cluster clock; another one exactly when there is something to tell")
+    better = models.CharField(max_length=10, blank=True, help_text="The worst that it was since it stands better")
+    better_since = models.FloatField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.workload} {self.standing}"
 
 
 class TeamSample(models.Model):

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from autoscaler.observed import BUCKETS, Scrape
-from controlplane.cluster.port import PodPhase, PodSeen, PodUse, TrainingUse
+from controlplane.cluster.port import PodPhase, PodSeen, PodUse, RevisionUse, TrainingUse
 from controlplane.cluster.serving.outcomes import BOUNDS, Totals
 from controlplane.cluster.simulated import SimulatedCluster
 
@@ -126,6 +126,7 @@ class Exporter:
             took.add_metric(labels, [*buckets, ("+Inf", totals.answered)], sum_value=None)
         yield from (requests, took)
         yield from _gateway(answered, self._cluster.scrapes(list(live)))
+        yield _revisions(self._cluster.revisions(dict.fromkeys(live, (0.0, 0.0))))
 
     def _add(self, name: str, labels: Labels, more: float) -> None:
         self._counts[name][labels] += more
@@ -166,6 +167,17 @@ def _gateway(answered: Mapping[str, Totals], scrapes: Mapping[str, Scrape]) -> I
         for name, family in gauges.items():
             family.add_metric(label, getattr(scrape, name) or 0)
     yield from (came, served, *gauges.values())
+
+
+def _revisions(uses: Iterable[RevisionUse]) -> Metric:
+    """As our activator tells of requests that are split."""
+    family = CounterMetricFamily(
+        "weft_gateway_revision_requests", "Requests by revision.", labels=("workload", "revision", "outcome")
+    )
+    for one in uses:
+        for outcome, count in (("good", one.requests - one.over), ("late", one.over)):
+            family.add_metric((one.workload, str(one.revision), outcome), count)
+    return family
 
 
 def _has_whole_devices(uses: Mapping[tuple[str, int, int], PodUse], pod: PodSeen) -> bool:

@@ -252,6 +252,8 @@ def _scraping(folder: Path, here: Callable[[str], str], ports: Mapping[str, int]
             targets = [f"127.0.0.1:{port}" for name, port in ports.items() if name.startswith("worker-")]
             job["static_configs"] = [{"targets": targets}]
     (folder / "prometheus" / "prometheus.yml").write_text(here(json.dumps(said)))
+    for rules in said["rule_files"]:
+        (folder / "prometheus" / rules).write_text((ROOT / "deploy" / rules).read_text())
 
 
 def _secrets(folder: Path, database: str, redis_port: int) -> None:

@@ -15,7 +15,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "JobSet": lambda: controllers.find(controllers.JOB_SET, build=False),
     "Kubernetes": lambda: binaries.find(build=False),
     "Postgres": postgres.find_postgres,
-    "Prometheus": prometheus.find_prometheus,
+    "Prometheus": lambda: (prometheus.find_prometheus(), prometheus.find_promtool()),
     "Redis": redis.find_redis,
     "training-operator": lambda: controllers.find(controllers.KUBEFLOW, build=False),
     **{name: partial(programs.find, name) for name in programs.PROGRAMS},

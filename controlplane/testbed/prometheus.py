@@ -1,6 +1,7 @@
 """A real Prometheus server on loopback: the machine's own, else one that is built with Go and kept in the cache.
 
-`python -m controlplane.testbed.prometheus` builds it if the machine has none.
+`promtool`, which judges its rules, comes with it from the same module. `python -m controlplane.testbed.prometheus`
+builds both if the machine has none.
 """
 
 import contextlib
@@ -17,20 +18,20 @@ from controlplane.testbed import golang
 from controlplane.testbed.processes import HOW, MissingError, free_port, running, wait_for
 
 NAME = "Prometheus"
-PACKAGES = {"prometheus": {"prometheus": "github.com/prometheus/prometheus/cmd/prometheus"}}
+SOURCE = "github.com/prometheus/prometheus/cmd"
+PACKAGES = {"prometheus": {"prometheus": f"{SOURCE}/prometheus", "promtool": f"{SOURCE}/promtool"}}
 # Clouds' lists of machines to scrape are half of what would be compiled; ours stand in the configuration.
 FLAGS = ("-tags", "remove_all_sd,netgo", "-ldflags", "-s -w")
 
 
 def find_prometheus() -> Path:
     """Return the `prometheus` to use. Raises MissingError."""
-    on_path = shutil.which("prometheus")
-    if on_path is not None:
-        return Path(on_path)
-    built = _programs().folder / "prometheus"
-    if built.exists():
-        return built
-    raise MissingError(NAME, HOW)
+    return _found("prometheus")
+
+
+def find_promtool() -> Path:
+    """Return the `promtool` to use. Raises MissingError."""
+    return _found("promtool")
 
 
 def build(say: golang.Say) -> None:
@@ -46,6 +47,16 @@ def version() -> str:
 
 def _programs() -> golang.Programs:
     return golang.Programs(NAME, PACKAGES, version(), FLAGS, minutes="2 to 3")
+
+
+def _found(program: str) -> Path:
+    on_path = shutil.which(program)
+    if on_path is not None:
+        return Path(on_path)
+    built = _programs().folder / program
+    if built.exists():
+        return built
+    raise MissingError(NAME, HOW)
 
 
 def scrape(targets: Mapping[str, str], seconds: float = 1.0) -> dict[str, Any]:

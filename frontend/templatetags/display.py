@@ -68,6 +68,18 @@ def standing_tone(service: Any) -> str:
 
 
 @register.filter
+def stood(minutes: Mapping[Standing, int]) -> list[tuple[str, str, float]]:
+    """(tone, word, minutes) of each standing that a service had for a time."""
+    return [(*words.STANDINGS[word], count) for word, count in minutes.items() if count]
+
+
+@register.filter
+def spent(minutes: int) -> str:
+    """Minutes as a length of time."""
+    return words.duration(60.0 * minutes)
+
+
+@register.filter
 def budget_words(service: Any) -> str:
     """What is left of a service's error budget, in words that fit a narrow column."""
     left = service.budget_left

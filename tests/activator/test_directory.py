@@ -50,6 +50,34 @@ def test_a_file_and_a_service_of_kubernetes_say_the_same(tmp_path: Path) -> None
         directory.close()
 
 
+def test_a_split_is_read_alike_and_says_which_replicas_get_it(tmp_path: Path) -> None:
+    note = json.dumps({"revision": 2, "percent": 10, "within": 0.2})
+    ready = {("weft-nlp", UID): ["10.0.0.1", "10.0.0.2"]}
+    found = read_service(body(**{"internal.weft.dev/split": note}), ready, {"10.0.0.1": 1, "10.0.0.2": 2})
+    assert found is not None and found.split is not None
+    assert (found.split.percent, found.split.chosen, found.split.within) == (10, ("10.0.0.2:8000",), 0.2)
+    path = tmp_path / "split.json"
+    path.write_text(json.dumps({"services": [{**ROW, "split": {"percent": 10, "replicas": ["10.0.0.2:8000"]}}]}))
+    (service,) = FileDirectory(path).services()
+    assert service.split is not None
+    assert (service.split.percent, service.split.chosen) == (10, ("10.0.0.2:8000",))
+
+
+def test_a_split_that_cannot_be_read_says_why() -> None:
+    for note in (
+        "no json",
+        "[]",
+        '{"revision": 2}',
+        '{"revision": 0, "percent": 5}',
+        '{"revision": 2, "percent": 101}',
+    ):
+        with pytest.raises(DirectoryError, match=r"internal\.weft\.dev/split"):
+            read_service(body(**{"internal.weft.dev/split": note}), {})
+    for split in (5, {"percent": 5}, {"percent": 5, "replicas": ["10.0.0.9:1"]}, {"percent": -1, "replicas": []}):
+        with pytest.raises(DirectoryError, match=r"services\[0\]\.split"):
+            read(json.dumps({"services": [{**ROW, "split": split}]}))
+
+
 def test_a_service_without_a_port_is_not_there_yet_and_one_that_cannot_be_read_says_why() -> None:
     assert read_service(body(**{"internal.weft.dev/queue-port": "0"}) | {"spec": {"ports": [{"port": 1}]}}, {})
     unnumbered = body()

@@ -60,7 +60,8 @@ class World:
         )
 
     def start(self, *ranks: int, **file: Any) -> None:
-        pods = [pod_of(job(**{**CHAT, **file}), rank=rank) for rank in ranks]
+        said = {name: value for name, value in {**CHAT, **file}.items() if value is not None}
+        pods = [pod_of(job(**said), rank=rank) for rank in ranks]
         self.cluster.start([replace(pod, node="a", gpus=(rank,)) for pod, rank in zip(pods, ranks, strict=True)])
 
     def addresses(self) -> dict[str, set[str]]:
@@ -324,6 +325,32 @@ def test_a_service_that_loses_its_queue_loses_our_slice(world: World) -> None:
     assert "weft.dev/gateway" not in service["metadata"]["labels"]
     switch.step()
     assert MANAGER not in world.addresses()
+
+
+def test_a_queue_that_was_changed_counts_from_the_next_replica_on(world: World) -> None:
+    world.start(0)
+    world.said = {"10.9.0.1": Said("10.9.0.1", 0.1)}
+    switch = world.switch()
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through")
+    owners = world.server.request("GET", SERVICE)["metadata"]["ownerReferences"]
+    world.start(1, gateway={"slots": 9, "late_after": "1s", "waiting": 70})
+    wider = Bounds(9, 1.0, 70, 60.0)
+    world.wait(lambda: (known := world.known()) is not None and known.bounds == wider, "the directory's news")
+    switch.step()
+    assert world.addresses() == {MANAGER: {"10.9.0.1"}}, "requests go on through the queue"
+    service = world.server.request("GET", SERVICE)
+    assert all(owner in service["metadata"]["ownerReferences"] for owner in owners)
+
+    world.start(2, gateway=None)  # taken away
+    service = world.server.request("GET", SERVICE)
+    assert service["spec"]["selector"] == {"weft.dev/workload": UID}
+    assert "weft.dev/gateway" not in service["metadata"]["labels"]
+    switch.step()
+    assert MANAGER not in world.addresses()
+    world.wait(lambda: len(world.addresses().get(KUBERNETES, ())) == 3, "the pods are listed")
+
+    world.start(3)  # and given again
+    world.wait(lambda: through(world, switch, "10.9.0.1"), "through again")
 
 
 def test_both_programs_run_as_documented(world: World, tmp_path: Path) -> None:

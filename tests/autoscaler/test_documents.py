@@ -41,7 +41,8 @@ SAID = {
     "rate": f"the shortest of {law.SHORTEST:g} to {law.LONGEST:g} s with {law.MANY} of them; "
     f"with a clear trend ({trend.CLEAR:g} standard errors)",
     "young": f"first {ALONE.young:g} s, nor in the {STANDBY.young:g} s after a gap of more than {ALONE.gap:g} s",
-    "patience": f"within {law.SOON:g} windows, the window is {law.PATIENCE:g} times as long",
+    "patience": f"within {law.SOON:g} windows, or within an hour by one replica or a tenth of them, "
+    f"the window is {law.PATIENCE:g} times as long",
     "start": f"`start_seconds` ({Settings().start_seconds:g}) before that",
     "alerts": alerts(),
     "silence": f"none was measured in the last {sla.SILENT_SECONDS / 60:g} minutes",

@@ -147,6 +147,31 @@ def test_a_change_of_a_service_that_changes_meanwhile_is_added_to_what_it_is_the
     assert weft("change", "chat", "--env", "A=3").code == 1
 
 
+def test_a_canary_is_begun_told_of_and_promoted(signed_in: Scripted, weft: Weft) -> None:
+    spec = {"rollout": {"deadline": "5m", "weight": 10}}
+    began = {"is_canary": True, "weight": 10, "percent": 10, "of": 1, "judged_by": "requests"}
+    counts = {"own_requests": 340, "own_over": 12, "before_requests": 3000, "before_over": 9}
+    signed_in.on("GET", "/workloads", page(CHAT))
+    signed_in.on("GET", f"/workloads/{CHAT['uid']}", workload("chat", type="inference", spec=spec, version=7))
+    signed_in.on("PATCH", f"/workloads/{CHAT['uid']}", CHAT)
+    canary = revisions(2, **began, **counts)
+    signed_in.on("GET", f"{SERVICE}/revisions", canary)
+    ran = weft("change", "chat", "--image", "example/chat:2", "--weight", "10")
+    assert ran.out.splitlines()[1] == (
+        "nlp/chat: revision 2 gets 10 % of the requests, beside revision 1: 1 of 1 replica; "
+        "12 of its 340 requests late or failed."
+    )
+    ran = weft("promote", "chat")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "nlp/chat: revision 2 is promoted.")
+    sent = [one.body for one in signed_in.sent("PATCH", f"/workloads/{CHAT['uid']}")]
+    weights = [{"deadline": "5m", "weight": weight} for weight in (10, 100)]
+    assert sent == [{"image": "example/chat:2", "rollout": weights[0]}, {"rollout": weights[1]}]
+    assert weft("change", "chat", "--weight", "0").code == 2
+    signed_in.on("GET", f"{SERVICE}/revisions", revisions(2))
+    ran = weft("promote", "chat")
+    assert (ran.code, "has no revision to promote" in ran.err) == (1, True)
+
+
 def test_revisions_are_listed_and_undone(signed_in: Scripted, weft: Weft) -> None:
     signed_in.on("GET", "/workloads", page(CHAT))
     signed_in.on("GET", f"{SERVICE}/revisions", revisions(2))

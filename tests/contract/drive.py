@@ -47,6 +47,9 @@ class Drive(Protocol):
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         """The CPU (milli) and memory (MiB) that the cluster gives a worker."""
 
+    def split(self, workload: str, name: str) -> tuple[int, int] | None:
+        """Which revision of a service gets how many percent of its requests; None: they are not split."""
+
     def rotation(self, workload: str) -> set[int]:
         """The ranks of a service to which requests are sent."""
 
@@ -108,6 +111,9 @@ class SimulatedDrive:
 
     def size(self, workload: str, attempt: int, rank: int) -> tuple[int, int]:
         return self.cluster.size(workload, attempt, rank)
+
+    def split(self, workload: str, name: str) -> tuple[int, int] | None:
+        return self.cluster.split_of(workload)
 
     def rotation(self, workload: str) -> set[int]:
         return self.cluster.rotation(workload)

@@ -69,6 +69,18 @@ def _revision(scene: Scene, name: str, number: str) -> bool:
     return {seat.revision for seat in scene.seats(name)} == {int(number)}
 
 
+def _split(scene: Scene, name: str, percent: str, revision: str) -> bool:
+    return scene.drive.split(scene.uid(name), name) == (int(revision), int(percent))
+
+
+def _is_whole(scene: Scene, name: str) -> bool:
+    return scene.drive.split(scene.uid(name), name) is None
+
+
+def _replicas(scene: Scene, name: str, number: str, revision: str) -> bool:
+    return sum(seat.revision == int(revision) for seat in scene.seats(name)) == int(number)
+
+
 def _asleep(scene: Scene, name: str, number: str) -> bool:
     return sum(seat.asleep_at is not None for seat in scene.seats(name)) == int(number)
 
@@ -88,6 +100,9 @@ FACTS: dict[str, Callable[..., bool]] = {
     r"(\S+) runs elsewhere": _elsewhere,
     r"(\S+) has (\d+) usable GPUs": _usable,
     r"(\S+) is of revision (\d+)": _revision,
+    r"(\S+) has (\d+) replicas? of revision (\d+)": _replicas,
+    r"(\S+) sends (\d+) % of requests to revision (\d+)": _split,
+    r"(\S+) splits no requests": _is_whole,
     r"(\S+) has (\d+) replicas? on standby": _asleep,
     r"(\S+) borrows (\d+) GPUs? of (\S+)": _borrows,
     r"(\S+) is cordoned": _cordoned,

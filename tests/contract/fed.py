@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from autoscaler.observed import Scrape, counted
-from controlplane.cluster.port import PodUse
+from controlplane.cluster.port import PodUse, RevisionUse
 from controlplane.cluster.unmeasured import Unmeasured
 from controlplane.models import Workload
 from controlplane.queries.scheduling.scaling import WINDOW_SECONDS
@@ -22,7 +22,14 @@ class Fed(Unmeasured):
     used: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def scrapes(self, workloads: Sequence[str]) -> dict[str, Scrape]:
-        return {uid: self._scrape(uid) for uid in workloads if uid in self.served}
+        return {uid: self._scrape(uid) for uid in workloads if "waiting" in self.served.get(uid, ())}
+
+    def revisions(self, promises: Mapping[str, tuple[float, float]]) -> tuple[RevisionUse, ...]:
+        return tuple(
+            RevisionUse(uid, revision, *counts)
+            for uid in promises
+            for revision, counts in self.served.get(uid, {}).get("revisions", {}).items()
+        )
 
     def pods(self, workloads: Sequence[str]) -> tuple[PodUse, ...]:
         return tuple(self._pod(uid) for uid in workloads if uid in self.used)

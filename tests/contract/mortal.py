@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from controlplane.cluster.port import Cluster, LogLine, Note, Observation, PodSpec
+from controlplane.cluster.port import Cluster, LogLine, Note, Observation, PodSpec, Split
 
 
 class Killed(BaseException):  # noqa: N818 - as KeyboardInterrupt, nothing may handle it on the way
@@ -73,6 +73,10 @@ class Mortal:
     def resize(self, workload: str, attempt: int, rank: int, cpu_milli: int, memory: int) -> None:
         """As the cluster's."""
         self._real.resize(workload, attempt, rank, cpu_milli, memory)
+
+    def split(self, split: Split) -> None:
+        """As the cluster's."""
+        self._real.split(split)
 
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """As the cluster's."""

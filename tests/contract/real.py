@@ -1,16 +1,18 @@
 """The contract's drive over a real API server, whose nodes KWOK plays. Time there is real, so its seconds are short."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from controlplane.benchmarks.harness import rights
+from controlplane.cluster.images import is_broken
 from controlplane.cluster.kubernetes import names, quantities
 from controlplane.cluster.kubernetes.adapter import KubernetesCluster
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.kubernetes.nodes import LOST_GPUS
-from controlplane.cluster.lifecycle import LOST_EXIT, is_broken
+from controlplane.cluster.lifecycle import LOST_EXIT
 from controlplane.cluster.port import Cluster, Observation, PodSpec, pod_name
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import wait_until
@@ -114,6 +116,12 @@ class KubernetesDrive:
         (container,) = self._pod(workload, attempt, rank)["status"]["containerStatuses"]
         amounts = container["resources"]["limits"]
         return quantities.milli(amounts["cpu"]), quantities.mebibytes(amounts["memory"])
+
+    def split(self, workload: str, name: str) -> tuple[int, int] | None:
+        """As the activators read it."""
+        path = f"/api/v1/namespaces/{names.namespace(TEAM)}/services/{names.address_service(workload, name)}"
+        note = self.server.request("GET", path)["metadata"].get("annotations", {}).get(names.SPLIT)
+        return None if note is None else (json.loads(note)["revision"], json.loads(note)["percent"])
 
     def rotation(self, workload: str) -> set[int]:
         """The pods that its Service lists as ready."""

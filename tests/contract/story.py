@@ -16,7 +16,8 @@ none. A workload that is not named has no event. Then facts may follow, which ho
 
     low holds 8 GPUs            low has 4 workers          low waits as Fragmented      low has 0 failures
     low has printed lines       low runs elsewhere         (on other nodes than at its start)
-    low is of revision 2        each of its replicas
+    low is of revision 2        each of its replicas     low has 1 replica of revision 2
+    low sends 25 % of requests to revision 2             low splits no requests
     chat has 2 replicas on standby                low borrows 2 GPUs of chat   (those of its sleeping replicas)
     c is cordoned               b has 7 usable GPUs        low has 2 cores and 512 MiB  (each of its workers)
 
@@ -29,7 +30,8 @@ Steps:
     resize NAME {cpu: 2}                   each worker gets so much from now on
     change NAME {image: "registry.example/chat:2"}   fields of a service's job file; `undo NAME` goes back. An image of
                                            the tag `broken` starts and never answers
-    measure NAME {requests_per_second: 9}  what is measured of a service from now on
+    measure NAME {requests_per_second: 9}  what is measured of a service from now on; {revisions: {2: [90, 80]}} says
+                                           how many requests a revision has answered, and how many were late or failed
     use NAME {cpu_milli: 0}                what is measured of a workload's pods from now on
     kill the worker                        the process of the loops dies at once, and another takes its place;
     kill the worker before | after start | stop of NAME    or it dies in the midst of its next command of that kind

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.cluster.port import DEFERRED, INFEASIBLE, Note, PodPhase, PodSpec
+from controlplane.cluster.port import DEFERRED, INFEASIBLE, Note, PodPhase, PodSpec, Split
 from scheduler.model.workload import Kind
 from tests.contract.drive import TEAM, Drive, gang, phase, pod, run, seen
 
@@ -28,6 +28,20 @@ def test_cordoning_a_node_that_is_not_there_does_nothing(drive: Drive) -> None:
     cursor = drive.cluster.observe(None).cursor
     drive.cluster.cordon("nowhere", True)
     assert drive.cluster.observe(cursor).nodes == ()
+
+
+def test_a_services_requests_are_split_as_was_said_last_and_then_no_longer(drive: Drive) -> None:
+    file = drive.job_file(Kind.INFERENCE) | {"name": "work"}
+    run(drive, [pod(drive, rank=rank, spec=file, revision=1 + rank) for rank in range(2)])
+    assert drive.split("w", "work") is None
+    for percent in (10, 40):
+        wanted = Split("w", "work", TEAM, 2, 1, percent, has_queue=True)
+        for _ in range(2):  # again: nothing new
+            drive.cluster.split(wanted)
+        assert drive.split("w", "work") == (2, percent)
+    drive.cluster.split(replace(wanted, percent=None))
+    assert drive.split("w", "work") is None
+    drive.cluster.split(replace(wanted, workload="nobody", name="nobody", percent=None))
 
 
 def test_a_replica_that_is_out_of_rotation_goes_on_and_may_be_told_twice(drive: Drive) -> None:

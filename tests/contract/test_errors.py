@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cluster.port import Cluster, ClusterUnreachable, Metrics, Note, PodPhase
+from controlplane.cluster.port import Cluster, ClusterUnreachable, Metrics, Note, PodPhase, Split
 from controlplane.cluster.prometheus.metrics import PrometheusMetrics, Settings
 from controlplane.testbed.kubernetes import TestCluster
 from controlplane.testbed.processes import free_port
@@ -34,6 +34,7 @@ def test_while_the_cluster_does_not_answer_every_call_says_so_and_nothing_happen
         "publish": lambda: cluster.publish([Note("w", TEAM, "Waiting", "Waits.")]),
         "stop": lambda: cluster.stop("w", 1, [0, 1], 5.0),
         "resize": lambda: cluster.resize("w", 1, 0, 8000, 32_768),
+        "split": lambda: cluster.split(Split("w", "work", TEAM, 2, 1, None)),
         "rotate": lambda: cluster.rotate("w", 1, [0], on=True),
         "cordon": lambda: cluster.cordon("a", True),
         "logs": lambda: cluster.logs("w", 1, 0, 10, None),
@@ -73,6 +74,7 @@ def test_metrics_that_nobody_answers_for_are_not_known() -> None:
         "checkpoints": metrics.checkpoints(["w"]),
         "services": metrics.services({"w": 0.25}),
         "pods": metrics.pods(["w"]),
+        "revisions": metrics.revisions({"w": (0.0, 0.25)}),
         "scrapes": tuple(metrics.scrapes(["w"])),
     }
     assert answers == dict.fromkeys(methods(Metrics), ())

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cluster.port import PodPhase
+from controlplane.cluster.port import PodPhase, Split
 from controlplane.cluster.simulated import SimulatedCluster
 from controlplane.cluster.store import ClusterStore
 from controlplane.simulator.worlds.profiles import PROFILES
 from scheduler.model.workload import Kind
-from tests.contract.drive import NODES, gang, phase, pod, run
+from tests.contract.drive import NODES, TEAM, gang, phase, pod, run
 from tests.contract.measured import AtOnce, Measured, scraped
 
 
@@ -122,6 +122,21 @@ def test_a_services_requests_are_told_to_the_autoscaler(drive: Measured) -> None
     assert 0 < scrape.answered_seconds / scrape.answered < 10
     assert scrape.waiting is not None
     assert drive.metrics.scrapes([]) == {}
+
+
+def test_the_revisions_of_a_service_tell_what_they_answered_since_its_requests_are_split(drive: Measured) -> None:
+    file = drive.job_file(Kind.INFERENCE)
+    assert drive.metrics.revisions({"w": (drive.cluster.now(), 0.25)}) == ()
+    run(drive, [pod(drive, rank=rank, size=4, spec=file, revision=1 + rank // 3) for rank in range(4)])
+    drive.cluster.split(Split("w", "work", TEAM, 2, 1, 25))
+    since = drive.cluster.now()
+    drive.wait(120)
+    told = {use.revision: use for use in drive.metrics.revisions({"w": (since, 0.25), "nobody": (since, 0.25)})}
+    assert {use.workload for use in told.values()} == {"w"}
+    assert told.keys() == {1, 2}
+    part = told[2].requests / (told[1].requests + told[2].requests)
+    assert 0.1 < part < 0.4
+    assert all(0 <= use.over <= use.requests for use in told.values())
 
 
 def test_a_service_that_never_answered_is_not_known_rather_than_0(drive: Measured) -> None:

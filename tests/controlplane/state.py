@@ -1,7 +1,7 @@
 """Small worlds in the database, and a cluster whose pods do what a test says."""
 
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from controlplane.cluster.port import (
     PodPhase,
     PodSeen,
     PodSpec,
+    Split,
     pod_name,
 )
 from controlplane.jobspec.spec import Spec, parse
@@ -54,6 +55,7 @@ class PodCluster:
     refuses: bool = False
     answer: str = ""  # of its nodes to resizes: empty (done at once), INFEASIBLE, DEFERRED, or SILENT
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # CPU and memory that each pod has
+    splits: list[Split] = field(default_factory=list)
     started: list[PodSpec] = field(default_factory=list)
     images: dict[str, str] = field(default_factory=dict)  # that each pod was made of
     calls: list[tuple[str, str]] = field(default_factory=list)
@@ -127,6 +129,10 @@ class PodCluster:
 
     def held(self) -> frozenset[tuple[str, int]]:
         return frozenset()
+
+    def split(self, split: Split) -> None:
+        self._answer()
+        self.splits.append(split)
 
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         self.calls.append(("rotate", f"{workload}-{attempt}", tuple(ranks), on))
@@ -203,6 +209,9 @@ class NoMetrics:
         return {}
 
     def pods(self, workloads: Sequence[str]) -> tuple[Any, ...]:
+        return ()
+
+    def revisions(self, promises: Mapping[str, tuple[float, float]]) -> tuple[Any, ...]:
         return ()
 
 

@@ -1,11 +1,14 @@
 """Who is told of what: once each, what they asked for, and nobody of a team that is not theirs."""
 
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
+from autoscaler.alarms import Alarm
+from autoscaler.sla import Standing
 from controlplane.cluster.port import PodPhase
 from controlplane.loops.pace import Pace
 from controlplane.models import (
@@ -16,6 +19,7 @@ from controlplane.models import (
     Membership,
     Notice,
     NotificationRule,
+    ServiceAlarm,
     ServiceWindow,
     StartForecast,
     Team,
@@ -162,6 +166,55 @@ def test_a_service_that_burns_its_error_budget_is_told_of(told: Told) -> None:
     told.round()
     told.round()
     assert told.titles("ann") == ["chat has missed its objective"]
+
+
+def burn(service: Workload, at: float, late: int) -> None:
+    """Minutes of the hour up to now: of 1,000 requests each, so many are late; and days that were calm before."""
+    ServiceWindow.objects.filter(workload=service.pk).delete()
+    ServiceWindow.objects.create(workload=service.pk, start=at - 7 * 3600, requests=10_000_000, over=0)
+    ServiceWindow.objects.bulk_create(
+        ServiceWindow(workload=service.pk, start=at - 60 * (minute + 1), requests=1000, over=late)
+        for minute in range(60)
+    )
+
+
+def test_each_change_of_a_services_standing_is_told_once_and_its_end_after_a_calm_while(told: Told) -> None:
+    told.rule("ann", "slo")
+    service = told.job("chat", kind="inference", replicas={"min": 1, "max": 1})
+    told.world.run(service, "a")
+    for minutes, late in ((1, 20), (1, 0), (1, 20), (1500, 20), (1, 500), (1, 0), (10, 0), (40, 0), (1, 20)):
+        told.world.later(60.0 * minutes)
+        told.world.observe()
+        burn(service, told.world.cluster.at, late)
+        told.round()
+        told.round()
+    assert told.titles("ann") == [
+        "chat burns its error budget",  # and once only: neither the flutter nor another day tells it again
+        "chat has missed its objective",
+        "chat keeps its objective again",
+        "chat burns its error budget",
+    ]
+    rows = Notice.objects.order_by("pk").values_list("key", flat=True)
+    assert len({key.rsplit(":", 1)[1] for key in rows}) == 4, "each has the moment of its change"
+
+
+def test_who_subscribes_later_is_told_how_it_stands_then(told: Told) -> None:
+    told.rule("ann", "slo")
+    service = told.job("chat", kind="inference", replicas={"min": 1, "max": 1})
+    told.world.run(service, "a")
+    burn(service, told.world.cluster.at, 20)
+    told.round()
+    told.rule("ben", "slo", team="red")
+    told.round()
+    assert told.titles("ben") == told.titles("ann") == ["chat burns its error budget"]
+
+
+def test_a_worker_that_lost_its_lease_changes_no_alarm(told: Told) -> None:
+    held = told.world.lease("notify")
+    Lease.objects.filter(name="notify").update(epoch=99, holder="another")
+    with pytest.raises(Exception, match="is over"):
+        notices.tell(users=[], webhooks=[], read=None, lease=held, alarms={uuid4(): Alarm(Standing.AT_RISK, 1.0)})
+    assert not ServiceAlarm.objects.exists()
 
 
 def test_without_rules_a_round_is_a_few_reads_and_no_write(told: Told, django_assert_num_queries) -> None:

@@ -312,13 +312,6 @@ def test_the_image_of_a_training_stays(world):
         change(gang)
 
 
-def test_a_weight_is_refused_where_nothing_splits_requests(world):
-    chat = service(world, 1)
-    with pytest.raises(Refused, match="nothing here splits the requests") as refused:
-        change(chat, image=NEW, rollout={"weight": 10})
-    assert (refused.value.field, chat_image(chat)) == ("rollout.weight", OLD)
-
-
 def test_events_tell_the_names_of_variables_and_not_their_values(world):
     chat = service(world, 1)
     change(chat, env={"KEY": "secret"})

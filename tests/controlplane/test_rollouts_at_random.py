@@ -1,19 +1,20 @@
 """Whatever happens meanwhile: a rollout takes no serving replica away that is wanted, and comes to its end."""
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.cluster.port import PodPhase, PodSeen
-from controlplane.lifecycle import rollouts
+from controlplane.lifecycle import canaries, rollouts
 from controlplane.lifecycle.changes import Changes
 from controlplane.lifecycle.pods import see, settle
 from controlplane.lifecycle.state import BOUND, LEAVING, RELEASED, Seat, State
 from scheduler.model.workload import Kind, Phase
 
 RUNNING = PodPhase.RUNNING.value
-KINDS = ("place", "ready", "fail", "gone", "wait", "refuse", "change", "back")
+KINDS = ("place", "ready", "fail", "gone", "wait", "refuse", "change", "canary", "weigh", "back")
 STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 9)), max_size=60)
 
 
@@ -57,18 +58,28 @@ class Cluster:
             self._see()
         elif what == "refuse":
             self.row.reason, self.row.reason_at = "WaitingForQuota", self.at
-        elif what == "change":
-            rollouts.begin(self.changes(), self.row, 1 + number % 4)
-        elif what == "back" and self.row.rollout is not None and not self.row.rollout["is_back"]:
-            rollouts.roll_back(self.changes(), self.row, "Undone", "It was undone.")
+        elif what in ("change", "canary", "weigh", "back"):
+            self._ask(what, number)
         elif what in ("ready", "fail", "gone") and seats:
             self._see((seats[number % len(seats)], {"ready": "RUNNING", "fail": "FAILED", "gone": "GONE"}[what]))
+
+    def _ask(self, what: str, number: int) -> None:
+        """As a person would."""
+        if what == "change":
+            rollouts.begin(self.changes(), self.row, 1 + number % 4)
+        elif what == "canary":
+            rollouts.begin(self.changes(), self.row, 1 + number % 4, 10 + 9 * number)
+        elif what == "weigh":
+            rollouts.weigh(self.changes(), self.row, 1 + 11 * number)
+        elif self.row.rollout is not None and not self.row.rollout["is_back"]:
+            rollouts.roll_back(self.changes(), self.row, "Undone", "It was undone.")
 
     def _place(self) -> None:
         if len(self.live(leaving=False)) < self.row.workers + self.row.surge:
             self.row.reason = ""
             rank, self.row.next_rank = self.row.next_rank, self.row.next_rank + 1
-            self.seats.append(Seat(0, "chat", 1, rank, "a", 1000, BOUND, "", self.at, self.row.revision))
+            (revision,) = canaries.next_revisions(self.row, self.live(leaving=False), 1)
+            self.seats.append(Seat(0, "chat", 1, rank, "a", 1000, BOUND, "", self.at, revision))
 
     def _see(self, *news: tuple[Seat, str]) -> None:
         pods = [PodSeen("chat", 1, seat.rank, "a", (), PodPhase[phase]) for seat, phase in news]
@@ -90,6 +101,9 @@ def test_no_serving_replica_that_is_wanted_is_taken_away(workers: int, steps: li
         assert len(cluster.live(leaving=False)) + len(cluster.live(leaving=True)) <= 2 * workers + 1
         assert row.surge <= 1
         assert row.surge == 0 or row.rollout is not None
+        told = row.rollout and row.rollout["split"]
+        serving = {seat.revision for seat in cluster.live(leaving=False) if seat.pod_phase == RUNNING}
+        assert told is None or what not in ("fail", "ready") or serving - {told[1]}, "a part of nothing"
 
 
 @given(workers=st.integers(1, 4), steps=STEPS, has_room=st.booleans())
@@ -101,19 +115,41 @@ def test_it_comes_to_its_end_once_replicas_answer(
     cluster = Cluster(workers)
     for what, number in [("change", 1), *steps]:
         cluster.step(what, number)
+    if is_canary := canaries.is_one(cluster.row.rollout):
+        settle_canary(cluster, has_room=has_room)
+        rollouts.weigh(cluster.changes(), cluster.row, canaries.WHOLE)
     for _ in range(20 * workers):
-        for seat in cluster.live(leaving=True):
-            cluster.step("gone", cluster.live(leaving=True).index(seat))
-        if has_room or workers == 1 or len(cluster.live(leaving=False)) < workers:
-            cluster.step("place", 0)
-        else:
-            cluster.step("refuse", 0)
-            cluster.step("wait", 3)
-        for number, seat in enumerate(cluster.live(leaving=False)):
-            if seat.pod_phase != RUNNING:
-                cluster.step("ready", number)
-        cluster.step("wait", 0)
+        turn(cluster, has_room=has_room)
         if cluster.row.rollout is None and len(cluster.live(leaving=False)) == workers:
             break
-    assert cluster.row.rollout is None
+    assert cluster.row.rollout is None, is_canary
     assert {seat.revision for seat in cluster.live(leaving=False)} == {cluster.row.revision}
+
+
+def turn(cluster: Cluster, *, has_room: bool) -> None:
+    """What leaves is gone, what is wanted is placed where there is room, and what is placed answers."""
+    workers = cluster.row.workers
+    for seat in cluster.live(leaving=True):
+        cluster.step("gone", cluster.live(leaving=True).index(seat))
+    if has_room or workers == 1 or len(cluster.live(leaving=False)) < workers:
+        cluster.step("place", 0)
+    else:
+        cluster.step("refuse", 0)
+        cluster.step("wait", 3)
+    for number, seat in enumerate(cluster.live(leaving=False)):
+        if seat.pod_phase != RUNNING:
+            cluster.step("ready", number)
+    cluster.step("wait", 0)
+
+
+def settle_canary(cluster: Cluster, *, has_room: bool) -> None:
+    """It comes to have as many replicas of both revisions as their parts need, and its requests are split."""
+    row = cluster.row
+    for _ in range(20 * row.workers):
+        turn(cluster, has_room=has_room)
+        have = Counter(seat.revision for seat in cluster.live(leaving=False))
+        if have == canaries.shares(row) and not cluster.live(leaving=True):
+            break
+    assert row.rollout is not None
+    assert have == canaries.shares(row)
+    assert row.rollout["split"] == [1, row.revision, row.rollout["weight"]]

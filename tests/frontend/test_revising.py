@@ -59,6 +59,19 @@ def test_rest_tells_how_far_a_revision_is_and_undoes_it(crowd: People, chat: Wor
     assert body_of(crowd.admin.post(f"{at}/rollback"))["revision"] == 2
 
 
+def test_rest_begins_weighs_and_promotes_a_canary(crowd: People, chat: Workload) -> None:
+    at = f"/inferences/{chat.pk}"
+    body_of(crowd.admin.send("PATCH", at, {"image": NEW, "rollout": {"weight": 10}}))
+    told = body_of(crowd.viewer.get(f"{at}/revisions"))["rollout"]
+    names = ("is_canary", "weight", "percent", "of", "judged_by", "own_requests")
+    assert [told[name] for name in names] == [True, 10, None, 1, "nothing", None]
+    assert fields_of(crowd.admin.send("PATCH", at, {"rollout": {"weight": 0}})) == ["rollout.weight"]
+    assert fields_of(crowd.admin.send("PATCH", at, {"rollout": {"weight": 101}})) == ["rollout.weight"]
+    body_of(crowd.admin.send("PATCH", at, {"rollout": {"weight": 100}}))
+    told = body_of(crowd.viewer.get(f"{at}/revisions"))
+    assert (told["rollout"]["is_canary"], told["revisions"][0]["weight"]) == (False, 100)
+
+
 def test_rest_refuses_what_there_is_not_and_whom_it_must(crowd: People, chat: Workload) -> None:
     at = f"/inferences/{chat.pk}"
     assert fields_of(crowd.admin.post(f"{at}/rollback"), 409) == ["to"]
@@ -93,8 +106,9 @@ def test_the_form_changes_only_what_is_other(crowd: People, chat: Workload) -> N
     client, url = signed_in(crowd.admin), f"/services/{chat.pk}/change"
     fields = {f.path: f.value for f in client.get(url).context["fields"]}
     assert fields == {
-        "image": OLD, "env": "KEEP=1", "objective.p95_latency": "200ms", "objective.availability": "99.9",
-        "objective.window": "28d",
+        "image": OLD, "env": "KEEP=1", "rollout.weight": "100", "objective.p95_latency": "200ms",
+        "objective.availability": "99.9", "objective.window": "28d", "gateway.slots": "", "gateway.late_after": "",
+        "gateway.waiting": "", "standby": "",
     }  # fmt: skip
     client.post(url, fields)
     assert fresh(chat).version == chat.version or fresh(chat).revision == 1
@@ -105,6 +119,42 @@ def test_the_form_changes_only_what_is_other(crowd: People, chat: Workload) -> N
     changed = fresh(chat)
     assert (changed.revision, changed.spec["objective"]["availability"]) == (2, 99)
     assert changed.objective_since is not None
+
+
+def test_the_form_begins_a_canary_which_the_slider_weighs_and_a_hundred_promotes(crowd: People, chat: Workload) -> None:
+    client, at = signed_in(crowd.admin), f"/services/{chat.pk}"
+    fields = {f.path: f.value for f in client.get(f"{at}/change").context["fields"]}
+    client.post(f"{at}/change", fields | {"image": NEW, "rollout.weight": "20"})
+    assert (fresh(chat).revision, fresh(chat).spec["rollout"]["weight"]) == (2, 20)
+    crowd.world.place(chat, "b")
+    crowd.world.actuate()
+    crowd.world.pods(chat, PodPhase.RUNNING, 2)
+    page = client.get(f"{at}/").content.decode()
+    assert 'type="range"' in page
+    assert "Revision 2 gets 20 % of the requests: 1 of 1 replica ready." in page
+    seen = signed_in(crowd.viewer).get(f"{at}/traffic").content.decode()
+    assert "80 %" in seen
+    assert 'type="range"' not in seen
+    assert signed_in(crowd.viewer).post(f"{at}/traffic", {"weight": "50"}).status_code == 403
+    for wrong in ("0", "101", "much", ""):
+        answer = client.post(f"{at}/traffic", {"weight": wrong})
+        assert (answer.status_code, fresh(chat).spec["rollout"]["weight"]) == (422, 20)
+        assert "rollout.weight" in answer.content.decode()
+    assert client.post(f"{at}/traffic", {"weight": "40"}).status_code == 200
+    assert fresh(chat).rollout["weight"] == 40
+    assert "Promote revision 2 of chat?" in client.get(f"{at}/promote").content.decode()
+    answer = client.post(f"{at}/traffic", {"weight": "100"}, headers={"HX-Request": "true"})
+    assert answer["HX-Redirect"] == f"{at}/"
+    assert fresh(chat).rollout["weight"] == 100
+    assert client.get(f"{at}/promote").status_code == 302, "there is nothing to promote any more"
+
+
+def test_the_page_promotes_for_those_who_may(crowd: People, chat: Workload) -> None:
+    at = f"/services/{chat.pk}"
+    body_of(crowd.admin.send("PATCH", f"/inferences/{chat.pk}", {"image": NEW, "rollout": {"weight": 20}}))
+    assert signed_in(crowd.member).post(f"{at}/promote").status_code == 403
+    signed_in(crowd.admin).post(f"{at}/promote")
+    assert fresh(chat).rollout["weight"] == 100
 
 
 def test_the_form_says_what_is_wrong_at_the_field(crowd: People, chat: Workload) -> None:
@@ -122,3 +172,34 @@ def test_the_page_rolls_back_for_those_who_may(crowd: People, chat: Workload) ->
     assert "back to revision 1?" in signed_in(crowd.admin).get(url).content.decode()
     signed_in(crowd.admin).post(url)
     assert fresh(chat).revision == 1
+
+
+def test_the_queue_in_front_of_a_service_is_changed_where_its_objective_is(crowd: People, chat: Workload) -> None:
+    at = f"/inferences/{chat.pk}"
+    queue = {"slots": 8, "late_after": "2s", "waiting": 70}
+    told = body_of(crowd.admin.send("PATCH", at, {"gateway": queue}))
+    assert told["spec"]["gateway"] == queue
+    assert fresh(chat).spec["normalised"]["gateway"] == {"slots": 8, "late_after": 2.0, "waiting": 70}
+    assert (fresh(chat).revision, fresh(chat).rollout, fresh(chat).objective_since) == (1, None, None)
+    assert fields_of(crowd.admin.send("PATCH", at, {"gateway": {"slots": 0}})) == ["gateway.slots"]
+    assert fields_of(crowd.admin.send("PATCH", at, {"gateway": {"waiting": 5}})) == ["gateway.slots"]
+    job = crowd.world.submit("train")
+    assert fields_of(crowd.admin.send("PATCH", f"/workloads/{job.pk}", {"gateway": queue})) == ["gateway"]
+
+    client = signed_in(crowd.admin)
+    form = client.get(f"/services/{chat.pk}/change").content.decode()
+    assert 'name="gateway.slots" value="8"' in form
+    typed = {
+        "image": OLD, "env": "KEEP=1", "objective.p95_latency": "200ms", "objective.availability": "99.9",
+        "objective.window": "28d", "gateway.slots": "9", "gateway.late_after": "2s", "gateway.waiting": "70",
+    }  # fmt: skip
+    assert client.post(f"/services/{chat.pk}/change", typed).status_code == 302
+    assert fresh(chat).spec["gateway"] == {**queue, "slots": 9}
+    assert fresh(chat).objective_since is None
+    refused = client.post(f"/services/{chat.pk}/change", {**typed, "gateway.slots": "0"})
+    assert refused.status_code == 422
+    assert 'name="gateway.slots" value="0" ' in refused.content.decode()
+    gone = {name: "" if name.startswith("gateway") else value for name, value in typed.items()}
+    assert client.post(f"/services/{chat.pk}/change", gone).status_code == 302
+    assert fresh(chat).spec.get("gateway") is None
+    assert "gateway" not in fresh(chat).spec["normalised"]

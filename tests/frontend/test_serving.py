@@ -1,5 +1,7 @@
 """The pages of services and notebooks: how they stand, what was decided, and what can be done."""
 
+from itertools import pairwise
+
 import pytest
 
 from controlplane.models import Event, ServiceWindow, Workload
@@ -84,11 +86,58 @@ def test_a_service_shows_its_decisions_and_whose_gpus_it_took(world: World, visi
     assert "undercover" not in text
 
 
-def test_load_is_drawn_beside_replicas(world: World, visit: Visit) -> None:
-    figure = visit("mel").get(f"/services/{service(world).pk}/load").json()
-    assert [trace["name"] for trace in figure["data"]] == ["running", "wanted", "requests/s"]
-    assert figure["data"][2]["yaxis"] == "y2"
-    assert len(figure["data"][0]["x"]) > 10
+def test_latency_budget_replicas_and_decisions_stand_on_one_time_axis(world: World, visit: Visit) -> None:
+    w = service(world)
+    told(w, "Scaled", message="The p95 was 240 ms.", data={"before": 2, "after": 3})
+    told(w, "Scaled", message="2 were needed.", data={"before": 3, "after": 2})
+    foreign = world.add(document("training", "undercover", "speech"), Phase.QUEUED)
+    told(foreign, "Evicted", by=w, reason="Preempted")
+    figure = visit("mel").get(f"/services/{w.pk}/history").json()
+    drawn = {trace["name"]: trace for trace in figure["data"]}
+    assert list(drawn) == [
+        "p95", "objective", "error budget left", "ready", "wanted", "requests/s", "decisions", "GPUs taken",
+    ]  # fmt: skip
+    assert len(drawn["p95"]["x"]) > 10
+    assert [trace.get("yaxis") for trace in figure["data"]] == [None, None, "y2", "y3", "y3", "y4", "y3", "y3"]
+    assert all("xaxis" not in trace for trace in figure["data"]), "one axis of time for all"
+    assert drawn["decisions"]["text"] == ["3 → 2 replicas: 2 were needed.", "2 → 3 replicas: The p95 was 240 ms."]
+    assert drawn["decisions"]["y"] == [2, 3]
+    assert drawn["decisions"]["marker"]["symbol"] == ["triangle-down", "triangle-up"]
+    assert drawn["GPUs taken"]["text"] == ["took GPUs of team speech"], "whose it was is not for everybody to know"
+    spans = [figure["layout"][axis]["domain"] for axis in ("yaxis3", "yaxis2", "yaxis")]
+    assert all(below[1] < above[0] for below, above in pairwise(spans)), "the panels do not overlap"
+
+
+def test_the_budget_burns_down_as_its_requests_are_late(bare: World, visit: Visit) -> None:
+    w = running_service(bare)
+    minutes(w, 0, range(61, 1500))
+    minutes(w, 100, range(1, 61))
+    figure = visit("mel").get(f"/services/{w.pk}/history").json()
+    left = next(trace for trace in figure["data"] if trace["name"] == "error budget left")["y"]
+    assert left[:299] == [100.0] * 299
+    assert all(after < before for before, after in pairwise(left[-60:]))
+    assert left[-1] == pytest.approx(100 * (1 - 59 * 100 / 14_400), abs=0.05), "of the day's budget, at the last minute"
+    table = visit("mel").get(f"/services/{w.pk}/?view=table").content.decode()
+    assert "Budget left" in table
+    assert ">58.9 %<" in table, "rounded down, like all percents"
+
+
+def test_a_service_without_an_objective_has_its_replicas_drawn_all_the_same(bare: World, visit: Visit) -> None:
+    doc = document("inference", "plain", "nlp")
+    del doc["objective"]
+    w = bare.add(doc, Phase.RUNNING)
+    minutes(w, 0, range(1, 10))
+    figure = visit("mel").get(f"/services/{w.pk}/history").json()
+    assert [trace["name"] for trace in figure["data"]][:3] == ["p95", "error budget left", "ready"]
+    assert figure["data"][1]["y"] == []
+
+
+def test_the_queue_in_front_of_a_service_is_on_its_page(bare: World, visit: Visit) -> None:
+    doc = document("inference", "queued", "nlp", gateway={"slots": 8, "late_after": "2s", "waiting": 70})
+    text = visit("mel").get(f"/services/{bare.add(doc, Phase.RUNNING).pk}/").content.decode()
+    assert "8 requests at once in each replica, late after 2 s, at most 70 wait" in text
+    plain = visit("mel").get(f"/services/{running_service(bare).pk}/").content.decode()
+    assert "none: requests go straight to the replicas" in plain
 
 
 def test_another_teams_service_and_what_is_no_service_do_not_exist(world: World, visit: Visit) -> None:

@@ -55,6 +55,7 @@ OURS = {
     "NodePool": {"name"},
     "Placement": {"node", "pool", "pod_phase"},
     "PriorityClass": {"name"},
+    "ServiceAlarm": {"better", "standing"},
     "Session": {"session_key", "session_data"},
     "Team": {"managed_by", "name"},
     "TeamUse": {"pool"},

@@ -8,7 +8,7 @@ from controlplane.models import Cycle, Node, Placement, Simulation, Template, To
 from controlplane.security import authorization
 from tests.hostile.strings import ALL
 
-NO_PAGES = ("stream", "usage/export.csv", "healthz", "readyz", "metrics")  # one never ends, one is a file
+NO_PAGES = ("stream", "usage/export.csv", "services/report.csv", "healthz", "readyz", "metrics")  # no end, or files
 TABS = ("why", "timeline", "placement", "logs", "file", "metrics", "objective")
 # What stands in an address, too, and comes back on the page.
 ASKED = {
@@ -20,6 +20,7 @@ ASKED = {
     "/search": ("q",),
     "/submit/": ("name", "image", "team", "type", "from", "template"),
     "/usage/": ("team", "from", "to", "by"),
+    "/services/report/": ("team", "month"),
     "/what-if/": ("policy", "settings", "quotas", "add"),
     "/notices/": ("show", "before"),
     "/login/": ("next",),

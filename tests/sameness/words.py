@@ -72,6 +72,7 @@ ADDED = (  # keys of answers that features since then have added
     "burn_rates", "surplus_after_seconds", "revision", "surge", "rollout", "health",
     "standby", "awake", "asleep", "asleep_at", "is_lent", "lender", "lenders", "lend_after_seconds",
 )  # fmt: skip
+ADDED_SETTINGS = ("scheduling.lend_after_seconds",)  # rows that the list of settings has got since then
 NO_ADDRESS = "There is nothing at this address. Check the address."
 
 
@@ -89,10 +90,14 @@ def asked_at(asked: str) -> str:
 def without_added(value: Any) -> Any:
     """An answer of now without the keys that it did not have when answers were recorded."""
     if isinstance(value, list):
-        return [without_added(one) for one in value]
+        return [without_added(one) for one in value if not _is_added(one)]
     if isinstance(value, dict):
         return {key: without_added(one) for key, one in value.items() if key not in ADDED}
     return value
+
+
+def _is_added(row: Any) -> bool:
+    return isinstance(row, dict) and row.get("field") in ADDED_SETTINGS
 
 
 def with_both_names(value: Any) -> Any:

@@ -40,7 +40,6 @@ def test_the_order_check_and_the_place_agree() -> None:
     assert explain(world, "third", Settings()).position is None
 
 
-@settings(deadline=None)
 @given(worlds())
 @settings(deadline=None)
 def test_places_are_the_numbers_from_one_to_the_length_of_the_queue(world: Snapshot) -> None:

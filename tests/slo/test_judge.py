@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from controlplane.benchmarks.slo import policies
+from controlplane.benchmarks.slo.batching import BatchingService
 from controlplane.benchmarks.slo.judge import Judged, Policy, Seen, Service, judge
 from controlplane.benchmarks.slo.onset import is_attained, onset
 from controlplane.benchmarks.slo.traces import Trace, noise
@@ -133,3 +134,31 @@ def test_hours_are_at_least_the_work() -> None:
     told = judge(trace, policies.standby(trace, 2.0), start=2.0, most=5)
     assert told.hours * 3600 >= trace.work_gpu_seconds
     assert math.isclose(trace.work_gpu_seconds, 450.0)
+
+
+def test_one_that_is_let_go_while_it_has_nothing_to_do_has_held_until_then() -> None:
+    wants = iter((2, 2, 1, 1))
+    told = judge(load([1.0, 31.0], 2.0, objective=99.0), Policy(lambda _: next(wants)), start=0.0, most=2)
+    assert told.hours * 3600 == pytest.approx(60 + (45 - 15))  # let go at 45 s, idle since 33 s at the latest
+
+
+def test_the_first_replica_is_ready_from_the_beginning() -> None:
+    seen: list[int] = []
+
+    def look(told: Seen) -> int:
+        seen.append(told.ready)
+        return 2
+
+    judge(load([0.0], until=60.0), Policy(look), start=30.0, most=2)
+    assert seen == [1, 1, 2, 2]  # the second was asked for at 15 s
+
+
+@pytest.mark.parametrize("kind", [Service, BatchingService])
+def test_what_waits_for_one_that_comes_back_begins_no_sooner_than_that(kind: type[Service]) -> None:
+    trace = Trace("made", np.array([0.0, 0.0, 10.0]), np.array([90.0, 20.0, 1.0]), 1, 99.0, 99.0, np.zeros(3))
+    service = kind(trace, 0.0)
+    for now, number in ((0.0, 2), (9.0, 1), (25.0, 2)):  # the second is idle from 20 s on
+        service.serve(now)
+        service.resize(number, now)
+    service.serve(math.inf)
+    assert service.began.tolist() == [0.0, 0.0, 25.0]

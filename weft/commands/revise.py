@@ -1,4 +1,4 @@
-"""change, revisions, rollback: another image, environment or objective for a service that runs, and the way back."""
+"""change, price, revisions, promote, rollback: another image, environment or objective, its cost, the way back."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -6,7 +6,7 @@ import typer
 
 from weft import output
 from weft.commands.read import Form
-from weft.errors import Conflict
+from weft.errors import Conflict, WeftError
 from weft.output import Column, Format
 from weft.session import Session
 
@@ -37,13 +37,20 @@ def change(
         float | None, typer.Option("--availability", help="Percent of requests within it, such as 99.9.")
     ] = None,
     window: Annotated[str, typer.Option("--window", help="Over how long that is counted, such as 28d.")] = "",
+    weight: Annotated[
+        int | None, typer.Option("--weight", min=1, max=100, help="Percent of the requests for the new revision.")
+    ] = None,
+    standby: Annotated[str, typer.Option("--standby", help="Replicas kept loaded: a number, auto, or 0.")] = "",
     team: Team = "",
 ) -> None:
-    """Change a service that runs: another image or environment replaces its replicas one by one."""
+    """Change a service that runs: another image or environment replaces its replicas one by one, or gets a part of the
+    requests (`--weight 10`) until `weft promote` or `weft rollback`.
+    """
     promised = {"p95_latency": latency, "availability": availability, "window": window}
     given = {field: value for field, value in promised.items() if value not in ("", None)}
-    if not (image or env or given):
-        raise typer.BadParameter("Give --image, --env, --latency, --availability or --window.")
+    if not (image or env or given or weight or standby):
+        names = "--image, --env, --weight, --latency, --availability, --window or --standby"
+        raise typer.BadParameter(f"Give {names}.")
     session: Session = ctx.obj
     for left in reversed(range(TRIES)):
         now = session.client.read(session.client.find(name, team=team).uid)
@@ -51,8 +58,10 @@ def change(
         changes: dict[str, Any] = {"image": image} if image else {}
         if env:
             changes["env"] = _environment(spec.get("env") or {}, env) or None
-        if given:
-            changes["objective"] = {**(spec.get("objective") or {}), **given}
+        parts: dict[str, dict[str, Any]] = {"rollout": {"weight": weight} if weight else {}, "objective": given}
+        if standby:
+            changes["standby"] = int(standby) if standby.isdigit() else standby
+        changes |= {name: {**(spec.get(name) or {}), **part} for name, part in parts.items() if part}
         try:
             session.client.patch(now.uid, changes, version=now.version)
             break
@@ -60,7 +69,7 @@ def change(
             if not left:
                 raise
     output.say(f"{now.path}: {', '.join(changes)} changed.")
-    if changes.keys() & {"image", "env"}:
+    if changes.keys() & {"image", "env", "rollout"}:
         _say(now.path, session.client.revisions(now.uid))
 
 
@@ -74,6 +83,25 @@ def revisions(ctx: typer.Context, name: Name, team: Team = "", form: Form = Form
         return
     output.say(output.table(found["revisions"], COLUMNS, form))
     _say(now.path, found)
+
+
+def promote(ctx: typer.Context, name: Name, team: Team = "") -> None:
+    """Let a new revision that gets a part of the requests replace the one before."""
+    session: Session = ctx.obj
+    for left in reversed(range(TRIES)):
+        now = session.client.read(session.client.find(name, team=team).uid)
+        found = session.client.revisions(now.uid)
+        if not (found["rollout"] or {}).get("is_canary"):
+            raise WeftError(f"{now.path} has no revision to promote: none gets a part of its requests only.")
+        rollout = {**(now.document["spec"].get("rollout") or {}), "weight": 100}
+        try:
+            session.client.patch(now.uid, {"rollout": rollout}, version=now.version)
+            break
+        except Conflict:
+            if not left:
+                raise
+    output.say(f"{now.path}: revision {found['revision']} is promoted.")
+    _say(now.path, session.client.revisions(now.uid))
 
 
 def rollback(
@@ -90,6 +118,27 @@ def rollback(
     _say(now.path, found)
 
 
+def price(
+    ctx: typer.Context,
+    name: Name,
+    latency: Annotated[str, typer.Option("--latency", help="Another p95 latency, such as 200ms.")] = "",
+    team: Team = "",
+    form: Form = Format.TABLE,
+) -> None:
+    """Show what a service's objective costs at the load of its last day, and what another latency would."""
+    session: Session = ctx.obj
+    now = session.client.find(name, team=team)
+    found = session.client.objective_price(now.uid, p95_latency=latency)
+    if not form.is_text:
+        output.dump(found, form if form != Format.NAME else Format.JSON)
+        return
+    known = [one for one in (found["asked"], found["now"]) if one]
+    for one in known:
+        output.say(_price(one))
+    if not known:
+        output.note(f"{now.path} has no objective. Name a latency: --latency 200ms.")
+
+
 def progress(found: "Json") -> str:
     """`revision 3 replaces revision 2: 1 of 4 replicas`; empty when nothing is being replaced."""
     rollout = found.get("rollout")
@@ -97,8 +146,21 @@ def progress(found: "Json") -> str:
         return ""
     again = " again" if rollout["is_back"] else ""
     why = f" ({output.clean(rollout['message'])})" if rollout["message"] else ""
+    if rollout.get("is_canary"):
+        gets = "is to get" if rollout["percent"] is None else "gets"
+        return (
+            f"revision {rollout['to']} {gets} {rollout['weight']} % of the requests, beside revision "
+            f"{rollout['before']}: {rollout['ready']} of {output.plural(rollout['of'], 'replica')}{_judged(rollout)}"
+        )
     replaced = f"{rollout['ready']} of {output.plural(rollout['of'], 'replica')}"
     return f"revision {rollout['to']} replaces revision {rollout['before']}{again}: {replaced}{why}"
+
+
+def _judged(rollout: "Json") -> str:
+    """What a canary is judged by."""
+    if rollout["judged_by"] == "requests":
+        return f"; {rollout['own_over']} of its {output.plural(rollout['own_requests'], 'request')} late or failed"
+    return "; judged by the whole service" if rollout["judged_by"] == "service" else "; not judged: nothing is measured"
 
 
 def _say(path: str, found: "Json") -> None:
@@ -117,3 +179,13 @@ def _environment(before: "Json", given: list[str]) -> dict[str, str]:
         else:
             raise typer.BadParameter(f"--env {one} is neither NAME=value nor NAME-.")
     return after
+
+
+def _price(one: "Json") -> str:
+    """`200 ms: 12.4 GPU-hours a day, 2.1 replicas on average, 4 at most`."""
+    what = f"{one['p95_seconds'] * 1000:g} ms"
+    if one["gpu_hours_a_day"] is None:
+        return f"{what}: not known before requests were measured"
+    short = f"; {one['short_part']:.1%} of the time it needs more than its max" if one["short_part"] else ""
+    replicas = f"{one['replicas_mean']:.1f} replicas on average, {one['replicas_most']} at most"
+    return f"{what}: about {one['gpu_hours_a_day']:.1f} GPU-hours a day, {replicas}{short}"

@@ -170,6 +170,24 @@ class Objective(Answer):
     requests_per_second = s.FloatField(allow_null=True)
 
 
+class LatencyPrice(Answer):
+    """What keeping a latency takes at the load of the last day; null: nothing is known of the requests yet."""
+
+    p95_seconds = s.FloatField()
+    gpu_hours_a_day = s.FloatField(allow_null=True)
+    replicas_mean = s.FloatField(allow_null=True)
+    replicas_most = s.IntegerField(allow_null=True)
+    short_part = s.FloatField(allow_null=True, help_text="Part of the time, 0..1, that needs more replicas than max.")
+
+
+class ObjectivePrice(Answer):
+    """What a service's objective costs, and what another latency would."""
+
+    uid = s.UUIDField()
+    now = LatencyPrice(allow_null=True, help_text="Null: it has no objective.")
+    asked = LatencyPrice(allow_null=True, help_text="Null: no p95_latency was asked about.")
+
+
 class RevisionRow(Answer):
     """An image and environment that a service has, had or was to have."""
 
@@ -192,7 +210,18 @@ class Rollout(Answer):
     to = s.IntegerField()
     before = s.IntegerField()
     ready = s.IntegerField(help_text="Replicas of the wanted revision that answer.")
-    of = s.IntegerField()
+    of = s.IntegerField(help_text="Replicas that it is to have for now.")
+    is_canary = s.BooleanField(help_text="Whether it gets a part of the requests only, until it is promoted.")
+    weight = s.IntegerField(help_text="Percent of the requests that it is to get.")
+    percent = s.IntegerField(allow_null=True, help_text="Percent that it gets now; null: they are not split.")
+    judged_by = s.ChoiceField(
+        ["requests", "service", "nothing"],
+        help_text="Its own requests, or how the whole service stands; nothing: neither is known.",
+    )
+    own_requests = s.IntegerField(allow_null=True, help_text="Requests that it has answered since they are split.")
+    own_over = s.IntegerField(allow_null=True, help_text="Of them, late or failed.")
+    before_requests = s.IntegerField(allow_null=True, help_text="The same of the revision before.")
+    before_over = s.IntegerField(allow_null=True)
     is_back = s.BooleanField(help_text="Whether it goes back, as the other revision did not work.")
     has_no_room = s.BooleanField(help_text="Without room for one replica more, one leaves before another comes.")
     since = s.DateTimeField()

@@ -37,6 +37,60 @@ class ServiceLine(Answer):
     is_kept = s.BooleanField(allow_null=True)
 
 
+class MonthLine(Answer):
+    """How one service kept its objective in a month. Parts of 1; null = not known."""
+
+    team = s.CharField()
+    service = s.CharField()
+    workload = s.UUIDField()
+    availability_target = s.FloatField()
+    p95_target_seconds = s.FloatField(allow_null=True)
+    requests = s.IntegerField()
+    over_objective = s.IntegerField()
+    attainment = s.FloatField(allow_null=True)
+    is_kept = s.BooleanField(allow_null=True)
+    budget_left = s.FloatField(allow_null=True, help_text="At the month's end; below 0: more went wrong than may.")
+    met_minutes = s.IntegerField()
+    at_risk_minutes = s.IntegerField()
+    violated_minutes = s.IntegerField()
+    not_known_minutes = s.IntegerField()
+    allocated_gpu_hours = s.FloatField()
+    worst_minute = s.DateTimeField(allow_null=True, help_text="In which most requests were late; null: none was.")
+    worst_minute_requests = s.IntegerField(allow_null=True)
+    worst_minute_over_objective = s.IntegerField(allow_null=True)
+
+
+class MonthTotal(Answer):
+    """A team's services in a month together."""
+
+    team = s.CharField()
+    services = s.IntegerField()
+    services_kept = s.IntegerField(help_text="Of services_known: those that kept their objectives.")
+    services_known = s.IntegerField(help_text="Services that had requests.")
+    requests = s.IntegerField()
+    over_objective = s.IntegerField()
+    attainment = s.FloatField(allow_null=True)
+    met_minutes = s.IntegerField()
+    at_risk_minutes = s.IntegerField()
+    violated_minutes = s.IntegerField()
+    not_known_minutes = s.IntegerField()
+    allocated_gpu_hours = s.FloatField()
+
+
+class MonthReport(Answer):
+    """Objectives in a calendar month."""
+
+    month = s.CharField()
+    to = s.DateTimeField()
+    noted_until = s.DateTimeField(allow_null=True, help_text="Up to here the month is in the report.")
+    teams = MonthTotal(many=True)
+    rows = MonthLine(many=True)
+
+    def get_fields(self) -> dict[str, Any]:
+        """`from` is a word of the language."""
+        return {"from": s.DateTimeField(), **super().get_fields()}
+
+
 class UsageReport(Answer):
     """GPU hours of a period."""
 

@@ -8,17 +8,18 @@ from django.urls import URLPattern, path
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.endpoint import VERSION, endpoint, if_match, no_body
+from controlplane.api.endpoint import VERSION, Parameter, endpoint, if_match, no_body
 from controlplane.api.serializers import acting, details
 from controlplane.api.serializers import workloads as answers
 from controlplane.api.serializers.requests import BODY_OF, Changes
 from controlplane.api.views.workloads import FILTERS, KEY, WAIT, Workload, Workloads, WorkloadView
+from controlplane.jobspec import jobfile
 from controlplane.jobspec.quantities import iso
 from controlplane.kubeobjects import jobs
 from controlplane.queries.accounts.access import Verb
 from controlplane.queries.reports import sla
 from controlplane.queries.workloads import details as queries
-from controlplane.queries.workloads import revisions
+from controlplane.queries.workloads import objectiveprice, revisions
 from controlplane.queries.workloads import workloads as rows
 from controlplane.services.errors import Refused
 from controlplane.services.scheduling import clock
@@ -113,6 +114,9 @@ def _single(of: Kind) -> type[WorkloadView]:
     return One
 
 
+P95_LATENCY = Parameter(
+    "p95_latency", jobfile.P95_LATENCY, "A latency to be held to, as in the objective of a job file, such as 200ms."
+)
 BURN_RATES = ("five_minutes", "half_hour", "hour", "six_hours")  # of sla.SPANS, which ascend
 
 
@@ -142,6 +146,22 @@ class Slo(OfKind):
                 **{name: getattr(found, name) for name in same},
             }
         )
+
+
+class SloPrice(OfKind):
+    """What a service's objective costs."""
+
+    kind = Kind.INFERENCE
+
+    @endpoint(
+        answer=details.ObjectivePrice, tag="inferences", operation="price_inference_slo", parameters=(P95_LATENCY,)
+    )
+    def get(self, request: Request, uid: UUID) -> Response:
+        """Tell how many GPU hours a day a service's objective takes at the load of its last day; or another latency."""
+        workload = self.one(uid)
+        now, asked = objectiveprice.costs(workload, clock.now(), self.given["p95_latency"])
+        prices = {"now": objectiveprice.row(now), "asked": objectiveprice.row(asked)}
+        return Response({"uid": str(workload.pk), **prices})
 
 
 class Autoscaling(OfKind):
@@ -245,6 +265,7 @@ ROUTES: list[URLPattern] = [
     *(path(f"{kind}s", _list(kind).as_view()) for kind in Kind),
     *(path(f"{kind}s/<uuid:uid>", _single(kind).as_view()) for kind in Kind),
     path("inferences/<uuid:uid>/slo", Slo.as_view()),
+    path("inferences/<uuid:uid>/slo/price", SloPrice.as_view()),
     path("inferences/<uuid:uid>/autoscaling", Autoscaling.as_view()),
     path("inferences/<uuid:uid>/revisions", Revisions.as_view()),
     path("inferences/<uuid:uid>/rollback", Rollback.as_view()),

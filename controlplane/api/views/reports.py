@@ -12,15 +12,23 @@ from controlplane.api.renamed import old_names, with_old_names
 from controlplane.api.serializers import reports as answers
 from controlplane.api.views.platform import FORMATS, MOMENT
 from controlplane.domain import csvfile
+from controlplane.domain.periods import month_at
+from controlplane.jobspec import jobfile
 from controlplane.jobspec.quantities import iso
-from controlplane.jobspec.shapes import Choice, Items
-from controlplane.queries.reports import reports
+from controlplane.jobspec.shapes import Choice, Items, Quantity
+from controlplane.queries.reports import months, reports
 from controlplane.queries.tenancy import platform as queries
 
 TAG = "reports"
 FROM = Parameter("from", MOMENT, "Cluster clock; 30 days before `to` if absent.")
 TO = Parameter("to", MOMENT, "Cluster clock; the end of the running hour if absent.")
 FORMAT = Parameter("format", FORMATS, "csv: a table for spreadsheets, formulas escaped.", "json")
+TEAM = Parameter("team", jobfile.TEAM, "Of this team; else of all that you may see.")
+MONTH = Parameter(
+    "month",
+    Quantity(month_at, 0, 4e9, '"2026-11"', ("1970-01", "2096-09")),
+    "A month of the cluster's calendar, such as 2026-11; the running one if absent.",
+)
 DEFAULT = 30 * reports.DAY
 
 
@@ -39,11 +47,16 @@ class Report(View):
         return since, until
 
     def written(
-        self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], period: tuple[float, float]
+        self,
+        name: str,
+        rows: Sequence[Mapping[str, Any]],
+        columns: Sequence[str],
+        period: tuple[float, float],
+        **more: Any,
     ) -> Any:
-        """The rows as JSON with their period, or as a file."""
+        """The rows as JSON with their period and what else is known of it, or as a file."""
         if self.given["format"] == "json":
-            return Response({"from": iso(period[0]), "to": iso(period[1]), "rows": list(rows)})
+            return Response({"from": iso(period[0]), "to": iso(period[1]), **more, "rows": list(rows)})
         text = csvfile.table(columns, ([row[column] for column in columns] for row in rows))
         response = HttpResponse(text, content_type=csvfile.CONTENT_TYPE)
         response["Content-Disposition"] = f'attachment; filename="weft-{name}.csv"'
@@ -86,6 +99,33 @@ class UsageReport(Report):
         rows = with_old_names(answers.UsageLine, [reports.usage_row(line, group_by) for line in lines])
         columns = ("start", *group_by, *reports.USAGE_COLUMNS, *old_names(answers.UsageLine))
         return self.written("usage", rows, columns, (since, until))
+
+
+class SlaReport(Report):
+    """How services kept their objectives in a month."""
+
+    @endpoint(answer=answers.MonthReport, csv=True, tag=TAG, operation="report_sla", parameters=(TEAM, MONTH, FORMAT))
+    def get(self, request: Request) -> Any:
+        """Report how the services of your teams, or of one, kept their objectives in a calendar month (UTC).
+
+        The running month is known up to `noted_until`, which is an hour behind at most.
+        """
+        seen, team = queries.scope(request.user), self.given["team"]
+        names = seen if team is None else [team] if seen is None or team in seen else []
+        month = queries.cluster_state()["seconds"] if self.given["month"] is None else self.given["month"]
+        try:
+            found = months.report(month, names)
+        except queries.TooMany:
+            refuse("team", f"More than {queries.MAX_ROWS} services had an objective in this month. Name a team.")
+        return self.written(
+            f"sla-{found.month}",
+            [months.row(line) for line in found.lines],
+            months.COLUMNS,
+            (found.start, found.end),
+            month=found.month,
+            noted_until=None if found.noted_until is None else iso(found.noted_until),
+            teams=[months.total_row(total) for total in found.totals],
+        )
 
 
 class SloReport(Report):

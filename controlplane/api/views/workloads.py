@@ -307,8 +307,8 @@ class Workload(WorkloadView):
 
         null takes an optional field away; resources and topology are given whole. While it runs, cpu and memory in
         resources may change: its workers go on, and `resize` says how far that is. 409 NoRoom: a node has no room.
-        Of a service image, env and objective may change too: another image or environment is a new revision, which
-        replaces its replicas one by one; GET /inferences/{uid}/revisions says how far that is.
+        Of a service image, env, objective and gateway may change too: another image or environment is a new revision,
+        which replaces its replicas one by one; GET /inferences/{uid}/revisions says how far that is.
         """
         workload = self.one(uid)
         self.may(Verb.CHANGE, workload.team.name, submitter=workload.created_by_id)

@@ -74,7 +74,16 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "start": Benchmark(("serving.start", "harness.processes"), PAGES),
     "replay": Benchmark(("scheduling.replay", "harness.processes"), SERVER),
     "slo": Benchmark(
-        ("slo.measure", "slo.judge", "slo.onset", "slo.policies", "slo.traces"),
+        (
+            "slo.measure",
+            "slo.batching",
+            "slo.engine",
+            "slo.judge",
+            "slo.onset",
+            "slo.policies",
+            "slo.together",
+            "slo.traces",
+        ),
         (*CORE, "autoscaler", "controlplane/cluster"),
     ),
     "requests": Benchmark(("serving.requests",), (*SIMULATION, *ROOMS, "controlplane/cluster")),

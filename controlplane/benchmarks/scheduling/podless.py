@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from controlplane.cluster.port import LogLine, Note, Observation, PodPhase, PodSeen, PodSpec, pod_name
+from controlplane.cluster.port import LogLine, Note, Observation, PodPhase, PodSeen, PodSpec, Split, pod_name
 from controlplane.simulator.worlds.presets import Pool, Preset
 from gpushare.gpu import WHOLE
 from scheduler.model.snapshot import Node
@@ -134,6 +134,9 @@ class Podless:
         """Nothing to do."""
 
     def cordon(self, node: str, on: bool) -> None:
+        """Nothing to do."""
+
+    def split(self, split: Split) -> None:
         """Nothing to do."""
 
     def prepare(self, pods: Sequence[PodSpec], *, starting: Collection[str] = ()) -> None:

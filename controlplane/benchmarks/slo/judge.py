@@ -8,6 +8,7 @@ The queue's inner loop is the one of the simulated cluster.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,14 +76,19 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What came of it: arrivals by minute, how many of them were late, replica-hours, starts, changes of direction."""
+    """What came of it: arrivals by minute, how many of them were late, replica-hours, starts, changes of direction.
+
+    waited: how many of those late would not have been, had they not waited. ready: replicas that serve, at each look.
+    """
 
     arrivals: Ints
     late: Ints
     hours: float
     starts: int
     turns: int
-    series: tuple[tuple[float, int], ...]  # replicas held, at each change
+    series: tuple[tuple[float, int], ...]  # replicas wanted, at each change
+    waited: int = 0
+    ready: tuple[int, ...] = ()
 
     @property
     def late_percent(self) -> float:
@@ -97,12 +103,14 @@ class Judged:
 
 @dataclass(slots=True)
 class _Replica:
-    since: float
+    since: float  # when it was asked for
+    ready: float  # when it begins to serve
     free: list[float]  # when each slot is idle again; while it serves, the heap knows better
+    left: float = 0.0  # when it was let go
 
 
 class Service:
-    """One service: its queue and replicas."""
+    """One service: its queue and replicas, which have slots; `batching.BatchingService` has replicas that batch."""
 
     def __init__(self, trace: Trace, start: float) -> None:
         count = len(trace.at)
@@ -129,31 +137,31 @@ class Service:
         """Ask for replicas, or let the newest go."""
         if wanted == len(self.on):
             return
-        for number in self.on:
-            self.on[number].free = self.free[self.owner == number].tolist()
+        self._note()
         while len(self.on) < wanted:
             if self.draining:
                 number, replica = self.draining.popitem()
+                replica.free = [max(free, now) for free in replica.free]  # what waits begins from now on
                 self.on[number] = replica
                 continue
-            self.on[self.number] = _Replica(now, [now + self.start] * self.trace.slots)
+            self.on[self.number] = _Replica(now, now + self.start, [now + self.start] * self.trace.slots)
             self.number += 1
             self.starts += 1
         while len(self.on) > wanted:
             number, replica = self.on.popitem()
-            if replica.since + self.start > now:
+            if replica.ready > now:
                 self.held += now - replica.since  # it never served
             else:
+                replica.left = now
                 self.draining[number] = replica
-        slots = sorted((free, number) for number, one in self.on.items() for free in one.free)
-        self.free = np.array([free for free, _ in slots])
-        self.owner = np.array([number for _, number in slots], dtype=np.int64)
+        self._arrange(now)
 
     def let_go(self, now: float) -> None:
         """Replicas that have ended their last request hold nothing any more."""
-        for number in [n for n, one in self.draining.items() if max(one.free) <= now]:
+        ended = {number: self._idle_since(number) for number in self.draining}
+        for number in [n for n, idle in ended.items() if idle <= now]:
             replica = self.draining.pop(number)
-            self.held += max(replica.free) - replica.since
+            self.held += max(replica.left, ended[number]) - replica.since
 
     def hours(self, now: float) -> float:
         """Replica-hours until now."""
@@ -165,7 +173,7 @@ class Service:
 
     def ready(self, now: float) -> int:
         """Replicas that serve."""
-        return sum(one.since + self.start <= now for one in self.on.values())
+        return sum(one.ready <= now for one in self.on.values())
 
     def scrape(self, now: float) -> Seen:
         """What is seen now; those that ended since the last one are counted."""
@@ -188,6 +196,29 @@ class Service:
         self._since = self._since + int(left[0]) if len(left) else self.begun
         return Seen(seen, self.answered, self.seconds + unfinished, len(self.on), self.ready(now))
 
+    def saved(self) -> Any:
+        """What to come back to."""
+        return self.free.copy(), self.owner.copy(), self.begun
+
+    def restore(self, saved: Any) -> None:
+        """Go back to what was saved, once."""
+        self.free, self.owner, self.begun = saved
+
+    def _note(self) -> None:
+        """Before replicas change: when the slots of each are idle again."""
+        for number in self.on:
+            self.on[number].free = self.free[self.owner == number].tolist()
+
+    def _arrange(self, now: float) -> None:  # noqa: ARG002 - the slots know already
+        """After replicas changed: the heap of all slots."""
+        slots = sorted((free, number) for number, one in self.on.items() for free in one.free)
+        self.free = np.array([free for free, _ in slots])
+        self.owner = np.array([number for _, number in slots], dtype=np.int64)
+
+    def _idle_since(self, number: int) -> float:
+        """When the last request ends that a replica has which was let go."""
+        return max(self.draining[number].free)
+
     def signal(self, now: float) -> Signal:
         """What the gateway sees now."""
         arrived = self.arrived(now)
@@ -196,57 +227,81 @@ class Service:
         return Signal(now, arrived - self.begun, rate, len(self.on), self.ready(now))
 
 
-def judge(trace: Trace, policy: Policy, *, start: float, most: int, first: int = 1) -> Judged:
-    """Run a trace under a policy, with `first` replicas ready at the beginning and `most` at any time."""
-    service = Service(trace, start)
-    service.resize(first, -start)
-    for replica in service.on.values():
-        replica.since = 0.0
-    service.free[:] = 0.0
-    service.starts = 0
-    wanted, turns, last_way = first, 0, 0
-    series = [(0.0, first)]
+class Run:
+    """A service under its policy, from look to look; `first` replicas are ready at the beginning."""
 
-    def decide(number: int, now: float) -> None:
-        nonlocal wanted, turns, last_way
-        number = max(1, min(most, number))
-        if number == wanted:
+    def __init__(self, service: Service, policy: Policy, most: int, first: int = 1) -> None:
+        self.service, self.policy, self.most = service, policy, most
+        service.resize(first, -service.start)
+        for replica in service.on.values():
+            replica.since = 0.0
+        service.starts = 0
+        self.wanted, self.turns, self._last_way = first, 0, 0
+        self.series = [(0.0, first)]
+        self.ready = [first]
+
+    def decide(self, number: int, now: float) -> None:
+        """So many replicas from now on, within what the operator allows."""
+        number = max(1, min(self.most, number))
+        if number == self.wanted:
             return
-        way = 1 if number > wanted else -1
-        turns += way == -last_way
-        wanted, last_way = number, way
-        service.resize(number, now)
-        series.append((now, number))
+        way = 1 if number > self.wanted else -1
+        self.turns += way == -self._last_way
+        self.wanted, self._last_way = number, way
+        self.service.resize(number, now)
+        self.series.append((now, number))
 
+    def look(self, now: float) -> int:
+        """The replicas that the policy wants at a scrape."""
+        self.service.let_go(now)
+        self.ready.append(self.service.ready(now))
+        return self.policy.look(self.service.scrape(now))
+
+    def alarm(self, now: float) -> int | None:
+        """The same in between, where a request waits and the policy listens to the gateway; None: no change."""
+        signal = self.service.signal(now)
+        return self.policy.signal(signal) if self.policy.signal and signal.waiting else None
+
+    def judged(self, now: float) -> Judged:
+        """What came of it; requests that came until now are served to their end."""
+        service, trace = self.service, self.service.trace
+        hours = service.hours(now)
+        service.serve(math.inf)
+        late = service.ended - trace.at > trace.objective
+        minutes = (trace.at // MINUTE).astype(np.int64)
+        arrivals, lates = np.bincount(minutes), np.bincount(minutes, weights=late).astype(np.int64)
+        waited = int((late & (service.ended - service.began <= trace.objective)).sum())
+        series, ready = tuple(self.series), tuple(self.ready)
+        return Judged(arrivals, lates, hours, service.starts, self.turns, series, waited, ready)
+
+
+def judge(
+    trace: Trace, policy: Policy, *, start: float, most: int, first: int = 1, kind: type[Service] = Service
+) -> Judged:
+    """Run a trace under a policy, with `first` replicas ready at the beginning and `most` at any time."""
+    run = Run(kind(trace, start), policy, most, first)
     now = 0.0
     while now < trace.seconds:
-        _until(service, policy, now, now + SCRAPE_SECONDS, decide)
+        _until(run, now, now + SCRAPE_SECONDS)
         now += SCRAPE_SECONDS
-        service.let_go(now)
-        decide(policy.look(service.scrape(now)), now)
-    hours = service.hours(now)
-    service.serve(math.inf)
-    late = service.ended - trace.at > trace.objective
-    minutes = (trace.at // MINUTE).astype(np.int64)
-    arrivals, lates = np.bincount(minutes), np.bincount(minutes, weights=late).astype(np.int64)
-    return Judged(arrivals, lates, hours, service.starts, turns, tuple(series))
+        run.decide(run.look(now), now)
+    return run.judged(now)
 
 
-def _until(service: Service, policy: Policy, now: float, until: float, decide: Callable[[int, float], None]) -> None:
+def _until(run: Run, now: float, until: float) -> None:
     """To the next scrape; second by second where a request waits and the policy listens to the gateway."""
-    if policy.signal is None:
+    service = run.service
+    if run.policy.signal is None:
         service.serve(until)
         return
-    free, owner, first = service.free.copy(), service.owner.copy(), service.begun
+    first, saved = service.begun, service.saved()
     service.serve(until)
     begun = slice(first, service.begun)
     if service.begun == service.arrived(until) and not (service.began[begun] > service.trace.at[begun]).any():
         return
-    service.free, service.owner, service.begun = free, owner, first
-    for second in range(SCRAPE_SECONDS):
-        service.serve(now + second + 1)
-        if second + 1 < SCRAPE_SECONDS:
-            signal = service.signal(now + second + 1)
-            wanted = policy.signal(signal) if signal.waiting else None
-            if wanted is not None:
-                decide(wanted, now + second + 1)
+    service.restore(saved)
+    for second in range(1, SCRAPE_SECONDS):
+        service.serve(now + second)
+        if (wanted := run.alarm(now + second)) is not None:
+            run.decide(wanted, now + second)
+    service.serve(until)

@@ -10,6 +10,9 @@ loses; the ratio is to the oracle's hours. `_60s`: 60 s for each call. `late_per
 these. `alone_hours_ratio`: the law's hours over the cells that it attains, to those of the one HPA setting that
 attains most cells, over the same cells. Everything is learned from the first request on; the first minutes count.
 
+`_batching`: the same at 2 s with replicas that batch (batching.py): prompts one at a time, tokens for all together. The
+bad windows are those of all traces but step and spike. Printed beside them: ten services with one load (together.py).
+
 `turns_per_hour_noise`: changes of direction in what is held without standby, under a rate that is the same on average
 and has a variation of 0.3, once there was an hour to learn from; the worst start and seed.
 """
@@ -23,7 +26,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from controlplane.benchmarks.harness.figure import Figure, Options, Progress, Result
-from controlplane.benchmarks.slo import policies, traces
+from controlplane.benchmarks.slo import batching, policies, together, traces
 from controlplane.benchmarks.slo.judge import Judged, judge
 from controlplane.benchmarks.slo.onset import is_attained
 
@@ -56,6 +59,7 @@ class Cell:
     calls: int
     turns_per_hour: float
     oracle: float
+    waited_percent: float  # of all requests: late, and only because they waited
 
     def net(self, call_seconds: float) -> float:
         """Net hours over the oracle's."""
@@ -69,12 +73,14 @@ def run(options: Options, progress: Progress) -> Result:
     cells: list[Cell] = []
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         waits = [pool.submit(_one, name, options.data, seed, has) for name, seed, has in tasks]
+        shared = [pool.submit(together.measured, name, options.data, seeds[0]) for name in together.NAMES]
         for done, one in enumerate(as_completed(waits), 1):
             cells += one.result()
             progress(done / len(waits), f"{done} of {len(waits)} traces and seeds")
+        beside = [found for one in shared for found in one.result()]
     turns = max(_turns(seed, start) for seed in seeds for start in STARTS)
     figures = (*_figures(cells), Figure("slo.turns_per_hour_noise", round(turns, 2), "1/h", 2.0))
-    return Result(figures, (*_notes(cells, seeds), *_compared(cells)))
+    return Result(figures, (*_notes(cells, seeds), *_compared(cells), *together.told(beside)))
 
 
 def _turns(seed: int, start: float) -> float:
@@ -89,6 +95,7 @@ def _one(name: str, data: Path, seed: int, has_baselines: bool) -> list[Cell]:
     """All policies on one trace."""
     trace = traces.load(name, data, seed)
     found = [_cell("standby", trace, seed, wake, policies.standby) for wake in WAKES]
+    found.append(_batching(traces.with_tokens(trace, data, seed), seed))
     found += [_cell("alone", trace, seed, start, policies.alone) for start in STARTS]
     if has_baselines:
         found += [_cell(label, trace, seed, start, m) for label, m in policies.BASELINES.items() for start in STARTS]
@@ -96,12 +103,24 @@ def _one(name: str, data: Path, seed: int, has_baselines: bool) -> list[Cell]:
 
 
 def _cell(label: str, trace: traces.Trace, seed: int, start: float, make: policies.Make) -> Cell:
-    judged: Judged = judge(trace, make(trace, start), start=start, most=trace.max_replicas)
+    judged = judge(trace, make(trace, start), start=start, most=trace.max_replicas)
+    return _told(label, trace, seed, start, judged, trace.work_gpu_seconds / HOUR * ORACLE[trace.name])
+
+
+def _batching(trace: traces.Trace, seed: int) -> Cell:
+    """The law with standby, and replicas that batch. The work with full batches stands for an oracle's hours."""
+    most, work = batching.max_replicas(trace), float(batching.engine_seconds(trace).sum()) / HOUR
+    policy = policies.standby(trace, WAKES[0])
+    judged = judge(trace, policy, start=WAKES[0], most=most, kind=batching.BatchingService)
+    return _told("batching", trace, seed, WAKES[0], judged, work)
+
+
+def _told(label: str, trace: traces.Trace, seed: int, start: float, judged: Judged, oracle: float) -> Cell:
     return Cell(
         policy=label, trace=trace.name, seed=seed, start=start, late_percent=judged.late_percent,
         bad_windows=len(judged.bad_windows), attained=is_attained(judged, start), hours=judged.hours,
         calls=judged.starts, turns_per_hour=judged.turns / (trace.seconds / HOUR),
-        oracle=trace.work_gpu_seconds / HOUR * ORACLE[trace.name],
+        oracle=oracle, waited_percent=100.0 * judged.waited / max(1, int(judged.arrivals.sum())),
     )  # fmt: skip
 
 
@@ -113,6 +132,11 @@ def _figures(cells: Sequence[Cell]) -> Iterable[Figure]:
     yield Figure("slo.net_ratio_geomean_60s", _mean(c.net(60.0) for c in quick), "x", 1.32)
     yield Figure("slo.net_over_work_geomean", _mean(c.net(CALL_SECONDS) * ORACLE[c.trace] for c in quick), "x")
     yield from _standby(slow, "_wake10", goals=(0.15, 1.30, 1.45, 1.95))
+    batched = _of(cells, "batching")
+    yield Figure("slo.late_percent_max_batching", _worst(batched), "%", 0.3)
+    yield Figure("slo.late_percent_max_but_hard_batching", _worst(c for c in batched if c.trace not in HARD), "%")
+    yield Figure("slo.bad_windows_batching", sum(c.bad_windows for c in batched if c.trace not in HARD), "", 0)
+    yield Figure("slo.net_over_work_geomean_batching", _mean(c.net(CALL_SECONDS) for c in batched), "x")
     attained = [cell for cell in _of(cells, "alone") if cell.attained]
     seeds = len({cell.seed for cell in cells})
     yield Figure("slo.cells_alone", round(len(attained) / seeds, 1), "", 15, higher_is_better=True)
@@ -167,6 +191,13 @@ def _notes(cells: Sequence[Cell], seeds: Sequence[int]) -> Iterable[str]:
             f"{max(c.turns_per_hour for c in quick):.1f} turns an hour; 10 s: late {_worst(slow):.3f} %, "
             f"{sum(c.bad_windows for c in slow)} bad, net {_mean(c.net(5.0) for c in slow):.2f}; "
             f"alone, 30, 90, 300 s: {', '.join(lone)} attained"
+        )
+    for name in traces.NAMES:
+        mine = [c for c in _of(cells, "batching") if c.trace == name]
+        waited = round(max(c.waited_percent for c in mine), 3)
+        yield (
+            f"{name} with batching, 2 s: late {_worst(mine):.3f} %, {waited:.3f} % only because they waited, "
+            f"{sum(c.bad_windows for c in mine)} bad, net over work {_mean(c.net(CALL_SECONDS) for c in mine):.2f}"
         )
 
 

@@ -8,7 +8,7 @@ import csv
 import gzip
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,15 @@ OBJECTIVE = 3.0  # times the p95 of the service times
 LONGEST = 2.5  # times that p95: longer service times are cut
 STEP = 30.0  # s: the rate of drawn arrivals is taken as constant for so long
 DAY = 86_400.0
+PROMPT_TOKENS, TOKEN_SECONDS = 1e4, 0.02  # of the prompt in a second; s of each token of the answer
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """at: arrivals in s, ascending from 0 on; service: s of each; slots: of one replica; objective and length in s."""
+    """at: arrivals in s, ascending from 0 on; service: s of each; slots: of one replica; objective and length in s.
+
+    prefill: of each request's service the s until its first token; 0 where its tokens are not known.
+    """
 
     name: str
     at: Floats
@@ -35,6 +39,7 @@ class Trace:
     slots: int
     objective: float
     seconds: float
+    prefill: Floats = field(default_factory=lambda: np.zeros(0))
 
     @property
     def work_gpu_seconds(self) -> float:
@@ -44,8 +49,13 @@ class Trace:
     @property
     def max_replicas(self) -> int:
         """What an operator who knows the busiest minute might allow: one and a half times its work."""
-        minute = np.bincount((self.at // 60).astype(np.int64), weights=self.service)
-        return max(2, math.ceil(1.5 * float(minute.max()) / 60 / self.slots))
+        return replicas_for(self.at, self.service / self.slots)
+
+
+def replicas_for(at: Floats, seconds: Floats) -> int:
+    """One and a half times what the busiest minute needs of requests that each take so many seconds of a replica."""
+    minute = np.bincount((at // 60).astype(np.int64), weights=seconds)
+    return max(2, math.ceil(1.5 * float(minute.max()) / 60))
 
 
 Maker = Callable[[Path, np.random.Generator], Trace]
@@ -57,22 +67,40 @@ def load(name: str, data: Path, seed: int) -> Trace:
     return MAKERS[name](data / "inference", np.random.default_rng([seed, number]))
 
 
+def with_tokens(trace: Trace, data: Path, seed: int) -> Trace:
+    """The same requests with the time until the first token of each, which is told of three traces only.
+
+    Each request of the others draws one of azure's, and has as long a part of its own time for its prompt: it is as if
+    both numbers of tokens were scaled, so that alone it takes as long as it did.
+    """
+    if len(trace.prefill):
+        return trace
+    azure = _azure(data / "inference", np.random.default_rng())
+    rng = np.random.default_rng([seed, list(MAKERS).index(trace.name), 1])
+    drawn: Floats = rng.choice(azure.prefill / azure.service, len(trace.at))
+    return replace(trace, prefill=drawn * trace.service)
+
+
 # --- from files ------------------------------------------------------------------------------
 
 
 def _azure(folder: Path, rng: np.random.Generator) -> Trace:
-    at, service = _tokens(folder / "azure_llm_2023_conv.csv", "arrival_s", "context_tokens", "generated_tokens", 1.0)
-    return _trace("azure", at, service, 4)
+    path = folder / "azure_llm_2023_conv.csv"
+    at, service, prefill = _tokens(path, "arrival_s", "context_tokens", "generated_tokens", 1.0)
+    return _trace("azure", at, service, 4, prefill=prefill)
 
 
 def _azure8(folder: Path, rng: np.random.Generator) -> Trace:
     one = _azure(folder, rng)
-    return _trace("azure8", *_copies(one.at, one.service, 8, 15.0, rng), 8)
+    at, service = _copies(one.at, one.service, 8, 15.0, rng)
+    return _trace("azure8", at, service, 8, prefill=np.tile(one.prefill, 8))
 
 
 def _mooncake(folder: Path, rng: np.random.Generator) -> Trace:
-    at, service = _tokens(folder / "mooncake_conversation.csv", "arrival_ms", "input_tokens", "output_tokens", 1000.0)
-    return _trace("mooncake", at + rng.uniform(0.0, 3.0, len(at)), service, 4)  # upstream's times are in steps of 3 s
+    path = folder / "mooncake_conversation.csv"
+    at, service, prefill = _tokens(path, "arrival_ms", "input_tokens", "output_tokens", 1000.0)
+    spread = at + rng.uniform(0.0, 3.0, len(at))  # upstream's times are in steps of 3 s
+    return _trace("mooncake", spread, service, 4, prefill=prefill)
 
 
 def _genai(name: str, first: float, last: float) -> Maker:
@@ -95,10 +123,12 @@ def _genai13d(folder: Path, rng: np.random.Generator) -> Trace:
     return _trace("genai13d", *_copies(at - at.min(), np.maximum(service, 0.1), 20, 900.0, rng), 1)
 
 
-def _tokens(path: Path, when: str, prompt: str, answer: str, per_second: float) -> tuple[Floats, Floats]:
+def _tokens(path: Path, when: str, prompt: str, answer: str, per_second: float) -> tuple[Floats, Floats, Floats]:
+    """Arrivals, service times, and the part of these until the first token."""
     rows = list(_rows(path))
     at = np.array([float(row[when]) / per_second for row in rows])
-    return at, np.array([float(row[prompt]) / 1e4 + 0.02 * float(row[answer]) for row in rows])
+    prefill = np.array([float(row[prompt]) / PROMPT_TOKENS for row in rows])
+    return at, prefill + np.array([TOKEN_SECONDS * float(row[answer]) for row in rows]), prefill
 
 
 def _copies(at: Floats, service: Floats, times: int, spread: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -167,12 +197,16 @@ def _lognormal(count: int, mean: float, variation: float, rng: np.random.Generat
     return rng.lognormal(math.log(mean) - sigma**2 / 2, sigma, count)
 
 
-def _trace(name: str, at: Floats, service: Floats, slots: int, seconds: float | None = None) -> Trace:
+def _trace(
+    name: str, at: Floats, service: Floats, slots: int, seconds: float | None = None, prefill: Floats | None = None
+) -> Trace:
     at = at - min(0.0, float(at.min()))
     order = np.argsort(at, kind="stable")
     p95 = float(np.quantile(service, 0.95))
+    cut = np.minimum(service, LONGEST * p95)
+    until_token = np.zeros(0) if prefill is None else (prefill * cut / service)[order]
     length = float(at.max()) + 1.0 if seconds is None else seconds
-    return Trace(name, at[order], np.minimum(service, LONGEST * p95)[order], slots, OBJECTIVE * p95, length)
+    return Trace(name, at[order], cut[order], slots, OBJECTIVE * p95, length, until_token)
 
 
 MAKERS: dict[str, Maker] = {
@@ -188,3 +222,4 @@ MAKERS: dict[str, Maker] = {
     "diurnal": _diurnal,
 }
 NAMES: Iterable[str] = tuple(MAKERS)
+DRAWN = ("ramp", "step", "spike", "diurnal")  # these need no file

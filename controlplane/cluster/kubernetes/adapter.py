@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from controlplane.cluster.kubernetes import names, notes, podlog
+from controlplane.cluster.kubernetes import names, notes, podlog, serving
 from controlplane.cluster.kubernetes.api import MERGE, Api, RefusedError
 from controlplane.cluster.kubernetes.binder import Binder
 from controlplane.cluster.kubernetes.connection import Access
@@ -19,7 +19,7 @@ from controlplane.cluster.kubernetes.podstatus import Worker, pod_of
 from controlplane.cluster.kubernetes.queued import Queued, is_queued
 from controlplane.cluster.kubernetes.reflector import PAGE, Reflector, of_cluster
 from controlplane.cluster.kubernetes.store import Store
-from controlplane.cluster.port import LogLine, Note, Observation, PodSpec, pod_name
+from controlplane.cluster.port import LogLine, Note, Observation, PodSpec, Split, pod_name
 
 LOST_SECONDS = 60.0  # a node that does not answer for so long is given up, with what runs there
 FIRST_LIST_SECONDS = 60.0
@@ -245,6 +245,10 @@ class KubernetesCluster:
         worker = self._binder.find(pod_name(workload, attempt, rank))
         if worker is not None and worker.is_placed and not worker.is_over:
             self._calls.call(self._binder.resize(worker, cpu_milli, memory))
+
+    def split(self, split: Split) -> None:
+        """Write it on the service's Service, where the activator reads it, or into Istio's objects."""
+        self._calls.call(serving.split(self._calls, split, names.namespace(split.namespace, self._prefix)))
 
     def rotate(self, workload: str, attempt: int, ranks: Sequence[int], *, on: bool) -> None:
         """Label these replicas as those that the Service sends requests to, or not."""

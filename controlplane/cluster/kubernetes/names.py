@@ -24,6 +24,7 @@ NAME = "weft.dev/name"  # the workload's name
 KIND = "weft.dev/kind"  # training, notebook, inference
 ROLE = "weft.dev/role"  # in a gang with roles: ps, worker, ...
 ROLE_INDEX = "weft.dev/role-index"  # its number within the role, from 0
+REVISION = "weft.dev/revision"  # of a service's pod: the number of the image and environment that it is made of
 SERVING = "weft.dev/serving"  # "true" on replicas that get requests, "false" on those on standby
 GATEWAY = "weft.dev/gateway"  # "true" on the Service of a service with our queue in front (docs/activator.md)
 ATTEMPT = "internal.weft.dev/attempt"
@@ -39,6 +40,7 @@ DEVICE = "internal.weft.dev/device"  # of a share: its device as the container r
 CLAIMANTS = "internal.weft.dev/claimants"  # of a placeholder: "namespace/name" of the shares it was claimed for
 DIGEST = "internal.weft.dev/digest"  # of the manifest: a pod prepared from an older job file is made anew
 QUEUE = "internal.weft.dev/queue"  # of such a Service: slots, late_after, waiting, patience as JSON
+SPLIT = "internal.weft.dev/split"  # of such a Service: revision, percent and within (s) of split requests as JSON
 QUEUE_PORT = "internal.weft.dev/queue-port"  # of such a Service: the activators' port for it; the switch gives it
 # Of pods that a queued object's controller made (docs/adopting.md).
 OWNER, POD_SET, INDEX = kinds.OWNER, kinds.POD_SET, kinds.INDEX
@@ -60,6 +62,11 @@ def replicas(workload: str) -> dict[str, str]:
 def around(workload: str) -> str:
     """The PodDisruptionBudget and the ServiceMonitor of a service."""
     return f"w-{workload}"
+
+
+def host(name: str, namespace: str) -> str:
+    """A Service's whole name in the cluster's DNS."""
+    return f"{name}.{namespace}.svc.cluster.local"
 
 
 def gpus_text(gpus: tuple[int, ...]) -> str:

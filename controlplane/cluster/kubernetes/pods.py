@@ -32,6 +32,7 @@ SHARE_VARIABLES = {
     "WEFT_GPU_LIMIT_MILLI": names.LIMIT,
     "WEFT_GPU_MEMORY_MIB": names.GPU_MEMORY,
 }
+CANONICAL = "service.istio.io/canonical-revision"
 SERVICE_ACCOUNT = "default"  # of the team's namespace; it has no rights and its token is not mounted
 
 
@@ -121,6 +122,8 @@ def _labels(pod: PodSpec) -> dict[str, str]:
         names.KIND: str(pod.spec.get("type", "")),
         names.ATTEMPT: str(pod.attempt),
         names.RANK: str(pod.rank),
+        # Istio tells requests apart by the second one.
+        **({names.REVISION: str(pod.revision), CANONICAL: str(pod.revision)} if pod.revision else {}),
         **({names.SERVING: "false" if pod.is_asleep else "true"} if pod.spec.get("type") == Kind.INFERENCE else {}),
         **({names.ROLE: role, names.ROLE_INDEX: str(number)} if members.roles(pod.spec) else {}),
     }

@@ -1,14 +1,14 @@
 """Services: one without an address for a gang, one with an address for a notebook or an inference workload.
 
-And what stands around the replicas of a service: what keeps them from being evicted all at once, and what has them
-scraped (serving.py).
+And what stands around the replicas of a service: what keeps them from being evicted all at once, what has them scraped,
+and what has Istio split their requests (serving.py).
 """
 
 import json
 from typing import Any
 
 from controlplane.cluster.kubernetes import distributed, names
-from controlplane.cluster.port import PodSpec
+from controlplane.cluster.port import PodSpec, Split
 from controlplane.domain.addresses import ports
 from scheduler.model.workload import Kind
 
@@ -16,6 +16,8 @@ Json = dict[str, Any]
 
 MONITORING = "monitoring.coreos.com/v1"  # of the Prometheus operator
 SCRAPE, SAMPLES = "15s", 10_000
+ISTIO = "networking.istio.io/v1"
+WHOLE = 100  # percent
 IDENTITY = (  # labels of a pod, as Prometheus writes them, and what they are called on a series
     ("weft_dev_workload", "workload"),
     ("internal_weft_dev_attempt", "attempt"),
@@ -96,6 +98,23 @@ def monitor(pod: PodSpec, *, namespace: str) -> Json:
     }
 
 
+def split_rule(split: Split, service: Json) -> Json:
+    """Which replicas are of which revision."""
+    subsets = [_subset(number) for number in _both(split)]
+    return _of_istio("DestinationRule", split, service, {"host": _host(service), "subsets": subsets})
+
+
+def split_route(split: Split, service: Json) -> Json:
+    """How many of the requests each gets."""
+    percent = split.percent or 0
+    parts = {split.revision: percent, split.before: WHOLE - percent}
+    routes = [
+        {"destination": {"host": _host(service), "subset": f"r{number}"}, "weight": parts[number]}
+        for number in _both(split)
+    ]
+    return _of_istio("VirtualService", split, service, {"hosts": [_host(service)], "http": [{"route": routes}]})
+
+
 def gateway(pod: PodSpec) -> Json | None:
     """The queue in front of the service as its job file has it, if any."""
     normalised = pod.spec.get("normalised")
@@ -122,3 +141,32 @@ def _labels(pod: PodSpec) -> dict[str, str]:
 
 def _ports(numbers: list[int]) -> list[Json]:
     return [{"name": f"p{n}", "port": n, "targetPort": n, "protocol": "TCP"} for n in dict.fromkeys(numbers)]
+
+
+def _both(split: Split) -> list[int]:
+    return sorted({split.before, split.revision})
+
+
+def _subset(number: int) -> Json:
+    return {"name": f"r{number}", "labels": {names.REVISION: str(number)}}
+
+
+def _host(service: Json) -> str:
+    return names.host(service["metadata"]["name"], service["metadata"]["namespace"])
+
+
+def _of_istio(kind: str, split: Split, service: Json, spec: dict[str, Any]) -> Json:
+    meta = service["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Service", "name": meta["name"], "uid": meta["uid"]}
+    labels = {names.WORKLOAD: split.workload, names.TEAM: split.namespace, names.NAME: split.name}
+    return {
+        "apiVersion": ISTIO,
+        "kind": kind,
+        "metadata": {
+            "name": names.around(split.workload),
+            "namespace": meta["namespace"],
+            "labels": labels,
+            "ownerReferences": [owner],
+        },
+        "spec": spec,
+    }

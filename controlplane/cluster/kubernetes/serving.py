@@ -3,8 +3,13 @@
 Kubernetes' garbage collector deletes an object when none of its owners is left, so that nothing of ours has to notice
 the end of a workload. The name of a notebook or service may be a later workload's, which then takes the Service over.
 A service's PodDisruptionBudget and ServiceMonitor are owned in the same way.
+
+While a canary has a part of the requests, our queue in front of the service splits them, as an annotation of the
+Service says. Where there is no queue but Istio, a DestinationRule names the replicas of both revisions by their label,
+and a VirtualService gives each its part; both are there only so long, and are owned by the Service.
 """
 
+import json
 import time
 from collections.abc import Sequence
 
@@ -13,10 +18,12 @@ import structlog
 from controlplane.cluster.kubernetes import names, services
 from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError
 from controlplane.cluster.kubernetes.podstatus import Worker
-from controlplane.cluster.port import ClusterUnreachable, PodSpec
+from controlplane.cluster.port import ClusterUnreachable, PodSpec, Split
 
 MERGE = "application/merge-patch+json"  # custom resources have no strategic one
 ASK_SECONDS = 300.0  # between two looks whether a kind is there
+RULES, ROUTES = "destinationrules", "virtualservices"  # of Istio
+NOT_FOUND = 404
 MAX_OWNERS = 64  # of a gang, which comes and goes as a whole
 
 log = structlog.get_logger(__name__)
@@ -63,11 +70,15 @@ async def _take_over(api: Api, body: Json) -> None:
         raise RefusedError(
             409, "Foreign", f"A Service named {name} exists in {namespace} and is not Weft's. Rename it."
         )
+    without: Json = dict.fromkeys((names.GATEWAY, *services.OWN_SLICES))  # null: what the one before had goes
     if labels[names.WORKLOAD] == body["metadata"]["labels"][names.WORKLOAD]:
+        if (queue := _another_queue(found, body, without)) is not None:
+            await api.request("PATCH", _path(body), queue, kind=STRATEGIC)
         return
     anew: Json = {"$patch": "replace"}
-    without: Json = dict.fromkeys((names.GATEWAY, *services.OWN_SLICES))  # null: what the one before had goes
-    notes: Json = {names.QUEUE: None, **body["metadata"].get("annotations", {})}
+    if names.SPLIT in (found["metadata"].get("annotations") or {}) and names.GATEWAY not in labels:
+        await _drop_split(api, labels[names.WORKLOAD], namespace)
+    notes: Json = {names.QUEUE: None, names.SPLIT: None, **body["metadata"].get("annotations", {})}
     change: Json = {
         "metadata": {
             "labels": {**without, **body["metadata"]["labels"]},
@@ -77,6 +88,79 @@ async def _take_over(api: Api, body: Json) -> None:
         "spec": {"selector": body["spec"]["selector"], "ports": [*body["spec"]["ports"], anew]},
     }
     await api.request("PATCH", _path(body), change, kind=STRATEGIC)
+
+
+def _another_queue(found: Json, body: Json, without: Json) -> Json | None:
+    """What changes where the job file has another queue by now than the Service; None: nothing."""
+    was = (found["metadata"].get("annotations") or {}).get(names.QUEUE)
+    now = body["metadata"].get("annotations", {}).get(names.QUEUE)
+    if was == now or (was and now and json.loads(was) == json.loads(now)):
+        return None
+    meta: Json = {"labels": {**without, **body["metadata"]["labels"]}, "annotations": {names.QUEUE: now}}
+    # Without a queue nobody lists the replicas any more but Kubernetes, which needs the selector.
+    return {"metadata": meta, **({} if now else {"spec": {"selector": body["spec"]["selector"]}})}
+
+
+async def split(api: Api, wanted: Split, namespace: str) -> None:
+    """Have a service's requests split by our queue in front of it, else by Istio. Raises RefusedError without both."""
+    note: Json = {"revision": wanted.revision, "percent": wanted.percent, "within": wanted.within}
+    text = None if wanted.percent is None else json.dumps({k: v for k, v in note.items() if v is not None})
+    path = f"{_collection(namespace)}/{names.address_service(wanted.workload, wanted.name)}"
+    change: Json = {"metadata": {"annotations": {names.SPLIT: text}}}
+    by_istio = not wanted.has_queue and await _has_istio(api)
+    if text is not None and not (wanted.has_queue or by_istio):
+        raise RefusedError(
+            409, "NotSplit", f"Nothing splits the requests of {wanted.name}: it has no gateway, and Istio is not here."
+        )
+    try:
+        service = await api.request("PATCH", path, change, kind=STRATEGIC)
+    except RefusedError as error:
+        if error.status == NOT_FOUND and text is None:
+            return  # it went with its last pod, and what it owned with it
+        raise
+    if by_istio and text is not None:
+        await _put_split(api, wanted, service)
+    elif by_istio:
+        await _drop_split(api, wanted.workload, namespace)
+
+
+async def _has_istio(api: Api) -> bool:
+    """Whether the cluster knows Istio's kinds."""
+    try:
+        await api.request("GET", f"/apis/{services.ISTIO}")
+    except RefusedError as error:
+        if error.status != NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+async def _put_split(api: Api, split: Split, service: Json) -> None:
+    """Let these requests be split. A route names only what a rule has, so the rule comes first."""
+    for plural, body in ((RULES, services.split_rule(split, service)), (ROUTES, services.split_route(split, service))):
+        where = _of_istio(plural, service["metadata"]["namespace"])
+        try:
+            await api.request("POST", where, body)
+        except RefusedError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            meta = {"ownerReferences": body["metadata"]["ownerReferences"]}
+            change = {"metadata": meta, "spec": body["spec"]}
+            await api.request("PATCH", f"{where}/{body['metadata']['name']}", change, kind=MERGE)
+
+
+async def _drop_split(api: Api, workload: str, namespace: str) -> None:
+    """Split them no longer: the route goes first."""
+    for plural in (ROUTES, RULES):
+        try:
+            await api.request("DELETE", f"{_of_istio(plural, namespace)}/{names.around(workload)}")
+        except RefusedError as error:
+            if error.status != NOT_FOUND:
+                raise
+
+
+def _of_istio(plural: str, namespace: str) -> str:
+    return f"/apis/{services.ISTIO}/namespaces/{namespace}/{plural}"
 
 
 def _owner(worker: Worker) -> Json:

@@ -13,11 +13,12 @@ from pathlib import Path
 import structlog
 
 from autoscaler.observed import Scrape
-from controlplane.cluster.port import GpuUse, PodUse, Saved, ServiceUse, TrainingUse
-from controlplane.cluster.prometheus import histogram, queries, services
+from controlplane.cluster.port import GpuUse, PodUse, RevisionUse, Saved, ServiceUse, TrainingUse
+from controlplane.cluster.prometheus import histogram, queries, revisions, services
 from controlplane.cluster.prometheus.connection import Answer, Connection, Key, Limits, Unanswered
 from controlplane.cluster.prometheus.queries import Query
 
+MAX_SPLIT_SECONDS = 86_400.0  # over which requests that are split are counted
 MAX_INDEX = 1024  # devices of one node
 _POD = re.compile(r"(.+)-(\d{1,9})-(\d{1,9})", re.ASCII)
 
@@ -157,6 +158,24 @@ class PrometheusMetrics:
                 )
         return tuple(out)
 
+    def revisions(self, promises: Mapping[str, tuple[float, float]]) -> tuple[RevisionUse, ...]:
+        """What revisions of these services have answered since then; a day at most is looked back."""
+        now, window = self._now(), self._settings.window_seconds
+        out: list[RevisionUse] = []
+        for uid, (since, p95) in promises.items():
+            if not queries.is_id(uid):
+                continue
+            seconds = min(MAX_SPLIT_SECONDS, max(window, now - since))
+            told = self._ask(queries.REVISION_OUTCOMES, [uid], seconds=seconds)
+            if told is not None and told.values:
+                out += revisions.of_activator(uid, told.values)
+                continue
+            codes = self._ask(queries.REVISION_REQUESTS, [uid], seconds=seconds)
+            within = self._ask(queries.REVISION_WITHIN, [uid], seconds=seconds) if codes and codes.values else None
+            if codes is not None and within is not None:
+                out += revisions.of_istio(uid, codes.values, within.values, p95)
+        return tuple(out)
+
     # --- asking ------------------------------------------------------------------------------
 
     def _values(self, query: Query, workloads: Iterable[str] = ()) -> Mapping[Key, float | None]:
@@ -170,12 +189,16 @@ class PrometheusMetrics:
             out.update(self._values(query, chunk))
         return out
 
-    def _ask(self, query: Query, workloads: Iterable[str], at: float | None = None) -> Answer | None:
+    def _ask(
+        self, query: Query, workloads: Iterable[str], at: float | None = None, seconds: float | None = None
+    ) -> Answer | None:
         """The answer, None for none; after a failure no query is sent for a while."""
         if time.monotonic() < self._not_before:
             return None
         try:
-            answer = self._connection.ask(query, queries.text(query, workloads, self._settings.window_seconds), at)
+            answer = self._connection.ask(
+                query, queries.text(query, workloads, seconds or self._settings.window_seconds), at
+            )
         except Unanswered as error:
             self._not_before = time.monotonic() + self._settings.limits.rest
             if not self.trouble:

@@ -195,10 +195,30 @@ WIDEST = Query(
     _running("widest"), most=1e6,
 )  # fmt: skip
 
+REVISION_OUTCOMES = Query(
+    "revision_outcomes", "our activator", "requests since they are split, by what became of them",
+    ("workload", "revision", "outcome"),
+    f"sum by (workload, revision, outcome) (increase(weft_gateway_revision_requests_total{{{_OF}}}[$window]))",
+    most=1e12,
+)  # fmt: skip
+REVISION_REQUESTS = Query(
+    "revision_requests", "Istio", "requests since they are split",
+    ("workload", "destination_canonical_revision", "response_code"),
+    "sum by (workload, destination_canonical_revision, response_code)"
+    f" (increase(istio_requests_total{{{_DESTINATION}}}[$window]))", most=1e12,
+)  # fmt: skip
+REVISION_WITHIN = Query(
+    "revision_within", "Istio", "requests since they are split, answered without an error within le milliseconds",
+    ("workload", "destination_canonical_revision", "le"),
+    "sum by (workload, destination_canonical_revision, le)"
+    f" (increase(istio_request_duration_milliseconds_bucket{{{_DESTINATION},{_GOOD}}}[$window]))", most=1e12,
+)  # fmt: skip
+
 TABLE = (
     GPU_DUTY, GPU_MEMORY, GPU_POD, POD_DUTY, POD_CPU, POD_MEMORY, POD_THROTTLED,
     STEP, STEP_SECONDS, SAMPLES, DATA_WAIT, SYNC, CHECKPOINT, CHECKPOINT_PART,
     REQUESTS, GOOD_WITHIN, QUEUE, ARRIVALS, SERVED_WITHIN, SERVED_SECONDS, RUNNING, WIDEST,
+    REVISION_OUTCOMES, REVISION_REQUESTS, REVISION_WITHIN,
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controlplane.cluster.serving.run import Replica, Run, Setup, State
+from controlplane.cluster.serving.split import Split
 from controlplane.cluster.serving.traffic import Traffic
 
 MINUTE = 60.0
@@ -18,7 +19,8 @@ LEFT_SECONDS = 600.0  # without any replica: then its clients have gone, until a
 class Capacity:
     """What serves from `at` on: replicas, requests at once in all of them, mean seconds of one request.
 
-    each: (name, seconds of one request) of the replicas; lost: names of those that broke down at this moment.
+    each: (name, seconds of one request) of the replicas; lost: names of those that broke down at this moment;
+    revisions: of each, where they are known; split: (revision, percent) of the requests, if they are split.
     """
 
     at: float
@@ -27,18 +29,29 @@ class Capacity:
     seconds: float
     each: tuple[tuple[str, float], ...] = ()
     lost: tuple[str, ...] = ()
+    revisions: tuple[int, ...] = ()
+    split: tuple[int, int] | None = None
 
     @staticmethod
     def of(plain: Sequence[Any]) -> "Capacity":
         """From the fields in their order, as JSON has them."""
-        at, replicas, servers, seconds, each, lost = [*plain, (), ()][:6]
-        return Capacity(at, replicas, servers, seconds, tuple((name, s) for name, s in each), tuple(lost))
+        given = [*plain, *((), (), (), None)[len(plain) - 4 :]]
+        at, replicas, servers, seconds, each, lost, revisions, split = given
+        pairs = tuple((name, s) for name, s in each)
+        parts = (split[0], split[1]) if split else None
+        return Capacity(at, replicas, servers, seconds, pairs, tuple(lost), tuple(revisions), parts)
 
     def serving(self, batch: int) -> tuple[Replica, ...]:
         """The replicas; where requests are served in batches, those that a replica takes at once share a slot."""
         slots = self.servers // self.replicas if self.replicas else 0
         each = self.each or tuple((str(number), self.seconds) for number in range(self.replicas))
-        return tuple(Replica(name, slots // batch, seconds) for name, seconds in each)
+        revisions = self.revisions or (0,) * len(each)
+        pairs = zip(each, revisions, strict=True)
+        return tuple(Replica(name, slots // batch, seconds, revision) for (name, seconds), revision in pairs)
+
+    def begin(self, run: Run, at: float, lost: tuple[str, ...] = ()) -> None:
+        """Have a run go on with it from `at` on."""
+        run.change(at, self.serving(run.setup.batch), lost, Split(*self.split) if self.split else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +83,7 @@ class Followed:
         run = self.run
         for capacity in [c for c in history if run.state.at <= c.at < until]:
             self._pass(capacity.at, history)
-            run.change(capacity.at, capacity.serving(run.setup.batch), capacity.lost)
+            capacity.begin(run, capacity.at, capacity.lost)
         self._pass(until, history)
 
     def jump(self, since: float, until: float, history: Sequence[Capacity]) -> None:
@@ -79,7 +92,7 @@ class Followed:
         last = next((c for c in reversed(history) if c.at < until), None)
         self.run.skip(until)
         if last is not None and last.at >= since:
-            self.run.change(until, last.serving(self.run.setup.batch))
+            last.begin(self.run, until)
 
     def _pass(self, until: float, history: Sequence[Capacity]) -> None:
         """To a time up to which nothing changes."""

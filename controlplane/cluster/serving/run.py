@@ -2,7 +2,8 @@
 
 A request goes to the slot that has been idle longest, or, when all are in use, to the one that is idle first. A client
 that waits longer than its patience leaves. A replica that is taken away ends what it has begun; one that is lost fails
-it. Where no replica is there, requests are refused, unless the gateway holds them (as an activator does).
+it. Where no replica is there, requests are refused, unless the gateway holds them (as an activator does). Requests
+that are split by weight between two revisions (split.py) wait in two queues, each for the replicas of its revision.
 
 Nothing depends on how often or by how much time is moved on: `to(a); to(b)` is `to(b)`. `State` is all that is needed
 to go on from a moment; the requests that wait are known by the number of the first of them.
@@ -11,27 +12,22 @@ to go on from a moment; the requests that wait are known by the number of the fi
 import math
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from controlplane.cluster.serving.outcomes import GAVE_UP, KEEP_SECONDS, Outcomes, Recent, Totals, Window, percentile
+from controlplane.cluster.serving.outcomes import GAVE_UP, KEEP_SECONDS, Outcomes, Recent, Window, percentile
+from controlplane.cluster.serving.split import Split, count_in, leading, lots
+from controlplane.cluster.serving.state import Flights, Replica, State
 from controlplane.cluster.serving.traffic import BLOCK_SECONDS, Block, Floats, Ints, Traffic
 from scheduler.placement.compiled import HAS_NUMBA
+
+__all__ = ["Flights", "Replica", "Run", "Setup", "State"]
 
 PATIENCE = 30.0  # seconds until a client gives up
 REFUSED, LOST = -2, -3  # instead of a replica, beside GAVE_UP
 POOL = "*"  # all replicas together, where groups of requests are counted
-
-
-@dataclass(frozen=True, slots=True)
-class Replica:
-    """One replica: requests (or batches) at once, seconds of a request of mean size."""
-
-    name: str
-    slots: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,82 +52,6 @@ class Setup:
             raise ValueError(f"growth: {self.growth} would make large batches faster. Use 0 or more.")
 
 
-@dataclass(slots=True, eq=False)
-class Flights:
-    """Requests that are being served. by: index of the replica, or -1 when it only ends what it has begun."""
-
-    arrived: Floats = field(default_factory=lambda: np.empty(0))
-    began: Floats = field(default_factory=lambda: np.empty(0))
-    ends: Floats = field(default_factory=lambda: np.empty(0))
-    by: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    count: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-
-    def pick(self, those: "np.typing.NDArray[np.bool_]") -> "Flights":
-        """Some of them."""
-        return Flights(self.arrived[those], self.began[those], self.ends[those], self.by[those], self.count[those])
-
-    def and_(self, other: "Flights") -> "Flights":
-        """Both."""
-        pairs = zip(self._parts(), other._parts(), strict=True)
-        return Flights(*(np.concatenate(pair) for pair in pairs))
-
-    def plain(self) -> list[list[Any]]:
-        """As lists."""
-        return [part.tolist() for part in self._parts()]
-
-    def _parts(self) -> tuple[Any, ...]:
-        return (self.arrived, self.began, self.ends, self.by, self.count)
-
-
-@dataclass(slots=True, eq=False)
-class State:
-    """A service at a moment, before anything of that moment has happened.
-
-    block, index: of the first request that has not been begun. free, owner: the heap of slots (see loops.serve).
-    totals: since the service began.
-    """
-
-    at: float
-    block: int
-    index: int = 0
-    replicas: tuple[Replica, ...] = ()
-    free: Floats = field(default_factory=lambda: np.empty(0))
-    owner: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    flights: Flights = field(default_factory=Flights)
-    totals: Totals = field(default_factory=Totals)
-
-    @staticmethod
-    def begin(at: float) -> "State":
-        """Nothing runs, and nothing has come."""
-        return State(at, math.floor(at / BLOCK_SECONDS))
-
-    def copy(self) -> "State":
-        """One that does not change with this one; arrays of requests are never written to."""
-        totals = replace(self.totals, within=list(self.totals.within), served=list(self.totals.served))
-        return replace(self, free=self.free.copy(), owner=self.owner.copy(), totals=totals)
-
-    def plain(self) -> list[Any]:
-        """As JSON."""
-        totals = list(astuple(self.totals))
-        replicas = [[r.name, r.slots, r.seconds] for r in self.replicas]
-        slots = [self.free.tolist(), self.owner.tolist()]
-        return [self.at, self.block, self.index, replicas, *slots, self.flights.plain(), totals]
-
-    @staticmethod
-    def of(plain: Sequence[Any]) -> "State":
-        """The state that `plain` told."""
-        at, block, index, replicas, free, owner, flights, totals = plain
-        arrived, began, ends, by, count = flights
-        return State(
-            at, block, index, tuple(Replica(*r) for r in replicas), np.array(free, float), np.array(owner, np.int64),
-            Flights(
-                np.array(arrived, float), np.array(began, float), np.array(ends, float), np.array(by, np.int64),
-                np.array(count, np.int64),
-            ),
-            Totals(*totals),
-        )  # fmt: skip
-
-
 class Run:
     """A service that goes on from a state."""
 
@@ -153,13 +73,17 @@ class Run:
             edge = (math.floor(state.at / BLOCK_SECONDS) + 1) * BLOCK_SECONDS
             self._step(min(edge, until))
 
-    def change(self, at: float, replicas: Sequence[Replica], lost: Collection[str] = ()) -> None:
+    def change(
+        self, at: float, replicas: Sequence[Replica], lost: Collection[str] = (), split: Split | None = None
+    ) -> None:
         """From `at` on these replicas serve. Those of `lost` fail what they have begun; the others end it."""
         self.to(at)
         state = self.state
         replicas = tuple(replicas)
         if self.traffic.group > 1:
-            replicas, lost = self._pooled(replicas), ()
+            newer = [r for r in replicas if split is not None and r.revision == split.revision]
+            others = [r for r in replicas if r not in newer]
+            replicas, lost = (*self._pooled(others, POOL), *self._pooled(newer, f"{POOL}{POOL}")), ()
         known = {replica.name: number for number, replica in enumerate(state.replicas)}
         number_of = {known[r.name]: number for number, r in enumerate(replicas) if r.name in known}
         failed = np.isin(state.flights.by, [known[name] for name in lost if name in known])
@@ -174,7 +98,9 @@ class Run:
             free += [at] * (replica.slots - len(free))
             slots += [(when, number) for when in free[: replica.slots]]
         slots.sort()
-        state.replicas = replicas
+        if split is not None and (state.split is None or state.split.revision != split.revision):
+            state.tallies = {}
+        state.replicas, state.split = replicas, split
         state.free = np.array([when for when, _ in slots], float)
         state.owner = np.array([number for _, number in slots], dtype=np.int64)
         if self._slots[-1][0] == at:
@@ -186,6 +112,7 @@ class Run:
         state = self.state
         state.at, state.block = to, self._number(to)
         state.index = int(np.searchsorted(self._block(state.block).at, to))
+        state.ahead = np.empty(0, dtype=np.int64)
         self._forget()
 
     # --- what is seen ------------------------------------------------------------------------
@@ -216,6 +143,8 @@ class Run:
             block = self._block(number)
             last = int(np.searchsorted(block.at, state.at))
             total += int(block.count[state.index if number == state.block else 0 : last].sum())
+        if len(state.ahead):
+            total -= int(self._waiting_and_coming(state.at)[3][state.ahead].sum())
         return total
 
     def arrived(self, since: float, until: float) -> int:
@@ -239,13 +168,47 @@ class Run:
         state = self.state
         at, size, hold, count = self._waiting_and_coming(until)
         serves = len(state.free) > 0
-        begun = self._serve(at, size, hold, count, until) if serves else self._hold(at, count, until)
+        if state.split is None and not len(state.ahead):
+            begun = self._serve(at, size, hold, count, until) if serves else self._hold(at, count, until)
+        else:
+            begun = self._serve_both(at, size, hold, count, until)
         self._pass(begun, until)
         done = state.flights.ends < until
         self._emit(state.flights.pick(done))
         state.flights = state.flights.pick(~done)
         state.at = until
         self._forget()
+
+    def _serve_both(self, at: Floats, size: Floats, hold: Floats, count: Ints, until: float) -> int:
+        """Serve the requests of each revision by its own replicas; how many from the first on have begun."""
+        state, done = self.state, np.zeros(len(at), dtype=bool)
+        done[state.ahead] = True
+        of = np.array([replica.revision for replica in state.replicas], dtype=np.int64)[state.owner]
+        queues: list[tuple[Any, Any]] = [(~done, np.ones(len(of), dtype=bool))]
+        if state.split is not None and state.split.is_in_force(of):
+            drawn, is_new = state.split.rows(self._lots(len(at))), of == state.split.revision
+            queues = [(~done & ~drawn, ~is_new), (~done & drawn, is_new)]
+        free, owner = state.free, state.owner
+        for rows, slots in queues:
+            mine, order = np.flatnonzero(rows), np.argsort(free[slots], kind="stable")
+            state.free, state.owner = free[slots][order], owner[slots][order]  # in order: a heap
+            parts = at[mine], size[mine], hold[mine], count[mine]
+            begun = self._serve(*parts, until) if len(state.free) else self._hold(parts[0], parts[3], until)
+            done[mine[:begun]] = True
+            free[slots], owner[slots] = state.free, state.owner
+        order = np.argsort(free, kind="stable")
+        state.free, state.owner = free[order], owner[order]
+        first = leading(done)
+        state.ahead = np.flatnonzero(done[first:])
+        return first
+
+    def _lots(self, count: int) -> Floats:
+        """The draws of so many requests from the first that waits on."""
+        state, found, number = self.state, np.empty(0), self.state.block
+        while len(found) < state.index + count:
+            found = np.concatenate([found, lots(number, len(self._block(number).at))])
+            number += 1
+        return found[state.index : state.index + count]
 
     def _serve(self, at: Floats, size: Floats, hold: Floats, count: Ints, until: float) -> int:
         state, setup = self.state, self.setup
@@ -307,15 +270,19 @@ class Run:
         outcomes = Outcomes(ends, ends - flights.arrived, ends - flights.began, flights.count, answered, taken)
         self.state.totals.add(outcomes)
         self._recent.add(outcomes, self.state.at)
+        if self.state.split is not None:
+            late = ends - flights.arrived > (math.inf if self.setup.objective is None else self.setup.objective)
+            revisions = [replica.revision for replica in self.state.replicas]
+            count_in(self.state.tallies, revisions, flights.by, flights.count, late | ~answered)
 
-    def _pooled(self, replicas: Sequence[Replica]) -> tuple[Replica, ...]:
-        """All replicas as one, whose slots serve groups; capacity stays what it was."""
+    def _pooled(self, replicas: Sequence[Replica], name: str) -> tuple[Replica, ...]:
+        """These replicas as one, whose slots serve groups; capacity stays what it was."""
         slots = sum(replica.slots for replica in replicas)
         if not slots:
             return ()
         per_second = sum(replica.slots / replica.seconds for replica in replicas)
         together = max(1, round(slots / self.traffic.group))
-        return (Replica(POOL, together, together * self.traffic.group / per_second),)
+        return (Replica(name, together, together * self.traffic.group / per_second, replicas[0].revision),)
 
     # --- requests by number ------------------------------------------------------------------
 

@@ -7,9 +7,10 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from autoscaler.alarms import Alarm, after
 from autoscaler.sla import Standing
 from controlplane.jobspec.quantities import iso
-from controlplane.models import Matter, StartForecast, Workload, bulk
+from controlplane.models import Matter, ServiceAlarm, StartForecast, Workload, bulk
 from controlplane.outgoing.payload import Said
 from controlplane.queries.audit import eventlog
 from controlplane.queries.audit.eventlog import Part, Place
@@ -19,7 +20,7 @@ from scheduler.model.dependency import DEPENDENCY_FAILED, HOW
 from scheduler.model.mention import clipped
 from scheduler.model.workload import ENDED, WAITING, Phase
 
-DAY = 86_400.0  # s of the cluster's clock: a service that goes on burning is told of again so often
+DAY = 86_400.0  # s of the cluster's clock: that a service keeps its objective again is news for so long
 THRESHOLDS = (100, 80)  # % of a budget
 MAX_EVENTS = 5_000  # numbers read in a round; the next one goes on from there
 
@@ -92,11 +93,29 @@ def budgets_used(at: float) -> tuple[Found, ...]:
     return tuple(found)
 
 
-def burning(at: float) -> tuple[Found, ...]:
-    """Services that are at risk of missing their objective, or have missed it; the key changes once a day."""
-    bad = [row for row in sla.services(at) if row.standing in (Standing.AT_RISK, Standing.VIOLATED)]
-    by = _submitters(row.uid for row in bad)
-    return tuple(Found(_of_service(row, at), by.get(row.uid)) for row in bad)
+def burning(at: float) -> tuple[tuple[Found, ...], Mapping[UUID, Alarm]]:
+    """Services that are at risk, have missed their objective, or lately kept it again; and the alarms that changed.
+
+    The key changes with the alarm, so that each change is told once.
+    """
+    rows = sla.services(at)
+    stored = ServiceAlarm.objects.filter(workload__among=[row.uid for row in rows])
+    known = {
+        uid: Alarm(Standing(standing), since, Standing(better) if better else None, better_since)
+        for uid, standing, since, better, better_since in stored.values_list(
+            "workload", "standing", "since", "better", "better_since"
+        )
+    }
+    alarms = {row.uid: after(known.get(row.uid, Alarm()), row.standing, at) for row in rows}
+    told = [row for row in rows if _is_told(alarms[row.uid], at)]
+    by = _submitters(row.uid for row in told)
+    found = tuple(Found(_of_service(row, alarms[row.uid]), by.get(row.uid)) for row in told)
+    return found, {uid: alarm for uid, alarm in alarms.items() if alarm != known.get(uid, Alarm())}
+
+
+def _is_told(alarm: Alarm, at: float) -> bool:
+    """Trouble as long as it lasts; its end for a day."""
+    return alarm.standing is not Standing.MET or (alarm.since > 0 and at - alarm.since < DAY)
 
 
 def _of_event(row: Any, by: Mapping[UUID, int | None]) -> Found:
@@ -144,21 +163,28 @@ def _left(budget: float) -> str:
     return f"{budget * 100:.0f} % of its error budget is left." if budget > 0 else "Its error budget is exhausted."
 
 
-def _of_service(row: sla.ServiceRow, at: float) -> Said:
-    is_over = row.standing is Standing.VIOLATED
+_TITLES = {
+    Standing.MET: "keeps its objective again",
+    Standing.AT_RISK: "burns its error budget",
+    Standing.VIOLATED: "has missed its objective",
+}
+
+
+def _of_service(row: sla.ServiceRow, alarm: Alarm) -> Said:
     left = row.budget_left or 0.0
     burn = "" if row.burn_rate is None else f" Burn rate of the last hour: {row.burn_rate:.1f}x (1x = on target)."
+    word = alarm.standing
     return Said(
-        key=f"slo:{row.uid}:{'violated' if is_over else 'at-risk'}:{int(at // DAY)}",
+        key=f"slo:{row.uid}:{word.value.replace(' ', '-')}:{int(alarm.since)}",
         matter=Matter.SLO.value,
         team=row.team,
-        title=f"{row.name} has missed its objective" if is_over else f"{row.name} burns its error budget",
+        title=f"{row.name} {_TITLES[word]}",
         message=f"{_left(left)}{burn}",
-        cluster_at=at,
+        cluster_at=alarm.since,
         page=f"/workloads/{row.uid}/",
         workload=row.uid,
         name=row.name,
-        data={"standing": row.standing.value, "budget_left": round(left, 4), "burn_rate": row.burn_rate},
+        data={"standing": word.value, "budget_left": round(left, 4), "burn_rate": row.burn_rate},
     )
 
 

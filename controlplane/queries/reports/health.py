@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db.models import DateTimeField, F
 from django.db.models.functions import Now
 
-from controlplane.models import Audit, ClusterState, Heartbeat
+from controlplane.models import Audit, ClusterState, Heartbeat, Lease
 
 # A loop's period, three times, and what a take-over of its lease costs (loops/threads.py,
 # services/scheduling/leases.py). `tell` is loops/publish.py, `foresee` is loops/predict_starts.py.
@@ -50,6 +50,12 @@ def loops() -> tuple[Loop, ...]:
     absent = () if settings.CLUSTER == "kubernetes" else OF_KUBERNETES
     expected = [name for name in PATIENCE_SECONDS if name in found or name not in absent]
     return tuple(found.get(name, Loop(name, None, 0.0, "", "")) for name in expected)
+
+
+def leased() -> frozenset[str]:
+    """The loops whose lease a worker holds."""
+    held = Lease.objects.filter(expires_at__gt=Now()).exclude(holder="")
+    return frozenset(held.values_list("name", flat=True))
 
 
 def observation_age_seconds() -> float | None:

@@ -19,7 +19,7 @@ from scheduler.model.workload import ENDED, Kind, Phase
 
 SPANS = 20  # different windows of objectives that one statement sums over
 RECENT = (*sla.SPANS, sla.SILENT_SECONDS)  # s: what is summed of the newest windows of each service
-_UP = frozenset(phase.value for phase in (Phase.RUNNING, Phase.SCALING, Phase.DEGRADED))
+UP = frozenset(phase.value for phase in (Phase.RUNNING, Phase.SCALING, Phase.DEGRADED))  # replicas are there
 _ENDED = tuple(phase.value for phase in ENDED)
 _LAST = ("workload", "p95_seconds", "requests_per_second", "replicas")
 
@@ -76,7 +76,7 @@ class Measured:
     @property
     def standing(self) -> Standing:
         """One word for it."""
-        is_silent = self.phase in _UP and not self.recent[sla.SILENT_SECONDS][0]
+        is_silent = self.phase in UP and not self.recent[sla.SILENT_SECONDS][0]
         return sla.standing(self.budget_left, self.burn_rates, is_silent=is_silent)
 
 
@@ -102,14 +102,14 @@ def services(at: float, names: Collection[str] | None = None) -> tuple[ServiceRo
     if names is not None:
         found = found.filter(team__name__in=names)
     columns = ("pk", "name", "team__name", "team__colour", "phase", "spec", "workers", "objective_since")
-    live = [row for row in found.order_by("seq").values_list(*columns) if _objective(row[5])]
+    live = [row for row in found.order_by("seq").values_list(*columns) if objective(row[5])]
     rows = _rows(at, live)
     return tuple(sorted(rows, key=lambda row: (row.budget_left is None, row.budget_left or 0.0, row.team, row.name)))
 
 
 def one(at: float, workload: Workload) -> ServiceRow | None:
     """How one service stands; None when it has no objective."""
-    if workload.kind != Kind.INFERENCE.value or not _objective(workload.spec):
+    if workload.kind != Kind.INFERENCE.value or not objective(workload.spec):
         return None
     team, spec = workload.team, workload.spec
     values = (workload.pk, workload.name, team.name, team.colour, workload.phase, spec, workload.workers)
@@ -120,7 +120,7 @@ def standings(at: float, uids: Collection[UUID]) -> dict[UUID, Standing]:
     """How those of these workloads stand that are services, have not ended and have an objective. Three queries."""
     live = Workload.objects.filter(uid__among=uids, kind=Kind.INFERENCE.value).exclude(phase__in=_ENDED)
     columns = live.values_list("pk", "phase", "spec", "objective_since")
-    judged = {uid: Judged(phase, _objective(spec), since) for uid, phase, spec, since in columns}
+    judged = {uid: Judged(phase, objective(spec), since) for uid, phase, spec, since in columns}
     measured = _measured(at, {uid: one for uid, one in judged.items() if one.objective})
     return {uid: one.standing for uid, one in measured.items()}
 
@@ -131,7 +131,8 @@ def latencies(at: float, uid: UUID, seconds: float = 6 * 3600.0) -> tuple[tuple[
     return tuple(mine.values_list("start", "p95_seconds"))
 
 
-def _objective(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def objective(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The objective of a stored job file, in numbers; empty: it has none."""
     return (spec.get("normalised") or {}).get("objective") or {}
 
 
@@ -191,14 +192,14 @@ def _pairs(values: Sequence[int | None]) -> Iterator[tuple[int, int]]:
 
 def _rows(at: float, found: Sequence[tuple[Any, ...]]) -> list[ServiceRow]:
     """Services of their columns: uid, name, team, colour, phase, spec, workers, objective_since. Three queries."""
-    measured = _measured(at, {row[0]: Judged(row[4], _objective(row[5]), row[7]) for row in found})
+    measured = _measured(at, {row[0]: Judged(row[4], objective(row[5]), row[7]) for row in found})
     last = _last(measured)
     return [_row(row, measured[row[0]], last.get(row[0], {})) for row in found]
 
 
 def _row(values: tuple[Any, ...], measured: Measured, last: Mapping[str, Any]) -> ServiceRow:
     uid, name, team, colour, phase, spec, workers, _ = values
-    objective = _objective(spec)
+    promised = objective(spec)
     return ServiceRow(
         phase=phase,
         target=measured.target,
@@ -209,8 +210,8 @@ def _row(values: tuple[Any, ...], measured: Measured, last: Mapping[str, Any]) -
         name=name,
         team=team,
         colour=colour,
-        p95_target=objective.get("p95_seconds"),
-        window=objective.get("window_seconds"),
+        p95_target=promised.get("p95_seconds"),
+        window=promised.get("window_seconds"),
         p95=last.get("p95"),
         requests_per_second=last.get("rate"),
         replicas=last.get("replicas", 0),

@@ -9,7 +9,8 @@ from controlplane.queries.audit import naming
 
 # Decisions, not each step of a pod: those the cluster knows by itself.
 TOLD = ("Waiting", "Held", "Reserved", "Admitted", "Placed", "Evicted", "Shrunk", "Scaled", "Expired", "StartRefused",
-        "Resizing", "Resized", "ResizeRefused", "RollingOut", "RolledOut", "RollingBack", "RolledBack")  # fmt: skip
+        "Resizing", "Resized", "ResizeRefused", "RollingOut", "Split", "Promoted", "RolledOut", "RollingBack",
+        "RolledBack")  # fmt: skip
 WARNINGS = ("Evicted", "Expired", "StartRefused", "ResizeRefused", "RollingBack")
 AT_ONCE, BESIDE_COMMANDS = 500, 25  # events looked at in one round
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from autoscaler.settings import Settings as ScalingSettings
 from controlplane.domain.policy import Change, Policy, difference
 from controlplane.domain.policyfields import known_fields
 from controlplane.models import PolicyVersion
@@ -21,8 +22,12 @@ def in_force() -> int:
 
 def scheduling() -> Settings:
     """How the scheduler decides by the version in force."""
-    data = PolicyVersion.objects.order_by("-pk").values_list("data", flat=True).first()
-    return (Policy() if data is None else Policy.stored(data)).scheduling
+    return _current().scheduling
+
+
+def scaling() -> ScalingSettings:
+    """How the autoscaler does."""
+    return _current().scaling
 
 
 def rows(found: Sequence[PolicyVersion]) -> list[dict[str, Any]]:
@@ -71,6 +76,11 @@ def described() -> list[dict[str, Any]]:
         }
         for f in known_fields()
     ]
+
+
+def _current() -> Policy:
+    data = PolicyVersion.objects.order_by("-pk").values_list("data", flat=True).first()
+    return Policy() if data is None else Policy.stored(data)
 
 
 def _row(version: PolicyVersion, before: PolicyVersion | None, newest: int) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def metrics(
 ) -> Metrics:
     """What was measured just now of these services, each with what is remembered of it."""
     uids = [UUID(uid) for uid in services]
-    states, starts = remembered(uids), _starts(uids)
+    states, began = remembered(uids), starts(uids)
     ready, loaded = _running(uids)
     return Metrics(
         {
@@ -38,7 +38,7 @@ def metrics(
                 scrape=scrapes.get(uid),
                 state=states.get(uid),
                 ready=ready.get(uid, 0),
-                start_seconds=starts.get(uid),
+                start_seconds=began.get(uid),
                 signal=signals.get(uid),
                 loaded=loaded.get(uid, ()),
             )
@@ -78,7 +78,7 @@ def _running(uids: Sequence[UUID]) -> tuple[dict[str, int], dict[str, tuple[int,
     return ready, {name: tuple(ranks[name]) for name in have_standby}
 
 
-def _starts(uids: Sequence[UUID]) -> dict[str, float]:
+def starts(uids: Sequence[UUID]) -> dict[str, float]:
     """Seconds from a place to a running replica, as the first one of each service took, its image's pull included."""
     began: dict[UUID, float] = {}
     for uid, bound in bulk.select(Placement, ("workload_id", "bound_at"), {"workload_id__among": uids, "attempt": 1}):

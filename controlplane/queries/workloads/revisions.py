@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from controlplane.jobspec.quantities import iso
+from controlplane.lifecycle import canaries
 from controlplane.models import Placement, PlacementState, Revision, Workload
 
 STAYING = (PlacementState.RESERVED.value, PlacementState.BOUND.value)
@@ -24,12 +25,23 @@ def rollout(workload: Workload) -> dict[str, Any] | None:
     if not found:
         return None
     same = ("is_back", "ready", "has_no_room", "reason", "message")
+    is_canary, split = canaries.is_one(found), found.get("split")
+    own, before = found.get("judged") or ((None, None), (None, None))
+    known = "requests" if own[0] is not None else "service" if found["standing"] is not None else "nothing"
     return {
         "to": workload.revision,
         "before": found["from"],
         **{name: found[name] for name in same},
-        "of": workload.workers,
+        "of": canaries.shares(workload)[workload.revision] if is_canary else workload.workers,
         "since": iso(found["since"]),
+        "is_canary": is_canary,
+        "weight": canaries.weight_of(found),
+        "percent": split[2] if split and is_canary else None,
+        "judged_by": known,
+        "own_requests": own[0],
+        "own_over": own[1],
+        "before_requests": before[0],
+        "before_over": before[1],
     }
 
 

@@ -77,6 +77,11 @@ def windows(at: float, uid: UUID, seconds: float = SIX_HOURS) -> tuple[Window, .
     return tuple(Window(*row) for row in mine.values_list(*columns))
 
 
+def has_windows(at: float, uid: UUID, seconds: float = SIX_HOURS) -> bool:
+    """Whether anything was measured of it in the last hours."""
+    return ServiceWindow.objects.filter(workload=uid, start__gte=at - seconds).exists()
+
+
 def scaled(uid: UUID, limit: int) -> list[Event]:
     """The newest decisions about a service's replicas."""
     return list(Event.objects.filter(workload=uid, kind="Scaled").order_by("-id")[:limit])

@@ -44,6 +44,8 @@ WEB = Rights(
         "controlplane_eventcursor",
         "controlplane_lease",
         "controlplane_pruned",
+        "controlplane_servicealarm",
+        "controlplane_serviceday",
         "controlplane_teamsample",
         "controlplane_workloadsample",
     )

@@ -16,7 +16,7 @@ from django.db.models import BigIntegerField, Case, F, Max, Min, Q, When
 
 from controlplane.domain import retention
 from controlplane.domain.retention import Retention
-from controlplane.models import Cycle, Event, Pruned, ServiceWindow, TeamSample, WorkloadSample
+from controlplane.models import Cycle, Event, Pruned, ServiceDay, ServiceWindow, TeamSample, WorkloadSample
 from controlplane.models.statements import without_waiting
 from controlplane.services.scheduling import clock
 from controlplane.services.scheduling.leases import HeldLease
@@ -51,6 +51,7 @@ KEPT: Mapping[str, Kept] = {
         Kept(TeamSample, "at", retention.SAMPLES, is_cluster=True),
         Kept(ServiceWindow, "start", retention.SAMPLES, is_cluster=True),
         Kept(WorkloadSample, "at", retention.WORKLOAD_SAMPLES, is_cluster=True),
+        Kept(ServiceDay, "day", retention.SERVICE_DAYS, is_cluster=True),
     )
 }
 

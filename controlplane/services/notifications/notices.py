@@ -1,6 +1,6 @@
 """Notices: each user is told once of a matter, and a webhook is; both in one transaction with how far was read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,7 +10,8 @@ from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 from django.db.models.functions import Now
 
-from controlplane.models import Delivery, DeliveryState, EventCursor, Notice, Webhook, bulk
+from autoscaler.alarms import Alarm
+from controlplane.models import Delivery, DeliveryState, EventCursor, Notice, ServiceAlarm, Webhook, bulk
 from controlplane.outgoing import mail, payload
 from controlplane.outgoing.payload import Said
 from controlplane.services.scheduling.clock import database_now
@@ -50,14 +51,22 @@ def tell(
     webhooks: Sequence[ToWebhook],
     read: tuple[int, Sequence[Sequence[float]]] | None,
     lease: HeldLease,
+    alarms: Mapping[UUID, Alarm] | None = None,
 ) -> int:
-    """Tell of these what was not told before; how many were. `read`: how far the events were read. Raises LeaseLost."""
+    """Tell of these what was not told before; how many were. `read`: how far the events were read. Raises LeaseLost.
+
+    alarms: how services stand as people know it from now on, those that changed.
+    """
     lease.check()
     if read is not None:
         event, missing = read
         EventCursor.objects.update_or_create(
             reader=READER, defaults={"event": event, "missing": [list(gap) for gap in missing]}
         )
+    for uid, alarm in (alarms or {}).items():
+        better = {"better": alarm.better or "", "better_since": alarm.better_since}
+        stands = {"standing": alarm.standing.value, "since": alarm.since, **better}
+        ServiceAlarm.objects.update_or_create(workload=uid, defaults=stands)
     now = database_now()
     return _tell_users(users, now) + _tell_webhooks(webhooks, now)
 

@@ -15,6 +15,7 @@ from django.db.models import Q
 from controlplane.cluster.port import ALIVE, Observation, PodSeen
 from controlplane.lifecycle import resizing as lifecycle
 from controlplane.lifecycle.admission import admit
+from controlplane.lifecycle.canaries import Judged
 from controlplane.lifecycle.pods import see, settle
 from controlplane.lifecycle.sightings import STOP_AGAIN_SECONDS, Attempt, add_missing, by_workload, stop_strangers
 from controlplane.lifecycle.state import BOUND, LEAVING, RESERVED, Seat, State
@@ -46,10 +47,12 @@ def apply(
     with_timeouts: bool = False,
     gang_timeout_seconds: float = 300.0,
     standings: Mapping[str, str] = MappingProxyType({}),
+    judged: Mapping[str, Judged] = MappingProxyType({}),
 ) -> Applied:
     """Write one observation. With `with_timeouts`, also enforce deadlines and mend what no pod will ever report.
 
-    standings: how services that are being replaced stand against their objectives, by id.
+    standings: how services that are being replaced stand against their objectives, by id; judged: of those with a
+    canary, what both revisions have answered.
     """
     with transaction.atomic():
         lease.check()
@@ -77,7 +80,7 @@ def apply(
             orphans = stop_strangers(batch, observation, _may_be_ours, _stopped_lately(observation.at))
         batch.write()
         if with_timeouts:
-            timeouts.enforce(batch, due, gang_timeout_seconds, standings)
+            timeouts.enforce(batch, due, gang_timeout_seconds, standings, judged)
             batch.write()
         if freed or with_timeouts or nodes_changed or observation.is_full:
             _admit(batch, promised)

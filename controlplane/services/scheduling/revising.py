@@ -5,6 +5,7 @@ on; a workload's row and job file say which one is wanted.
 """
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from django.db import transaction
 from controlplane.jobspec import quantities
 from controlplane.jobspec.spec import Rollout
 from controlplane.lifecycle import rollouts
+from controlplane.lifecycle.canaries import Judged
 from controlplane.models import Revision, Workload
 from controlplane.services.errors import Refused
 from controlplane.services.intake import ownership
@@ -40,8 +42,10 @@ def begin(batch: Batch, row: Row, was: Mapping[str, Any], spec: Mapping[str, Any
 
     Raises Refused for an object that asks again for a revision that was taken back: it would be brought in for ever.
     """
-    before, after = template(was), template(spec)
+    before, after, weight = template(was), template(spec), weight_of(spec)
     if before == after:
+        if weight != weight_of(was):
+            _weigh(batch, row, weight)
         return
     _keep_present(row, before)
     known = _known(row)
@@ -51,15 +55,26 @@ def begin(batch: Batch, row: Row, was: Mapping[str, Any], spec: Mapping[str, Any
         raise Refused(409, "RevisionFailed", "image", message)
     if same is None:
         number = max(one.number for one in known) + 1
-        weight = int((spec.get("rollout") or {}).get("weight", Rollout().weight))
         Revision.objects.create(
             workload_id=row.uid, number=number, **after, weight=weight, made_by=batch.actor, made_at=batch.at,
             in_force_at=batch.at,
         )  # fmt: skip
     else:
         number = same.number
-        Revision.objects.filter(pk=same.pk).update(in_force_at=batch.at, failed="")
-    rollouts.begin(batch, row, number)
+        Revision.objects.filter(pk=same.pk).update(in_force_at=batch.at, failed="", weight=weight)
+    rollouts.begin(batch, row, number, weight)
+
+
+def _weigh(batch: Batch, row: Row, weight: int) -> None:
+    """Another part of the requests, for what is being brought in now; else it counts from the next change on."""
+    if row.rollout is not None and not row.rollout["is_back"]:
+        Revision.objects.filter(workload=row.uid, number=row.revision).update(weight=weight)
+        rollouts.weigh(batch, row, weight)
+
+
+def weight_of(document: Mapping[str, Any]) -> int:
+    """Percent of the requests that a job file asks for its revision."""
+    return int((document.get("rollout") or {}).get("weight", Rollout().weight))
 
 
 @transaction.atomic
@@ -85,14 +100,20 @@ def undo(
 # --- what follows from what was seen ----------------------------------------------------------
 
 
-def conclude(batch: Batch, rows: Collection[Row], standings: Mapping[str, str]) -> None:
-    """Take back the revisions that do not work. standings: how services stand against their objectives, by id."""
+def conclude(
+    batch: Batch,
+    rows: Collection[Row],
+    standings: Mapping[str, str],
+    judged: Mapping[str, Judged] = MappingProxyType({}),
+) -> None:
+    """Take back the revisions that do not work. By id, of services: how they stand against their objectives, and what
+    a canary and the revision before have answered."""
     rolling = [row for row in rows if row.rollout is not None]
     if not rolling:
         return
     deadlines = _deadlines([row.uid for row in rolling])
     for row in rolling:
-        why = rollouts.fault(batch, row, deadlines[row.uid], standings.get(row.id))
+        why = rollouts.fault(batch, row, deadlines[row.uid], standings.get(row.id), judged.get(row.id))
         if why is not None:
             _take_back(batch, row, *why)
 

@@ -5,6 +5,7 @@ No pod reports it, so the observe loop looks for it every half minute of the clu
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from uuid import UUID
 
 from django.conf import settings
@@ -13,6 +14,7 @@ from django.db.models import F, QuerySet
 from controlplane.cluster.port import PodPhase
 from controlplane.lifecycle import resizing as lifecycle
 from controlplane.lifecycle import rollouts, timeouts
+from controlplane.lifecycle.canaries import Judged
 from controlplane.lifecycle.following import GATED
 from controlplane.lifecycle.pods import settle
 from controlplane.lifecycle.state import BOUND
@@ -100,8 +102,14 @@ def promised() -> list[UUID]:
     return list({uid for (uid,) in bulk.select(Placement, ("workload_id",), _PROMISED)})
 
 
-def enforce(batch: Batch, found: Due, gang_timeout_seconds: float, standings: Mapping[str, str]) -> None:
-    """Expire, end and requeue what was found due. standings: of services against their objectives, by id."""
+def enforce(
+    batch: Batch,
+    found: Due,
+    gang_timeout_seconds: float,
+    standings: Mapping[str, str],
+    judged: Mapping[str, Judged] = MappingProxyType({}),
+) -> None:
+    """Expire, end and requeue what was found due. standings, judged: of services, by id (revising.conclude)."""
     batch.lock({*found.phases, *found.late, *found.overtaken, *found.resizing, *found.rolling})
     for uid in sorted(found.overtaken):
         batch.followed(batch.rows[str(uid)])
@@ -120,7 +128,7 @@ def enforce(batch: Batch, found: Due, gang_timeout_seconds: float, standings: Ma
     rolled = [batch.rows[str(uid)] for uid in sorted(found.rolling)]
     for row in rolled:
         rollouts.go_on(batch, row)
-    revising.conclude(batch, rolled, standings)
+    revising.conclude(batch, rolled, standings, judged)
 
 
 def _end_resizes(batch: Batch, rows: Sequence[Row]) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from controlplane.cluster.port import PodSpec
+from controlplane.cluster.port import PodSpec, Split
 from controlplane.jobspec.podsets import role_ask
 from controlplane.lifecycle import resizing as lifecycle
 from controlplane.lifecycle.attempts import start_refused
@@ -17,7 +17,7 @@ from controlplane.services.scheduling.leases import HeldLease
 from controlplane.services.workloads import resizing
 from controlplane.services.workloads.transitions import Batch
 from gpushare.gpu import WHOLE
-from scheduler.model.workload import ACTIVE
+from scheduler.model.workload import ACTIVE, Kind
 
 ACTOR = "loop:actuate"
 MAX_TRIES = 5  # of a start that the cluster answers with a refusal; one it does not answer is tried for ever
@@ -41,6 +41,7 @@ class Command:
     on: bool = False
     cpu_milli: int = 0
     memory: int = 0
+    split: Split | None = None
     is_stale: bool = False
 
 
@@ -68,7 +69,27 @@ def due(*, at: float, limit: int = 500) -> tuple[Command, ...]:
         commands = list(_with_pods(commands, starts))
     if resizes := {UUID(c.workload) for c in commands if c.verb == "resize"}:
         commands = list(_with_sizes(commands, resizes))
+    if splits := {UUID(c.workload) for c in commands if c.verb == "split"}:
+        commands = list(_with_splits(commands, splits))
     return tuple(commands)
+
+
+def _with_splits(commands: Sequence[Command], splits: set[UUID]) -> Iterable[Command]:
+    """Splits are as they are wanted now, so that one that is performed late undoes none that came after it."""
+    columns = ("uid", "name", "team__name", "phase", "attempt", "revision", "rollout", "spec")
+    rows = {str(uid): rest for uid, *rest in bulk.select(Workload, columns, {"uid__among": splits})}
+    for command in commands:
+        if command.verb != "split":
+            yield command
+            continue
+        name, team, phase, attempt, revision, rollout, spec = rows[command.workload]
+        told = (rollout or {}).get("split") or [attempt, revision, None]
+        both = {revision, rollout["from"]} if rollout else {revision}
+        before = next((number for number in both if number != told[1]), told[1])
+        asked = spec.get("normalised") or {}
+        within = (asked.get("objective") or {}).get("p95_seconds")
+        split = Split(command.workload, name, team, told[1], before, told[2], within, bool(asked.get("gateway")))
+        yield replace(command, split=split, is_stale=attempt != command.attempt or phase not in ACTIVE)
 
 
 def _with_sizes(commands: Sequence[Command], resizes: set[UUID]) -> Iterable[Command]:
@@ -132,6 +153,7 @@ def _pods(uids: list[UUID]) -> Iterable[PodSpec]:
             memory=memory,
             namespace=team,
             spec=spec,
+            revision=revision if spec.get("type") == Kind.INFERENCE else 0,
             is_asleep=asleep_at is not None,
             is_lent=bool(lender),
         )

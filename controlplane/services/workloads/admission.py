@@ -13,6 +13,7 @@ from controlplane.models import PodSecurity, Team
 from controlplane.services.errors import Refused
 
 ROOT = 0
+WHOLE = 100  # percent
 
 
 def check(spec: Spec, team: Team) -> None:
@@ -24,16 +25,24 @@ def check(spec: Spec, team: Team) -> None:
             "Give another user id, or ask a platform admin to set the team's level to baseline.",
         )
     _check_image("image", spec.image)
-    if spec.rollout.weight < 100:  # noqa: PLR2004 - percent
+    if spec.rollout.weight < WHOLE and not _can_split(spec):
+        fix = "Give the service a gateway, such as {slots: 8}, or leave" if settings.ACTIVATORS else "Leave"
         _refuse(
             "rollout.weight",
-            f"rollout.weight is {spec.rollout.weight}, but nothing here splits the requests of a service by weight. "
-            "Leave it out: a new revision gets as many requests as it has replicas.",
+            f"rollout.weight is {spec.rollout.weight}, but nothing splits the requests of this service by weight. "
+            f"{fix} it out: a new revision gets as many requests as it has replicas.",
         )
     _check_extra("resources.extra", spec.extra)
     for number, role in enumerate(members.roles(spec.text)):
         _check_image(f"roles.{number}.image", str(role.get("image") or spec.image))
         _check_extra(f"roles.{number}.resources.extra", role["resources"].get("extra") or ())
+
+
+def _can_split(spec: Spec) -> bool:
+    """The simulated cluster draws each request; elsewhere our queue in front of the service does that, or Istio."""
+    if settings.CLUSTER != "kubernetes" or settings.ISTIO:
+        return True
+    return bool(spec.gateway and settings.ACTIVATORS)
 
 
 def _check_image(field: str, image: str) -> None:

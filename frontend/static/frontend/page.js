@@ -80,6 +80,7 @@
         navigator.clipboard ? navigator.clipboard.writeText(text).then(done) : done();
       },
       wrap: () => $(at.dataset.of).classList.toggle("nowrap", !at.checked),
+      print: () => window.print(),
     };
     does[at.dataset.do]();
   });
@@ -144,6 +145,11 @@
   });
   document.addEventListener("submit", (event) => {
     if (event.target.matches("form[data-auto]")) for (const input of event.target.elements) if (!input.value) input.disabled = true;
+  });
+  // --- a slider says where it stands
+  document.addEventListener("input", (event) => {
+    const output = event.target.matches('input[type="range"][id]') && event.target.form?.querySelector(`output[for="${CSS.escape(event.target.id)}"]`);
+    if (output) output.textContent = `${event.target.value} %`;
   });
   // --- toasts go by themselves, but not while one is in use; one with an undo stays longer
   for (const toast of document.querySelectorAll(".toast:not(.error)")) {

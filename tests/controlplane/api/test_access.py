@@ -111,6 +111,7 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
         ("GET", path): (None, NOT_OF_THIS_TYPE)
         for path in (
             "inferences/UID/slo",
+            "inferences/UID/slo/price",
             "inferences/UID/autoscaling",
             "inferences/UID/revisions",
             "notebooks/UID/connect",
@@ -148,6 +149,7 @@ MATRIX: dict[tuple[str, str], tuple[Any, dict[str, int]]] = {
     ("GET", "usage"): (None, SIGNED_IN),
     ("GET", "reports/usage"): (None, SIGNED_IN),
     ("GET", "reports/slo"): (None, SIGNED_IN),
+    ("GET", "reports/sla"): (None, SIGNED_IN),
     ("GET", "policies"): (None, SIGNED_IN),
     ("POST", "policies"): ({"scheduling": {"restart_seconds": 90}}, created(PLATFORM)),
     ("GET", "policies/0"): (None, SIGNED_IN),

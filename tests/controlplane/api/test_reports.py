@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.models import ClusterState, NodePool, ServiceWindow, Team, Usage
+from controlplane.models import ClusterState, NodePool, ServiceDay, ServiceWindow, Team, Usage, Workload
 from tests.controlplane.api.conftest import Caller, People, body_of, caller, fields_of
 from tests.controlplane.state import START
 
@@ -147,3 +147,92 @@ def test_a_service_is_held_to_its_objective_over_the_period(api: People) -> None
     assert body_of(api.blue_member.get("/reports/slo"))["rows"] == []
     text = api.viewer.get("/reports/slo?format=csv").content.decode()
     assert text.splitlines()[1].startswith(f"red,chat,{chat.pk},0.999,0.2,2000,4,0.998,-1.0,False")
+
+
+# --- the report of a month ------------------------------------------------------------------------
+
+
+def day_of(w: Workload, day: int, over: int, **columns: Any) -> None:
+    """A day of a service, counted from 1 January 2026: 1,440,000 requests and so many late ones."""
+    start = START + (day - 1) * DAY
+    met = 1440 - columns.get("at_risk", 0) - columns.get("violated", 0) - columns.get("unknown", 0)
+    ServiceDay.objects.create(
+        workload=w.pk, day=int(start), until=start + DAY, availability=0.999, p95_seconds=0.2, requests=1_440_000,
+        over=over, met=met, worst_start=start + 600 if over else None, worst_requests=1000 if over else 0,
+        worst_over=over // 2, **columns,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def kept(api: People) -> People:
+    """A service of red with two days of January and one of February, and one of blue."""
+    ClusterState.objects.update(now=START + 32 * DAY)
+    chat, ranker = api.world.submit("chat", kind="inference"), api.world.submit("ranker", kind="inference", team="blue")
+    day_of(chat, 30, 720, at_risk=40, budget_left=0.5)
+    day_of(chat, 31, 3600, at_risk=100, violated=200, unknown=10, budget_left=-0.5)
+    day_of(chat, 32, 0, budget_left=0.25)
+    day_of(ranker, 31, 0, budget_left=1.0)
+    used = {"workload": chat.pk, "name": "chat", "user": "mia", "pool": "main", "computed": 0}
+    for day, hours in ((29, 8), (30, 4), (31, 100)):
+        Usage.objects.create(team=chat.team, hour=int(START) + day * DAY, held=hours * GPU_HOUR, **used)
+    return api
+
+
+def test_a_month_tells_how_a_team_kept_its_objectives(kept: People) -> None:
+    found = body_of(kept.viewer.get("/reports/sla?month=2026-01"))
+    assert (found["month"], found["from"][:10], found["to"][:10]) == ("2026-01", "2026-01-01", "2026-02-01")
+    assert found["noted_until"][:10] == "2026-02-01"
+    (row,) = found["rows"]
+    assert row == {
+        "team": "red", "service": "chat", "workload": row["workload"], "availability_target": 0.999,
+        "p95_target_seconds": 0.2, "requests": 2_880_000, "over_objective": 4320, "attainment": 0.9985,
+        "is_kept": False, "budget_left": -0.5, "met_minutes": 2880 - 350, "at_risk_minutes": 140,
+        "violated_minutes": 200, "not_known_minutes": 10, "allocated_gpu_hours": 12.0,
+        "worst_minute": "2026-01-31T00:10:00Z", "worst_minute_requests": 1000, "worst_minute_over_objective": 1800,
+    }  # fmt: skip
+    (total,) = found["teams"]
+    assert (total["team"], total["services"], total["services_kept"], total["services_known"]) == ("red", 1, 0, 1)
+    assert (total["requests"], total["violated_minutes"], total["allocated_gpu_hours"]) == (2_880_000, 200, 12.0)
+
+
+def test_the_running_month_is_the_one_that_is_asked_for_without_a_word(kept: People) -> None:
+    found = body_of(kept.viewer.get("/reports/sla"))
+    assert (found["month"], [row["budget_left"] for row in found["rows"]]) == ("2026-02", [0.25])
+    empty = body_of(kept.viewer.get("/reports/sla?month=2025-11"))
+    assert (empty["rows"], empty["teams"], empty["noted_until"]) == ([], [], None)
+
+
+def test_a_month_is_of_ones_own_teams_and_of_the_one_that_is_named(kept: People) -> None:
+    def teams(caller: Caller, query: str = "") -> list[str]:
+        return [row["team"] for row in body_of(caller.get(f"/reports/sla?month=2026-01{query}"))["rows"]]
+
+    assert teams(kept.platform) == ["blue", "red"]
+    assert teams(kept.platform, "&team=red") == ["red"]
+    assert teams(kept.viewer) == teams(kept.viewer, "&team=red") == ["red"]
+    assert teams(kept.viewer, "&team=blue") == teams(kept.outsider) == []
+    assert teams(kept.blue_member) == ["blue"]
+
+
+def test_a_month_as_csv_has_the_same_rows_and_no_formula(kept: People) -> None:
+    Workload.objects.filter(name="chat").update(name="=cmd()")
+    answer = kept.viewer.get("/reports/sla?month=2026-01&format=csv")
+    assert answer["Content-Disposition"] == 'attachment; filename="weft-sla-2026-01.csv"'
+    (row,) = csv.DictReader(io.StringIO(answer.content.decode(), newline=""))
+    assert (row["service"], row["violated_minutes"], row["budget_left"]) == ("'=cmd()", "200", "-0.5")
+    assert list(row)[:4] == ["team", "service", "workload", "availability_target"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [("month=2026-13", "month"), ("month=2026-1", "month"), ("month=January", "month"), ("team=a%20b", "team"),
+     ("from=2026-01-01T00:00:00Z", "from"), ("format=pdf", "format")],
+)  # fmt: skip
+def test_a_month_that_cannot_be_names_the_field(api: People, query: str, field: str) -> None:
+    assert fields_of(api.viewer.get(f"/reports/sla?{query}")) == [field]
+
+
+def test_a_month_is_read_in_few_statements_however_many_services(kept: People, django_assert_max_num_queries) -> None:
+    for n in range(20):
+        day_of(kept.world.submit(f"more-{n}", kind="inference"), 30, n, budget_left=0.9)
+    with django_assert_max_num_queries(9):  # the token and its user, the roles, the clock, and three of the report
+        assert len(body_of(kept.viewer.get("/reports/sla?month=2026-01"))["rows"]) == 21

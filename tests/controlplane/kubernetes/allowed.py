@@ -35,6 +35,8 @@ def violations(pod: dict[str, Any], *, team: str, namespace: str) -> list[str]:
         "mounts": {m["name"] for m in main.get("volumeMounts", ())} == {v["name"] for v in spec["volumes"]},
         "devices": _devices_are_right(main),
         "readiness": "readinessProbe" not in main or meta["labels"]["weft.dev/kind"] == "inference",
+        "revision": meta["labels"].get("weft.dev/revision")
+        == meta["labels"].get("service.istio.io/canonical-revision"),
         "roles": _roles_are_right(meta["name"], meta["labels"], main),
         "variables": len(names := [v["name"] for v in main.get("env", ())]) == len(set(names)),
     }
@@ -131,7 +133,7 @@ RULES: list[tuple[str, Callable[[Any], bool]]] = [
     (">kind", _one_of("Pod")),
     (">metadata>(name|namespace)", _matches(DNS)),
     (
-        r">metadata>labels>(weft\.dev/(workload|team|name|kind|role|role-index)|internal\.weft\.dev/(attempt|rank)|[^/]+)",
+        r">metadata>labels>(weft\.dev/(workload|team|name|kind|role|role-index|revision)|service\.istio\.io/canonical-revision|internal\.weft\.dev/(attempt|rank)|[^/]+)",
         _matches(LABEL),
     ),
     (r">metadata>labels>weft\.dev/serving", _one_of("true", "false")),

@@ -7,7 +7,7 @@ from controlplane.kubeobjects.names import TEAMS, WORKLOADS
 from controlplane.manifests import policy, system, webhook
 from controlplane.manifests.site import ACTIVATOR, ACTIVATOR_SWITCH, Site
 
-SITE = Site(has_monitors=True)
+SITE = Site(has_monitors=True, has_istio=True)
 ACCOUNTS = (
     "weft-scheduler", "weft-reader", "weft-provisioner", "weft-admission", "weft-web", ACTIVATOR, ACTIVATOR_SWITCH,
 )  # fmt: skip

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from controlplane.cluster.port import PodSpec
 from controlplane.jobspec.spec import parse
 from gpushare.gpu import WHOLE
+from scheduler.model.workload import Kind
 
 UID = "0a1b2c3d-0000-4000-8000-00000000000a"
 
@@ -122,6 +123,7 @@ def pod_of(job: dict[str, Any], *, rank: int = 0, size: int = 1, attempt: int = 
         memory=ask.memory,
         namespace=spec.team,
         spec=spec.document(),
+        revision=1 if spec.type is Kind.INFERENCE else 0,
     )
 
 

@@ -13,7 +13,7 @@ from controlplane.cluster.kubernetes.api import Api
 from controlplane.cluster.kubernetes.binder import Binder
 from controlplane.cluster.kubernetes.connection import find
 from controlplane.cluster.kubernetes.objects import KubernetesObjects
-from controlplane.cluster.port import Note, PodPhase, PodSpec
+from controlplane.cluster.port import Note, PodPhase, PodSpec, Split
 from controlplane.kubeobjects.names import API_VERSION
 from controlplane.manifests import policy, system, teams
 from controlplane.manifests.site import TeamSpace
@@ -48,12 +48,38 @@ MONITORS: dict[str, Any] = {  # as the Prometheus operator has it, but for its s
 }
 
 
+def of_istio(kind: str, plural: str) -> dict[str, Any]:
+    """A kind of Istio's, but for its schema."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.networking.istio.io"},
+        "spec": {
+            "group": "networking.istio.io",
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+ROUTES, RULES = (
+    f"/apis/networking.istio.io/v1/namespaces/weft-nlp/{plural}" for plural in ("virtualservices", "destinationrules")
+)
+ISTIO = [of_istio("VirtualService", "virtualservices"), of_istio("DestinationRule", "destinationrules")]
+
+
 @pytest.fixture
 def audited(tmp_path: Path) -> Iterator[TestCluster]:
     """A cluster with our rights, policies and one team, which notes every request."""
     with test_cluster(tmp_path, nodes=named("a", "b"), audit=True) as cluster, noted(cluster):
-        cluster.apply([MONITORS, *system.system(SITE), *policy.policies(SITE), *teams.team(SITE, TeamSpace("nlp"))])
+        cluster.apply(
+            [MONITORS, *ISTIO, *system.system(SITE), *policy.policies(SITE), *teams.team(SITE, TeamSpace("nlp"))]
+        )
         cluster.wait_for(lambda: cluster.exists(MONITORED), "the Prometheus operator's kind")
+        for path in (ROUTES, RULES):
+            cluster.wait_for(lambda path=path: cluster.exists(path), "Istio's kinds")
         in_force(cluster, TeamSpace("nlp"), SITE)
         yield cluster
 
@@ -77,6 +103,7 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
             cluster.start(pods)
         audited.wait_for(lambda: running(cluster) == 6, "running pods")
         cluster.resize(served.workload, 1, 0, 2000, 4096)
+        split_and_unsplit(cluster, audited)
         cluster.cordon("b", True)
         cluster.cordon("b", False)
         assert cluster.logs(gang[0].workload, 1, 0, 5, None)
@@ -97,6 +124,22 @@ def test_the_scheduler_uses_all_its_rights_and_needs_no_others(audited: TestClus
     assert (endpoint["port"], endpoint["path"]) == ("p8000", "/metrics")
 
 
+def test_what_splits_requests_goes_with_the_service_and_with_another_of_its_name(audited: TestCluster) -> None:
+    with closing(KubernetesCluster(find(str(audited.kubeconfig("weft/weft-scheduler"))))) as cluster:
+        cluster.start([placed(pod_of(job(type="inference", name="chat"), uid=OTHER), "b", 0)])
+        cluster.split(Split(OTHER, "chat", "nlp", 2, 1, 10))
+        cluster.start([placed(pod_of(job(type="inference", name="chat"), uid=THIRD), "b", 1)])
+        assert not audited.exists(f"{ROUTES}/w-{OTHER}"), "the name is another service's now"
+        assert not audited.exists(f"{RULES}/w-{OTHER}")
+        cluster.split(Split(THIRD, "chat", "nlp", 2, 1, 10))
+        assert audited.exists(f"{ROUTES}/w-{THIRD}")
+    audited.request("DELETE", "/api/v1/namespaces/weft-nlp/services/chat")
+    audited.wait_for(
+        lambda: not (audited.exists(f"{ROUTES}/w-{THIRD}") or audited.exists(f"{RULES}/w-{THIRD}")),
+        "the end of what splits its requests",
+    )
+
+
 def test_the_reader_reads_logs_with_all_its_rights_and_no_others(audited: TestCluster) -> None:
     pod = placed(pod_of(job()), "a", 0)
     with closing(KubernetesCluster(find(str(audited.kubeconfig("weft/weft-scheduler"))))) as cluster:
@@ -106,6 +149,31 @@ def test_the_reader_reads_logs_with_all_its_rights_and_no_others(audited: TestCl
         assert reader.logs(pod.workload, 1, 0, 5, None)
     assert denied(audited.audit()) == []
     assert used(audited.audit(), "weft-reader") == granted("weft-reader")
+
+
+def split_and_unsplit(cluster: KubernetesCluster, server: TestCluster) -> None:
+    """Istio's objects are there, and say what they are to, while the requests are split; then they are gone."""
+    for percent in (10, 30):
+        cluster.split(Split(OTHER, "chat", "nlp", 2, 1, percent))
+    rule, route = (server.request("GET", f"{path}/w-{OTHER}") for path in (RULES, ROUTES))
+    host = "chat.weft-nlp.svc.cluster.local"
+    assert rule["spec"] == {
+        "host": host,
+        "subsets": [{"name": f"r{number}", "labels": {"weft.dev/revision": str(number)}} for number in (1, 2)],
+    }
+    (http,) = route["spec"]["http"]
+    assert route["spec"]["hosts"] == [host]
+    assert http["route"] == [
+        {"destination": {"host": host, "subset": "r1"}, "weight": 70},
+        {"destination": {"host": host, "subset": "r2"}, "weight": 30},
+    ]
+    service = server.request("GET", "/api/v1/namespaces/weft-nlp/services/chat")
+    for one in (rule, route):
+        (owner,) = one["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"]) == ("Service", service["metadata"]["uid"])
+    cluster.split(Split(OTHER, "chat", "nlp", 2, 1, None))
+    assert not server.exists(f"{ROUTES}/w-{OTHER}")
+    assert not server.exists(f"{RULES}/w-{OTHER}")
 
 
 def follow(objects: KubernetesObjects, server: TestCluster) -> None:

@@ -56,7 +56,7 @@ VALUES: dict[str, Sequence[Any]] = {
     "park_after": ("1m", "30m", "366d"),
     "health": ("/", "/health", "/v1/models?ready=1"),
     "rollout.deadline": ("30s", "10m", "24h"),
-    "rollout.weight": (100,),  # less is refused as long as nothing splits requests by weight
+    "rollout.weight": (1, 50, 100),
     "p95_latency": ("1ms", "200ms", "1h"),
     "availability": (0.001, 99.9, 99.999),
     "window": ("1h", "28d"),

@@ -3,4 +3,7 @@
 // Package prometheus names Prometheus, which has libraries of its own versions.
 package prometheus
 
-import _ "github.com/prometheus/prometheus/cmd/prometheus"
+import (
+	_ "github.com/prometheus/prometheus/cmd/prometheus"
+	_ "github.com/prometheus/prometheus/cmd/promtool"
+)

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0029_revisions'),
+        ('controlplane', '0033_split'),
     ]
 
     operations = [
@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='action',
             name='verb',
-            field=models.CharField(help_text='start, stop, resize, wake, sleep or cordon', max_length=10),
+            field=models.CharField(help_text='start, stop, resize, wake, sleep, split or cordon', max_length=10),
         ),
         migrations.AddIndex(
             model_name='placement',

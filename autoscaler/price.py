@@ -1,0 +1,39 @@
+"""What an objective costs: the replicas that the law asks for at the load of a day, before anything is changed.
+
+The load is known by the minute, so trends and queues within a minute are left out; a rise counts from its minute on, a
+fall once fewer were wanted over the law's whole window. Pure.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autoscaler.law import MOST, Terms, steady
+from autoscaler.observed import Learned
+
+MINUTE = 60.0  # s that a rate is of
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Replicas over these minutes: their mean, the most at once, and the part of minutes that need more than max."""
+
+    mean: float
+    most: int
+    short: float
+
+
+def price(learned: Learned, rates: Sequence[float], terms: Terms, least: int, greatest: int) -> Price | None:
+    """What these rates (requests/s, one a minute) ask for within the bounds; None where nothing is known of either."""
+    seconds = learned.mean
+    if seconds is None or not rates:
+        return None
+    needs = [_replicas(learned, seconds, rate, terms) for rate in rates]
+    window = max(1, math.ceil((terms.constants.fall or 3 * terms.start) / MINUTE))
+    kept = [max(needs[max(0, i - window + 1) : i + 1]) for i in range(len(needs))]
+    had = [min(max(count, least), greatest) for count in kept]
+    return Price(sum(had) / len(had), max(had), sum(count > greatest for count in needs) / len(needs))
+
+
+def _replicas(learned: Learned, seconds: float, rate: float, terms: Terms) -> int:
+    return max(1, math.ceil(min(steady(learned, seconds, rate, terms), MOST) / learned.slots))

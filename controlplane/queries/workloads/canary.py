@@ -1,0 +1,48 @@
+"""What the canaries of services and the revisions before them have answered since their requests are split."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from controlplane.cluster.port import Metrics
+from controlplane.lifecycle import canaries
+from controlplane.lifecycle.canaries import Judged, Tally
+from controlplane.models import Workload, bulk
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """A service with an objective whose requests are split: the two revisions, since when, and what it promises."""
+
+    revision: int
+    before: int
+    since: float
+    p95_seconds: float
+    availability: float
+
+
+def all_split(uids: Collection[UUID]) -> dict[str, Canary]:
+    """Those of these services that can be judged, by id. One query."""
+    found = {}
+    for uid, revision, rollout, spec in bulk.select(
+        Workload, ("uid", "revision", "rollout", "spec"), {"uid__among": list(uids)}
+    ):
+        objective = (spec.get("normalised") or {}).get("objective")
+        if not objective or not canaries.is_one(rollout) or rollout.get("split_at") is None:
+            continue
+        promised = float(objective["p95_seconds"]), float(objective["availability"])
+        found[str(uid)] = Canary(revision, rollout["from"], rollout["split_at"], *promised)
+    return found
+
+
+def judged(services: Mapping[str, Canary], metrics: Metrics) -> dict[str, Judged]:
+    """What was measured of them, by id; one of which nothing is known is left out."""
+    if not services:
+        return {}
+    told = metrics.revisions({uid: (one.since, one.p95_seconds) for uid, one in services.items()})
+    tallies = {(one.workload, one.revision): Tally(one.requests, one.over) for one in told}
+    return {
+        uid: Judged(tallies[uid, one.revision], tallies.get((uid, one.before), Tally(0, 0)), one.availability)
+        for uid, one in services.items()
+        if (uid, one.revision) in tallies
+    }

@@ -1,0 +1,69 @@
+"""What a service's objective costs, or another one would: GPU hours a day at the load of the last day."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from autoscaler.law import Terms
+from autoscaler.price import Price, price
+from controlplane.models import ServiceWindow, Workload
+from controlplane.queries.reports import sla
+from controlplane.queries.scheduling import policies, scaling
+from gpushare.gpu import WHOLE
+from scheduler.model.workload import Kind
+
+DAY = 86_400.0  # s
+HOURS = 24.0
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """A latency (s), and what keeping it takes; price None: nothing is known of the requests yet."""
+
+    p95_seconds: float
+    price: Price | None
+    milli: int  # milli-GPU of one replica
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """In a day."""
+        return None if self.price is None else self.price.mean * HOURS * self.milli / WHOLE
+
+
+def costs(w: Workload, at: float, p95_seconds: float | None = None) -> tuple[Costs | None, Costs | None]:
+    """What its objective costs, and what this latency would; None where there is neither. Five queries."""
+    if w.kind != Kind.INFERENCE.value:
+        return None, None
+    now = sla.objective(w.spec).get("p95_seconds")
+    state = scaling.remembered([w.pk]).get(str(w.pk))
+    rates = _rates(w, at)
+    settings = policies.scaling()
+    start = scaling.starts([w.pk]).get(str(w.pk)) or settings.start_seconds
+
+    def of(latency: float | None) -> Costs | None:
+        if latency is None:
+            return None
+        terms = Terms(latency, start, settings.constants())
+        found = price(state.learned, rates, terms, w.workers_min, w.workers_max) if state else None
+        return Costs(latency, found, w.share_guarantee or w.gpus * WHOLE)
+
+    return of(now), of(p95_seconds)
+
+
+def row(of: Costs | None) -> dict[str, Any] | None:
+    """As REST has it."""
+    if of is None:
+        return None
+    known = of.price
+    return {
+        "p95_seconds": of.p95_seconds,
+        "gpu_hours_a_day": None if of.gpu_hours is None else round(of.gpu_hours, 2),
+        "replicas_mean": None if known is None else round(known.mean, 2),
+        "replicas_most": None if known is None else known.most,
+        "short_part": None if known is None else round(known.short, 4),
+    }
+
+
+def _rates(w: Workload, at: float) -> list[float]:
+    """Requests a second in each minute of the last day that was measured, oldest first."""
+    mine = ServiceWindow.objects.filter(workload=w.pk, start__gte=at - DAY, requests_per_second__isnull=False)
+    return [rate for rate in mine.order_by("start").values_list("requests_per_second", flat=True) if rate is not None]
