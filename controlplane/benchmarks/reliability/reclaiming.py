@@ -227,7 +227,7 @@ class Gang:
         bench.rounds(scale)
         decided = time.time()
         if self._lent():
-            raise BenchmarkError("The scale loop was told that 4,000 requests wait, and woke nothing.")
+            raise BenchmarkError("The scale loop was told that 4,000 requests wait, and told no borrower to leave.")
         bench.rounds(actuate)
         ended, answered, gone = (one.result() for one in waits)
         bench.gateway.waiting = 0
