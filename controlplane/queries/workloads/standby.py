@@ -6,6 +6,7 @@ from typing import Any
 from controlplane.models import Placement, PlacementState, Workload
 from scheduler.model.workload import Kind
 
+STAYING = (PlacementState.BOUND, PlacementState.RESERVED)
 HOUR = 3600.0
 DAY_HOURS = 24
 
@@ -31,8 +32,7 @@ def of_service(workload: Workload, now: float) -> Standby | None:
     """How its standby stands; None for one without. Two queries."""
     if workload.kind != Kind.INFERENCE or workload.awake is None:
         return None
-    staying = (PlacementState.BOUND, PlacementState.RESERVED)
-    asleep = Placement.objects.filter(workload=workload.pk, state__in=staying, asleep_at__isnull=False).count()
+    asleep = Placement.objects.filter(workload=workload.pk, state__in=STAYING, asleep_at__isnull=False).count()
     lent, hours = _lent(Placement.objects.filter(lender=str(workload.pk)).values_list(*_HOLD), now)
     return Standby(workload.awake, asleep, lent, hours)
 

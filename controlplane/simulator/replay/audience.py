@@ -30,9 +30,10 @@ class Judges:
         if judge is None:
             return
         there = [a for a in workload.placement if not (a.leaving or a.reserved)]
-        names = {f"{workload.attempt}-{a.rank}": a.asleep_at is not None for a in there}
+        names = [f"{workload.attempt}-{a.rank}" for a in there]
+        asleep = [name for name, a in zip(names, there, strict=True) if a.asleep_at is not None]
         runs_already = at <= self.start and workload.phase in (Phase.RUNNING, Phase.SCALING)
-        judge.place(at, names, 0.0 if runs_already else START_MEDIAN[Kind.INFERENCE])
+        judge.place(at, names, 0.0 if runs_already else START_MEDIAN[Kind.INFERENCE], asleep)
 
     def minute(self, at: float, workload: Workload) -> int:
         """A minute is over: its requests are counted. How many replicas the autoscaler has serve from now on."""

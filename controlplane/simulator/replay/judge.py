@@ -13,7 +13,7 @@ Each look begins WARM_SECONDS earlier, so that a queue stands as it would. A min
 the last one that was, by the requests expected in it; one in which no replica serves has all of them refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -98,15 +98,15 @@ class Judge:
 
     # --- replicas -----------------------------------------------------------------------------
 
-    def place(self, at: float, names: Mapping[str, bool], start_seconds: float) -> None:
-        """From `at` on these are its replicas, and whether each is on standby: then no request comes to it.
+    def place(self, at: float, names: Iterable[str], start_seconds: float, asleep: Collection[str] = ()) -> None:
+        """From `at` on these are its replicas. New ones serve so much later; what is gone takes nothing more.
 
-        New ones serve so much later; what is gone takes nothing more.
+        asleep: those of them on standby, to which no request comes.
         """
         self._tell(at)
         before = self._starts
         self._starts = {name: before.get(name, at + start_seconds) for name in names}
-        self._asleep = {name for name, is_asleep in names.items() if is_asleep}
+        self._asleep = set(asleep)
         self._note(at)
 
     def _tell(self, at: float) -> None:

@@ -21,6 +21,7 @@ from controlplane.jobspec.shapes import (
     Shape,
     Text,
     Whole,
+    WholeOrWord,
 )
 from controlplane.jobspec.spec import SpecError, parse
 from controlplane.kubeobjects import conversion
@@ -121,6 +122,7 @@ WRONG: dict[type, Callable[[Any], list[Any]]] = {
     Text: lambda shape: [7, "x" * (shape.most + 1), "a\x07", *([] if shape.may_be_empty else [""])],
     Choice: lambda shape: ["no such word"],
     Flag: lambda shape: ["yes"],
+    WholeOrWord: lambda shape: ["no such word", shape.number.least - 1, shape.number.most + 1],
     Whole: lambda shape: ["7", shape.least - 1, shape.most + 1],
     Quantity: lambda shape: ["soon", "x" * 33] if shape.takes_text else ["7", 2.0**40, -1],
     Items: lambda shape: ["a b c"] if shape.takes_one else ["alone"],
