@@ -343,7 +343,7 @@ def test_a_queue_that_was_changed_counts_from_the_next_replica_on(world: World) 
 
     world.start(2, gateway=None)  # taken away
     service = world.server.request("GET", SERVICE)
-    assert service["spec"]["selector"] == {"weft.dev/workload": UID}
+    assert service["spec"]["selector"] == {"weft.dev/workload": UID, "weft.dev/serving": "true"}
     assert "weft.dev/gateway" not in service["metadata"]["labels"]
     switch.step()
     assert MANAGER not in world.addresses()

@@ -39,9 +39,12 @@ def test_s1_trips_when_a_share_is_given_twice():
                 and snapshot.workloads[d.workload].ask.share
                 and len(d.workers) == 1
             ):
-                share = snapshot.workloads[d.workload].ask.share
+                one = snapshot.workloads[d.workload]
+                share = one.ask.share
                 for (node, gpus), tenant in taken.items():
                     there = tenant.ask.share
+                    if tenant.team != one.team or one.ask.models:
+                        continue  # where it may not lie at all, for its team or its model
                     if share and there and share.guarantee + there.guarantee > 1000:
                         decisions[i] = replace(d, workers=(replace(d.workers[0], node=node, gpus=gpus),))
                         return tuple(decisions[: i + 1])
