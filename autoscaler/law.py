@@ -99,9 +99,9 @@ def look(state: State, scrape: Scrape, fleet: Fleet, terms: Terms) -> tuple[Stat
     need = _slots(state, scrape, fleet, terms)
     if need is None:
         return state, Wanted(fleet.on)
-    count = max(1, math.ceil(min(need.slots, MOST) / learned.slots))
+    count = replicas(need.slots, learned)
     state = _regretted(state, count, scrape.at, fleet, terms)
-    window = state.calm * _window(terms)
+    window = state.calm * fall_window(terms)
     # The look before counts however long ago it was: one look alone makes no service smaller.
     before = [one for one in state.wanted[:-1] if scrape.at - one[0] < window]
     state = replace(state, wanted=(*before, *state.wanted[-1:], (scrape.at, count)))
@@ -109,7 +109,7 @@ def look(state: State, scrape: Scrape, fleet: Fleet, terms: Terms) -> tuple[Stat
     return (replace(state, fell_at=scrape.at) if found.replicas < fleet.on else state), found
 
 
-def _window(terms: Terms) -> float:
+def fall_window(terms: Terms) -> float:
     """Seconds over which fewer must have been wanted."""
     return terms.constants.fall or 3 * terms.start
 
@@ -122,7 +122,7 @@ def _regretted(state: State, count: int, at: float, fleet: Fleet, terms: Terms) 
     """
     if state.fell_at is None or terms.constants.takes_all:
         return state
-    window, since = _window(terms), at - state.fell_at
+    window, since = fall_window(terms), at - state.fell_at
     is_small = count - fleet.on <= max(1, SMALL * fleet.on)  # a larger rise is a load that has grown, not noise
     soon = max(HOUR if is_small else 0.0, SOON * state.calm * window)
     if count > fleet.on and since <= soon:
@@ -223,13 +223,14 @@ def _slots(state: State, now: Scrape, fleet: Fleet, terms: Terms) -> _Need | Non
     if rise > 0:
         rate = max(rate, trend.at(now.at))
     future = rate + rise * ((0.0 if k.takes_all else terms.start) + k.horizon)
-    room = k.part * wait_seconds(learned, terms.objective)
-    slots = steady(learned, s, future, terms)
-    need = _Need(slots, f"{future:.1f} requests/s of {s:.2g} s expected:", future, terms.objective)
+    need = _Need(
+        steady(learned, s, future, terms), f"{future:.1f} requests/s of {s:.2g} s expected:", future, terms.objective
+    )
     if now.waiting:
         backlog = now.waiting * s
         left = backlog + s * (rate + future) / 2 * 30.0 - 30.0 * learned.slots * fleet.on
-        for_queue = future * s + max(backlog, left) / max(room, k.queue_seconds)
+        room = max(k.part * wait_seconds(learned, terms.objective), k.queue_seconds)
+        for_queue = future * s + max(backlog, left) / room
         if k.takes_all and s >= 15.0 and inside is not None:
             for_queue = max(for_queue, inside)
         if for_queue > need.slots:
@@ -241,6 +242,11 @@ def steady(learned: Learned, seconds: float, rate: float, terms: Terms) -> float
     """Slots for a rate of requests of so many seconds: f*S to keep up, and the tail for the longest waits."""
     room = terms.constants.part * wait_seconds(learned, terms.objective)
     return rate * seconds + terms.constants.tail * seconds / room
+
+
+def replicas(slots: float, learned: Learned) -> int:
+    """Replicas that have so many slots, at least one."""
+    return max(1, math.ceil(min(slots, MOST) / learned.slots))
 
 
 def _rate(points: tuple[tuple[float, float], ...]) -> float:

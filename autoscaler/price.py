@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoscaler.law import MOST, Terms, steady
+from autoscaler.law import Terms, fall_window, replicas, steady
 from autoscaler.observed import Learned
 
 MINUTE = 60.0  # s that a rate is of
@@ -28,12 +28,8 @@ def price(learned: Learned, rates: Sequence[float], terms: Terms, least: int, gr
     seconds = learned.mean
     if seconds is None or not rates:
         return None
-    needs = [_replicas(learned, seconds, rate, terms) for rate in rates]
-    window = max(1, math.ceil((terms.constants.fall or 3 * terms.start) / MINUTE))
+    needs = [replicas(steady(learned, seconds, rate, terms), learned) for rate in rates]
+    window = max(1, math.ceil(fall_window(terms) / MINUTE))
     kept = [max(needs[max(0, i - window + 1) : i + 1]) for i in range(len(needs))]
     had = [min(max(count, least), greatest) for count in kept]
     return Price(sum(had) / len(had), max(had), sum(count > greatest for count in needs) / len(needs))
-
-
-def _replicas(learned: Learned, seconds: float, rate: float, terms: Terms) -> int:
-    return max(1, math.ceil(min(steady(learned, seconds, rate, terms), MOST) / learned.slots))

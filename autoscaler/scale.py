@@ -39,7 +39,7 @@ def scale(snapshot: Snapshot, metrics: Metrics, settings: Settings) -> Scaling:
         service = metrics.services.get(uid)
         bounds, current = Bounds(workload.gang.min, workload.gang.max), workload.gang.count
         state, wanted = judged(
-            current if workload.awake is None else workload.awake,
+            workload.serving,
             snapshot.at,
             service,
             settings,

@@ -12,7 +12,7 @@ from autoscaler.bounds import Bounds
 from autoscaler.decision import Scale
 from autoscaler.law import Wanted
 from scheduler.model.decision import Shrink
-from scheduler.model.mention import mention
+from scheduler.model.mention import counted, mention
 from scheduler.model.workload import Assignment, Workload, staying
 
 Place = tuple[str, tuple[int, ...]]  # a node and devices there
@@ -27,7 +27,8 @@ def rearranged(workload: Workload, wanted: Wanted, loaded: Collection[int], lent
     serving = bounds.clamp(wanted.replicas)
     count = bounds.clamp(serving + workload.standby)
     seats = [a for a in workload.placement if not a.leaving]
-    asleep = {a.rank for a in seats if a.asleep_at is not None}
+    before = frozenset(a.rank for a in seats if a.asleep_at is not None)
+    asleep = set(before)
     awake = [a for a in seats if a.rank not in asleep]
     if (lack := serving - len(awake)) > 0:
         order = sorted((a for a in seats if a.rank in asleep), key=lambda a: _to_wake(a, loaded, lent))
@@ -35,10 +36,9 @@ def rearranged(workload: Workload, wanted: Wanted, loaded: Collection[int], lent
     else:
         order = sorted(awake, key=lambda a: (a.rank in loaded, -a.rank))  # those that still load do so asleep
         asleep |= {a.rank for a in order[:-lack]} if lack else set()
-    surplus = sorted((a for a in seats), key=lambda a: (a.rank not in asleep, _place(a) in lent, -a.rank))
+    surplus = sorted(seats, key=lambda a: (a.rank not in asleep, _place(a) in lent, -a.rank))
     leaving = sorted(a.rank for a in surplus[: max(0, len(seats) - count)])
     asleep -= set(leaving)
-    before = {a.rank for a in seats if a.asleep_at is not None}
     if (count, serving) == (workload.gang.count, workload.awake) and asleep == before and not leaving:
         return None
     message = _message(workload, serving, count, wanted)
@@ -72,10 +72,11 @@ def _given(gang: Workload, needed: Collection[tuple[str, Place]]) -> Shrink | No
     leaving = [a for a in gang.placement if a.lender and not a.leaving and (a.lender, _place(a)) in needed]
     if not leaving:
         return None
-    workers = "1 worker" if len(leaving) == 1 else f"{len(leaving)} workers"
     lender = leaving[0].lender
     left = len(staying(gang)) - len(leaving)
-    message = f"Gives {workers} back to {mention(lender)}, whose GPU it was; goes on with {left}."
+    message = (
+        f"Gives {counted(len(leaving), 'worker')} back to {mention(lender)}, whose GPU it was; goes on with {left}."
+    )
     return Shrink(gang.id, gang.version, tuple(sorted(a.rank for a in leaving)), message, by=lender)
 
 
@@ -88,8 +89,7 @@ def _place(a: Assignment) -> Place:
 
 
 def _message(workload: Workload, serving: int, count: int, wanted: Wanted) -> str:
-    before = workload.gang.count if workload.awake is None else workload.awake
-    rest = count - serving
+    before, rest = workload.serving, count - serving
     asleep = f"{rest} on standby" if rest else "none on standby"
     if serving == before:
         return f"{serving} {'replica serves' if serving == 1 else 'replicas serve'}, {asleep}."

@@ -7,8 +7,10 @@ from django.urls import reverse
 
 from controlplane.jobspec.jobfile import GATEWAY, OBJECTIVE, P95_LATENCY
 from controlplane.jobspec.shapes import Faults
+from controlplane.lifecycle.canaries import WHOLE
 from controlplane.queries.workloads import revisions
 from controlplane.queries.workloads.objectiveprice import Costs
+from controlplane.services.scheduling.revising import weight_of
 from frontend import forms, words
 from frontend.forms import FormField
 from frontend.layout import EXAMPLES, LABELS, UNITS, WIDTH
@@ -27,7 +29,6 @@ WEIGHT = "rollout.weight"
 STANDBY = "standby"
 FIELDS = (IMAGE, ENV, WEIGHT, *PROMISED, *QUEUED, STANDBY)
 LATENCY = "objective.p95_latency"
-WHOLE = 100  # percent: no canary
 
 
 def texts(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -38,7 +39,7 @@ def texts(spec: Mapping[str, Any]) -> dict[str, str]:
         found[path] = str((spec.get(record) or {}).get(name, ""))
     env = "\n".join(f"{name}={value}" for name, value in (spec.get(ENV) or {}).items())
     standby = str(spec.get(STANDBY) or "")
-    return {IMAGE: str(spec["image"]), ENV: env, WEIGHT: str(_weight(spec)), STANDBY: standby, **found}
+    return {IMAGE: str(spec["image"]), ENV: env, WEIGHT: str(weight_of(spec)), STANDBY: standby, **found}
 
 
 def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
@@ -48,9 +49,9 @@ def changes(spec: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]
     after = {name: made.get(name) for name in before}
     after[IMAGE] = after[IMAGE] or ""
     weight = (made.get("rollout") or {}).get("weight", WHOLE)
-    if weight != _weight(spec):
+    if weight != weight_of(spec):
         before["rollout"] = spec.get("rollout")
-        after["rollout"] = {**(spec.get("rollout") or {}), "weight": weight}
+        after |= weighed(spec, weight)
     return {name: value for name, value in after.items() if (value or None) != (before[name] or None)}
 
 
@@ -175,10 +176,6 @@ def sentence(rollout: Mapping[str, Any] | None) -> str:
     done = f"{rollout['ready']} of {words.plural(rollout['of'], 'replica')} ready"
     why = f" {rollout['message']}" if rollout["message"] else ""
     return f"Revision {rollout['to']} replaces revision {rollout['before']}{again}: {done}.{why}"
-
-
-def _weight(spec: Mapping[str, Any]) -> int:
-    return int((spec.get("rollout") or {}).get("weight", WHOLE))
 
 
 def _shown_at(field: str) -> str:

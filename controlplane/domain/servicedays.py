@@ -3,9 +3,17 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from autoscaler.sla import Standing
 from autoscaler.standings import Promise
 
 DAY = 86_400.0  # s
+# The columns of a day's row that count the minutes of each standing.
+MINUTES = {
+    Standing.MET: "met",
+    Standing.AT_RISK: "at_risk",
+    Standing.VIOLATED: "violated",
+    Standing.UNKNOWN: "unknown",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from autoscaler.standings import MINUTE, Moment
 from controlplane.domain import csvfile
 from controlplane.domain.periods import month_at
 from controlplane.jobspec.spec import SpecError
+from controlplane.lifecycle.canaries import WHOLE
 from controlplane.queries.accounts import access
 from controlplane.queries.reports import months, sla, standings
 from controlplane.queries.tenancy.platform import TooMany
@@ -117,7 +118,7 @@ def traffic(request: HttpRequest, uid: UUID) -> HttpResponse:
     if request.method == "GET":
         return render(request, "frontend/parts/service_traffic.html", _traffic(request, _service(request, uid)))
     w = _changeable(request, uid)
-    if (weight := number(request.POST.get("weight"), 0)) == revising.WHOLE:
+    if (weight := number(request.POST.get("weight"), 0)) == WHOLE:
         return _promoted(request, w)
     fault = _weigh(request, w, weight)
     w.refresh_from_db()
@@ -141,7 +142,7 @@ def promote(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 
 def _promoted(request: HttpRequest, w: Any) -> HttpResponse:
-    fault = _weigh(request, w, revising.WHOLE)
+    fault = _weigh(request, w, WHOLE)
     (messages.error if fault else messages.info)(request, fault or f"Promoting revision {w.revision} of {w.name}.")
     if is_part(request):
         response = HttpResponse()

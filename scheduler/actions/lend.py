@@ -18,7 +18,7 @@ from scheduler.state.session import Session
 
 
 class Seat(NamedTuple):
-    """A sleeping replica's place that nobody borrows."""
+    """A sleeping replica's place that no gang borrows."""
 
     service: Workload
     replica: Assignment
@@ -50,7 +50,7 @@ def may_borrow(ask: ResourceRequest) -> bool:
 
 
 def open_seats(session: Session) -> Iterator[Seat]:
-    """The places of sleeping replicas that may be lent now: loaded, settled and lent to nobody."""
+    """The places of sleeping replicas that may be lent now: loaded, settled and not lent."""
     plan, index = session.plan, session.plan.inventory.index
     taken = {(a.node, a.gpus) for uid in plan.ledger.borrowing for a in plan.workload(uid).placement if a.lender}
     until = plan.snapshot.at - session.settings.lend_after_seconds
@@ -78,23 +78,21 @@ def _for(session: Session, growth: Growth, gang: Workload, seats: list[Seat]) ->
 
 def _may_share(session: Session, gang: Workload, service: Workload) -> bool:
     """Whether both may be on one device: of one team, or of teams that both share with others."""
-    if gang.team == service.team:
-        return True
-    whose = {team.name: team.shares_with_others for team in session.plan.snapshot.teams}
-    return whose[gang.team] and whose[service.team]
+    tenants = session.plan.tenants
+    return tenants is None or tenants.may_share(gang.team, service.team)
 
 
 def _with_room(session: Session, gang: Workload, seats: list[Seat], few: int) -> list[Seat]:
     """The first few seats where its memory fits beside the model, and its CPU and memory on the node."""
     plan, ask = session.plan, gang.ask
-    used, most_of = plan.columns.gpu[:, MEMORY].max(axis=0), plan.inventory.gpu_capacity[MEMORY]
+    used, most_of = plan.columns.gpu[:, MEMORY], plan.inventory.gpu_capacity[MEMORY]
     host = session.constraints.room_beside_all(IDLE).node.copy()
     chosen: list[Seat] = []
     for seat in seats:
         if len(chosen) == few:
             break
         is_free = host[COMPUTE, seat.node] >= ask.cpu_milli and host[MEMORY, seat.node] >= ask.memory
-        if is_free and used[seat.device] + ask.gpu_memory <= most_of[seat.device]:
+        if is_free and used[:, seat.device].max() + ask.gpu_memory <= most_of[seat.device]:
             host[:, seat.node] -= (ask.cpu_milli, ask.memory)
             chosen.append(seat)
     return chosen

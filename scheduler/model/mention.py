@@ -43,6 +43,11 @@ def words(inside: str, names: Mapping[str, str]) -> str:
     return " and ".join([", ".join(known[:-1]), known[-1]] if len(known) > 1 else known)
 
 
+def counted(number: int, noun: str) -> str:
+    """1 worker, 2 workers."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def clipped(text: str, most: int) -> str:
     """At most so many characters of a text, without half a mention at its end."""
     cut = text[:most]

@@ -224,6 +224,11 @@ class Workload:
         return max(0, self.gang.count - sum(not a.leaving and a.rank >= first for a in self.placement))
 
     @property
+    def serving(self) -> int:
+        """How many of a service's replicas are to serve: all but those on standby."""
+        return self.gang.count if self.awake is None else self.awake
+
+    @property
     def held_milli(self) -> int:
         """Milli-GPU held or reserved, leaving workers included."""
         return sum(self.milli_of(a) for a in self.placement)

@@ -1,6 +1,6 @@
 """Workers on the devices of sleeping replicas leave when their lender does: nothing else would take them from there."""
 
-from scheduler.model.mention import mention
+from scheduler.model.mention import counted, mention
 from scheduler.model.workload import Assignment
 from scheduler.state.session import Session
 
@@ -15,8 +15,8 @@ def take_back(session: Session) -> None:
         ranks = [a.rank for a in gang.placement if a.lender and not a.leaving and not _is_lent(session, a)]
         if ranks:
             lender = next(a.lender for a in gang.placement if a.rank in ranks)
-            workers = "1 worker" if len(ranks) == 1 else f"{len(ranks)} workers"
-            message = f"Gives {workers} back: {mention(lender)} has left the GPU that it lent, or uses it itself."
+            gives = counted(len(ranks), "worker")
+            message = f"Gives {gives} back: {mention(lender)} has left the GPU that it lent, or uses it itself."
             plan.shrink(gang, ranks, "", message)
 
 

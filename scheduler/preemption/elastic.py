@@ -14,7 +14,7 @@ from scheduler.fit.capacity import allowed_nodes
 from scheduler.fit.claim import fits, quota_room
 from scheduler.fit.gang import Goal, find_places
 from scheduler.model.decision import Shrink
-from scheduler.model.mention import mention
+from scheduler.model.mention import counted, mention
 from scheduler.model.snapshot import FUTURE_IDLE, Flavor, Ints, applied
 from scheduler.model.workload import Workload, can_shrink, least, owned, staying, surplus
 from scheduler.state.session import Session
@@ -116,7 +116,7 @@ class Lent:
         shrunk = [uid for uid, ranks in self.given.items() if ranks and uid not in spared]
         for uid in shrunk:
             gang, ranks = self.gangs[uid], self.given[uid]
-            left, gives = len(staying(gang)) - len(ranks), "1 worker" if len(ranks) == 1 else f"{len(ranks)} workers"
+            left, gives = len(staying(gang)) - len(ranks), counted(len(ranks), "worker")
             floor = f"it asked for {gang.gang.count}" if surplus(gang) else f"its minimum is {gang.gang.min}"
             message = f"Gives {gives} to {name} and goes on with {left}; {floor}."
             self.plan.shrink(gang, ranks, self.claimant.id, message)

@@ -159,7 +159,7 @@ class Growth:
     def _beside_claimants(self, gang: Workload, places: Places) -> Places:
         """As many of the places as leave each claimant that could start the quota for it, wherever its nodes are."""
         session, plan = self._session, self._plan
-        while places and gang.ask.milli:
+        while places and gang.ask.milli and self._able:
             mark = plan.mark()
             plan.place(gang, places)
             is_left = all(quota_room(session, one, flavor, FUTURE_IDLE) >= least(one) for one, flavor in self._able)

@@ -41,6 +41,10 @@ class Tenants:
         closed: Bools = others[FUTURE_IDLE] > 0
         return closed | (others[IDLE] > 0) if when == IDLE else closed
 
+    def may_share(self, team: str, other: str) -> bool:
+        """Whether what is of these teams may be on one device."""
+        return team == other or (team in self._open and other in self._open)
+
     def on(self, device: int) -> tuple[str, ...]:
         """The teams with a share on a device, now or later."""
         return tuple(sorted(team for team, counts in self._of.items() if counts[:, device].any()))

@@ -31,7 +31,7 @@ def alerts() -> str:
     )
 
 
-STARTS = f"{word(round(law._window(law.Terms(1.0, 1.0, ALONE))))} starts"
+STARTS = f"{word(round(law.fall_window(law.Terms(1.0, 1.0, ALONE))))} starts"
 SAID = {
     "K": f"| K | `wait_ratio` | {ALONE.part} | {STANDBY.part} |",
     "tail": f"| tail | `tail` | {ALONE.tail} | {STANDBY.tail} |",

@@ -35,7 +35,6 @@ NAMES_READ = {
     ("role_reasons", "role.name"): "of a role in the workload that is told",
     ("snapshot", "n.name"): "a node's",
     ("tenants", "team.name"): "a team's",
-    ("lend", "team.name"): "a team's",
     ("terms", "_level(inventory, workers, nodes).name"): "a level's",
     ("workload", "role.name"): "a role's",
 }

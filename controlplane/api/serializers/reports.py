@@ -22,8 +22,8 @@ class UsageLine(Answer):
     cost = s.FloatField(allow_null=True, help_text="Null where it is a team's that you have no role in.")
 
 
-class ServiceLine(Answer):
-    """How one service kept its objective. Parts of 1; null = it had no requests."""
+class KeptLine(Answer):
+    """How many requests of one service were within its objective."""
 
     team = s.CharField()
     service = s.CharField()
@@ -33,21 +33,18 @@ class ServiceLine(Answer):
     requests = s.IntegerField()
     over_objective = s.IntegerField()
     attainment = s.FloatField(allow_null=True)
+
+
+class ServiceLine(KeptLine):
+    """How one service kept its objective. Parts of 1; null = it had no requests."""
+
     budget_left = s.FloatField(allow_null=True, help_text="Below 0: more went wrong than may.")
     is_kept = s.BooleanField(allow_null=True)
 
 
-class MonthLine(Answer):
+class MonthLine(KeptLine):
     """How one service kept its objective in a month. Parts of 1; null = not known."""
 
-    team = s.CharField()
-    service = s.CharField()
-    workload = s.UUIDField()
-    availability_target = s.FloatField()
-    p95_target_seconds = s.FloatField(allow_null=True)
-    requests = s.IntegerField()
-    over_objective = s.IntegerField()
-    attainment = s.FloatField(allow_null=True)
     is_kept = s.BooleanField(allow_null=True)
     budget_left = s.FloatField(allow_null=True, help_text="At the month's end; below 0: more went wrong than may.")
     met_minutes = s.IntegerField()

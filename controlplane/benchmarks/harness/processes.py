@@ -79,7 +79,7 @@ def manage(*arguments: str) -> list[str]:
 def lines(home: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
     """Run a `manage.py` command that prints JSON objects; yield them as they come. Raises BenchmarkError."""
     with (
-        tempfile.TemporaryFile("w+") as errors,  # a pipe that nobody reads would stop who says much
+        tempfile.TemporaryFile("w+") as errors,  # a pipe that is not read would block a process that prints much
         subprocess.Popen(
             manage(*arguments), env=dict(env or environment(home)), stdout=subprocess.PIPE, stderr=errors, text=True
         ) as process,

@@ -16,11 +16,10 @@ from collections.abc import Sequence
 import structlog
 
 from controlplane.cluster.kubernetes import names, services
-from controlplane.cluster.kubernetes.api import STRATEGIC, Api, Json, RefusedError
+from controlplane.cluster.kubernetes.api import MERGE, STRATEGIC, Api, Json, RefusedError
 from controlplane.cluster.kubernetes.podstatus import Worker
 from controlplane.cluster.port import ClusterUnreachable, PodSpec, Split
 
-MERGE = "application/merge-patch+json"  # custom resources have no strategic one
 ASK_SECONDS = 300.0  # between two looks whether a kind is there
 RULES, ROUTES = "destinationrules", "virtualservices"  # of Istio
 NOT_FOUND = 404
@@ -97,7 +96,7 @@ def _another_queue(found: Json, body: Json, without: Json) -> Json | None:
     if was == now or (was and now and json.loads(was) == json.loads(now)):
         return None
     meta: Json = {"labels": {**without, **body["metadata"]["labels"]}, "annotations": {names.QUEUE: now}}
-    # Without a queue nobody lists the replicas any more but Kubernetes, which needs the selector.
+    # Without a queue only Kubernetes lists the replicas, and it needs the selector for that.
     return {"metadata": meta, **({} if now else {"spec": {"selector": body["spec"]["selector"]}})}
 
 

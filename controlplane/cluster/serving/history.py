@@ -35,8 +35,7 @@ class Capacity:
     @staticmethod
     def of(plain: Sequence[Any]) -> "Capacity":
         """From the fields in their order, as JSON has them."""
-        given = [*plain, *((), (), (), None)[len(plain) - 4 :]]
-        at, replicas, servers, seconds, each, lost, revisions, split = given
+        at, replicas, servers, seconds, each, lost, revisions, split = [*plain, (), (), (), ()][:8]
         pairs = tuple((name, s) for name, s in each)
         parts = (split[0], split[1]) if split else None
         return Capacity(at, replicas, servers, seconds, pairs, tuple(lost), tuple(revisions), parts)

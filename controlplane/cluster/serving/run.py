@@ -82,7 +82,7 @@ class Run:
         replicas = tuple(replicas)
         if self.traffic.group > 1:
             newer = [r for r in replicas if split is not None and r.revision == split.revision]
-            others = [r for r in replicas if r not in newer]
+            others = [r for r in replicas if split is None or r.revision != split.revision]
             replicas, lost = (*self._pooled(others, POOL), *self._pooled(newer, f"{POOL}{POOL}")), ()
         known = {replica.name: number for number, replica in enumerate(state.replicas)}
         number_of = {known[r.name]: number for number, r in enumerate(replicas) if r.name in known}

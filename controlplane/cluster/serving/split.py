@@ -44,12 +44,14 @@ def leading(done: Rows) -> int:
     return len(done) if done.all() else int(np.argmin(done))
 
 
-def count_in(
-    tallies: dict[int, list[int]], revisions: Sequence[int], by: Ints, count: Ints, is_over: Rows
-) -> None:  # fmt: skip
+def count_in(tallies: dict[int, list[int]], revisions: Sequence[int], by: Ints, count: Ints, is_over: Rows) -> None:
     """Add requests that ended to those of the revision that served them. by: index of the replica, negative: none."""
-    for revision in sorted({revisions[i] for i in by.tolist() if i >= 0}):
-        mine = np.array([i >= 0 and revisions[i] == revision for i in by.tolist()])
+    served = by >= 0
+    if not served.any():
+        return
+    of, count, is_over = np.array(revisions)[by[served]], count[served], is_over[served]
+    for revision in np.unique(of).tolist():
+        mine = of == revision
         tally = tallies.setdefault(revision, [0, 0])
         tally[0] += int(count[mine].sum())
         tally[1] += int(count[mine & is_over].sum())

@@ -11,21 +11,28 @@ from autoscaler import sla
 from autoscaler.sla import Standing
 from autoscaler.standings import Window
 from controlplane.domain.periods import Period, month_of, span
+from controlplane.domain.servicedays import MINUTES
 from controlplane.jobspec.quantities import iso
 from controlplane.models import ServiceDay, Usage, Workload
 from controlplane.queries.tenancy.platform import MAX_ROWS, TooMany
 from controlplane.queries.workloads.prices import MILLI_SECONDS_PER_GPU_HOUR
 
+# The columns of a row that count the minutes of each standing.
+_MINUTES = {
+    Standing.MET: "met_minutes",
+    Standing.AT_RISK: "at_risk_minutes",
+    Standing.VIOLATED: "violated_minutes",
+    Standing.UNKNOWN: "not_known_minutes",
+}
 COLUMNS = (
     "team", "service", "workload", "availability_target", "p95_target_seconds", "requests", "over_objective",
-    "attainment", "is_kept", "budget_left", "met_minutes", "at_risk_minutes", "violated_minutes", "not_known_minutes",
-    "allocated_gpu_hours", "worst_minute", "worst_minute_requests", "worst_minute_over_objective",
+    "attainment", "is_kept", "budget_left", *_MINUTES.values(), "allocated_gpu_hours",
+    "worst_minute", "worst_minute_requests", "worst_minute_over_objective",
 )  # fmt: skip
 _DAY = (
-    "workload", "until", "availability", "p95_seconds", "requests", "over", "met", "at_risk", "violated", "unknown",
-    "budget_left", "worst_start", "worst_requests", "worst_over",
+    "workload", "until", "availability", "p95_seconds", "requests", "over", *MINUTES.values(), "budget_left",
+     "worst_start", "worst_requests", "worst_over",
 )  # fmt: skip
-WORDS = (Standing.MET, Standing.AT_RISK, Standing.VIOLATED, Standing.UNKNOWN)  # in the order of a row's columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +153,7 @@ def row(line: Line) -> dict[str, Any]:
     values = (
         line.team, line.name, str(line.workload), line.target, line.p95_target, line.requests, line.over,
         _rounded(line.attainment, 6), line.is_kept, _rounded(line.budget_left, 4),
-        *(line.minutes[word] for word in WORDS), _hours(line.held), *worst,
+        *(line.minutes[word] for word in _MINUTES), _hours(line.held), *worst,
     )  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))
 
@@ -161,7 +168,7 @@ def total_row(total: Total) -> dict[str, Any]:
         "requests": total.requests,
         "over_objective": total.over,
         "attainment": _rounded(total.attainment, 6),
-        **dict(zip(COLUMNS[10:14], (total.minutes[word] for word in WORDS), strict=True)),
+        **{column: total.minutes[word] for word, column in _MINUTES.items()},
         "allocated_gpu_hours": _hours(total.held),
     }
 
@@ -194,7 +201,7 @@ def _line(of: tuple[UUID, str, str, int], days: list[dict[str, Any]], held: int)
         p95_target=last["p95_seconds"],
         requests=sum(day["requests"] for day in days),
         over=sum(day["over"] for day in days),
-        minutes=dict(zip(WORDS, (sum(day[column] for day in days) for column in _DAY[6:10]), strict=True)),
+        minutes={word: sum(day[column] for day in days) for word, column in MINUTES.items()},
         budget_left=last["budget_left"],
         worst=Window(worst["worst_start"], worst["worst_requests"], worst["worst_over"])
         if worst["worst_start"] is not None
@@ -216,7 +223,7 @@ def _totals(lines: Iterable[Line]) -> tuple[Total, ...]:
             known=sum(line.is_kept is not None for line in mine),
             requests=sum(line.requests for line in mine),
             over=sum(line.over for line in mine),
-            minutes={word: sum(line.minutes[word] for line in mine) for word in WORDS},
+            minutes={word: sum(line.minutes[word] for line in mine) for word in MINUTES},
             held=sum(line.held for line in mine),
         )
         for team, mine in by_team.items()

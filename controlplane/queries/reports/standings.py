@@ -28,20 +28,20 @@ def due(at: float, most: int, *, kept_days: int) -> tuple[Stretch, ...]:
     oldest = at - kept_days * DAY
     rows = Workload.objects.filter(kind=Kind.INFERENCE.value)
     rows = rows.filter(~Q(phase__in=_ENDED) | Q(ended_at__gte=oldest)).order_by("seq")
-    found = [row for row in rows.values_list(*_COLUMNS) if _promise(row[2], row[3])]
+    columns = rows.values_list(*_COLUMNS)
+    found = [(*row, promise) for row in columns if (promise := _promise(row[2], row[3])) is not None]
     uids = [row[0] for row in found]
     days = ServiceDay.objects.filter(workload__among=uids).order_by().values_list("workload")
     noted: dict[UUID, float] = dict(days.annotate(until=Max("until")))
     new = ServiceWindow.objects.filter(workload__among=[uid for uid in uids if uid not in noted]).order_by()
     first: dict[UUID, float] = dict(new.values_list("workload").annotate(start=Min("start")))
     stretches = []
-    for uid, phase, spec, objective_since, ended_at in found:
+    for uid, phase, spec, _, ended_at, promise in found:
         begun = noted.get(uid, first.get(uid))
         if begun is not None:
             since = max(begun, oldest) // MINUTE * MINUTE
             until = _until(since, at, ended_at)
-            promise = _promise(spec, objective_since)
-            if until is not None and promise is not None:
+            if until is not None:
                 p95 = sla.objective(spec).get("p95_seconds")
                 stretches.append(Stretch(uid, promise, p95, phase, since, until))
     return tuple(sorted(stretches, key=lambda one: one.since)[:most])
@@ -96,8 +96,8 @@ def _up(uid: UUID, ends: Sequence[float], phase: str) -> list[bool]:
     """Whether its replicas were up at each of these moments, as its events tell; `phase` where they are gone."""
     told = Event.objects.filter(workload=uid).exclude(phase="")
     before = told.filter(cluster_at__lte=ends[0]).order_by("-id").values_list("phase", flat=True).first()
-    later = list(told.filter(cluster_at__gt=ends[0], cluster_at__lte=ends[-1]).order_by("id"))
-    steps = [(one.cluster_at, one.phase) for one in later]
+    later = told.filter(cluster_at__gt=ends[0], cluster_at__lte=ends[-1]).order_by("id")
+    steps = list(later.values_list("cluster_at", "phase"))
     now, found = before or (steps[0][1] if steps else phase), []
     place = 0
     for at in ends:

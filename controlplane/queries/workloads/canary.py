@@ -8,6 +8,7 @@ from controlplane.cluster.port import Metrics
 from controlplane.lifecycle import canaries
 from controlplane.lifecycle.canaries import Judged, Tally
 from controlplane.models import Workload, bulk
+from controlplane.queries.reports import sla
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ def all_split(uids: Collection[UUID]) -> dict[str, Canary]:
     for uid, revision, rollout, spec in bulk.select(
         Workload, ("uid", "revision", "rollout", "spec"), {"uid__among": list(uids)}
     ):
-        objective = (spec.get("normalised") or {}).get("objective")
+        objective = sla.objective(spec)
         if not objective or not canaries.is_one(rollout) or rollout.get("split_at") is None:
             continue
         promised = float(objective["p95_seconds"]), float(objective["availability"])

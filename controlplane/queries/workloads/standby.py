@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from controlplane.models import Placement, PlacementState, Workload
+from controlplane.queries.workloads.revisions import STAYING
 from scheduler.model.workload import Kind
 
-STAYING = (PlacementState.BOUND, PlacementState.RESERVED)
 HOUR = 3600.0
 DAY_HOURS = 24
 
@@ -43,7 +43,7 @@ def borrowed(workload: Workload, now: float) -> tuple[int, float]:
 
 
 def price(replicas: int, serving: int, standby: int) -> str:
-    """What so much standby costs at most, for people who are about to ask for it; empty for none.
+    """What so much standby costs at most, shown before it is asked for; empty for none.
 
     replicas: the most that it may have; serving: the least.
     """

@@ -2,18 +2,10 @@
 
 from django.db import transaction
 
-from autoscaler.sla import Standing
 from autoscaler.standings import Tally
-from controlplane.domain.servicedays import Stretch
+from controlplane.domain.servicedays import MINUTES, Stretch
 from controlplane.models import ServiceDay
 from controlplane.services.scheduling.leases import HeldLease
-
-MINUTES = {
-    Standing.MET: "met",
-    Standing.AT_RISK: "at_risk",
-    Standing.VIOLATED: "violated",
-    Standing.UNKNOWN: "unknown",
-}
 
 
 @transaction.atomic

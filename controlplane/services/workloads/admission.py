@@ -9,11 +9,11 @@ from django.conf import settings
 
 from controlplane.jobspec import members
 from controlplane.jobspec.spec import Spec
+from controlplane.lifecycle.canaries import WHOLE
 from controlplane.models import PodSecurity, Team
 from controlplane.services.errors import Refused
 
 ROOT = 0
-WHOLE = 100  # percent
 
 
 def check(spec: Spec, team: Team) -> None:

@@ -37,9 +37,8 @@ class Judges:
 
     def minute(self, at: float, workload: Workload) -> int:
         """A minute is over: its requests are counted. How many replicas the autoscaler has serve from now on."""
-        judge, gang = self._of[workload.id], workload.gang
+        judge, gang, serving = self._of[workload.id], workload.gang, workload.serving
         judge.to(at)
-        serving = gang.count if workload.awake is None else workload.awake
         if workload.phase not in ACTIVE:
             return serving
         return judge.wanted(at, serving, Bounds(gang.min, gang.max), self.settings, has_standby=workload.standby > 0)

@@ -271,7 +271,7 @@ class _Run:
         if workload is None:
             return
         count = self._judges.minute(self.at, workload)
-        if count != (workload.gang.count if workload.awake is None else workload.awake):
+        if count != workload.serving:
             self._replay.resize(uid, count)
         self._replay.plan(self.at + MINUTE, partial(self._minute, uid))
 

@@ -2,11 +2,12 @@
 of ours.
 
 Each worker holds MIB of state. In each step all add what they have computed to one sum (all-reduce, by the worker of
-rank 0, whom the others reach over the pod network). Whoever comes gets the sum so far and takes part from the next step
-on. At SIGTERM a worker takes part in the step that has begun, and leaves; the rest go on without it. HOW is `leave`:
-it ends at once; or `save`: it writes its state to FOLDER first, and has it on the disk. Who ends without a word is left
-out, and the step is done again. Rank 0 writes a line to FOLDER/steps for each step: when it was done, its number, the
-ranks that took part, how often it was begun again, and the sum. It ends all once there is a FOLDER/enough.
+rank 0, which the others reach over the pod network). One that comes later gets the sum so far and takes part from the
+next step on. At SIGTERM a worker takes part in the step that has begun, and leaves; the rest go on without it. HOW is
+`leave`: it ends at once; or `save`: it writes its state to FOLDER first, and has it on the disk. One that ends without
+a word is left out, and the step is done again. Rank 0 writes a line to FOLDER/steps for each step: when it was done,
+its number, the ranks that took part, how often it was begun again, and the sum. It ends all once there is a
+FOLDER/enough.
 """
 
 import contextlib
@@ -66,7 +67,7 @@ def lead(folder: Path, port: int, size: int, told: list[float]) -> None:
 
 
 def welcome(server: socket.socket, peers: Peers, step: int, total: int) -> None:
-    """Take in who has come, with what is summed so far."""
+    """Take in the workers that have come, and tell them what is summed so far."""
     while True:
         try:
             one, _ = server.accept()
@@ -99,7 +100,7 @@ def collect(peers: Peers) -> dict[int, tuple[int, bool]] | None:
 
 
 def tell(peers: Peers, added: int | None, is_over: bool) -> None:
-    """The sum to all, or that the step is done again; who cannot be told is found by `collect`."""
+    """The sum to all, or that the step is done again; one that cannot be told is found by `collect`."""
     for peer in peers.values():
         with contextlib.suppress(OSError):
             print(json.dumps([added, is_over]), file=peer, flush=True)
